@@ -1,0 +1,39 @@
+# Everything runs in .venv, which each target builds as far as it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The constraint keeps pip from resolving torch to several gigabytes of CUDA packages.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Two cores: one torch thread for each test process, or they fight.
+TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test lint bench docs clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python examples/digits.py
+
+test: $(VENV)/.test
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.demo
+	$(BIN)/python benchmarks/losses.py
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp an extra: .venv/.test says that noisebound[test] is installed.
+$(VENV)/.%: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e '.[$*]'
+	touch $@

@@ -1,0 +1,62 @@
+"""Train classifiers on noisy labels without memorising the noise."""
+
+from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, StepBound
+from noisebound.bounds import (
+    entropy,
+    entropy_interval,
+    noise_bound,
+    nonuniform_bound,
+    pairwise_noise,
+    symmetric_noise,
+    transition_bound,
+)
+from noisebound.catalog import LOSS_NAMES, create_loss
+from noisebound.checks import NoiseRateWarning
+from noisebound.losses import (
+    BackwardCrossEntropy,
+    Bootstrapping,
+    CrossEntropy,
+    Curriculum,
+    EarlyLearning,
+    ForwardCrossEntropy,
+    GeneralizedCrossEntropy,
+    Loss,
+    MeanAbsoluteError,
+    MeanSquaredError,
+    NormalizedCrossEntropyMAE,
+    PriorCrossEntropy,
+    Spherical,
+    SymmetricCrossEntropy,
+    Truncated,
+)
+
+__all__ = [
+    "LOSS_NAMES",
+    "BackwardCrossEntropy",
+    "Bootstrapping",
+    "BoundedLoss",
+    "CrossEntropy",
+    "Curriculum",
+    "EarlyLearning",
+    "ForwardCrossEntropy",
+    "GeneralizedCrossEntropy",
+    "Loss",
+    "MeanAbsoluteError",
+    "MeanSquaredError",
+    "NoiseBoundedLoss",
+    "NoiseRateWarning",
+    "NormalizedCrossEntropyMAE",
+    "PriorCrossEntropy",
+    "Spherical",
+    "StepBound",
+    "SymmetricCrossEntropy",
+    "Truncated",
+    "create_loss",
+    "entropy",
+    "entropy_interval",
+    "noise_bound",
+    "nonuniform_bound",
+    "pairwise_noise",
+    "symmetric_noise",
+    "transition_bound",
+]

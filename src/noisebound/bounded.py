@@ -1,0 +1,305 @@
+"""Training against the floor: ``|mean loss - B|`` (paper, Definitions "Bounded Loss", Algorithm 1).
+
+The gradient of the bounded loss is the gradient of the mean loss times a sign. So there are two
+ways to it: :class:`BoundedLoss` takes the absolute value of one batch's mean, and
+:class:`StepBound` flips the accumulated gradients just before the optimizer uses them, which is
+the same for one batch and stays exact when a step spans micro-batches and ranks.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float, Int, Num
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from noisebound.bounds import AnyLoss, noise_bound
+from noisebound.checks import ArrayLike, check_finite_number
+from noisebound.losses import Loss
+from noisebound.losses.loss import reduce_losses
+
+
+class BoundMonitor(nn.Module):
+    """Where the mean loss stood against its bound. Reading a property waits for the device."""
+
+    last_mean: Tensor
+    last_below: Tensor
+    batches: Tensor
+    batches_below: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last_mean", torch.tensor(float("nan")))
+        self.register_buffer("last_below", torch.tensor(False))
+        self.register_buffer("batches", torch.tensor(0))
+        self.register_buffer("batches_below", torch.tensor(0))
+
+    def record(self, mean: Float[Tensor, ""], bound: float) -> None:
+        """Note the mean loss of one step."""
+        self.last_mean = mean.detach()
+        self.last_below = self.last_mean < bound
+        self.batches = self.batches + 1
+        self.batches_below = self.batches_below.to(mean.device) + self.last_below
+
+    @property
+    def raw_mean(self) -> float:
+        """The mean loss of the last batch, before the bound."""
+        return self.last_mean.item()
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the last batch was below the bound, so that the step went uphill."""
+        return bool(self.last_below)
+
+    @property
+    def share_below(self) -> float:
+        """The share of batches below the bound so far; 0 before the first."""
+        return self.batches_below.item() / max(1, int(self.batches))
+
+
+class _Monitored:
+    """The monitor's readings as attributes of what is monitored."""
+
+    monitor: BoundMonitor
+
+    @property
+    def raw_mean(self) -> float:
+        """The mean loss of the last batch, before the bound."""
+        return self.monitor.raw_mean
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the last batch was below the bound, so that the step went uphill."""
+        return self.monitor.is_below
+
+    @property
+    def share_below(self) -> float:
+        """The share of batches below the bound so far; 0 before the first."""
+        return self.monitor.share_below
+
+
+class BoundedLoss(_Monitored, nn.Module):
+    """``|mean loss - bound|`` in training mode, the plain mean in evaluation mode.
+
+    Below the bound the gradient changes sign and the model unlearns until it is back above.
+    For one batch a step; with micro-batches or several ranks use :class:`StepBound`.
+
+    Args:
+        loss: one of ours, or any function or module of ``(logits, labels)`` that gives per-sample
+            losses or their mean.
+        bound: the level that the mean loss shall not fall below.
+
+    Example:
+        >>> import noisebound as nb, torch
+        >>> criterion = nb.BoundedLoss(nb.CrossEntropy(), bound=1.55)
+        >>> criterion(torch.zeros(1, 4), torch.tensor([0]))
+        tensor(0.1637)
+        >>> criterion.is_below
+        True
+        >>> criterion.eval()(torch.zeros(1, 4), torch.tensor([0]))
+        tensor(1.3863)
+    """
+
+    def __init__(self, loss: AnyLoss, bound: float) -> None:
+        super().__init__()
+        if getattr(loss, "reduction", "mean") == "sum":
+            raise ValueError(
+                "the bound is one of the mean loss, and this loss gives the sum: make it with "
+                "reduction='mean' or 'none'"
+            )
+        self.loss = loss
+        self.bound = check_finite_number("bound", bound)
+        self.monitor = BoundMonitor()
+
+    def forward(
+        self,
+        logits: Float[Tensor, "batch classes *positions"],
+        labels: Num[Tensor, "..."],
+        indices: Int[Tensor, " batch"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The bounded mean; ``indices`` go to a loss that remembers its examples."""
+        arguments = (logits, labels) if indices is None else (logits, labels, indices)
+        if isinstance(self.loss, Loss):
+            mean = reduce_losses(*self.loss.weighted_losses(*arguments), "mean")
+        else:
+            mean = self.loss(*arguments).mean()
+        if not self.training:
+            return mean
+        self.monitor.record(mean, self.bound)
+        return (mean - self.bound).abs()
+
+    def extra_repr(self) -> str:
+        """The bound."""
+        return f"bound={self.bound:.6g}"
+
+
+class NoiseBoundedLoss(BoundedLoss):
+    """A :class:`BoundedLoss` at the noise-bound ``B(η, c)``: the "+B" of the paper.
+
+    Args:
+        loss: one of ours, or any function or module of ``(logits, labels)`` that gives per-sample
+            losses or their mean.
+        noise_rate: η, the probability that a label changes.
+        num_classes: c as it enters the bound. It may differ from the number of logits: noise
+            between two classes out of many is bounded with ``c = 2``.
+        class_prior: the share of each true class; only a loss with class weights needs it.
+
+    Example:
+        >>> import noisebound as nb
+        >>> nb.NoiseBoundedLoss(nb.SymmetricCrossEntropy(A=8.0), noise_rate=0.4, num_classes=10)
+        NoiseBoundedLoss(
+          bound=5.49469, noise_rate=0.4, num_classes=10
+          (loss): SymmetricCrossEntropy(A=8)
+          (monitor): BoundMonitor()
+        )
+    """
+
+    def __init__(
+        self,
+        loss: AnyLoss,
+        noise_rate: float,
+        num_classes: int,
+        class_prior: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(loss, noise_bound(loss, float(noise_rate), num_classes, class_prior))
+        self.noise_rate = float(noise_rate)
+        self.num_classes = int(num_classes)
+
+    def forward(
+        self,
+        logits: Float[Tensor, "batch classes *positions"],
+        labels: Num[Tensor, "..."],
+        indices: Int[Tensor, " batch"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The bounded mean; ``indices`` go to a loss that remembers its examples."""
+        if labels.is_floating_point() and getattr(self.loss, "weight", None) is not None:
+            raise ValueError(
+                "with class weights the noise-bound holds for class indices as labels: for "
+                "probabilities torch's mean does not divide by the weights"
+            )
+        return super().forward(logits, labels, indices)
+
+    def extra_repr(self) -> str:
+        """The bound and where it comes from."""
+        origin = f"noise_rate={self.noise_rate:g}, num_classes={self.num_classes}"
+        return f"{super().extra_repr()}, {origin}"
+
+
+class StepBound(_Monitored):
+    """The bounded step, exact over micro-batches and ranks.
+
+    Backpropagate the *plain* mean loss, tell :meth:`observe` what it was, and go on as ever: when
+    ``optimizer.step()`` runs, the mean over everything observed since the last step, on all ranks,
+    is compared with the bound, and the gradients are flipped if it lies below. (Signs taken per
+    micro-batch or per rank would disagree near the bound, which is where training stays.) One
+    all-reduce of two numbers a step; clipping, ``DistributedDataParallel`` and ``GradScaler`` work
+    as without. Anything else in the objective, such as a penalty added to the loss, is flipped
+    too; the optimizer's own weight decay is not.
+
+    Args:
+        optimizer: its ``step()`` is hooked, its ``zero_grad()`` watched.
+        bound: the level that the mean loss shall not fall below; may be changed at any time.
+        process_group: the ranks that share a step; all of them if not given.
+
+    Example:
+        >>> import noisebound as nb, torch
+        >>> weight = torch.ones(1, requires_grad=True)
+        >>> optimizer = torch.optim.SGD([weight], lr=0.1)
+        >>> step_bound = nb.StepBound(optimizer, bound=2.0)
+        >>> loss = weight.sum()  # 1, below the bound, so the step goes uphill
+        >>> step_bound.observe(loss, count=1)
+        >>> loss.backward()
+        >>> optimizer.step()
+        >>> weight
+        tensor([1.1000], requires_grad=True)
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, bound: float, process_group: dist.ProcessGroup | None = None
+    ) -> None:
+        self.optimizer = optimizer
+        self.bound = check_finite_number("bound", bound)
+        self.process_group = process_group
+        self.monitor = BoundMonitor()
+        self._observations: list[_Observation] = []
+        self._step_hook = optimizer.register_step_pre_hook(self._before_step)
+        self._plain_zero_grad = optimizer.zero_grad
+        optimizer.zero_grad = self._zero_grad  # type: ignore[method-assign]
+
+    def observe(self, loss: Float[Tensor, ""], count: float | Tensor) -> None:
+        """Take note of one micro-batch.
+
+        Args:
+            loss: its mean loss: raw, not divided by the number of micro-batches and not scaled.
+                Pass the tensor that is backpropagated: an observation is forgotten when the
+                gradients that came from it are zeroed, as after a step that ``GradScaler`` skips.
+            count: how many examples that is a mean of; the sum of their weights, if weighted.
+        """
+        if not isinstance(loss, Tensor) or loss.ndim != 0:
+            shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+            raise ValueError(f"observe takes the mean loss as a tensor of shape (), got {shape}")
+        if not isinstance(count, Tensor) and not count >= 0:
+            raise ValueError(f"count must be a number of examples, got {count!r}")
+        self._observations.append(_Observation(loss, count))
+
+    def remove(self) -> None:
+        """Leave the optimizer as it was before."""
+        self._step_hook.remove()
+        self.optimizer.zero_grad = self._plain_zero_grad  # type: ignore[method-assign]
+
+    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if any(callable(argument) for argument in (*args, *kwargs.values())):
+            raise RuntimeError(
+                "StepBound cannot bound step(closure): the closure computes new gradients after "
+                "the bound was applied; call backward() yourself, or use BoundedLoss"
+            )
+        if not self._observations:
+            raise RuntimeError(
+                "optimizer.step() without an observed loss: call "
+                "step_bound.observe(loss, count) for every micro-batch, or step_bound.remove()"
+            )
+        mean = self._global_mean()
+        self._observations.clear()
+        self.monitor.record(mean, self.bound)
+        self._multiply_gradients(torch.sign(mean - self.bound))
+
+    def _global_mean(self) -> Float[Tensor, ""]:
+        totals = torch.stack([observation.totals for observation in self._observations]).sum(0)
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(totals, group=self.process_group)
+        return totals[0] / totals[1]
+
+    def _multiply_gradients(self, sign: Float[Tensor, ""]) -> None:
+        # On the CPU the sign is at hand and seldom flips; elsewhere reading it would stall.
+        if sign.device.type == "cpu" and sign > 0:
+            return
+        by_device: dict[torch.device, list[Tensor]] = defaultdict(list)
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    by_device[parameter.grad.device].append(parameter.grad)
+        for device, gradients in by_device.items():
+            torch._foreach_mul_(gradients, sign.to(device, torch.float32))
+
+    def _zero_grad(self, set_to_none: bool = True) -> None:
+        self._plain_zero_grad(set_to_none)
+        self._observations = [seen for seen in self._observations if not seen.backpropagated]
+
+
+class _Observation:
+    """One micro-batch: its loss and count, and whether its gradients have been computed."""
+
+    def __init__(self, loss: Tensor, count: float | Tensor) -> None:
+        # A loss outside any graph (or on a device without float64) can only be taken as it is.
+        precision = torch.float32 if loss.device.type == "mps" else torch.float64
+        total = loss.detach().to(precision)
+        weight = torch.as_tensor(count, dtype=precision, device=loss.device)
+        self.totals = torch.stack([total * weight, weight])
+        self.backpropagated = not loss.requires_grad
+        if loss.requires_grad:
+            loss.register_hook(self._mark)  # type: ignore[no-untyped-call]
+
+    def _mark(self, gradient: Tensor) -> None:
+        self.backpropagated = True

@@ -1,0 +1,44 @@
+"""Losses ``L(q, y)``, one family a file; each knows its noise model and its entropy."""
+
+from noisebound.losses.backward_correction import (
+    BackwardCrossEntropy,
+    SymmetricBackwardCrossEntropy,
+)
+from noisebound.losses.bootstrapping import Bootstrapping
+from noisebound.losses.cross_entropy import CrossEntropy
+from noisebound.losses.curriculum import Curriculum
+from noisebound.losses.early_learning import EarlyLearning
+from noisebound.losses.forward_correction import ForwardCrossEntropy, SymmetricForwardCrossEntropy
+from noisebound.losses.generalized_cross_entropy import GeneralizedCrossEntropy
+from noisebound.losses.likelihood import LikelihoodLoss
+from noisebound.losses.loss import Loss
+from noisebound.losses.mean_absolute_error import MeanAbsoluteError
+from noisebound.losses.mean_squared_error import MeanSquaredError
+from noisebound.losses.normalized import NormalizedCrossEntropyMAE
+from noisebound.losses.prior_cross_entropy import PriorCrossEntropy
+from noisebound.losses.remembering import RememberingLoss
+from noisebound.losses.spherical import Spherical
+from noisebound.losses.symmetric_cross_entropy import SymmetricCrossEntropy
+from noisebound.losses.truncated import Truncated
+
+__all__ = [
+    "BackwardCrossEntropy",
+    "Bootstrapping",
+    "CrossEntropy",
+    "Curriculum",
+    "EarlyLearning",
+    "ForwardCrossEntropy",
+    "GeneralizedCrossEntropy",
+    "LikelihoodLoss",
+    "Loss",
+    "MeanAbsoluteError",
+    "MeanSquaredError",
+    "NormalizedCrossEntropyMAE",
+    "PriorCrossEntropy",
+    "RememberingLoss",
+    "Spherical",
+    "SymmetricBackwardCrossEntropy",
+    "SymmetricCrossEntropy",
+    "SymmetricForwardCrossEntropy",
+    "Truncated",
+]

@@ -1,0 +1,90 @@
+"""Bootstrapping: labels mixed with the model's own prediction."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from noisebound.checks import ArrayLike, check_within
+from noisebound.losses.cross_entropy import shannon_entropy
+from noisebound.losses.loss import Loss, Pick, Reduction
+
+_DEFAULT_BETA = {"soft": 0.95, "hard": 0.8}
+
+
+def soft_bootstrapping(
+    log_q: Float[Tensor, "batch classes *positions"], at: Pick, beta: float
+) -> Float[Tensor, "batch one_or_all *positions"]:
+    """``-Σ_k (beta 1[k=y] + (1-beta) q_k) log q_k``."""
+    own = (log_q.exp() * log_q).sum(1, keepdim=True)
+    return -beta * at(log_q) - (1 - beta) * own
+
+
+def hard_bootstrapping(
+    log_q: Float[Tensor, "batch classes *positions"], at: Pick, beta: float
+) -> Float[Tensor, "batch one_or_all *positions"]:
+    """``-beta log q_y - (1-beta) max_k log q_k``."""
+    return -beta * at(log_q) - (1 - beta) * log_q.amax(1, keepdim=True)
+
+
+class Bootstrapping(Loss):
+    """Cross-entropy against ``beta`` of the label and ``1-beta`` of the prediction.
+
+    From Reed et al. (2015); the gradient flows through both.
+
+    Args:
+        mode: ``"soft"`` mixes in the predicted probabilities, ``"hard"`` the predicted class.
+        beta: how much the label counts; 0.95 for soft and 0.8 for hard if not given.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        ignore_index: class index whose examples count for nothing.
+        weight: one weight a class.
+        check_finite: refuse NaN and infinite logits.
+
+    Example:
+        >>> import noisebound as nb, torch
+        >>> nb.Bootstrapping(mode="hard")(torch.zeros(1, 2), torch.tensor([0]))
+        tensor(0.6931)
+    """
+
+    def __init__(
+        self,
+        mode: Literal["soft", "hard"] = "soft",
+        beta: float | None = None,
+        *,
+        reduction: Reduction = "mean",
+        ignore_index: int = -100,
+        weight: ArrayLike | None = None,
+        check_finite: bool = False,
+    ) -> None:
+        super().__init__(
+            reduction=reduction,
+            ignore_index=ignore_index,
+            weight=weight,
+            check_finite=check_finite,
+        )
+        if mode not in _DEFAULT_BETA:
+            raise ValueError(f"mode must be 'soft' or 'hard', got {mode!r}")
+        self.mode = mode
+        self.beta = check_within(
+            "beta", _DEFAULT_BETA[mode] if beta is None else beta, 0, 1, open_at_low=False
+        )
+
+    def formula(
+        self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
+    ) -> Float[Tensor, "batch one_or_all *positions"]:
+        """The soft or the hard mixture."""
+        mixture = soft_bootstrapping if self.mode == "soft" else hard_bootstrapping
+        return mixture(log_q, at, self.beta)
+
+    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+        """The Bayes risk; for hard labels that of CE against ``beta p + (1-beta) 1[argmax p]``."""
+        if self.mode == "soft":
+            return super().entropy(p)
+        likeliest = F.one_hot(p.argmax(1), p.shape[1])
+        return shannon_entropy(torch.lerp(likeliest.to(p), p, self.beta))
+
+    def hyperparameters(self) -> list[str]:
+        """The mode and ``beta``."""
+        return [f"mode={self.mode!r}", f"beta={self.beta:g}"]

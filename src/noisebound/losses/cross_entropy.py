@@ -1,0 +1,58 @@
+"""CE, the proper loss that the others start from."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from noisebound.checks import ArrayLike
+from noisebound.losses.likelihood import LikelihoodLoss
+from noisebound.losses.loss import Reduction, check_label_smoothing
+from noisebound.noise_models import Identity
+
+
+def shannon_entropy(p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch"]:
+    """``-Σ_k p_k log p_k``, with ``0 log 0 = 0``: the entropy that belongs to CE."""
+    entropies: Tensor = torch.special.entr(p).sum(-1)
+    return entropies
+
+
+class CrossEntropy(LikelihoodLoss):
+    """Cross-entropy ``-log q_y``. Its noise model is the identity, its entropy Shannon's.
+
+    Args:
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        ignore_index: class index whose examples count for nothing.
+        weight: one weight a class.
+        label_smoothing: how much of each label is spread evenly over all classes.
+        check_finite: refuse NaN and infinite logits.
+
+    Example:
+        >>> import noisebound as nb, torch
+        >>> nb.CrossEntropy()(torch.zeros(1, 4), torch.tensor([2]))
+        tensor(1.3863)
+        >>> round(nb.noise_bound(nb.CrossEntropy(), noise_rate=0.4, num_classes=2), 3)
+        0.673
+    """
+
+    noise_model = Identity()
+
+    def __init__(
+        self,
+        *,
+        reduction: Reduction = "mean",
+        ignore_index: int = -100,
+        weight: ArrayLike | None = None,
+        label_smoothing: float = 0.0,
+        check_finite: bool = False,
+    ) -> None:
+        super().__init__(
+            reduction=reduction,
+            ignore_index=ignore_index,
+            weight=weight,
+            check_finite=check_finite,
+        )
+        self.label_smoothing = check_label_smoothing(label_smoothing)
+
+    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """``-log q_y``."""
+        return -log_q

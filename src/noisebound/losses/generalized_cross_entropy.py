@@ -1,0 +1,68 @@
+"""GCE, which goes from cross-entropy (a → 0) to MAE (a = 1)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from noisebound.checks import ArrayLike, check_within
+from noisebound.losses.likelihood import LikelihoodLoss
+from noisebound.losses.loss import Reduction, check_label_smoothing
+from noisebound.losses.mean_absolute_error import least_mean_absolute_error
+from noisebound.noise_models import Power
+
+
+def generalized_cross_entropy(log_q: Float[Tensor, "..."], a: float) -> Float[Tensor, "..."]:
+    """``(1 - q_y^a) / a`` of ``log q_y``; ``expm1`` keeps it exact where ``q_y`` is near one."""
+    return torch.expm1(a * log_q) / -a
+
+
+class GeneralizedCrossEntropy(LikelihoodLoss):
+    """Generalised cross-entropy ``(1 - q_y^a) / a`` (Zhang & Sabuncu, 2018).
+
+    A proper loss seen through the noise model :class:`~noisebound.noise_models.Power`.
+
+    Args:
+        a: exponent in ``(0, 1]``; the paper uses 0.4. At 1 the loss is MAE and has no noise model.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        ignore_index: class index whose examples count for nothing.
+        weight: one weight a class.
+        label_smoothing: how much of each label is spread evenly over all classes.
+        check_finite: refuse NaN and infinite logits.
+
+    Example:
+        >>> import noisebound as nb, torch
+        >>> nb.GeneralizedCrossEntropy(a=1.0)(torch.zeros(1, 4), torch.tensor([2]))
+        tensor(0.7500)
+    """
+
+    def __init__(
+        self,
+        a: float = 0.4,
+        *,
+        reduction: Reduction = "mean",
+        ignore_index: int = -100,
+        weight: ArrayLike | None = None,
+        label_smoothing: float = 0.0,
+        check_finite: bool = False,
+    ) -> None:
+        super().__init__(
+            reduction=reduction,
+            ignore_index=ignore_index,
+            weight=weight,
+            check_finite=check_finite,
+        )
+        self.label_smoothing = check_label_smoothing(label_smoothing)
+        self.a = check_within("a", a, 0, 1, open_at_low=True)
+        self.noise_model = Power(self.a) if self.a < 1 else None
+
+    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """``(1 - q_y^a) / a``."""
+        return generalized_cross_entropy(log_q, self.a)
+
+    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+        """``p · L(f⁻¹(p))``; MAE's at ``a = 1``."""
+        return least_mean_absolute_error(p) if self.noise_model is None else super().entropy(p)
+
+    def hyperparameters(self) -> list[str]:
+        """``a``."""
+        return [f"a={self.a:g}"]

@@ -1,0 +1,208 @@
+"""What every loss shares: labels in each of torch's forms, one reduction, and its entropy."""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from jaxtyping import Float, Int, Num
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from noisebound.bayes_risk import bayes_risk
+from noisebound.checks import ArrayLike, check_within
+from noisebound.losses.labels import check_shapes, one_hot, separate_ignored
+from noisebound.noise_models import NoiseModel
+
+Reduction: TypeAlias = Literal["mean", "sum", "none"]
+Pick: TypeAlias = Callable[[Tensor], Tensor]
+"""Takes ``[N, C, …]`` to its entry at the label, ``[N, 1, …]``, or, for all classes, to itself."""
+
+
+class Loss(nn.Module):
+    """A loss ``L(q, y)`` of logits: call it as you would ``torch.nn.CrossEntropyLoss``.
+
+    A subclass writes its mathematics once, as :meth:`formula`; from it come the losses at class
+    indices, at class probabilities (the expected loss ``Σ_k p_k L(q, k)``), and the vector
+    ``L(q)`` from which the entropy, and so the noise-bound, is computed. Values are computed and
+    returned in float32 or better, also for half-precision logits.
+
+    Args:
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        ignore_index: class index whose examples count for nothing.
+        weight: one weight a class; the mean is then the weighted one.
+        check_finite: refuse NaN and infinite logits (this waits for the device).
+    """
+
+    noise_model: NoiseModel | None = None
+    """``f`` of the paper's decomposition ``L(f(q), y)``; None where there is none."""
+
+    num_classes: int | None = None
+    """The number of classes, for a loss that depends on it."""
+
+    label_smoothing: float = 0.0
+    """How much of each label is spread evenly over all classes, where that has a meaning."""
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        reduction: Reduction = "mean",
+        ignore_index: int = -100,
+        weight: ArrayLike | None = None,
+        check_finite: bool = False,
+    ) -> None:
+        super().__init__()
+        if reduction not in get_args(Reduction):
+            raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+        self.reduction: Reduction = reduction
+        self.ignore_index = ignore_index
+        self.register_buffer("weight", _check_weight(weight))
+        if self.weight is not None:
+            self.num_classes = len(self.weight)
+        self.check_finite = check_finite
+
+    def require_num_classes(self, num_classes: int) -> None:
+        """Fix the number of classes, from a subclass's own arguments."""
+        if self.weight is not None and len(self.weight) != num_classes:
+            raise ValueError(
+                f"weight has {len(self.weight)} entries for {num_classes} classes; pass one a class"
+            )
+        self.num_classes = num_classes
+
+    @property
+    def treats_classes_alike(self) -> bool:
+        """Whether renaming the classes leaves the entropy as it is, as the noise-bound assumes."""
+        return self.weight is None
+
+    def forward(
+        self,
+        logits: Float[Tensor, "batch classes *positions"],
+        labels: Num[Tensor, "..."],
+    ) -> Float[Tensor, "..."]:
+        """The reduced loss; ``labels`` are class indices or probabilities."""
+        return reduce_losses(*self.weighted_losses(logits, labels), self.reduction)
+
+    def weighted_losses(
+        self,
+        logits: Float[Tensor, "batch classes *positions"],
+        labels: Num[Tensor, "..."],
+    ) -> tuple[Float[Tensor, "batch *positions"], Float[Tensor, "batch *positions"] | None]:
+        """Each example's loss, weight included, and its weight in the mean (None: all one)."""
+        check_shapes(logits, labels, self.num_classes)
+        if self.check_finite:
+            _refuse_nonfinite(logits)
+        logits = _at_least_float32(logits)
+        if labels.is_floating_point():
+            return self._losses_at_probabilities(logits, labels.to(logits.dtype)), None
+
+        indices, counts = separate_ignored(labels, logits.shape[1], self.ignore_index)
+        weights = None if self.weight is None else self.weight.to(logits)[indices]
+        if self.label_smoothing:
+            smoothed = self.smooth(one_hot(indices, logits.shape[1], logits.dtype), dim=1)
+            losses = self._losses_at_probabilities(logits, smoothed)
+        else:
+            losses = self.losses_at_labels(logits, indices)
+            losses = losses if weights is None else losses * weights
+        if counts is not None:
+            losses = torch.where(counts, losses, 0.0)
+            weights = counts.to(losses.dtype) if weights is None else weights * counts
+        return losses, weights
+
+    def _losses_at_probabilities(self, logits: Tensor, probabilities: Tensor) -> Tensor:
+        losses = self.class_losses(F.log_softmax(logits, dim=1))
+        if self.weight is not None:
+            weight = self.weight.to(losses)
+            losses = losses * weight.view(-1, *[1] * (losses.ndim - 2))
+        return (probabilities * losses).sum(1)
+
+    def formula(
+        self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
+    ) -> Float[Tensor, "batch one_or_all *positions"]:
+        """``L(q, y)``, with ``at(v)`` for ``v_y``; sums over classes keep their dimension, 1."""
+        raise TypeError(f"{type(self).__name__} must define formula(log_q, at)")
+
+    def losses_at_labels(
+        self,
+        logits: Float[Tensor, "batch classes *positions"],
+        labels: Int[Tensor, "batch *positions"],
+    ) -> Float[Tensor, "batch *positions"]:
+        """``L(q, y)`` of each example."""
+        index = labels.unsqueeze(1)
+        return self.formula(F.log_softmax(logits, dim=1), lambda v: v.gather(1, index)).squeeze(1)
+
+    def class_losses(
+        self, log_q: Float[Tensor, "batch classes *positions"]
+    ) -> Float[Tensor, "batch classes *positions"]:
+        """The vector ``L(q) = (L(q, 1), …, L(q, c))``."""
+        return self.formula(log_q, lambda v: v)
+
+    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+        """``H(p) = p · L(p)`` of the base loss; the Bayes risk for a loss without noise model."""
+        if self.noise_model is None:
+            return bayes_risk(
+                lambda log_q, classes: self.class_losses(log_q.unsqueeze(0))[0, classes], p
+            )
+        base_losses = self.class_losses(self.noise_model.inverse(p).log())
+        # The base loss may be infinite where p is zero, and counts for nothing there.
+        return (p * torch.where(p > 0, base_losses, 0.0)).sum(1)
+
+    def smooth(self, p: Tensor, dim: int = -1) -> Tensor:
+        """Distributions with ``label_smoothing`` of their mass spread evenly."""
+        return (1 - self.label_smoothing) * p + self.label_smoothing / p.shape[dim]
+
+    def extra_repr(self) -> str:
+        """The options that differ from their defaults."""
+        options = {
+            "reduction": (self.reduction, "mean"),
+            "ignore_index": (self.ignore_index, -100),
+            "label_smoothing": (self.label_smoothing, 0.0),
+            "check_finite": (self.check_finite, False),
+        }
+        changed = [
+            f"{name}={value!r}" for name, (value, default) in options.items() if value != default
+        ]
+        return ", ".join([*self.hyperparameters(), *changed])
+
+    def hyperparameters(self) -> list[str]:
+        """The loss's own arguments, as its repr shows them."""
+        return []
+
+
+def reduce_losses(losses: Tensor, weights: Tensor | None, reduction: Reduction) -> Tensor:
+    """Each loss already bears its weight, so the mean divides by the sum of the weights."""
+    if reduction == "none":
+        return losses
+    if reduction == "sum":
+        return losses.sum()
+    return losses.mean() if weights is None else losses.sum() / weights.sum()
+
+
+def _at_least_float32(logits: Tensor) -> Tensor:
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+def check_label_smoothing(label_smoothing: float) -> float:
+    """A share of the label."""
+    return check_within("label_smoothing", label_smoothing, 0, 1, open_at_low=False)
+
+
+def _check_weight(weight: ArrayLike | None) -> Tensor | None:
+    if weight is None:
+        return None
+    weights = torch.as_tensor(weight).float()
+    if weights.ndim != 1 or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+        raise ValueError(
+            f"weight must be a vector of one non-negative number a class, got {weight!r}"
+        )
+    return weights
+
+
+def _refuse_nonfinite(logits: Tensor) -> None:
+    finite = torch.isfinite(logits)
+    if not bool(finite.all()):
+        bad = int((~finite).sum())
+        raise ValueError(
+            f"{bad} of {logits.numel()} logits are NaN or infinite: training has diverged; "
+            "lower the learning rate or clip the gradients"
+        )

@@ -1,0 +1,86 @@
+"""Losses that remember each training example, and so must be told which examples they see."""
+
+from jaxtyping import Float, Int, Num
+from torch import Tensor
+
+from noisebound.checks import check_count
+from noisebound.losses.likelihood import LikelihoodLoss
+from noisebound.losses.loss import Reduction, reduce_losses
+
+
+class RememberingLoss(LikelihoodLoss):
+    """A loss with a memory of ``num_samples`` training examples, written and read by index.
+
+    In training mode ``indices`` is required: the position of each example of the batch in the
+    training set. In evaluation mode it may be left out, for data that the memory knows nothing of.
+
+    Args:
+        num_samples: size of the training set.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        check_finite: refuse NaN and infinite logits.
+    """
+
+    def __init__(
+        self, num_samples: int, *, reduction: Reduction = "mean", check_finite: bool = False
+    ) -> None:
+        super().__init__(reduction=reduction, check_finite=check_finite)
+        self.num_samples = check_count("num_samples", num_samples)
+
+    def with_memory(
+        self,
+        losses: Float[Tensor, " batch"],
+        logits: Float[Tensor, "batch classes"],
+        indices: Int[Tensor, " batch"],
+    ) -> Float[Tensor, " batch"]:
+        """The losses as the memory of these examples changes them."""
+        raise TypeError(f"{type(self).__name__} must define with_memory(losses, logits, indices)")
+
+    def forward(
+        self,
+        logits: Float[Tensor, "batch classes"],
+        labels: Num[Tensor, "..."],
+        indices: Int[Tensor, " batch"] | None = None,
+    ) -> Float[Tensor, "..."]:
+        """The reduced loss; ``indices`` are the examples' positions in the training set."""
+        return reduce_losses(*self.weighted_losses(logits, labels, indices), self.reduction)
+
+    def weighted_losses(
+        self,
+        logits: Float[Tensor, "batch classes"],
+        labels: Num[Tensor, "..."],
+        indices: Int[Tensor, " batch"] | None = None,
+    ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"] | None]:
+        """Each example's loss, seen through the memory, and its weight in the mean."""
+        losses, weights = super().weighted_losses(logits, labels)
+        if indices is None and not self.training:
+            return losses, weights
+        return self.with_memory(losses, logits, self.check_indices(logits, indices)), weights
+
+    def check_indices(self, logits: Tensor, indices: Tensor | None) -> Int[Tensor, " batch"]:
+        """One position in the training set for each row of the logits."""
+        name = type(self).__name__
+        if indices is None:
+            raise ValueError(
+                f"{name} remembers every example: call it as loss(logits, labels, indices), with "
+                "indices the positions of this batch's examples in the training set"
+            )
+        if indices.is_floating_point() or logits.ndim != 2 or indices.shape != logits.shape[:1]:
+            raise ValueError(
+                f"{name} takes logits [N, C] and integer indices [N], got logits "
+                f"{tuple(logits.shape)} and {indices.dtype} indices {tuple(indices.shape)}"
+            )
+        if indices.device.type == "cpu" and indices.numel():
+            least, most = (int(extreme) for extreme in indices.aminmax())
+            if least < 0 or most >= self.num_samples:
+                raise ValueError(
+                    f"indices must lie in 0 … {self.num_samples - 1} (num_samples="
+                    f"{self.num_samples}), got {least if least < 0 else most}"
+                )
+        return indices.long()
+
+    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+        """Refused: what an example costs depends on what is remembered of it."""
+        raise ValueError(
+            f"{type(self).__name__} has no noise-bound: what an example costs depends on what the "
+            "loss remembers of it; pass a bound of your own to BoundedLoss"
+        )

@@ -1,0 +1,63 @@
+"""SCE: cross-entropy plus a multiple of MAE."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from noisebound.checks import ArrayLike, check_non_negative
+from noisebound.losses.likelihood import LikelihoodLoss
+from noisebound.losses.loss import Reduction, check_label_smoothing
+from noisebound.noise_models import Saturating
+
+
+def symmetric_cross_entropy(log_q: Float[Tensor, "..."], A: float) -> Float[Tensor, "..."]:
+    """``-log q_y + A (1 - q_y)`` of ``log q_y``."""
+    return torch.add(-log_q, torch.expm1(log_q), alpha=-A)
+
+
+class SymmetricCrossEntropy(LikelihoodLoss):
+    """Symmetric cross-entropy ``-log q_y + A (1 - q_y)`` (Wang et al., 2019).
+
+    A proper loss seen through the noise model :class:`~noisebound.noise_models.Saturating`.
+
+    Args:
+        A: weight of the MAE term, not negative; the paper uses 8.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        ignore_index: class index whose examples count for nothing.
+        weight: one weight a class.
+        label_smoothing: how much of each label is spread evenly over all classes.
+        check_finite: refuse NaN and infinite logits.
+
+    Example:
+        >>> import noisebound as nb, torch
+        >>> nb.SymmetricCrossEntropy(A=8.0)(torch.zeros(1, 2), torch.tensor([0]))
+        tensor(4.6931)
+    """
+
+    def __init__(
+        self,
+        A: float = 8.0,
+        *,
+        reduction: Reduction = "mean",
+        ignore_index: int = -100,
+        weight: ArrayLike | None = None,
+        label_smoothing: float = 0.0,
+        check_finite: bool = False,
+    ) -> None:
+        super().__init__(
+            reduction=reduction,
+            ignore_index=ignore_index,
+            weight=weight,
+            check_finite=check_finite,
+        )
+        self.label_smoothing = check_label_smoothing(label_smoothing)
+        self.A = check_non_negative("A", A)
+        self.noise_model = Saturating(self.A)
+
+    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """``-log q_y + A (1 - q_y)``."""
+        return symmetric_cross_entropy(log_q, self.A)
+
+    def hyperparameters(self) -> list[str]:
+        """``A``."""
+        return [f"A={self.A:g}"]

@@ -1,0 +1,227 @@
+r"""Noise models ``f``: how a clean class posterior becomes the noisy one.
+
+A generalised forward-corrected loss is a proper *base loss* seen through a noise model,
+$L_f(q, k) = L(f(q), k)$ (paper, Definition "Generalised Forward-Correction"), so
+$f^{-1}(p) = \arg\min_q p \cdot L_f(q)$. Each model here gives ``f`` as :meth:`forward` and
+``f⁻¹`` as :meth:`inverse`; both are differentiable and work on batches, classes last.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from noisebound.checks import (
+    ArrayLike,
+    as_float64,
+    check_invertible,
+    check_noise_rate,
+    check_non_negative,
+    check_num_classes,
+    check_transition,
+    check_within,
+)
+
+_NEWTON_STEPS = 64  # a handful suffices; the loop stops when the root no longer moves
+
+
+class NoiseModel(ABC):
+    """An injective map of the probability simplex."""
+
+    @abstractmethod
+    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """The noisy posterior ``f(q)`` of a clean one."""
+
+    @abstractmethod
+    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """The clean posterior ``f⁻¹(p)`` behind a noisy one."""
+
+
+class Identity(NoiseModel):
+    """No noise: the model of a proper loss (CE, MSE, Spherical)."""
+
+    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """Return ``q``."""
+        return _as_floating(q)
+
+    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """Return ``p``."""
+        return _as_floating(p)
+
+    def __repr__(self) -> str:
+        return "Identity()"
+
+
+class Linear(NoiseModel):
+    """Class-conditional noise ``f(q) = T q``, the model of FCE and of the backward correction.
+
+    The paper's appendix prints ``T⁻¹`` for ``f``; that is its inverse.
+
+    Args:
+        transition: ``T[noisy, true]``, columns summing to one.
+
+    Example:
+        >>> Linear([[0.9, 0.2], [0.1, 0.8]]).forward([1.0, 0.0])
+        tensor([0.9000, 0.1000], dtype=torch.float64)
+    """
+
+    def __init__(self, transition: ArrayLike) -> None:
+        self.transition: Float[Tensor, "classes classes"] = check_transition(transition)
+
+    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """``T q``."""
+        q = _as_floating(q)
+        return q @ self.transition.to(q).mT
+
+    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """``T⁻¹ p``; outside the simplex where no clean posterior could have given ``p``."""
+        p = _as_floating(p)
+        check_invertible(self.transition)
+        clean: Tensor = torch.linalg.solve(self.transition.to(p), p.unsqueeze(-1)).squeeze(-1)
+        return clean
+
+    def __repr__(self) -> str:
+        return f"Linear(num_classes={len(self.transition)})"
+
+
+class Symmetric(NoiseModel):
+    """``Linear`` with ``T = (1-η-r) I + r 11ᵀ``, ``r = η/(c-1)``, without ever storing ``T``.
+
+    Args:
+        noise_rate: η, the probability that a label changes.
+        num_classes: c.
+    """
+
+    def __init__(self, noise_rate: float, num_classes: int) -> None:
+        self.num_classes = check_num_classes(num_classes)
+        self.noise_rate = float(check_noise_rate(noise_rate, self.num_classes))
+        self.off_diagonal = self.noise_rate / (self.num_classes - 1)
+        self.contrast = 1 - self.noise_rate - self.off_diagonal
+
+    @property
+    def transition(self) -> Float[Tensor, "classes classes"]:
+        """``T[noisy, true]`` as a matrix."""
+        off_diagonal = torch.full((self.num_classes,) * 2, self.off_diagonal, dtype=torch.float64)
+        return off_diagonal.fill_diagonal_(1 - self.noise_rate)
+
+    def check_invertible(self) -> None:
+        """At rate ``(c-1)/c`` every label is as likely as any other, and ``T`` is singular."""
+        if abs(self.contrast) < 1e-12:
+            raise ValueError(
+                f"symmetric noise at rate (c-1)/c = {self.noise_rate:g} has a singular transition "
+                "matrix: it leaves nothing of the labels and cannot be undone; "
+                "use ForwardCrossEntropy, which needs no inverse"
+            )
+
+    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """``T q``."""
+        q = _as_floating(q)
+        return self.contrast * q + self.off_diagonal * q.sum(-1, keepdim=True)
+
+    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """``T⁻¹ p = (p - r Σp) / (1-η-r)``."""
+        p = _as_floating(p)
+        self.check_invertible()
+        return (p - self.off_diagonal * p.sum(-1, keepdim=True)) / self.contrast
+
+    def __repr__(self) -> str:
+        return f"Symmetric(noise_rate={self.noise_rate:g}, num_classes={self.num_classes})"
+
+
+class Power(NoiseModel):
+    """``f(q) ∝ q^(1-a)``, the model of GCE (paper, Lemma on GCE, SCE and FCE).
+
+    Args:
+        a: GCE's exponent, in ``(0, 1)``.
+
+    Example:
+        >>> Power(a=0.5).inverse([0.25, 0.75])
+        tensor([0.1000, 0.9000], dtype=torch.float64)
+    """
+
+    def __init__(self, a: float) -> None:
+        self.a = check_within("a", a, 0, 1, open_at_low=True)
+        if self.a == 1:
+            raise ValueError("a must be below 1: at 1 GCE is MAE, which has no noise model")
+
+    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """``q^(1-a)``, normalised."""
+        return _normalized_power(_as_floating(q), 1 - self.a)
+
+    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """``p^(1/(1-a))``, normalised."""
+        return _normalized_power(_as_floating(p), 1 / (1 - self.a))
+
+    def __repr__(self) -> str:
+        return f"Power(a={self.a:g})"
+
+
+def _normalized_power(p: Tensor, exponent: float) -> Tensor:
+    # Dividing by the largest entry first keeps high powers from underflowing to 0/0.
+    powered = (p / p.amax(-1, keepdim=True)).pow(exponent)
+    return powered / powered.sum(-1, keepdim=True)
+
+
+class Saturating(NoiseModel):
+    r"""``f(q) ∝ q / (1 + A q)``, the model of SCE (paper, Lemma on GCE, SCE and FCE).
+
+    Its inverse is ``q_i = p_i / (λ - A p_i)`` with λ such that ``q`` sums to one. We solve for
+    ``δ = λ - A max(p)``, which lies in ``[max(p), 1]``; then ``λ - A p_i`` is the sum of two
+    non-negative terms, ``δ + A (max(p) - p_i)``, and never cancels.
+
+    Args:
+        A: SCE's weight of the MAE term, not negative.
+
+    Example:
+        >>> model = Saturating(A=8.0)
+        >>> model.forward(model.inverse([0.6, 0.4, 0.0]))
+        tensor([0.6000, 0.4000, 0.0000], dtype=torch.float64)
+    """
+
+    def __init__(self, A: float) -> None:
+        self.A = check_non_negative("A", A)
+
+    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """``q / (1 + A q)``, normalised."""
+        q = _as_floating(q)
+        saturated = q / (1 + self.A * q)
+        return saturated / saturated.sum(-1, keepdim=True)
+
+    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+        """``p / (λ - A p)``."""
+        p = _as_floating(p)
+        largest = p.amax(-1, keepdim=True)
+        slack = self.A * (largest - p)
+        with torch.no_grad():
+            delta = self._solve(p, slack, largest)
+        # One more step inside the graph carries the implicit derivative of the root.
+        delta = _newton_step(p, slack, delta)
+        return p / (delta + slack)
+
+    @staticmethod
+    def _solve(p: Tensor, slack: Tensor, start: Tensor) -> Tensor:
+        """Newton's method on ``1/Σ p/(δ + slack) = 1``: concave and increasing, hence monotone."""
+        delta = start
+        for _ in range(_NEWTON_STEPS):
+            following = _newton_step(p, slack, delta)
+            settled = (following - delta).abs() <= 4 * torch.finfo(p.dtype).eps * following
+            delta = following
+            if bool(settled.all()):
+                break
+        return delta
+
+    def __repr__(self) -> str:
+        return f"Saturating(A={self.A:g})"
+
+
+def _newton_step(p: Tensor, slack: Tensor, delta: Tensor) -> Tensor:
+    terms = p / (delta + slack)
+    total = terms.sum(-1, keepdim=True)
+    slope = (terms / (delta + slack)).sum(-1, keepdim=True)
+    return delta + total * (total - 1) / slope
+
+
+def _as_floating(values: Tensor) -> Tensor:
+    """A tensor as it is; numbers, lists and arrays in float64."""
+    return values if isinstance(values, Tensor) else as_float64(values)
