@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import noisebound as nb
 
-NOISE_RATE, NUM_CLASSES, EPOCHS, BATCH = 0.6, 10, 200, 64
+NOISE_RATE, NUM_CLASSES, EPOCHS, BATCH, WIDTH = 0.6, 10, 200, 300, 128
 NAMES = ("ce", "fce", "gce", "sce", "cep")
 
 
@@ -29,7 +29,11 @@ def train(criterion: nn.Module, images: Tensor, labels: Tensor, seed: int) -> nn
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = nn.Sequential(
-            nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
+            nn.Linear(64, WIDTH),
+            nn.ReLU(),
+            nn.Linear(WIDTH, WIDTH),
+            nn.ReLU(),
+            nn.Linear(WIDTH, NUM_CLASSES),
         )
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for _ in range(EPOCHS):

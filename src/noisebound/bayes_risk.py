@@ -30,6 +30,7 @@ _VERTEX_LOGIT = 30.0
 _DOUBLINGS = 24
 _SMALLEST_PROBABILITY = 1e-12  # stands in for zero where a start needs log p
 _PROBE_CLASSES = 16
+_BOTTOMLESS = -1e9  # no expected loss of any use lies below
 
 
 def bayes_risk(
@@ -121,6 +122,8 @@ def _descend(risk: _Risk, start: NDArray[np.float64]) -> tuple[float, NDArray[np
         (gradient,) = torch.autograd.grad(value, logits)
         if not bool(torch.isfinite(value)) or not bool(torch.isfinite(gradient).all()):
             return np.inf, np.zeros_like(flat)
+        if value < _BOTTOMLESS:
+            raise _no_minimum(value.item())
         return value.item(), gradient.numpy()
 
     found = scipy.optimize.minimize(

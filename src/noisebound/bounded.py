@@ -31,8 +31,8 @@ class BoundMonitor(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("last_mean", torch.tensor(float("nan")))
-        self.register_buffer("last_below", torch.tensor(False))
+        self.register_buffer("last_mean", torch.tensor(float("nan")), persistent=False)
+        self.register_buffer("last_below", torch.tensor(False), persistent=False)
         self.register_buffer("batches", torch.tensor(0))
         self.register_buffer("batches_below", torch.tensor(0))
 

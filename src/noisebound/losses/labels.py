@@ -5,6 +5,8 @@ from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 from torch.nn import functional as F
 
+from noisebound.losses.tracing import is_traced
+
 
 def check_shapes(
     logits: Float[Tensor, "batch classes *positions"],
@@ -52,7 +54,7 @@ def separate_ignored(
     report them.
     """
     labels = labels.long()
-    if labels.device.type == "cpu" and not _is_traced() and labels.numel():
+    if labels.device.type == "cpu" and not is_traced() and labels.numel():
         least, most = (int(extreme) for extreme in labels.aminmax())
         if least >= 0 and most < num_classes:
             if not 0 <= ignore_index < num_classes:
@@ -61,10 +63,6 @@ def separate_ignored(
             _check_range(labels, num_classes, ignore_index)
     counts = labels != ignore_index
     return torch.where(counts, labels, 0), counts
-
-
-def _is_traced() -> bool:
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def _check_range(labels: Tensor, num_classes: int, ignore_index: int) -> None:

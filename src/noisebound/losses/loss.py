@@ -144,8 +144,8 @@ class Loss(nn.Module):
                 lambda log_q, classes: self.class_losses(log_q.unsqueeze(0))[0, classes], p
             )
         base_losses = self.class_losses(self.noise_model.inverse(p).log())
-        # The base loss may be infinite where p is zero, and counts for nothing there.
-        return (p * torch.where(p > 0, base_losses, 0.0)).sum(1)
+        # Infinite only where p is zero or next to it, so that p · L is zero there.
+        return (p * torch.where(torch.isfinite(base_losses), base_losses, 0.0)).sum(1)
 
     def smooth(self, p: Tensor, dim: int = -1) -> Tensor:
         """Distributions with ``label_smoothing`` of their mass spread evenly."""

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from noisebound.checks import check_noise_rate, check_num_classes
 from noisebound.losses.cross_entropy import shannon_entropy
 from noisebound.losses.loss import Loss, Pick, Reduction
+from noisebound.losses.tracing import is_traced
 
 
 def prior_cross_entropy(
@@ -24,39 +25,43 @@ def prior_cross_entropy(
     return -at(log_q) - spread - contrast * log_q.amax(1, keepdim=True)
 
 
-class _PriorCrossEntropyAtLabels(torch.autograd.Function):
-    """The formula at class indices, with its gradient ``2q - 1[y] - r - (1-η-r) 1[argmax]``.
+class _WithClosedGradient(torch.autograd.Function):
+    """The formula at class indices, with the gradient ``2q - 1[y] - r - (1-η-r) 1[argmax]``.
 
-    Autograd would store and add up one full-size gradient for each of the three terms. The
-    backward pass is made of differentiable operations on the logits, so it can be differentiated
-    again.
+    Autograd would store and add up one full-size gradient for each of the three terms; here there
+    are two buffers, filled in place.
     """
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(logits: Tensor, index: Tensor, contrast: float, off_diagonal: float) -> Tensor:
-        log_q = F.log_softmax(logits, dim=1)
-        return prior_cross_entropy(
-            log_q, lambda v: v.gather(1, index), contrast, off_diagonal
-        ).squeeze(1)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        logits, index, ctx.contrast, ctx.off_diagonal = inputs
+    def forward(
+        ctx: Any, logits: Tensor, index: Tensor, contrast: float, off_diagonal: float
+    ) -> Tensor:
         ctx.save_for_backward(logits, index)
+        ctx.prior = contrast, off_diagonal
+        return _at_index(logits, index, contrast, off_diagonal)
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, None, None, None]:
         logits, index = ctx.saved_tensors
+        if torch.is_grad_enabled():  # to be differentiated again, which in-place work forbids
+            value = _at_index(logits, index, *ctx.prior)
+            (gradient,) = torch.autograd.grad(value, logits, outer[0], create_graph=True)
+            return gradient, None, None, None
+        contrast, off_diagonal = ctx.prior
         outer_gradient = outer[0].unsqueeze(1)
-        likeliest = logits == logits.amax(1, keepdim=True)
-        share = ctx.contrast / likeliest.sum(1, keepdim=True)  # ties share the maximum's gradient
-        gradient = (2 * outer_gradient) * torch.softmax(logits, dim=1)
-        gradient = gradient - outer_gradient * torch.where(
-            likeliest, share + ctx.off_diagonal, ctx.off_diagonal
-        )
-        return gradient.scatter_add(1, index, -outer_gradient), None, None, None
+        # Ones at the maximum; written as floats, which reduce faster than booleans.
+        likeliest = torch.eq(logits, logits.amax(1, keepdim=True), out=torch.empty_like(logits))
+        share = contrast / likeliest.sum(1, keepdim=True)  # ties share the maximum's gradient
+        constant = likeliest.mul_(-share * outer_gradient).sub_(off_diagonal * outer_gradient)
+        q = torch.softmax(logits, dim=1)
+        gradient = torch.addcmul(constant, q, outer_gradient, value=2, out=q)
+        return gradient.scatter_add_(1, index, -outer_gradient), None, None, None
+
+
+def _at_index(logits: Tensor, index: Tensor, contrast: float, off_diagonal: float) -> Tensor:
+    log_q = F.log_softmax(logits, dim=1)
+    losses = prior_cross_entropy(log_q, lambda v: v.gather(1, index), contrast, off_diagonal)
+    return losses.squeeze(1)
 
 
 class PriorCrossEntropy(Loss):
@@ -108,8 +113,10 @@ class PriorCrossEntropy(Loss):
         logits: Float[Tensor, "batch classes *positions"],
         labels: Int[Tensor, "batch *positions"],
     ) -> Float[Tensor, "batch *positions"]:
-        """The formula with its closed gradient."""
-        losses: Tensor = _PriorCrossEntropyAtLabels.apply(  # type: ignore[no-untyped-call]
+        """The formula with its closed gradient; a compiler fuses the plain one as well."""
+        if is_traced():
+            return super().losses_at_labels(logits, labels)
+        losses: Tensor = _WithClosedGradient.apply(  # type: ignore[no-untyped-call]
             logits, labels.unsqueeze(1), self.contrast, self.off_diagonal
         )
         return losses

@@ -1,0 +1,179 @@
+"""What a loss costs, forward and backward, as a ratio to ``F.cross_entropy``.
+
+Every round runs every loss once, in random order, so that whatever else the machine does hits all
+alike; a ratio is one of medians over the rounds. Peak memory is in sizes of the logits. Beside ours stand the styles found in published code: softmax, one-hot, clamp, sort, matmul.
+
+    make bench                                    # both sizes, as in benchmarks/README.md
+    python benchmarks/losses.py --size 512 1000   # one of them
+"""
+
+import argparse
+import itertools
+import os
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler, used for the memory, is talkative
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
+
+import noisebound as nb
+
+RATE = 0.4
+SIZES = ((512, 1000), (128, 32000))
+TARGETS = {
+    "gce": (1.25, 1.1),
+    "sce": (1.25, 1.1),
+    "fce symmetric": (1.25, 1.1),
+    "mae": (1.25, 1.1),
+    "ce bounded": (1.25, 1.1),
+    "cep": (2.0, 2.0),
+}
+Criterion = Callable[[Tensor, Tensor], Tensor]
+
+
+def ours(num_classes: int) -> dict[str, Criterion]:
+    """The library's losses; those with a C x C matrix only where it is a reasonable size."""
+    losses: dict[str, Criterion] = {
+        "ce": nb.CrossEntropy(),
+        "ce bounded": nb.NoiseBoundedLoss(nb.CrossEntropy(), RATE, num_classes),
+        "gce": nb.GeneralizedCrossEntropy(),
+        "gce bounded": nb.NoiseBoundedLoss(nb.GeneralizedCrossEntropy(), RATE, num_classes),
+        "sce": nb.SymmetricCrossEntropy(),
+        "fce symmetric": nb.ForwardCrossEntropy.symmetric(RATE, num_classes),
+        "mae": nb.MeanAbsoluteError(),
+        "cep": nb.PriorCrossEntropy(RATE, num_classes),
+        "backward symmetric": nb.BackwardCrossEntropy.symmetric(RATE, num_classes),
+        "mse": nb.MeanSquaredError(),
+        "nce-mae": nb.NormalizedCrossEntropyMAE(),
+        "spherical": nb.Spherical(),
+        "bootstrap soft": nb.Bootstrapping(),
+        "bootstrap hard": nb.Bootstrapping("hard"),
+        "curriculum": nb.Curriculum(RATE),
+    }
+    if num_classes <= 2000:
+        transition = nb.ForwardCrossEntropy.symmetric(RATE, num_classes).noise_model.transition
+        losses["fce general"] = nb.ForwardCrossEntropy(transition)
+        losses["backward general"] = nb.BackwardCrossEntropy(transition)
+    return losses
+
+
+def published_styles(num_classes: int) -> dict[str, Criterion]:
+    """The same losses as they are often written."""
+    wrong = RATE / (num_classes - 1)
+    prior = torch.full((num_classes,), wrong)
+    prior[0] = 1 - RATE
+
+    def softmax_gather_gce(z: Tensor, y: Tensor) -> Tensor:
+        q = F.softmax(z, dim=1).gather(1, y.unsqueeze(1))
+        return ((1 - q**0.4) / 0.4).mean()
+
+    def one_hot_clamp_sce(z: Tensor, y: Tensor) -> Tensor:
+        q = F.softmax(z, dim=1).clamp(1e-7, 1.0)
+        label = F.one_hot(y, num_classes).float().clamp(1e-4, 1.0)
+        reverse = -(q * label.log()).sum(1)
+        return F.cross_entropy(z, y) + reverse.mean()
+
+    def one_hot_mae(z: Tensor, y: Tensor) -> Tensor:
+        return (F.softmax(z, dim=1) - F.one_hot(y, num_classes).float()).abs().sum(1).mean() / 2
+
+    def sorted_cep(z: Tensor, y: Tensor) -> Tensor:
+        log_q = F.log_softmax(z, dim=1)
+        ordered = log_q.sort(dim=1, descending=True).values
+        return F.nll_loss(log_q, y) - (prior * ordered).sum(1).mean()
+
+    styles: dict[str, Criterion] = {
+        "gce, softmax and gather": softmax_gather_gce,
+        "sce, one-hot and clamp": one_hot_clamp_sce,
+        "mae, one-hot": one_hot_mae,
+        "cep, sort": sorted_cep,
+    }
+    if num_classes <= 2000:
+        transition = nb.ForwardCrossEntropy.symmetric(RATE, num_classes).noise_model.transition
+        matrix = transition.float()
+
+        def matmul_fce(z: Tensor, y: Tensor) -> Tensor:
+            return F.nll_loss((F.softmax(z, dim=1) @ matrix.T).clamp(1e-7).log(), y)
+
+        styles["fce, matmul"] = matmul_fce
+    return styles
+
+
+def step(criterion: Criterion, logits: Tensor, labels: Tensor) -> None:
+    """One forward and one backward pass."""
+    logits.grad = None
+    criterion(logits, labels).backward()
+
+
+def time_ratios(
+    criteria: dict[str, Criterion], logits: Tensor, labels: Tensor, rounds: int
+) -> tuple[dict[str, float], float]:
+    """The median time of each criterion over that of the first, and the latter in seconds."""
+    seconds: dict[str, list[float]] = {name: [] for name in criteria}
+    shuffle = random.Random(0).shuffle
+    order = list(criteria)
+    for round_number in range(rounds + 3):
+        shuffle(order)  # or each would always find the caches that the same neighbour left
+        for name in order:
+            started = time.perf_counter()
+            step(criteria[name], logits, labels)
+            if round_number >= 3:  # the first rounds warm up
+                seconds[name].append(time.perf_counter() - started)
+    medians = {name: statistics.median(taken) for name, taken in seconds.items()}
+    base = next(iter(medians.values()))
+    return {name: median / base for name, median in medians.items()}, base
+
+
+def peak_memory(criterion: Criterion, logits: Tensor, labels: Tensor) -> float:
+    """The most memory held at once beyond the logits, in sizes of the logits.
+
+    The gradient, which has to be there in the end, is one of them.
+    """
+    logits.grad = None
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        criterion(logits, labels).backward()
+    events = profiler.profiler.kineto_results.events()
+    changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
+    held = itertools.accumulate(change for _, change in changes)
+    return max(held) / (logits.numel() * logits.element_size())
+
+
+def report(size: tuple[int, int], rounds: int) -> None:
+    """Print one size as a Markdown table."""
+    batch, num_classes = size
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(batch, num_classes, generator=generator).requires_grad_()
+    labels = torch.randint(num_classes, (batch,), generator=generator)
+    own = ours(num_classes)
+    criteria = {"F.cross_entropy": F.cross_entropy, **own, **published_styles(num_classes)}
+    ratios, base_seconds = time_ratios(criteria, logits, labels, rounds)
+    print(f"\n### {batch} × {num_classes}\n")
+    print(f"`F.cross_entropy`: {1000 * base_seconds:.2f} ms, median of {rounds} rounds.\n")
+    print("| loss | time | aim | peak memory |")
+    print("|---|---|---|---|")
+    for name, ratio in ratios.items():
+        target = TARGETS.get(name, (None, None))[size == SIZES[1]] if name in own else None
+        aim = f"≤ {target}" if target else ""
+        memory = peak_memory(criteria[name], logits, labels)
+        print(f"| {name} | {ratio:.2f} | {aim} | {memory:.2f} |")
+
+
+def main() -> None:
+    """Parse the command line and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--size", type=int, nargs=2, metavar=("BATCH", "CLASSES"))
+    parser.add_argument("--rounds", type=int, help="default: 400, or 40 for the larger size")
+    arguments = parser.parse_args()
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}")
+    for size in [tuple(arguments.size)] if arguments.size else SIZES:
+        report(size, arguments.rounds or (400 if size[0] * size[1] < 1_000_000 else 40))
+
+
+if __name__ == "__main__":
+    main()

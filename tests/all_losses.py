@@ -1,0 +1,161 @@
+"""One list of all losses: adding a loss here gives it the battery of ``test_all_losses.py``."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+import noisebound as nb
+import references
+
+CLASSES, RATE, BATCH = 5, 0.3, 16
+
+# Columns sum to one; the zeros are what the log space is for.
+TRANSITION = np.array(
+    [
+        [0.7, 0.0, 0.1, 0.0, 0.2],
+        [0.1, 0.8, 0.0, 0.0, 0.0],
+        [0.0, 0.2, 0.6, 0.1, 0.0],
+        [0.2, 0.0, 0.3, 0.9, 0.1],
+        [0.0, 0.0, 0.0, 0.0, 0.7],
+    ]
+)
+SYMMETRIC = np.full((CLASSES, CLASSES), RATE / (CLASSES - 1))
+np.fill_diagonal(SYMMETRIC, 1 - RATE)
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    make: Callable[..., nb.Loss]
+    reference: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    takes_weight: bool = False
+    takes_smoothing: bool = False
+    remembers: bool = False
+    needs_batch: bool = False  # an example's loss depends on its batch
+    entropy: str = "known"  # "known", "searched" or "none"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def call(self, loss, logits, labels):
+        """Call the loss on the first examples of the training set."""
+        if self.remembers:
+            return loss(logits, labels, torch.arange(len(logits)))
+        return loss(logits, labels)
+
+    def per_sample(self, logits, labels, **options):
+        """A function of the logits alone, with a memory that is new each time."""
+        loss = self.make(reduction="none", **options)
+        if logits.dtype == torch.float64:
+            loss.double()  # the memory too
+        return self.call(loss, logits, labels)
+
+
+ALL_LOSSES = (
+    Case(
+        "ce",
+        nb.CrossEntropy,
+        references.cross_entropy(),
+        takes_weight=True,
+        takes_smoothing=True,
+    ),
+    Case(
+        "fce",
+        lambda **o: nb.ForwardCrossEntropy(TRANSITION, **o),
+        references.forward(TRANSITION),
+        takes_weight=True,
+        takes_smoothing=True,
+    ),
+    Case(
+        "fce-symmetric",
+        lambda **o: nb.ForwardCrossEntropy.symmetric(RATE, CLASSES, **o),
+        references.forward(SYMMETRIC),
+        takes_weight=True,
+        takes_smoothing=True,
+    ),
+    Case(
+        "gce",
+        lambda **o: nb.GeneralizedCrossEntropy(a=0.4, **o),
+        references.generalized(0.4),
+        takes_weight=True,
+        takes_smoothing=True,
+    ),
+    Case(
+        "gce-at-mae",
+        lambda **o: nb.GeneralizedCrossEntropy(a=1.0, **o),
+        references.absolute(),
+        takes_weight=True,
+        takes_smoothing=True,
+    ),
+    Case(
+        "sce",
+        lambda **o: nb.SymmetricCrossEntropy(A=8.0, **o),
+        references.symmetric(8.0),
+        takes_weight=True,
+        takes_smoothing=True,
+    ),
+    Case(
+        "cep",
+        lambda **o: nb.PriorCrossEntropy(RATE, CLASSES, **o),
+        references.prior(RATE),
+    ),
+    Case(
+        "backward",
+        lambda **o: nb.BackwardCrossEntropy(TRANSITION, **o),
+        references.backward(TRANSITION),
+    ),
+    Case(
+        "backward-symmetric",
+        lambda **o: nb.BackwardCrossEntropy.symmetric(RATE, CLASSES, **o),
+        references.backward(SYMMETRIC),
+    ),
+    Case("mse", nb.MeanSquaredError, references.squared(), takes_weight=True),
+    Case("mae", nb.MeanAbsoluteError, references.absolute(), takes_weight=True),
+    Case(
+        "nce-mae",
+        nb.NormalizedCrossEntropyMAE,
+        references.normalized(1.0, 1.0),
+        takes_weight=True,
+    ),
+    Case("spherical", nb.Spherical, references.spherical(), takes_weight=True),
+    Case(
+        "bootstrap-soft",
+        nb.Bootstrapping,
+        references.soft_bootstrap(0.95),
+        takes_weight=True,
+        entropy="searched",
+    ),
+    Case(
+        "bootstrap-hard",
+        lambda **o: nb.Bootstrapping(mode="hard", **o),
+        references.hard_bootstrap(0.8),
+        takes_weight=True,
+    ),
+    Case(
+        "truncated",
+        lambda **o: nb.Truncated(BATCH, **o),
+        references.truncated(0.7, 0.5),
+        remembers=True,
+        entropy="none",
+    ),
+    Case(
+        "curriculum",
+        lambda **o: nb.Curriculum(RATE, **o),
+        references.curriculum(RATE),
+        needs_batch=True,
+        entropy="none",
+    ),
+    Case(
+        "elr",
+        lambda **o: nb.EarlyLearning(BATCH, CLASSES, **o),
+        references.early_learning(3.0, 0.7),
+        remembers=True,
+        entropy="none",
+    ),
+)
+
+STATELESS = tuple(case for case in ALL_LOSSES if not case.remembers)
+POINTWISE = tuple(case for case in STATELESS if not case.needs_batch)
+WITH_ENTROPY = tuple(case for case in ALL_LOSSES if case.entropy != "none")

@@ -1,0 +1,304 @@
+"""The battery that every loss goes through."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+import noisebound as nb
+from all_losses import ALL_LOSSES, BATCH, CLASSES, POINTWISE, STATELESS
+
+every_loss = pytest.mark.parametrize("case", ALL_LOSSES, ids=repr)
+every_stateless_loss = pytest.mark.parametrize("case", STATELESS, ids=repr)
+every_pointwise_loss = pytest.mark.parametrize("case", POINTWISE, ids=repr)
+
+
+def batch(dtype=torch.float64, seed=0, scale=2.0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = scale * torch.randn(BATCH, CLASSES, generator=generator, dtype=torch.float64)
+    labels = torch.randint(CLASSES, (BATCH,), generator=generator)
+    return logits.to(dtype), labels
+
+
+def reference(case, logits, labels):
+    q = np.exp(logits.double().numpy())
+    q /= q.sum(1, keepdims=True)
+    return torch.from_numpy(case.reference(q, labels.numpy()))
+
+
+@every_loss
+def test_value_is_the_reference(case):
+    logits, labels = batch()
+    torch.testing.assert_close(
+        case.per_sample(logits, labels), reference(case, logits, labels), rtol=1e-11, atol=1e-11
+    )
+
+
+@every_loss
+def test_reductions(case):
+    logits, labels = batch()
+    losses = case.per_sample(logits, labels)
+    total = case.call(case.make(reduction="sum"), logits, labels)
+    mean = case.call(case.make(), logits, labels)
+    counted = (losses != 0).sum() if case.needs_batch else BATCH
+    torch.testing.assert_close(total, losses.sum())
+    torch.testing.assert_close(mean, losses.sum() / counted)
+
+
+@every_loss
+def test_one_hot_labels_are_class_indices(case):
+    logits, labels = batch()
+    torch.testing.assert_close(
+        case.per_sample(logits, F.one_hot(labels, CLASSES).double()),
+        case.per_sample(logits, labels),
+    )
+
+
+@every_pointwise_loss
+def test_probabilities_give_the_expected_loss(case):
+    logits, _ = batch()
+    probabilities = torch.softmax(batch(seed=1)[0], dim=1)
+    by_class = torch.stack(
+        [case.per_sample(logits, torch.full((BATCH,), k)) for k in range(CLASSES)], dim=1
+    )
+    torch.testing.assert_close(
+        case.per_sample(logits, probabilities), (probabilities * by_class).sum(1)
+    )
+
+
+@every_pointwise_loss
+@pytest.mark.parametrize("soft", [False, True])
+def test_positions_are_examples(case, soft):
+    logits, labels = batch()
+    positions = logits.reshape(4, 2, 2, CLASSES).movedim(-1, 1)
+    targets = torch.softmax(batch(seed=1)[0], dim=1) if soft else labels
+    target_positions = (
+        targets.reshape(4, 2, 2, CLASSES).movedim(-1, 1) if soft else labels.reshape(4, 2, 2)
+    )
+    torch.testing.assert_close(
+        case.per_sample(positions, target_positions),
+        case.per_sample(logits, targets).reshape(4, 2, 2),
+    )
+    torch.testing.assert_close(
+        case.make()(positions, target_positions), case.make()(logits, targets)
+    )
+
+
+@every_stateless_loss
+@pytest.mark.parametrize("ignored", [-100, 2])
+def test_ignored_examples_count_for_nothing(case, ignored):
+    if case.needs_batch and ignored != -100:
+        ignored = -100
+    loss = case.make() if ignored == -100 else case.make(ignore_index=ignored)
+    logits, labels = batch()
+    if ignored == -100:
+        labels[::3] = ignored
+    kept = labels != ignored
+    assert 0 < kept.sum() < BATCH
+    logits.requires_grad_()
+    value = loss(logits, labels)
+    torch.testing.assert_close(value, loss(logits[kept], labels[kept]))
+    (gradient,) = torch.autograd.grad(value, logits)
+    assert not gradient[~kept].any()
+    assert gradient[kept].any()
+
+
+@every_loss
+def test_gradient(case):
+    logits, labels = batch(seed=2)
+    logits, labels = logits[:4].requires_grad_(), labels[:4]
+    loss = case.make(reduction="none").double()
+    case.call(loss, logits, labels)
+    loss.eval()  # a memory has no gradient: let it rest
+    assert torch.autograd.gradcheck(lambda z: case.call(loss, z, labels), logits)
+
+
+@every_stateless_loss
+def test_second_derivative(case):
+    logits, labels = batch(seed=2)
+    logits = logits[:3].requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda z: case.per_sample(z, labels[:3]), logits)
+
+
+@every_pointwise_loss
+def test_gradient_at_probabilities(case):
+    logits, _ = batch(seed=2)
+    probabilities = torch.softmax(batch(seed=3)[0], dim=1)[:3]
+    logits = logits[:3].requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: case.per_sample(z, probabilities), logits)
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_precision(case, dtype):
+    logits, labels = batch(dtype)
+    logits.requires_grad_()
+    losses = case.per_sample(logits, labels)
+    assert losses.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    # The rounding of the logits is the caller's; from there on float32 is kept.
+    expected = reference(case, logits.detach(), labels)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    (gradient,) = torch.autograd.grad(losses.sum(), logits)
+    assert gradient.dtype == dtype
+    assert torch.isfinite(gradient).all()
+
+
+@every_loss
+@pytest.mark.parametrize("soft", [False, True])
+def test_autocast_changes_nothing(case, soft):
+    logits, labels = batch(torch.float32)
+    if soft:
+        labels = torch.softmax(batch(torch.float32, seed=1)[0], dim=1)
+    plain = case.per_sample(logits, labels)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(case.per_sample(logits, labels), plain, rtol=0, atol=0)
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("soft", [False, True])
+def test_extreme_logits_stay_finite(case, dtype, soft):
+    extremes = torch.tensor([[1e4, -1e4, 0.0, -1e4, -1e4], [-1e4] * 5, [1e4, 1e4, 0, 0, -1e4]])
+    logits = extremes.to(dtype).repeat_interleave(CLASSES, 0)[:BATCH].requires_grad_()
+    labels = torch.arange(CLASSES).repeat(3)
+    if soft:
+        labels = 0.9 * F.one_hot(labels, CLASSES) + 0.1 / CLASSES
+    losses = case.per_sample(logits, labels)
+    (gradient,) = torch.autograd.grad(losses.sum(), logits)
+    assert torch.isfinite(losses).all()
+    assert torch.isfinite(gradient).all()
+
+
+@every_stateless_loss
+@pytest.mark.parametrize("soft", [False, True])
+def test_compiles_without_graph_break(case, soft):
+    torch.compiler.reset()
+    logits, labels = batch(torch.float32)
+    if soft:
+        labels = torch.softmax(batch(torch.float32, seed=1)[0], dim=1)
+    loss = case.make()
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    eager_logits, compiled_logits = (logits.clone().requires_grad_() for _ in range(2))
+    expected, value = loss(eager_logits, labels), compiled(compiled_logits, labels)
+    expected.backward()
+    value.backward()
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(compiled_logits.grad, eager_logits.grad)
+
+
+@every_stateless_loss
+def test_per_example_gradients_by_vmap(case):
+    logits, labels = batch(torch.float32)
+    loss = case.make()
+    gradient = torch.func.grad(lambda z, y: loss(z.unsqueeze(0), y.unsqueeze(0)))
+    by_vmap = torch.func.vmap(gradient)(logits, labels)
+    one_by_one = torch.stack([gradient(z, y) for z, y in zip(logits, labels, strict=True)])
+    torch.testing.assert_close(by_vmap, one_by_one)
+
+
+@every_loss
+def test_weight(case):
+    logits, labels = batch()
+    weight = torch.tensor([0.5, 1.0, 2.0, 0.0, 3.0])
+    if not case.takes_weight:
+        with pytest.raises(TypeError, match="weight"):
+            case.make(weight=weight)
+        return
+    losses = case.per_sample(logits, labels)
+    expected = (weight[labels] * losses).sum() / weight[labels].sum()
+    torch.testing.assert_close(case.make(weight=weight)(logits, labels), expected)
+    torch.testing.assert_close(
+        case.per_sample(logits, labels, weight=weight), weight[labels] * losses
+    )
+
+
+@every_loss
+def test_label_smoothing(case):
+    if not case.takes_smoothing:
+        with pytest.raises(TypeError, match="label_smoothing"):
+            case.make(label_smoothing=0.1)
+        return
+    logits, labels = batch()
+    smoothed = 0.9 * F.one_hot(labels, CLASSES).double() + 0.1 / CLASSES
+    torch.testing.assert_close(
+        case.make(label_smoothing=0.1)(logits, labels), case.make()(logits, smoothed)
+    )
+
+
+@every_loss
+def test_survives_copy_and_pickle(case):
+    logits, labels = batch()
+    for twin in (copy.deepcopy(case.make()), pickle.loads(pickle.dumps(case.make()))):
+        torch.testing.assert_close(
+            case.call(twin, logits, labels), case.call(case.make(), logits, labels)
+        )
+
+
+@every_loss
+def test_accepts_small_integer_labels(case):
+    logits, labels = batch()
+    torch.testing.assert_close(
+        case.per_sample(logits, labels.to(torch.int32)), case.per_sample(logits, labels)
+    )
+
+
+@every_loss
+def test_touches_no_global_seed(case):
+    state = torch.get_rng_state()
+    case.per_sample(*batch())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@every_loss
+@pytest.mark.parametrize("label", [CLASSES, -1])
+def test_label_out_of_range_is_refused(case, label):
+    logits, labels = batch()
+    labels[3] = label
+    with pytest.raises(ValueError, match=rf"0 … {CLASSES - 1}.*got {label}"):
+        case.per_sample(logits, labels)
+
+
+@every_loss
+def test_nonfinite_logits_are_refused_on_demand(case):
+    logits, labels = batch()
+    logits[2, 1] = float("nan")
+    with pytest.raises(ValueError, match=f"1 of {BATCH * CLASSES} logits are NaN"):
+        case.per_sample(logits, labels, check_finite=True)
+    case.per_sample(logits, labels)
+
+
+@every_loss
+def test_mismatched_shapes_are_refused(case):
+    logits, labels = batch()
+    with pytest.raises(ValueError, match="must have shape"):
+        case.per_sample(logits, labels[:-1])
+    with pytest.raises(ValueError, match="class probabilities"):
+        case.per_sample(logits, torch.rand(BATCH, CLASSES - 1))
+    with pytest.raises(ValueError, match=r"labels\.long\(\)"):
+        case.per_sample(logits, labels.float())
+    with pytest.raises(ValueError, match="unsqueeze"):
+        case.per_sample(logits[0], labels[0])
+    with pytest.raises(TypeError, match="floating point"):
+        case.per_sample(labels.unsqueeze(1).expand(-1, CLASSES), labels)
+    with pytest.raises(TypeError, match="bool"):
+        case.per_sample(logits, labels > 2)
+
+
+@every_loss
+def test_unknown_reduction_is_refused(case):
+    with pytest.raises(ValueError, match="'mean', 'sum' or 'none'"):
+        case.make(reduction="average")
+
+
+@pytest.mark.parametrize("name", ["gce", "cep", "fce"])
+def test_inductor_gives_the_eager_value(name):
+    logits, labels = batch(torch.float32)
+    loss = nb.create_loss(name, noise_rate=0.3, num_classes=CLASSES)
+    logits.requires_grad_()
+    value = torch.compile(loss, fullgraph=True)(logits, labels)
+    torch.testing.assert_close(value, loss(logits, labels))
+    (gradient,) = torch.autograd.grad(value, logits)
+    torch.testing.assert_close(gradient, torch.autograd.grad(loss(logits, labels), logits)[0])

@@ -1,0 +1,113 @@
+"""Truncated and ELR: what they remember, and when."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import noisebound as nb
+
+LOGITS = torch.tensor([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 4.0], [4.0, 0.0, 0.0]])
+LABELS = torch.tensor([0, 1, 0, 1])  # the last two are unlikely
+INDICES = torch.tensor([5, 2, 7, 0])
+
+
+def make(family):
+    return family(8) if family is nb.Truncated else family(8, 3)
+
+
+@pytest.mark.parametrize("family", [nb.Truncated, nb.EarlyLearning])
+class TestIndices:
+    def test_missing(self, family):
+        with pytest.raises(ValueError, match=r"loss\(logits, labels, indices\)"):
+            make(family)(LOGITS, LABELS)
+
+    def test_out_of_range(self, family):
+        with pytest.raises(ValueError, match=r"0 … 7 \(num_samples=8\), got 8"):
+            make(family)(LOGITS, LABELS, INDICES + 1)
+
+    def test_of_the_wrong_shape(self, family):
+        with pytest.raises(ValueError, match="integer indices"):
+            make(family)(LOGITS, LABELS, INDICES[:2])
+
+    def test_not_needed_in_evaluation(self, family):
+        loss = make(family).eval()
+        everything = make(family).train()(LOGITS, LABELS, INDICES)
+        assert torch.isfinite(loss(LOGITS, LABELS))
+        assert torch.isfinite(everything)
+
+    def test_memory_is_saved(self, family):
+        loss = make(family)
+        loss(LOGITS, LABELS, INDICES)
+        if family is nb.Truncated:
+            loss.choose(LOGITS, LABELS, INDICES)
+        twin = make(family)
+        twin.load_state_dict(loss.state_dict())
+        torch.testing.assert_close(
+            twin.eval()(LOGITS, LABELS, INDICES), loss.eval()(LOGITS, LABELS, INDICES)
+        )
+
+
+def test_truncated_drops_unlikely_labels_and_takes_them_back():
+    loss = nb.Truncated(8, reduction="none")
+    everything = loss(LOGITS, LABELS, INDICES)
+    loss.choose(LOGITS, LABELS, INDICES)
+    assert loss.kept.tolist() == [False, True, True, True, True, True, True, False]
+    kept = torch.tensor([True, True, False, False])
+    torch.testing.assert_close(loss(LOGITS, LABELS, INDICES), everything * kept)
+    loss.choose(LOGITS, LOGITS.argmax(1), INDICES)
+    assert loss.kept.all()
+
+
+def test_truncated_agrees_with_the_threshold_on_the_loss():
+    """Keep an example while its GCE is below that of probability k (Zhang & Sabuncu, eq. 9)."""
+    loss = nb.Truncated(200, reduction="none")
+    logits = 3 * torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(200) % 3
+    losses = loss(logits, labels, torch.arange(200))
+    loss.choose(logits, labels, torch.arange(200))
+    assert torch.equal(loss.kept, losses < 0)
+    assert 0 < loss.kept.sum() < 200
+
+
+def test_truncated_prunes_on_its_schedule():
+    assert [epoch for epoch in range(1, 71) if nb.Truncated(1).prunes_at(epoch)] == [40, 50, 60, 70]
+
+
+def test_early_learning_targets_are_running_means_without_gradient():
+    loss = nb.EarlyLearning(8, 3)
+    logits = LOGITS.clone().requires_grad_()
+    q = torch.softmax(LOGITS, 1)
+    loss(logits, LABELS, INDICES)
+    value = loss(logits, LABELS, INDICES)
+    target = 0.7 * (0.3 * q) + 0.3 * q
+    torch.testing.assert_close(loss.targets[INDICES], target)
+    assert not loss.targets[[1, 3, 4, 6]].any()
+    fixed = (
+        F.cross_entropy(logits, LABELS)
+        + 3 * torch.log(1 - (target * torch.softmax(logits, 1)).sum(1)).mean()
+    )
+    torch.testing.assert_close(value, fixed)
+    torch.testing.assert_close(
+        torch.autograd.grad(value, logits)[0], torch.autograd.grad(fixed, logits)[0]
+    )
+
+
+def test_early_learning_targets_rest_in_evaluation():
+    loss = nb.EarlyLearning(8, 3).eval()
+    torch.testing.assert_close(loss(LOGITS, LABELS, INDICES), F.cross_entropy(LOGITS, LABELS))
+    assert not loss.targets.any()
+
+
+def test_early_learning_has_a_floor_however_long_it_agrees():
+    loss = nb.EarlyLearning(1, 3)
+    logits = torch.tensor([[1e4, -1e4, -1e4]], requires_grad=True)
+    for _ in range(100):
+        value = loss(logits, torch.tensor([0]), torch.tensor([0]))
+    assert value.item() >= 3 * torch.log(torch.tensor(0.99e-4)).item()
+    value.backward()
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_truncated_chooses_by_class_indices_only():
+    with pytest.raises(ValueError, match="class indices"):
+        nb.Truncated(8).choose(LOGITS, torch.softmax(LOGITS, 1), INDICES)

@@ -1,0 +1,152 @@
+"""BoundedLoss and NoiseBoundedLoss: the value, the sign of the gradient, what they report."""
+
+import copy
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import noisebound as nb
+from all_losses import ALL_LOSSES, BATCH, CLASSES
+
+GENERATOR = torch.Generator().manual_seed(0)
+LOGITS = torch.randn(BATCH, CLASSES, generator=GENERATOR, dtype=torch.float64)
+LABELS = torch.randint(CLASSES, (BATCH,), generator=GENERATOR)
+
+
+def gradient(criterion, logits, labels):
+    logits = logits.clone().requires_grad_()
+    return torch.autograd.grad(criterion(logits, labels), logits)[0]
+
+
+@pytest.mark.parametrize("offset", [-0.5, 0.5])
+@pytest.mark.parametrize("case", ALL_LOSSES, ids=repr)
+def test_is_the_distance_from_the_bound(case, offset):
+    mean = case.call(case.make().double(), LOGITS, LABELS)
+    criterion = nb.BoundedLoss(case.make().double(), bound=mean.item() + offset)
+    torch.testing.assert_close(
+        case.call(criterion, LOGITS, LABELS), torch.tensor(0.5, dtype=torch.float64)
+    )
+    assert criterion.raw_mean == pytest.approx(mean.item())
+    assert criterion.is_below == (offset > 0)
+    assert criterion.share_below == (offset > 0)
+
+
+@pytest.mark.parametrize(("offset", "sign"), [(-0.5, 1), (0.5, -1), (0.0, 0)])
+def test_gradient_is_the_plain_one_times_a_sign(offset, sign):
+    loss = nb.SymmetricCrossEntropy()
+    bound = loss(LOGITS, LABELS).item() + offset
+    torch.testing.assert_close(
+        gradient(nb.BoundedLoss(loss, bound), LOGITS, LABELS),
+        sign * gradient(loss, LOGITS, LABELS),
+    )
+
+
+def test_evaluation_mode_gives_the_plain_mean_and_records_nothing():
+    criterion = nb.BoundedLoss(nb.CrossEntropy(), bound=10.0)
+    criterion(LOGITS, LABELS)
+    criterion.eval()
+    torch.testing.assert_close(
+        criterion(LOGITS[:3], LABELS[:3]), F.cross_entropy(LOGITS[:3], LABELS[:3])
+    )
+    assert criterion.raw_mean == pytest.approx(F.cross_entropy(LOGITS, LABELS).item())
+    assert int(criterion.monitor.batches) == 1
+
+
+def test_share_of_batches_below():
+    criterion = nb.BoundedLoss(nb.CrossEntropy(), bound=1.0)
+    assert criterion.share_below == 0
+    right, wrong = 20.0 * F.one_hot(LABELS, CLASSES), -20.0 * F.one_hot(LABELS, CLASSES)
+    for logits in (right, wrong, wrong, right):
+        criterion(logits, LABELS)
+    assert criterion.share_below == 0.5
+    assert criterion.is_below
+
+
+def test_what_it_counted_is_saved():
+    criterion = nb.BoundedLoss(nb.CrossEntropy(), bound=10.0)
+    criterion(LOGITS, LABELS)
+    resumed = nb.BoundedLoss(nb.CrossEntropy(), bound=10.0)
+    resumed.load_state_dict(copy.deepcopy(criterion.state_dict()))
+    assert resumed.share_below == 1
+    assert int(resumed.monitor.batches) == 1
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        nb.GeneralizedCrossEntropy(),
+        nb.GeneralizedCrossEntropy(reduction="none"),
+        lambda z, y: nb.GeneralizedCrossEntropy()(z, y),
+        lambda z, y: nb.GeneralizedCrossEntropy(reduction="none")(z, y),
+    ],
+)
+def test_takes_modules_and_functions_reduced_or_not(loss):
+    expected = nb.GeneralizedCrossEntropy()(LOGITS, LABELS)
+    torch.testing.assert_close(nb.BoundedLoss(loss, bound=0.0)(LOGITS, LABELS), expected)
+
+
+def test_ignored_examples_do_not_dilute_the_mean():
+    labels = LABELS.clone()
+    labels[::2] = -100
+    for reduction in ("mean", "none"):
+        criterion = nb.BoundedLoss(nb.CrossEntropy(reduction=reduction), bound=0.0)
+        torch.testing.assert_close(criterion(LOGITS, labels), F.cross_entropy(LOGITS, labels))
+
+
+def test_refuses_a_summed_loss_and_a_bound_that_is_no_number():
+    for loss in (nb.CrossEntropy(reduction="sum"), torch.nn.CrossEntropyLoss(reduction="sum")):
+        with pytest.raises(ValueError, match="gives the sum"):
+            nb.BoundedLoss(loss, bound=1.0)
+    with pytest.raises(ValueError, match="finite number"):
+        nb.BoundedLoss(nb.CrossEntropy(), bound=float("nan"))
+
+
+@pytest.mark.parametrize("name", ["ce", "fce", "gce", "sce", "cep", "mae"])
+def test_noise_bounded_loss_has_the_noise_bound(name):
+    loss = nb.create_loss(name, noise_rate=0.3, num_classes=CLASSES)
+    criterion = nb.NoiseBoundedLoss(loss, noise_rate=0.3, num_classes=CLASSES)
+    assert criterion.bound == nb.noise_bound(loss, 0.3, CLASSES)
+
+
+def test_noise_bounded_loss_takes_any_function():
+    def focal(logits, labels):
+        nll = F.cross_entropy(logits, labels, reduction="none")
+        return (1 - torch.exp(-nll)) ** 2 * nll
+
+    criterion = nb.NoiseBoundedLoss(focal, noise_rate=0.3, num_classes=CLASSES)
+    assert criterion.bound == pytest.approx(nb.noise_bound(focal, 0.3, CLASSES))
+    torch.testing.assert_close(
+        criterion(LOGITS, LABELS), (focal(LOGITS, LABELS).mean() - criterion.bound).abs()
+    )
+
+
+def test_noise_bounded_loss_may_count_fewer_classes_than_there_are_logits():
+    criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), noise_rate=0.4, num_classes=2)
+    assert torch.isfinite(criterion(LOGITS, LABELS))
+
+
+def test_class_weights_need_a_prior_and_class_indices():
+    weighted = nb.CrossEntropy(weight=[1.0, 2.0, 3.0, 4.0, 5.0])
+    with pytest.raises(ValueError, match="class_prior"):
+        nb.NoiseBoundedLoss(weighted, 0.3, CLASSES)
+    criterion = nb.NoiseBoundedLoss(weighted, 0.3, CLASSES, class_prior=[0.2] * 5)
+    assert torch.isfinite(criterion(LOGITS, LABELS))
+    with pytest.raises(ValueError, match="class indices"):
+        criterion(LOGITS, torch.softmax(LOGITS, 1))
+
+
+def test_compiles_without_graph_break():
+    torch.compiler.reset()
+    criterion = nb.NoiseBoundedLoss(nb.GeneralizedCrossEntropy(), 0.3, CLASSES)
+    expected = criterion(LOGITS, LABELS)
+    compiled = torch.compile(criterion, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(LOGITS, LABELS), expected)
+    compiled(LOGITS, LABELS)
+    assert int(criterion.monitor.batches) == 3
+
+
+def test_half_precision():
+    criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.3, CLASSES)
+    value = criterion(LOGITS.bfloat16(), LABELS)
+    assert value.dtype == torch.float32

@@ -1,0 +1,461 @@
+"""The theorems behind the bound, as properties of every loss."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+import noisebound as nb
+from all_losses import ALL_LOSSES, CLASSES, RATE, TRANSITION, WITH_ENTROPY
+from distributions import distributions, noise_vectors
+
+BACKWARD = ("backward", "backward-symmetric")
+KNOWN = [case for case in WITH_ENTROPY if case.entropy == "known"]
+FREE = [case for case in KNOWN if case.name not in BACKWARD]  # an entropy on the whole simplex
+HAS_NOISE_MODEL = [case for case in KNOWN if case.make().noise_model is not None]
+rates = st.floats(0, 0.99)
+every_known = pytest.mark.parametrize("case", KNOWN, ids=repr)
+every_free = pytest.mark.parametrize("case", FREE, ids=repr)
+every_with_entropy = pytest.mark.parametrize("case", WITH_ENTROPY, ids=repr)
+pytestmark = pytest.mark.filterwarnings("ignore::noisebound.NoiseRateWarning")
+
+
+def expected_loss(loss, p, q):
+    """``p · L(q)``, straight from the loss as a user calls it."""
+    with torch.no_grad():
+        losses = torch.stack(
+            [loss(q.log().clamp(min=-1e4).unsqueeze(0), torch.tensor([k])) for k in range(len(p))]
+        )
+    return (p * losses).sum().item()
+
+
+class TestTheorems:
+    @every_free
+    @given(p=distributions(CLASSES), q=distributions(CLASSES))
+    def test_no_prediction_is_expected_below_the_entropy(self, case, p, q):
+        """Lemma "general": the noisy risk is at least the entropy of the noisy labels."""
+        loss = case.make()
+        assert expected_loss(loss, p, q) >= float(nb.entropy(loss, p)) - 1e-7
+
+    @pytest.mark.parametrize("case", HAS_NOISE_MODEL, ids=repr)
+    @given(clean=distributions(CLASSES), other=distributions(CLASSES))
+    def test_base_loss_is_proper(self, case, clean, other):
+        """Among predictions seen through f, the truth has the least expected loss."""
+        loss = case.make()
+        p = loss.noise_model.forward(clean)
+        at_truth = expected_loss(loss, p, clean)
+        assert at_truth <= expected_loss(loss, p, other) + 1e-7
+        assert at_truth == pytest.approx(float(nb.entropy(loss, p)), abs=1e-6)
+
+    @every_free
+    @given(p=distributions(CLASSES), q=distributions(CLASSES), share=st.floats(0, 1))
+    def test_entropy_is_concave(self, case, p, q, share):
+        loss = case.make()
+        mixture = nb.entropy(loss, share * p + (1 - share) * q)
+        assert mixture >= share * nb.entropy(loss, p) + (1 - share) * nb.entropy(loss, q) - 1e-9
+
+    @every_free
+    @given(p=distributions(CLASSES), order=st.permutations(range(CLASSES)))
+    def test_entropy_knows_no_class_by_name(self, case, p, order):
+        loss = case.make()
+        torch.testing.assert_close(nb.entropy(loss, p), nb.entropy(loss, p[list(order)]))
+
+    @every_free
+    @given(drawn=noise_vectors(CLASSES))
+    def test_every_noise_of_a_rate_lies_in_the_interval(self, case, drawn):
+        rate, noise = drawn
+        loss = case.make()
+        low, high = nb.entropy_interval(loss, rate, CLASSES)
+        assert low - 1e-9 <= float(nb.entropy(loss, noise)) <= high + 1e-9
+
+    @every_free
+    @given(st.lists(rates, min_size=1, max_size=6))
+    def test_jensen_over_nonuniform_rates(self, case, several):
+        """Corollary "worst case": among rates with one mean, the constant one is highest."""
+        loss = case.make()
+        mean_rate = sum(several) / len(several)
+        highest = nb.noise_bound(loss, mean_rate, CLASSES)
+        assert nb.nonuniform_bound(loss, several, CLASSES) <= highest + 1e-9
+
+    @every_known
+    @given(st.data())
+    def test_noisy_risk_of_an_estimator_is_not_below_the_bound(self, case, data):
+        """Symmetric noise on separable data: whatever the estimator says, it pays the bound."""
+        loss = case.make()
+        bound = nb.noise_bound(loss, RATE, CLASSES) if loss.treats_classes_alike else 0.0
+        transition = TRANSITION if case.name == "backward" else nb_symmetric(RATE)
+        risks = [
+            expected_loss(loss, torch.tensor(transition[:, k]), data.draw(distributions(CLASSES)))
+            for k in range(CLASSES)
+        ]
+        assert np.mean(risks) >= bound - 1e-7
+
+    @every_free
+    @given(rate=rates)
+    def test_bound_is_the_upper_end_of_the_interval(self, case, rate):
+        loss = case.make()
+        assert nb.entropy_interval(loss, rate, CLASSES)[1] == nb.noise_bound(loss, rate, CLASSES)
+
+
+def nb_symmetric(rate):
+    matrix = np.full((CLASSES, CLASSES), rate / (CLASSES - 1))
+    np.fill_diagonal(matrix, 1 - rate)
+    return matrix
+
+
+class TestPaper:
+    def test_worked_example(self):
+        """Binary labels, 40 % wrong: attainable are CE 0 and FCE 0.511; the floor is 0.673."""
+        confident, right = torch.tensor([[100.0, -100.0]]), torch.tensor([0])
+        fce = nb.ForwardCrossEntropy.symmetric(0.4, 2)
+        assert nb.CrossEntropy()(confident, right).item() == pytest.approx(0, abs=1e-9)
+        assert fce(confident, right).item() == pytest.approx(0.511, abs=5e-4)
+        for loss in (nb.CrossEntropy(), fce):
+            assert nb.noise_bound(loss, 0.4, 2) == pytest.approx(0.673, abs=5e-4)
+        bounded = nb.NoiseBoundedLoss(fce, 0.4, 2)
+        assert bounded.bound == pytest.approx(0.673, abs=5e-4)
+
+    @pytest.mark.parametrize("num_classes", [2, 10, 47, 200])
+    @pytest.mark.parametrize("rate", [0.1, 0.4, 0.49])
+    def test_explicit_bounds(self, rate, num_classes):
+        """The appendix's formulas for GCE and SCE, λ found by bisection."""
+        a, A, wrong = 0.4, 8.0, rate / (num_classes - 1)
+        powers = (1 - rate) ** (1 / (1 - a)), wrong ** (1 / (1 - a))
+        total = powers[0] + (num_classes - 1) * powers[1]
+        gce = (1 - rate) / a * (1 - (powers[0] / total) ** a)
+        gce += rate / a * (1 - (powers[1] / total) ** a)
+        assert nb.noise_bound(nb.GeneralizedCrossEntropy(a=a), rate, num_classes) == pytest.approx(
+            gce, abs=1e-12
+        )
+        low, high = A * (1 - rate), 1 + A * (1 - rate)
+        for _ in range(200):
+            lam = (low + high) / 2
+            sum_of_q = (1 - rate) / (lam - A * (1 - rate)) + rate / (lam - A * wrong)
+            low, high = (lam, high) if sum_of_q > 1 else (low, lam)
+        likely, unlikely = (1 - rate) / (lam - A * (1 - rate)), wrong / (lam - A * wrong)
+        sce = (1 - rate) * (-math.log(likely) + A * (1 - likely))
+        sce += rate * (-math.log(unlikely) + A * (1 - unlikely))
+        assert nb.noise_bound(nb.SymmetricCrossEntropy(A=A), rate, num_classes) == pytest.approx(
+            sce, abs=1e-9
+        )
+
+    def test_closed_forms(self):
+        rate, c = 0.4, 10
+        u = np.array([0.6] + [0.4 / 9] * 9)
+        shannon = -(u * np.log(u)).sum()
+        bounds = {
+            "ce": shannon,
+            "fce": shannon,
+            "cep": 2 * shannon,
+            "mse": 1 - (u**2).sum(),
+            "spherical": -np.linalg.norm(u),
+            "mae": 0.4,
+            "nce-mae": 0.4 / 9 + 0.4,
+            "backward": 0.0,
+        }
+        for name, expected in bounds.items():
+            loss = nb.create_loss(name, noise_rate=rate, num_classes=c)
+            assert nb.noise_bound(loss, rate, c) == pytest.approx(expected, abs=1e-12), name
+
+    def test_entropy_of_gce_and_sce_is_less_sensitive_to_structure(self):
+        """Paper, "Sensitivity of Bounds": the ratio of the limits is greatest for CE."""
+        losses = (nb.CrossEntropy(), nb.SymmetricCrossEntropy(), nb.GeneralizedCrossEntropy())
+        for c in (10, 200):
+            ratios = [high / low for low, high in (nb.entropy_interval(x, 0.4, c) for x in losses)]
+            assert ratios[0] > max(ratios[1:])
+
+    def test_nonuniform_emnist_uses_two_classes(self):
+        """0.6 with c = 2 is above (c-1)/c on purpose: it works, and warns."""
+        with pytest.warns(nb.NoiseRateWarning, match="no longer the likeliest"):
+            bound = nb.noise_bound(nb.CrossEntropy(), 0.6, 2)
+        assert bound == pytest.approx(0.673, abs=5e-4)
+
+
+class TestBackward:
+    """Unbiased: its floor is the clean entropy."""
+
+    def test_is_zero_on_separable_data(self):
+        loss = nb.BackwardCrossEntropy(TRANSITION)
+        assert nb.transition_bound(loss, TRANSITION) == pytest.approx(0, abs=1e-12)
+
+    def test_is_the_entropy_of_the_clean_labels(self):
+        clean = torch.tensor([0.5, 0.25, 0.25, 0.0, 0.0], dtype=torch.float64)
+        loss = nb.BackwardCrossEntropy(TRANSITION)
+        noisy = loss.noise_model.forward(clean)
+        assert nb.entropy(loss, noisy).item() == pytest.approx(1.5 * math.log(2))
+
+    def test_has_no_minimum_when_it_corrects_more_than_there_is(self):
+        with pytest.raises(ValueError, match="no minimum"):
+            nb.noise_bound(nb.BackwardCrossEntropy.symmetric(0.4, 10), 0.2, 10)
+
+    def test_needs_the_transition_when_classes_differ(self):
+        with pytest.raises(ValueError, match="transition_bound"):
+            nb.noise_bound(nb.BackwardCrossEntropy(TRANSITION), 0.3, CLASSES)
+
+
+class TestTransitionBound:
+    def test_of_symmetric_noise_is_the_noise_bound(self):
+        for case in FREE:
+            loss = case.make()
+            assert nb.transition_bound(loss, nb_symmetric(RATE)) == pytest.approx(
+                nb.noise_bound(loss, RATE, CLASSES)
+            )
+
+    def test_weighs_the_columns_by_the_prior(self):
+        prior = [0.5, 0.2, 0.1, 0.1, 0.1]
+        columns = torch.tensor(TRANSITION.T)
+        expected = (torch.tensor(prior) * nb.entropy(nb.CrossEntropy(), columns)).sum().item()
+        assert nb.transition_bound(nb.CrossEntropy(), TRANSITION, prior) == pytest.approx(expected)
+
+    def test_refuses_a_prior_that_does_not_fit(self):
+        with pytest.raises(ValueError, match=r"shape \(5,\)"):
+            nb.transition_bound(nb.CrossEntropy(), TRANSITION, [0.5, 0.5])
+        with pytest.raises(ValueError, match="sum to one"):
+            nb.transition_bound(nb.CrossEntropy(), TRANSITION, [0.5] * 5)
+
+
+class TestClassWeights:
+    weight = torch.tensor([0.5, 1.0, 2.0, 4.0, 0.25], dtype=torch.float64)
+    prior = torch.tensor([0.4, 0.3, 0.1, 0.1, 0.1], dtype=torch.float64)
+
+    def loss(self, smoothing=0.0):
+        return nb.CrossEntropy(weight=self.weight, label_smoothing=smoothing)
+
+    def test_need_a_class_prior(self):
+        loss = self.loss()
+        for refused in (
+            lambda: nb.noise_bound(loss, RATE, CLASSES),
+            lambda: nb.entropy_interval(loss, RATE, CLASSES),
+            lambda: nb.transition_bound(loss, TRANSITION),
+            lambda: nb.nonuniform_bound(loss, [RATE], CLASSES),
+            lambda: nb.entropy(loss, [0.2] * 5),
+            lambda: nb.NoiseBoundedLoss(loss, RATE, CLASSES),
+        ):
+            with pytest.raises(ValueError, match="class_prior"):
+                refused()
+
+    @pytest.mark.parametrize("smoothing", [0.0, 0.2])
+    def test_bound_is_the_least_weighted_risk(self, smoothing):
+        """Against a search over the predictions, with the weighted mean as torch has it."""
+        noise = torch.tensor(nb_symmetric(RATE))
+        logits = torch.zeros(CLASSES, CLASSES, dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.LBFGS([logits], max_iter=500, tolerance_grad=1e-10)
+        plain = torch.nn.CrossEntropyLoss(
+            weight=self.weight, label_smoothing=smoothing, reduction="none"
+        )
+
+        def weighted_risk():
+            true, noisy = torch.cartesian_prod(torch.arange(CLASSES), torch.arange(CLASSES)).T
+            mass = self.prior[true] * noise[noisy, true]
+            losses = plain(logits[true], noisy)
+            return (mass * losses).sum() / (mass * self.weight[noisy]).sum()
+
+        def closure():
+            optimizer.zero_grad()
+            risk = weighted_risk()
+            risk.backward()
+            return risk
+
+        optimizer.step(closure)
+        bound = nb.noise_bound(self.loss(smoothing), RATE, CLASSES, class_prior=self.prior)
+        assert bound == pytest.approx(weighted_risk().item(), abs=1e-7)
+
+    def test_equal_weights_change_nothing(self):
+        loss = nb.GeneralizedCrossEntropy(weight=torch.full((CLASSES,), 3.0))
+        assert nb.noise_bound(loss, RATE, CLASSES, self.prior) == pytest.approx(
+            nb.noise_bound(nb.GeneralizedCrossEntropy(), RATE, CLASSES)
+        )
+
+    def test_bound_with_a_prior_takes_several_rates(self):
+        rates = np.array([0.1, 0.3])
+        bounds = nb.noise_bound(self.loss(), rates, CLASSES, self.prior)
+        assert bounds.shape == (2,)
+        assert bounds[1] == nb.noise_bound(self.loss(), 0.3, CLASSES, self.prior)
+
+
+def test_label_smoothing_raises_the_floor_to_the_smoothed_entropy():
+    smoothed = 0.8 * nb.symmetric_noise(RATE, CLASSES) + 0.2 / CLASSES
+    loss = nb.SymmetricCrossEntropy(label_smoothing=0.2)
+    assert nb.noise_bound(loss, RATE, CLASSES) == pytest.approx(
+        float(nb.entropy(nb.SymmetricCrossEntropy(), smoothed))
+    )
+
+
+class TestAnyLoss:
+    """A loss with no known noise model has its Bayes risk for a bound."""
+
+    @staticmethod
+    def focal(logits, labels):
+        nll = F.cross_entropy(logits, labels, reduction="none")
+        return (1 - torch.exp(-nll)) ** 2 * nll
+
+    @staticmethod
+    def poly(logits, labels):
+        nll = F.cross_entropy(logits, labels, reduction="none")
+        return nll + 8.0 * (1 - torch.exp(-nll))
+
+    @pytest.mark.parametrize("num_classes", [2, 10, 300])
+    def test_poly_loss_is_sce_found_numerically(self, num_classes):
+        assert nb.noise_bound(self.poly, 0.4, num_classes) == pytest.approx(
+            nb.noise_bound(nb.SymmetricCrossEntropy(A=8.0), 0.4, num_classes), abs=1e-9
+        )
+
+    def test_focal_loss_against_a_fine_grid(self):
+        q = torch.linspace(1e-6, 1 - 1e-6, 200_001, dtype=torch.float64)
+        logits = torch.stack([q.log(), ((1 - q) / 9).log()] + [((1 - q) / 9).log()] * 8, dim=1)
+        right, wrong = torch.zeros(len(q), dtype=torch.long), torch.ones(len(q), dtype=torch.long)
+        grid = 0.6 * self.focal(logits, right) + 0.4 * self.focal(logits, wrong)
+        bound = nb.noise_bound(self.focal, 0.4, 10)
+        assert bound == pytest.approx(grid.min().item(), abs=1e-8)
+
+    # FCE's floor is attained only where T can have produced u_sym.
+    @pytest.mark.parametrize("case", [c for c in FREE if not c.name.startswith("fce")], ids=repr)
+    @settings(max_examples=5, deadline=None)
+    @given(rate=st.floats(0.01, 0.99))
+    def test_search_finds_the_closed_forms(self, case, rate):
+        loss = case.make()
+
+        def foreign(logits, labels):
+            return case.make(reduction="none")(logits, labels)
+
+        found = nb.noise_bound(foreign, rate, CLASSES)
+        assert found == pytest.approx(nb.noise_bound(loss, rate, CLASSES), abs=1e-6)
+
+    def test_search_takes_any_distribution(self):
+        p = torch.tensor([[0.5, 0.3, 0.2, 0.0], [1.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
+        torch.testing.assert_close(
+            nb.entropy(self.poly, p), nb.entropy(nb.SymmetricCrossEntropy(), p), atol=1e-8, rtol=0
+        )
+
+    @pytest.mark.parametrize(
+        "loss",
+        [
+            torch.nn.CrossEntropyLoss(),
+            torch.nn.CrossEntropyLoss(reduction="sum"),
+            torch.nn.CrossEntropyLoss(reduction="none"),
+            F.cross_entropy,
+        ],
+    )
+    def test_reduced_losses_are_taken_apart(self, loss):
+        assert nb.noise_bound(loss, 0.4, 10) == pytest.approx(
+            nb.noise_bound(nb.CrossEntropy(), 0.4, 10)
+        )
+
+    def test_class_dependent_loss_needs_the_transition(self):
+        costs = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+
+        def costly(logits, labels):
+            return costs[labels] * F.cross_entropy(logits, labels, reduction="none")
+
+        with pytest.raises(ValueError, match="treat all classes alike"):
+            nb.noise_bound(costly, 0.4, 3)
+        # Binary noise between classes 0 and 1 only; the minimum of Σ p_k c_k (-log q_k).
+        transition = [[0.7, 0.3, 0.0], [0.3, 0.7, 0.0], [0.0, 0.0, 1.0]]
+        measures = costs * torch.tensor(transition, dtype=torch.float64).T
+        mass = measures.sum(1, keepdim=True)
+        expected = (mass.squeeze() * torch.special.entr(measures / mass).sum(1)).mean()
+        assert nb.transition_bound(costly, transition) == pytest.approx(expected.item(), abs=1e-7)
+
+    def test_foreign_class_weights_are_refused(self):
+        with pytest.raises(ValueError, match="foreign loss with class weights"):
+            nb.noise_bound(torch.nn.CrossEntropyLoss(weight=torch.ones(10)), 0.4, 10)
+
+    @pytest.mark.parametrize(
+        ("loss", "message"),
+        [
+            (lambda z, y: -F.cross_entropy(z, y, reduction="none"), "no minimum"),
+            (lambda z, y: z.gather(1, y.unsqueeze(1)).squeeze(1), "no minimum"),
+            (lambda z, y: z[:, 0] * float("nan"), "not finite"),
+            (lambda z, y: z, "one value an example"),
+        ],
+    )
+    def test_losses_without_a_floor_are_refused(self, loss, message):
+        with pytest.raises(ValueError, match=message):
+            nb.noise_bound(loss, 0.4, 10)
+
+    @pytest.mark.parametrize(
+        "case", [case for case in ALL_LOSSES if case.entropy == "none"], ids=repr
+    )
+    def test_losses_with_a_memory_are_refused(self, case):
+        with pytest.raises(ValueError, match=r"has no noise-bound.*BoundedLoss"):
+            nb.noise_bound(case.make(), 0.4, CLASSES)
+
+
+class TestArrays:
+    @every_with_entropy
+    def test_kind_out_is_kind_in(self, case):
+        loss = case.make()
+        if not loss.treats_classes_alike:
+            return
+        low, high = RATE, 0.5
+        one = nb.noise_bound(loss, low, CLASSES)
+        array = nb.noise_bound(loss, np.array([[low, high]]), CLASSES)
+        tensor = nb.noise_bound(loss, torch.tensor([low, high], dtype=torch.float64), CLASSES)
+        assert isinstance(one, float)
+        assert isinstance(array, np.ndarray)
+        assert array.dtype == np.float64
+        assert array.shape == (1, 2)
+        assert tensor.dtype == torch.float64
+        assert array[0, 0] == pytest.approx(one)
+        np.testing.assert_allclose(tensor.numpy(), array[0])
+
+    def test_bound_is_differentiable_in_the_rate(self):
+        rate = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+        for loss in (nb.CrossEntropy(), nb.SymmetricCrossEntropy(), nb.GeneralizedCrossEntropy()):
+            assert torch.autograd.gradcheck(lambda r, x=loss: nb.noise_bound(x, r, 10), rate)
+
+    def test_noise_vectors(self):
+        torch.testing.assert_close(
+            nb.symmetric_noise([0.0, 0.3], 4),
+            torch.tensor([[1, 0, 0, 0], [0.7, 0.1, 0.1, 0.1]], dtype=torch.float64),
+        )
+        torch.testing.assert_close(
+            nb.pairwise_noise([0.0, 0.3], 4),
+            torch.tensor([[1, 0, 0, 0], [0.7, 0.3, 0, 0]], dtype=torch.float64),
+        )
+        assert nb.pairwise_noise(0.3, 2).tolist() == nb.symmetric_noise(0.3, 2).tolist()
+
+    def test_no_noise_has_no_floor(self):
+        for name in ("ce", "fce", "gce", "sce", "mse", "mae", "nce-mae", "cep"):
+            loss = nb.create_loss(name, noise_rate=0.0, num_classes=10)
+            assert nb.noise_bound(loss, 0.0, 10) == pytest.approx(0, abs=1e-12), name
+
+
+class TestErrors:
+    @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan"), [0.2, 2.0]])
+    def test_rate_outside_the_unit_interval(self, rate):
+        for refused in (nb.symmetric_noise, nb.pairwise_noise):
+            with pytest.raises(ValueError, match=r"noise_rate must lie in \[0, 1\]"):
+                refused(rate, 10)
+        with pytest.raises(ValueError, match=r"noise_rate must lie in \[0, 1\]"):
+            nb.noise_bound(nb.CrossEntropy(), rate, 10)
+
+    @pytest.mark.filterwarnings("default::noisebound.NoiseRateWarning")
+    @pytest.mark.parametrize(("rate", "warns"), [(0.9, False), (0.91, True), (1.0, True)])
+    def test_rate_above_the_limit_warns(self, rate, warns, recwarn):
+        nb.symmetric_noise(rate, 10)
+        assert [w.category for w in recwarn] == [nb.NoiseRateWarning] * warns
+
+    @pytest.mark.parametrize(
+        ("p", "message"),
+        [
+            ([0.5, 0.6], "sum to one"),
+            ([1.5, -0.5], "non-negative"),
+            (0.5, "vector of class probabilities"),
+        ],
+    )
+    def test_not_a_distribution(self, p, message):
+        with pytest.raises(ValueError, match=message):
+            nb.entropy(nb.CrossEntropy(), p)
+
+    def test_no_rates(self):
+        with pytest.raises(ValueError, match="at least one rate"):
+            nb.nonuniform_bound(nb.CrossEntropy(), [], 10)
+
+    def test_one_class(self):
+        with pytest.raises(ValueError, match="at least 2"):
+            nb.noise_bound(nb.CrossEntropy(), 0.1, 1)

@@ -1,0 +1,238 @@
+"""StepBound against one big batch: micro-batches, ranks, clipping, scaling, skipped steps."""
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import noisebound as nb
+
+FEATURES, CLASSES, STEPS, BATCH = 6, 4, 12, 16
+# The mean loss stays between 1.2 and 1.7: always above 0, always below 9, crossed at 1.4.
+BOUNDS = {"above the bound": 0.0, "below the bound": 9.0, "crossed": 1.4}
+every_bound = pytest.mark.parametrize("bound", BOUNDS.values(), ids=BOUNDS)
+
+
+def make_model():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(FEATURES, 8), nn.Tanh(), nn.Linear(8, CLASSES))
+    return model.double()
+
+
+def batches():
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(STEPS):
+        inputs = torch.randn(BATCH, FEATURES, generator=generator, dtype=torch.float64)
+        yield inputs, torch.randint(CLASSES, (BATCH,), generator=generator)
+
+
+def make_optimizer(model):
+    """Two parameter groups, with momentum and a weight decay that the bound must not flip."""
+    first, last = model[0].parameters(), model[2].parameters()
+    return torch.optim.SGD(
+        [{"params": first, "lr": 0.3}, {"params": last, "lr": 0.1, "weight_decay": 0.01}],
+        momentum=0.5,
+    )
+
+
+def parameters_of(model):
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def train_on_whole_batches(bound, clip=None):
+    """The definition: |mean - B| of each whole batch."""
+    model = make_model()
+    optimizer, criterion = make_optimizer(model), nb.BoundedLoss(nb.CrossEntropy(), bound)
+    for inputs, labels in batches():
+        optimizer.zero_grad()
+        criterion(model(inputs), labels).backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+    return parameters_of(model), criterion.share_below
+
+
+def train_on_micro_batches(bound, sizes, clip=None, zero_grad_first=True):
+    model = make_model()
+    optimizer = make_optimizer(model)
+    step_bound = nb.StepBound(optimizer, bound)
+    for inputs, labels in batches():
+        if zero_grad_first:
+            optimizer.zero_grad()
+        for x, y in zip(inputs.split(sizes), labels.split(sizes), strict=True):
+            loss = nb.CrossEntropy()(model(x), y)
+            step_bound.observe(loss, count=len(y))
+            if not zero_grad_first and len(y) == BATCH:
+                optimizer.zero_grad()
+            (loss * len(y) / BATCH).backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+    return parameters_of(model), step_bound.share_below
+
+
+@every_bound
+@pytest.mark.parametrize("sizes", [[4, 4, 4, 4], [1, 7, 6, 2], [16]], ids=str)
+def test_micro_batches_are_one_big_batch(bound, sizes):
+    expected, expected_share = train_on_whole_batches(bound)
+    found, share = train_on_micro_batches(bound, sizes)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+    assert share == expected_share
+    assert (0 < share < 1) == (bound == BOUNDS["crossed"])
+
+
+def test_signs_of_single_micro_batches_would_be_wrong():
+    """Why there is a StepBound: bounding each micro-batch is another training."""
+    model = make_model()
+    optimizer = make_optimizer(model)
+    criterion = nb.BoundedLoss(nb.CrossEntropy(), BOUNDS["crossed"])
+    for inputs, labels in batches():
+        optimizer.zero_grad()
+        for x, y in zip(inputs.split(4), labels.split(4), strict=True):
+            (criterion(model(x), y) / 4).backward()
+        optimizer.step()
+    expected, _ = train_on_whole_batches(BOUNDS["crossed"])
+    assert (parameters_of(model) - expected).abs().max() > 1e-3
+
+
+@every_bound
+def test_clipping_commutes_with_the_sign(bound):
+    expected, _ = train_on_whole_batches(bound, clip=0.05)
+    found, _ = train_on_micro_batches(bound, [8, 8], clip=0.05)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+def test_zero_grad_may_come_between_forward_and_backward():
+    expected, _ = train_on_whole_batches(BOUNDS["crossed"])
+    found, _ = train_on_micro_batches(BOUNDS["crossed"], [16], zero_grad_first=False)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+def test_exactly_at_the_bound_nothing_moves():
+    weight = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    step_bound = nb.StepBound(optimizer, bound=1.0)
+    loss = weight.mean()
+    step_bound.observe(loss, 2)
+    loss.backward()
+    optimizer.step()
+    assert weight.tolist() == [1.0, 1.0]
+
+
+@every_bound
+@pytest.mark.parametrize("zero_grad_first", [True, False])
+def test_grad_scaler_with_steps_that_it_skips(bound, zero_grad_first):
+    """A skipped step must not leave its loss behind for the next one."""
+
+    def train(bounded):
+        model = make_model().float()
+        optimizer = make_optimizer(model)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=2)
+        criterion = nb.BoundedLoss(nb.CrossEntropy(), bound)
+        step_bound = None if bounded else nb.StepBound(optimizer, bound)
+        skipped = 0
+        for step, (inputs, labels) in enumerate(batches()):
+            if zero_grad_first:
+                optimizer.zero_grad()
+            logits = model(inputs.float())
+            if bounded:
+                loss = criterion(logits, labels)
+            else:
+                loss = nb.CrossEntropy()(logits, labels)
+                step_bound.observe(loss, len(labels))
+            if not zero_grad_first:
+                optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            if step % 3 == 1:
+                model[0].weight.grad[0, 0] = float("inf")
+            before = scaler.get_scale()
+            scaler.step(optimizer)
+            scaler.update()
+            skipped += scaler.get_scale() < before
+        assert skipped == 4
+        return parameters_of(model)
+
+    torch.testing.assert_close(train(bounded=False), train(bounded=True))
+
+
+def test_forgotten_observation_is_an_error():
+    model = make_model()
+    optimizer = make_optimizer(model)
+    step_bound = nb.StepBound(optimizer, 1.0)
+    with pytest.raises(RuntimeError, match=r"step_bound\.observe\(loss, count\)"):
+        optimizer.step()
+    step_bound.remove()
+    optimizer.step()
+
+
+def test_one_observation_serves_one_step():
+    model = make_model()
+    optimizer = make_optimizer(model)
+    step_bound = nb.StepBound(optimizer, 1.0)
+    step_bound.observe(torch.tensor(1.0), 1)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="without an observed loss"):
+        optimizer.step()
+
+
+def test_remove_leaves_the_optimizer_as_it_was():
+    optimizer = make_optimizer(make_model())
+    zero_grad = optimizer.zero_grad
+    nb.StepBound(optimizer, 1.0).remove()
+    assert optimizer.zero_grad == zero_grad
+
+
+def test_closures_are_refused():
+    optimizer = make_optimizer(make_model())
+    nb.StepBound(optimizer, 1.0).observe(torch.tensor(1.0), 1)
+    with pytest.raises(RuntimeError, match="closure"):
+        optimizer.step(lambda: torch.tensor(1.0))
+
+
+@pytest.mark.parametrize(
+    ("loss", "count", "message"),
+    [
+        (torch.ones(3), 3, r"shape \(\), got \(3,\)"),
+        (1.5, 3, r"got float"),
+        (torch.tensor(1.0), -1, "number of examples"),
+        (torch.tensor(1.0), float("nan"), "number of examples"),
+    ],
+)
+def test_observations_that_mean_nothing_are_refused(loss, count, message):
+    with pytest.raises(ValueError, match=message):
+        nb.StepBound(make_optimizer(make_model()), 1.0).observe(loss, count)
+
+
+def train_as_rank(rank, world_size, folder, bound):
+    """Two micro-batches on each rank; DDP averages the gradients over the ranks."""
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world_size
+    )
+    model = make_model()
+    optimizer = make_optimizer(model)
+    parallel = DistributedDataParallel(model)
+    step_bound = nb.StepBound(optimizer, bound)
+    share = slice(rank * BATCH // world_size, (rank + 1) * BATCH // world_size)
+    for inputs, labels in batches():
+        optimizer.zero_grad()
+        x, y = inputs[share], labels[share]
+        for micro in (slice(0, 3), slice(3, len(y))):
+            loss = nb.CrossEntropy()(parallel(x[micro]), y[micro])
+            step_bound.observe(loss, count=len(y[micro]))
+            (loss * len(y[micro]) / len(y)).backward()
+        optimizer.step()
+    torch.save((parameters_of(model), step_bound.share_below), f"{folder}/rank{rank}.pt")
+    dist.destroy_process_group()
+
+
+@every_bound
+def test_two_ranks_are_one_big_batch(bound, tmp_path):
+    torch.multiprocessing.spawn(train_as_rank, args=(2, str(tmp_path), bound), nprocs=2)
+    expected, expected_share = train_on_whole_batches(bound)
+    for rank in range(2):
+        found, share = torch.load(tmp_path / f"rank{rank}.pt")
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+        assert share == expected_share
