@@ -1,7 +1,8 @@
 """What a loss costs, forward and backward, as a ratio to ``F.cross_entropy``.
 
 Every round runs every loss once, in random order, so that whatever else the machine does hits all
-alike; a ratio is one of medians over the rounds. Peak memory is in sizes of the logits. Beside ours stand the styles found in published code: softmax, one-hot, clamp, sort, matmul.
+alike; a ratio is one of medians over the rounds. Peak memory is in sizes of the logits. Beside
+ours stand the styles found in published code: softmax, one-hot, clamp, sort, matmul.
 
     make bench                                    # both sizes, as in benchmarks/README.md
     python benchmarks/losses.py --size 512 1000   # one of them
@@ -168,11 +169,11 @@ def main() -> None:
     """Parse the command line and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", type=int, nargs=2, metavar=("BATCH", "CLASSES"))
-    parser.add_argument("--rounds", type=int, help="default: 400, or 40 for the larger size")
+    parser.add_argument("--rounds", type=int, help="default: 400, or 100 for the larger size")
     arguments = parser.parse_args()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}")
     for size in [tuple(arguments.size)] if arguments.size else SIZES:
-        report(size, arguments.rounds or (400 if size[0] * size[1] < 1_000_000 else 40))
+        report(size, arguments.rounds or (400 if size[0] * size[1] < 1_000_000 else 100))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ ClassLosses: TypeAlias = Callable[
 
 _STARTS = (1.0, 0.25, 4.0)  # multiples of log p: near p, flatter, sharper
 _VERTEX_LOGIT = 30.0
+_BASIN_LOGIT = 2.0  # a loss may have a minimum for each class that is predicted
 _DOUBLINGS = 24
 _SMALLEST_PROBABILITY = 1e-12  # stands in for zero where a start needs log p
 _PROBE_CLASSES = 16
@@ -97,8 +98,10 @@ class _Risk:
         log_p = self.member_probability.clamp(min=_SMALLEST_PROBABILITY).log()
         near_p = [(factor * log_p).numpy() for factor in _STARTS]
         likeliest = self.member_probability.topk(min(3, len(log_p))).indices
-        vertices = [_VERTEX_LOGIT * np.eye(len(log_p))[k] for k in likeliest]
-        return [*near_p, np.zeros(len(log_p)), *vertices]
+        towards = [np.eye(len(log_p))[k] for k in likeliest]
+        basins = [log_p.numpy() + _BASIN_LOGIT * vertex for vertex in towards]
+        vertices = [_VERTEX_LOGIT * vertex for vertex in towards]
+        return [*near_p, np.zeros(len(log_p)), *basins, *vertices]
 
 
 def _group_equal(p: Tensor) -> Int[Tensor, " classes"]:

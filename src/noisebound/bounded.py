@@ -18,66 +18,52 @@ from torch.optim import Optimizer
 from noisebound.bounds import AnyLoss, noise_bound
 from noisebound.checks import ArrayLike, check_finite_number
 from noisebound.losses import Loss
-from noisebound.losses.loss import reduce_losses
 
 
-class BoundMonitor(nn.Module):
-    """Where the mean loss stood against its bound. Reading a property waits for the device."""
-
-    last_mean: Tensor
-    last_below: Tensor
-    batches: Tensor
-    batches_below: Tensor
+class BoundMonitor:
+    """Where the mean loss stood against its bound. Recording never waits for the device."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("last_mean", torch.tensor(float("nan")), persistent=False)
-        self.register_buffer("last_below", torch.tensor(False), persistent=False)
-        self.register_buffer("batches", torch.tensor(0))
-        self.register_buffer("batches_below", torch.tensor(0))
+        self.last_mean = torch.tensor(float("nan"))
+        self.last_below = torch.tensor(False)
+        self.batches = torch.tensor(0)
+        self.batches_below = torch.tensor(0)
 
     def record(self, mean: Float[Tensor, ""], bound: float) -> None:
         """Note the mean loss of one step."""
         self.last_mean = mean.detach()
         self.last_below = self.last_mean < bound
-        self.batches = self.batches + 1
-        self.batches_below = self.batches_below.to(mean.device) + self.last_below
+        self.batches.add_(1)
+        self.batches_below = self.batches_below.to(mean.device).add_(self.last_below)
 
-    @property
-    def raw_mean(self) -> float:
-        """The mean loss of the last batch, before the bound."""
-        return self.last_mean.item()
+    def state(self) -> Int[Tensor, " two"]:
+        """The batches and the batches below the bound so far."""
+        return torch.stack([self.batches, self.batches_below.cpu()])
 
-    @property
-    def is_below(self) -> bool:
-        """Whether the last batch was below the bound, so that the step went uphill."""
-        return bool(self.last_below)
-
-    @property
-    def share_below(self) -> float:
-        """The share of batches below the bound so far; 0 before the first."""
-        return self.batches_below.item() / max(1, int(self.batches))
+    def load_state(self, state: Int[Tensor, " two"]) -> None:
+        """Go on counting from there."""
+        self.batches, self.batches_below = state.clone().cpu().unbind()
 
 
 class _Monitored:
-    """The monitor's readings as attributes of what is monitored."""
+    """The monitor's readings as attributes of what is monitored; a reading waits for the device."""
 
     monitor: BoundMonitor
 
     @property
     def raw_mean(self) -> float:
         """The mean loss of the last batch, before the bound."""
-        return self.monitor.raw_mean
+        return self.monitor.last_mean.item()
 
     @property
     def is_below(self) -> bool:
         """Whether the last batch was below the bound, so that the step went uphill."""
-        return self.monitor.is_below
+        return bool(self.monitor.last_below)
 
     @property
     def share_below(self) -> float:
         """The share of batches below the bound so far; 0 before the first."""
-        return self.monitor.share_below
+        return self.monitor.batches_below.item() / max(1, int(self.monitor.batches))
 
 
 class BoundedLoss(_Monitored, nn.Module):
@@ -122,13 +108,21 @@ class BoundedLoss(_Monitored, nn.Module):
         """The bounded mean; ``indices`` go to a loss that remembers its examples."""
         arguments = (logits, labels) if indices is None else (logits, labels, indices)
         if isinstance(self.loss, Loss):
-            mean = reduce_losses(*self.loss.weighted_losses(*arguments), "mean")
+            mean = self.loss.reduced("mean", *arguments)
         else:
             mean = self.loss(*arguments).mean()
         if not self.training:
             return mean
         self.monitor.record(mean, self.bound)
         return (mean - self.bound).abs()
+
+    def get_extra_state(self) -> Int[Tensor, " two"]:
+        """What was counted, so that ``state_dict`` saves it."""
+        return self.monitor.state()
+
+    def set_extra_state(self, state: Int[Tensor, " two"]) -> None:
+        """Take up the count again, for ``load_state_dict``."""
+        self.monitor.load_state(state)
 
     def extra_repr(self) -> str:
         """The bound."""
@@ -152,7 +146,6 @@ class NoiseBoundedLoss(BoundedLoss):
         NoiseBoundedLoss(
           bound=5.49469, noise_rate=0.4, num_classes=10
           (loss): SymmetricCrossEntropy(A=8)
-          (monitor): BoundMonitor()
         )
     """
 

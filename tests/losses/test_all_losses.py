@@ -259,6 +259,10 @@ def test_label_out_of_range_is_refused(case, label):
     labels[3] = label
     with pytest.raises(ValueError, match=rf"0 … {CLASSES - 1}.*got {label}"):
         case.per_sample(logits, labels)
+    if not case.remembers:
+        positions, labels = logits.reshape(4, 4, CLASSES).mT, labels.reshape(4, 4)
+        with pytest.raises(ValueError, match=rf"0 … {CLASSES - 1}.*got {label}"):
+            case.per_sample(positions, labels)
 
 
 @every_loss

@@ -81,7 +81,7 @@ class BackwardCrossEntropy(Loss):
         labels: Int[Tensor, "batch *positions"],
     ) -> Float[Tensor, "batch *positions"]:
         """``Σ_k T⁻¹[k, y] (-log q_k)`` from the columns that the labels name."""
-        columns = self.inverse_transition.mT.to(logits)[labels].movedim(-1, 1)
+        columns = F.embedding(labels, self.inverse_transition.mT.to(logits)).movedim(-1, 1)
         return -(columns * F.log_softmax(logits, dim=1)).sum(1)
 
     def class_losses(

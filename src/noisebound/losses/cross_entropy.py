@@ -3,8 +3,10 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from noisebound.checks import ArrayLike
+from noisebound.losses.labels import refuse_out_of_range
 from noisebound.losses.likelihood import LikelihoodLoss
 from noisebound.losses.loss import Reduction, check_label_smoothing
 from noisebound.noise_models import Identity
@@ -53,6 +55,23 @@ class CrossEntropy(LikelihoodLoss):
         )
         self.label_smoothing = check_label_smoothing(label_smoothing)
 
-    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``-log q_y``."""
-        return -log_q
+        return surprisal
+
+    def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Float[Tensor, "..."]:
+        """Torch's own, in one call."""
+        logits = self.check_logits(logits, labels)
+        labels = labels.to(logits.dtype) if labels.is_floating_point() else labels.long()
+        try:
+            return F.cross_entropy(
+                logits,
+                labels,
+                weight=None if self.weight is None else self.weight.to(logits),
+                ignore_index=self.ignore_index,
+                reduction=reduction,
+                label_smoothing=self.label_smoothing,
+            )
+        except IndexError:
+            refuse_out_of_range(labels, logits.shape[1], self.ignore_index)
+            raise

@@ -48,9 +48,9 @@ class Curriculum(LikelihoodLoss):
         super().__init__(reduction=reduction, check_finite=check_finite)
         self.noise_rate = check_within("noise_rate", noise_rate, 0, 1, open_at_low=False)
 
-    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Cross-entropy."""
-        return -log_q
+        return surprisal
 
     def weighted_losses(
         self,

@@ -55,9 +55,9 @@ class EarlyLearning(RememberingLoss):
         self.beta = check_within("beta", beta, 0, 1, open_at_low=False)
         self.register_buffer("targets", torch.zeros(self.num_samples, num_classes))
 
-    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Cross-entropy."""
-        return -log_q
+        return surprisal
 
     def with_memory(
         self,

@@ -96,7 +96,7 @@ class ForwardCrossEntropy(Loss):
         labels: Int[Tensor, "batch *positions"],
     ) -> Float[Tensor, "batch *positions"]:
         """``-log (T q)_y`` from the rows of ``T`` that the labels name."""
-        rows = self.log_transition.to(logits)[labels].movedim(-1, 1)
+        rows = F.embedding(labels, self.log_transition.to(logits)).movedim(-1, 1)
         return -torch.logsumexp(rows + F.log_softmax(logits, dim=1), dim=1)
 
     def class_losses(
@@ -116,18 +116,16 @@ class ForwardCrossEntropy(Loss):
 
 
 def symmetric_forward_cross_entropy(
-    log_q: Float[Tensor, "..."], contrast: float, off_diagonal: float
+    surprisal: Float[Tensor, "..."], contrast: float, off_diagonal: float
 ) -> Float[Tensor, "..."]:
-    """``-log(contrast · q_y + off_diagonal)`` of ``log q_y``."""
-    if contrast < 0:  # more noise than (c-1)/c: the sum is a difference, but at least 1-η
-        return -torch.log(off_diagonal + contrast * torch.exp(log_q))
-    # In log space, so that without noise this is CE, however small q_y is.
-    log_noise = torch.full_like(log_q, _log(off_diagonal))
-    return -torch.logaddexp(log_q + _log(contrast), log_noise)
-
-
-def _log(number: float) -> float:
-    return math.log(number) if number > 0 else -math.inf
+    """``-log(contrast · q_y + off_diagonal)`` of ``-log q_y``."""
+    if off_diagonal == 0:
+        return surprisal
+    if contrast <= 0:  # as much noise as (c-1)/c or more: the sum is still at least 1-η
+        return -torch.log(off_diagonal + contrast * torch.exp(-surprisal))
+    # -log(k q + r) = logsigmoid(-log q - log(k/r)) - log r, finite however small q is
+    log_odds = math.log(contrast / off_diagonal)
+    return F.logsigmoid(surprisal - log_odds) - math.log(off_diagonal)
 
 
 class SymmetricForwardCrossEntropy(LikelihoodLoss):
@@ -168,10 +166,10 @@ class SymmetricForwardCrossEntropy(LikelihoodLoss):
         self.noise_model = Symmetric(noise_rate, num_classes)
         self.require_num_classes(self.noise_model.num_classes)
 
-    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``-log((1-η-r) q_y + r)``."""
         return symmetric_forward_cross_entropy(
-            log_q, self.noise_model.contrast, self.noise_model.off_diagonal
+            surprisal, self.noise_model.contrast, self.noise_model.off_diagonal
         )
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:

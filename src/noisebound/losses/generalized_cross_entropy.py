@@ -11,9 +11,12 @@ from noisebound.losses.mean_absolute_error import least_mean_absolute_error
 from noisebound.noise_models import Power
 
 
-def generalized_cross_entropy(log_q: Float[Tensor, "..."], a: float) -> Float[Tensor, "..."]:
-    """``(1 - q_y^a) / a`` of ``log q_y``; ``expm1`` keeps it exact where ``q_y`` is near one."""
-    return torch.expm1(a * log_q) / -a
+def generalized_cross_entropy(surprisal: Float[Tensor, "..."], a: float) -> Float[Tensor, "..."]:
+    """``(1 - q_y^a) / a`` of ``-log q_y``, exact also where ``q_y`` is near one.
+
+    For ``x ≤ 0``, ``celu(x, 1/a)`` is ``expm1(a x) / a``: one kernel for three.
+    """
+    return -torch.celu(-surprisal, 1 / a)
 
 
 class GeneralizedCrossEntropy(LikelihoodLoss):
@@ -55,9 +58,9 @@ class GeneralizedCrossEntropy(LikelihoodLoss):
         self.a = check_within("a", a, 0, 1, open_at_low=True)
         self.noise_model = Power(self.a) if self.a < 1 else None
 
-    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``(1 - q_y^a) / a``."""
-        return generalized_cross_entropy(log_q, self.a)
+        return generalized_cross_entropy(surprisal, self.a)
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """``p · L(f⁻¹(p))``; MAE's at ``a = 1``."""

@@ -1,7 +1,9 @@
 """Labels as torch's cross-entropy takes them: class indices, some ignored, or probabilities."""
 
+from typing import NoReturn
+
 import torch
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -14,58 +16,59 @@ def check_shapes(
     num_classes: int | None,
 ) -> None:
     """Labels must be indices of shape ``[N, d1, …]`` or probabilities of the logits' shape."""
+    shape = logits.shape
+    soft = labels.is_floating_point()
+    fits = labels.shape == (shape if soft else shape[:1] + shape[2:])
+    right_types = logits.is_floating_point() and labels.dtype not in _NOT_LABELS
+    right_classes = num_classes is None or shape[1:2] == (num_classes,)
+    # The reasons are looked for only when there is one: this runs with every batch.
+    if not (fits and right_types and right_classes and len(shape) > 1):
+        _explain_mismatch(logits, labels, num_classes)
+
+
+_NOT_LABELS = frozenset({torch.bool, torch.complex32, torch.complex64, torch.complex128})
+
+
+def _explain_mismatch(logits: Tensor, labels: Tensor, num_classes: int | None) -> NoReturn:
+    shape, given = tuple(logits.shape), tuple(labels.shape)
     if not logits.is_floating_point():
         raise TypeError(f"logits must be floating point, got {logits.dtype}")
-    if logits.ndim < 2:
+    if labels.dtype in _NOT_LABELS:
+        raise TypeError(f"labels must be class indices or class probabilities, got {labels.dtype}")
+    if len(shape) < 2:
         raise ValueError(
-            f"logits must have shape [N, C] or [N, C, d1, …], got {tuple(logits.shape)}; "
+            f"logits must have shape [N, C] or [N, C, d1, …], got {shape}; "
             "a single example needs logits.unsqueeze(0)"
         )
-    if num_classes is not None and logits.shape[1] != num_classes:
+    if num_classes is not None and shape[1] != num_classes:
         raise ValueError(
-            f"this loss was made for {num_classes} classes, got logits with {logits.shape[1]} "
-            f"in dimension 1 (shape {tuple(logits.shape)})"
+            f"this loss was made for {num_classes} classes, got logits with {shape[1]} "
+            f"in dimension 1 (shape {shape})"
         )
     if labels.is_floating_point():
-        if labels.shape != logits.shape:
-            raise ValueError(
-                f"labels of type {labels.dtype} are class probabilities and must have the logits' "
-                f"shape {tuple(logits.shape)}, got {tuple(labels.shape)}; class indices must be "
-                "integers: pass labels.long()"
-            )
-        return
-    if labels.dtype == torch.bool or labels.is_complex():
-        raise TypeError(f"labels must be class indices or class probabilities, got {labels.dtype}")
-    expected = (logits.shape[0], *logits.shape[2:])
-    if labels.shape != expected:
         raise ValueError(
-            f"class indices for logits of shape {tuple(logits.shape)} must have shape {expected}, "
-            f"got {tuple(labels.shape)}"
+            f"labels of type {labels.dtype} are class probabilities and must have the logits' "
+            f"shape {shape}, got {given}; class indices must be integers: pass labels.long()"
         )
+    raise ValueError(
+        f"class indices for logits of shape {shape} must have shape {shape[:1] + shape[2:]}, "
+        f"got {given}"
+    )
 
 
-def separate_ignored(
-    labels: Int[Tensor, "batch *positions"], num_classes: int, ignore_index: int
-) -> tuple[Int[Tensor, "batch *positions"], Bool[Tensor, "batch *positions"] | None]:
-    """Labels that all lie in range, and which of them count; None if all of them do.
+def kernels_check(labels: Int[Tensor, "batch *positions"]) -> bool:
+    """Whether torch itself refuses labels out of range, with an error that can be caught.
 
-    Out-of-range labels are an error on the CPU. On an accelerator the look would stall the
-    stream, and inside a traced function it would break the trace: there, torch's own kernels
-    report them.
+    It does on the CPU, as it goes, so that looking at the labels first would only cost time. On an
+    accelerator the whole process would fail, and a traced function cannot depend on an error.
     """
-    labels = labels.long()
-    if labels.device.type == "cpu" and not is_traced() and labels.numel():
-        least, most = (int(extreme) for extreme in labels.aminmax())
-        if least >= 0 and most < num_classes:
-            if not 0 <= ignore_index < num_classes:
-                return labels, None
-        else:
-            _check_range(labels, num_classes, ignore_index)
-    counts = labels != ignore_index
-    return torch.where(counts, labels, 0), counts
+    return labels.is_cpu and not is_traced()
 
 
-def _check_range(labels: Tensor, num_classes: int, ignore_index: int) -> None:
+def refuse_out_of_range(
+    labels: Int[Tensor, "batch *positions"], num_classes: int, ignore_index: int
+) -> None:
+    """Labels must lie in range, or be the one that is ignored."""
     outside = labels[((labels < 0) | (labels >= num_classes)) & (labels != ignore_index)]
     if outside.numel():
         raise ValueError(

@@ -6,28 +6,32 @@ from torch.nn import functional as F
 
 from noisebound.losses.loss import Loss, Pick
 
+_NO_LABEL = -(2**63)  # torch would let its own default, -100, pass for a label
+
 
 class LikelihoodLoss(Loss):
-    """``L(q, y) = φ(log q_y)``. A subclass writes φ as :meth:`of_log_likelihood`.
+    """``L(q, y) = φ(s)`` of the surprisal ``s = -log q_y``. A subclass writes φ.
 
-    ``log q_y`` comes from torch's fused cross-entropy, so neither the softmax nor a one-hot label
-    is ever stored; φ touches one number an example.
+    The surprisal is what torch's fused cross-entropy computes, so neither the softmax nor a
+    one-hot label is ever stored, and φ touches one number an example.
     """
 
-    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """φ, elementwise."""
-        raise TypeError(f"{type(self).__name__} must define of_log_likelihood(log_q)")
+        raise TypeError(f"{type(self).__name__} must define of_surprisal(surprisal)")
 
     def formula(
         self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
     ) -> Float[Tensor, "batch one_or_all *positions"]:
-        """``φ(log q_y)``."""
-        return self.of_log_likelihood(at(log_q))
+        """``φ(-log q_y)``."""
+        return self.of_surprisal(-at(log_q))
 
     def losses_at_labels(
         self,
         logits: Float[Tensor, "batch classes *positions"],
         labels: Int[Tensor, "batch *positions"],
     ) -> Float[Tensor, "batch *positions"]:
-        """``φ(log q_y)`` of each example."""
-        return self.of_log_likelihood(-F.cross_entropy(logits, labels, reduction="none"))
+        """``φ(-log q_y)`` of each example."""
+        return self.of_surprisal(
+            F.cross_entropy(logits, labels, reduction="none", ignore_index=_NO_LABEL)
+        )

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from noisebound.bayes_risk import bayes_risk
 from noisebound.checks import ArrayLike, check_within
-from noisebound.losses.labels import check_shapes, one_hot, separate_ignored
+from noisebound.losses.labels import check_shapes, kernels_check, one_hot, refuse_out_of_range
 from noisebound.noise_models import NoiseModel
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
@@ -57,9 +57,11 @@ class Loss(nn.Module):
             raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
         self.reduction: Reduction = reduction
         self.ignore_index = ignore_index
-        self.register_buffer("weight", _check_weight(weight))
-        if self.weight is not None:
-            self.num_classes = len(self.weight)
+        if weight is None:
+            self.weight = None  # an attribute, which is read faster than a buffer
+        else:
+            self.register_buffer("weight", _check_weight(weight))
+            self.num_classes = len(self.get_buffer("weight"))
         self.check_finite = check_finite
 
     def require_num_classes(self, num_classes: int) -> None:
@@ -81,7 +83,18 @@ class Loss(nn.Module):
         labels: Num[Tensor, "..."],
     ) -> Float[Tensor, "..."]:
         """The reduced loss; ``labels`` are class indices or probabilities."""
-        return reduce_losses(*self.weighted_losses(logits, labels), self.reduction)
+        return self.reduced(self.reduction, logits, labels)
+
+    def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Float[Tensor, "..."]:
+        """The loss under a reduction that need not be the loss's own."""
+        return reduce_losses(*self.weighted_losses(logits, labels), reduction)
+
+    def check_logits(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Logits that fit the labels and the loss, in float32 or better."""
+        check_shapes(logits, labels, self.num_classes)
+        if self.check_finite:
+            _refuse_nonfinite(logits)
+        return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
     def weighted_losses(
         self,
@@ -89,25 +102,38 @@ class Loss(nn.Module):
         labels: Num[Tensor, "..."],
     ) -> tuple[Float[Tensor, "batch *positions"], Float[Tensor, "batch *positions"] | None]:
         """Each example's loss, weight included, and its weight in the mean (None: all one)."""
-        check_shapes(logits, labels, self.num_classes)
-        if self.check_finite:
-            _refuse_nonfinite(logits)
-        logits = _at_least_float32(logits)
+        logits = self.check_logits(logits, labels)
         if labels.is_floating_point():
             return self._losses_at_probabilities(logits, labels.to(logits.dtype)), None
+        if labels.dtype != torch.int64:
+            labels = labels.long()
+        if kernels_check(labels) and not 0 <= self.ignore_index < logits.shape[1]:
+            try:
+                return self._weigh(logits, labels)
+            except (IndexError, RuntimeError):
+                refuse_out_of_range(labels, logits.shape[1], self.ignore_index)
+                if self.ignore_index not in labels:
+                    raise
+        return self._weigh_counted(logits, labels)
 
-        indices, counts = separate_ignored(labels, logits.shape[1], self.ignore_index)
-        weights = None if self.weight is None else self.weight.to(logits)[indices]
+    def _weigh(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Losses and weights where every label counts."""
         if self.label_smoothing:
-            smoothed = self.smooth(one_hot(indices, logits.shape[1], logits.dtype), dim=1)
+            smoothed = self.smooth(one_hot(labels, logits.shape[1], logits.dtype), dim=1)
             losses = self._losses_at_probabilities(logits, smoothed)
         else:
-            losses = self.losses_at_labels(logits, indices)
-            losses = losses if weights is None else losses * weights
-        if counts is not None:
-            losses = torch.where(counts, losses, 0.0)
-            weights = counts.to(losses.dtype) if weights is None else weights * counts
-        return losses, weights
+            losses = self.losses_at_labels(logits, labels)
+        if self.weight is None:
+            return losses, None
+        weights = self.weight.to(logits)[labels]
+        return losses if self.label_smoothing else losses * weights, weights
+
+    def _weigh_counted(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses and weights, both zero where the label is the ignored one."""
+        counts = labels != self.ignore_index
+        losses, weights = self._weigh(logits, torch.where(counts, labels, 0))
+        weights = counts.to(losses.dtype) if weights is None else weights * counts
+        return torch.where(counts, losses, 0.0), weights
 
     def _losses_at_probabilities(self, logits: Tensor, probabilities: Tensor) -> Tensor:
         losses = self.class_losses(F.log_softmax(logits, dim=1))
@@ -178,18 +204,12 @@ def reduce_losses(losses: Tensor, weights: Tensor | None, reduction: Reduction) 
     return losses.mean() if weights is None else losses.sum() / weights.sum()
 
 
-def _at_least_float32(logits: Tensor) -> Tensor:
-    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-
-
 def check_label_smoothing(label_smoothing: float) -> float:
     """A share of the label."""
     return check_within("label_smoothing", label_smoothing, 0, 1, open_at_low=False)
 
 
-def _check_weight(weight: ArrayLike | None) -> Tensor | None:
-    if weight is None:
-        return None
+def _check_weight(weight: ArrayLike) -> Tensor:
     weights = torch.as_tensor(weight).float()
     if weights.ndim != 1 or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         raise ValueError(

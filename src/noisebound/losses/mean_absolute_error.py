@@ -7,9 +7,9 @@ from torch import Tensor
 from noisebound.losses.likelihood import LikelihoodLoss
 
 
-def mean_absolute_error(log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """``1 - q_y`` of ``log q_y``."""
-    return -torch.expm1(log_q)
+def mean_absolute_error(surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """``1 - q_y`` of ``-log q_y``."""
+    return -torch.expm1(-surprisal)
 
 
 def least_mean_absolute_error(p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch"]:
@@ -31,9 +31,9 @@ class MeanAbsoluteError(LikelihoodLoss):
         0.4
     """
 
-    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``1 - q_y``."""
-        return mean_absolute_error(log_q)
+        return mean_absolute_error(surprisal)
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """``1 - max_k p_k``."""

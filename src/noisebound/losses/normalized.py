@@ -13,7 +13,7 @@ def normalized_cross_entropy_mae(
 ) -> Float[Tensor, "batch one_or_all *positions"]:
     """``alpha log q_y / Σ_k log q_k + beta (1 - q_y)``."""
     normalized = at(log_q) / log_q.sum(1, keepdim=True)
-    return alpha * normalized + beta * mean_absolute_error(at(log_q))
+    return alpha * normalized + beta * mean_absolute_error(-at(log_q))
 
 
 class NormalizedCrossEntropyMAE(Loss):

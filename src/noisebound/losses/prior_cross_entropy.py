@@ -25,43 +25,46 @@ def prior_cross_entropy(
     return -at(log_q) - spread - contrast * log_q.amax(1, keepdim=True)
 
 
-class _WithClosedGradient(torch.autograd.Function):
-    """The formula at class indices, with the gradient ``2q - 1[y] - r - (1-η-r) 1[argmax]``.
+class _FromOneSoftmax(torch.autograd.Function):
+    """The formula at class indices, value and gradient from one softmax.
 
-    Autograd would store and add up one full-size gradient for each of the three terms; here there
-    are two buffers, filled in place.
+    With the largest logit ``m`` and its probability ``q_m``, ``log q_k`` is ``z_k - m + log q_m``:
+    the value needs ``q`` only at its maximum, where the logarithm is safe. The gradient is
+    ``2q - 1[y] - r - (1-η-r) 1[argmax]``; autograd would add up a full-size one for each term.
     """
 
     @staticmethod
     def forward(
         ctx: Any, logits: Tensor, index: Tensor, contrast: float, off_diagonal: float
     ) -> Tensor:
-        ctx.save_for_backward(logits, index)
+        q = torch.softmax(logits, dim=1)
+        top = logits.amax(1, keepdim=True)
+        ctx.save_for_backward(logits, index, q, top)
         ctx.prior = contrast, off_diagonal
-        return _at_index(logits, index, contrast, off_diagonal)
+        log_q_top = q.amax(1, keepdim=True).log()
+        below_top = logits.sum(1, keepdim=True) - logits.shape[1] * top
+        # The weights of log q add up to two: one of the label, one of the prior.
+        losses = torch.sub(top - logits.gather(1, index), log_q_top, alpha=2)
+        return losses.sub_(below_top, alpha=off_diagonal).squeeze(1)
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, None, None, None]:
-        logits, index = ctx.saved_tensors
+        logits, index, q, top = ctx.saved_tensors
+        contrast, off_diagonal = ctx.prior
         if torch.is_grad_enabled():  # to be differentiated again, which in-place work forbids
-            value = _at_index(logits, index, *ctx.prior)
+            log_q = F.log_softmax(logits, dim=1)
+            value = prior_cross_entropy(
+                log_q, lambda v: v.gather(1, index), contrast, off_diagonal
+            ).squeeze(1)
             (gradient,) = torch.autograd.grad(value, logits, outer[0], create_graph=True)
             return gradient, None, None, None
-        contrast, off_diagonal = ctx.prior
-        outer_gradient = outer[0].unsqueeze(1)
-        # Ones at the maximum; written as floats, which reduce faster than booleans.
-        likeliest = torch.eq(logits, logits.amax(1, keepdim=True), out=torch.empty_like(logits))
-        share = contrast / likeliest.sum(1, keepdim=True)  # ties share the maximum's gradient
-        constant = likeliest.mul_(-share * outer_gradient).sub_(off_diagonal * outer_gradient)
-        q = torch.softmax(logits, dim=1)
-        gradient = torch.addcmul(constant, q, outer_gradient, value=2, out=q)
-        return gradient.scatter_add_(1, index, -outer_gradient), None, None, None
-
-
-def _at_index(logits: Tensor, index: Tensor, contrast: float, off_diagonal: float) -> Tensor:
-    log_q = F.log_softmax(logits, dim=1)
-    losses = prior_cross_entropy(log_q, lambda v: v.gather(1, index), contrast, off_diagonal)
-    return losses.squeeze(1)
+        scale = outer[0].unsqueeze(1)
+        # Ones at the maximum, shared by ties; floats, which reduce faster than booleans.
+        gradient = torch.eq(logits, top, out=torch.empty_like(logits))
+        share = contrast / gradient.sum(1, keepdim=True)
+        gradient.mul_(-share * scale).sub_(off_diagonal * scale)
+        gradient.addcmul_(q, scale, value=2)
+        return gradient.scatter_add_(1, index, -scale), None, None, None
 
 
 class PriorCrossEntropy(Loss):
@@ -113,10 +116,10 @@ class PriorCrossEntropy(Loss):
         logits: Float[Tensor, "batch classes *positions"],
         labels: Int[Tensor, "batch *positions"],
     ) -> Float[Tensor, "batch *positions"]:
-        """The formula with its closed gradient; a compiler fuses the plain one as well."""
+        """The formula from one softmax; a compiler fuses the plain one as well."""
         if is_traced():
             return super().losses_at_labels(logits, labels)
-        losses: Tensor = _WithClosedGradient.apply(  # type: ignore[no-untyped-call]
+        losses: Tensor = _FromOneSoftmax.apply(  # type: ignore[no-untyped-call]
             logits, labels.unsqueeze(1), self.contrast, self.off_diagonal
         )
         return losses

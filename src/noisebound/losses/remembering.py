@@ -42,7 +42,13 @@ class RememberingLoss(LikelihoodLoss):
         indices: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "..."]:
         """The reduced loss; ``indices`` are the examples' positions in the training set."""
-        return reduce_losses(*self.weighted_losses(logits, labels, indices), self.reduction)
+        return self.reduced(self.reduction, logits, labels, indices)
+
+    def reduced(
+        self, reduction: Reduction, logits: Tensor, labels: Tensor, indices: Tensor | None = None
+    ) -> Float[Tensor, "..."]:
+        """The loss under a reduction that need not be the loss's own."""
+        return reduce_losses(*self.weighted_losses(logits, labels, indices), reduction)
 
     def weighted_losses(
         self,

@@ -10,9 +10,9 @@ from noisebound.losses.loss import Reduction, check_label_smoothing
 from noisebound.noise_models import Saturating
 
 
-def symmetric_cross_entropy(log_q: Float[Tensor, "..."], A: float) -> Float[Tensor, "..."]:
-    """``-log q_y + A (1 - q_y)`` of ``log q_y``."""
-    return torch.add(-log_q, torch.expm1(log_q), alpha=-A)
+def symmetric_cross_entropy(surprisal: Float[Tensor, "..."], A: float) -> Float[Tensor, "..."]:
+    """``-log q_y + A (1 - q_y)`` of ``-log q_y``."""
+    return torch.sub(surprisal, torch.expm1(-surprisal), alpha=A)
 
 
 class SymmetricCrossEntropy(LikelihoodLoss):
@@ -54,9 +54,9 @@ class SymmetricCrossEntropy(LikelihoodLoss):
         self.A = check_non_negative("A", A)
         self.noise_model = Saturating(self.A)
 
-    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``-log q_y + A (1 - q_y)``."""
-        return symmetric_cross_entropy(log_q, self.A)
+        return symmetric_cross_entropy(surprisal, self.A)
 
     def hyperparameters(self) -> list[str]:
         """``A``."""

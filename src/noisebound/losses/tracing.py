@@ -5,4 +5,4 @@ import torch
 
 def is_traced() -> bool:
     """True under ``torch.compile`` and ``torch.func``, where values cannot be looked at."""
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return torch._C._are_functorch_transforms_active() or torch.compiler.is_compiling()

@@ -59,10 +59,10 @@ class Truncated(RememberingLoss):
         self.prune_every = check_count("prune_every", prune_every)
         self.register_buffer("kept", torch.ones(self.num_samples, dtype=torch.bool))
 
-    def of_log_likelihood(self, log_q: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """GCE less its value at the threshold."""
         at_threshold = -math.expm1(self.q * math.log(self.k)) / self.q
-        return generalized_cross_entropy(log_q, self.q) - at_threshold
+        return generalized_cross_entropy(surprisal, self.q) - at_threshold
 
     def with_memory(
         self,
@@ -89,11 +89,9 @@ class Truncated(RememberingLoss):
             raise ValueError("choose() takes class indices as labels, got probabilities")
         check_shapes(logits, labels, self.num_classes)
         indices = self.check_indices(logits, indices)
-        likely = -F.cross_entropy(logits.float(), labels.long(), reduction="none") > math.log(
-            self.k
-        )
+        surprisal = F.cross_entropy(logits.float(), labels.long(), reduction="none")
         self.kept = self.kept.to(logits.device)
-        self.kept.index_copy_(0, indices, likely)
+        self.kept.index_copy_(0, indices, surprisal < -math.log(self.k))
 
     def hyperparameters(self) -> list[str]:
         """The memory's size, the exponent and the threshold."""
