@@ -26,7 +26,7 @@ class BoundMonitor:
     def __init__(self) -> None:
         self.last_mean = torch.tensor(float("nan"))
         self.last_below = torch.tensor(False)
-        self.batches = torch.tensor(0)
+        self.batches = torch.tensor(0)  # a number would recompile a compiled loss each time
         self.batches_below = torch.tensor(0)
 
     def record(self, mean: Float[Tensor, ""], bound: float) -> None:
@@ -34,7 +34,7 @@ class BoundMonitor:
         self.last_mean = mean.detach()
         self.last_below = self.last_mean < bound
         self.batches.add_(1)
-        self.batches_below = self.batches_below.to(mean.device).add_(self.last_below)
+        self.batches_below = self.batches_below + self.last_below  # goes to the loss's device
 
     def state(self) -> Int[Tensor, " two"]:
         """The batches and the batches below the bound so far."""
@@ -42,7 +42,7 @@ class BoundMonitor:
 
     def load_state(self, state: Int[Tensor, " two"]) -> None:
         """Go on counting from there."""
-        self.batches, self.batches_below = state.clone().cpu().unbind()
+        self.batches, self.batches_below = state.cpu().clone()
 
 
 class _Monitored:
