@@ -14,107 +14,6 @@ from noisebound.losses.loss import Loss, Reduction, check_label_smoothing
 from noisebound.noise_models import Linear, Symmetric
 
 
-class ForwardCrossEntropy(Loss):
-    """Forward-corrected cross-entropy ``-log (T q)_y`` (Patrini et al., 2017).
-
-    Computed in log space, as ``-logsumexp_k(log T[y, k] + log q_k)``, so zeros in ``T`` and extreme
-    logits stay finite and keep their gradients. With class probabilities as labels all rows of
-    ``T`` are needed, and memory grows with ``N C²``.
-
-    Its noise model is ``f(q) = T q``; its base loss is CE, so its entropy is Shannon's.
-
-    Args:
-        transition: ``T[noisy, true]``, columns summing to one.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples count for nothing.
-        weight: one weight a class.
-        label_smoothing: how much of each label is spread evenly over all classes.
-        check_finite: refuse NaN and infinite logits.
-
-    Example:
-        >>> import noisebound as nb, torch
-        >>> confident = torch.tensor([[100.0, -100.0]])
-        >>> nb.ForwardCrossEntropy([[0.6, 0.4], [0.4, 0.6]])(confident, torch.tensor([0]))
-        tensor(0.5108)
-    """
-
-    noise_model: Linear
-    log_transition: Tensor
-
-    def __init__(
-        self,
-        transition: ArrayLike,
-        *,
-        reduction: Reduction = "mean",
-        ignore_index: int = -100,
-        weight: ArrayLike | None = None,
-        label_smoothing: float = 0.0,
-        check_finite: bool = False,
-    ) -> None:
-        super().__init__(
-            reduction=reduction,
-            ignore_index=ignore_index,
-            weight=weight,
-            check_finite=check_finite,
-        )
-        self.label_smoothing = check_label_smoothing(label_smoothing)
-        self.noise_model = Linear(transition)
-        self.require_num_classes(len(self.noise_model.transition))
-        self.register_buffer("log_transition", self.noise_model.transition.log())
-
-    @staticmethod
-    def symmetric(
-        noise_rate: float,
-        num_classes: int,
-        *,
-        reduction: Reduction = "mean",
-        ignore_index: int = -100,
-        weight: ArrayLike | None = None,
-        label_smoothing: float = 0.0,
-        check_finite: bool = False,
-    ) -> "SymmetricForwardCrossEntropy":
-        """FCE for symmetric noise, in closed form: it costs what cross-entropy costs.
-
-        Example:
-            >>> import noisebound as nb
-            >>> nb.ForwardCrossEntropy.symmetric(noise_rate=0.4, num_classes=10)
-            SymmetricForwardCrossEntropy(noise_rate=0.4, num_classes=10)
-        """
-        return SymmetricForwardCrossEntropy(
-            noise_rate,
-            num_classes,
-            reduction=reduction,
-            ignore_index=ignore_index,
-            weight=weight,
-            label_smoothing=label_smoothing,
-            check_finite=check_finite,
-        )
-
-    def losses_at_labels(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Int[Tensor, "batch *positions"],
-    ) -> Float[Tensor, "batch *positions"]:
-        """``-log (T q)_y`` from the rows of ``T`` that the labels name."""
-        rows = F.embedding(labels, self.log_transition.to(logits)).movedim(-1, 1)
-        return -torch.logsumexp(rows + F.log_softmax(logits, dim=1), dim=1)
-
-    def class_losses(
-        self, log_q: Float[Tensor, "batch classes *positions"]
-    ) -> Float[Tensor, "batch classes *positions"]:
-        """``-log T q``."""
-        by_row = log_q.movedim(1, -1).unsqueeze(-2) + self.log_transition.to(log_q)
-        return -torch.logsumexp(by_row, dim=-1).movedim(-1, 1)
-
-    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-        """Shannon's: the base loss is CE, also where ``T`` has no inverse."""
-        return shannon_entropy(p)
-
-    def hyperparameters(self) -> list[str]:
-        """The number of classes."""
-        return [f"num_classes={self.num_classes}"]
-
-
 def symmetric_forward_cross_entropy(
     surprisal: Float[Tensor, "..."], contrast: float, off_diagonal: float
 ) -> Float[Tensor, "..."]:
@@ -131,7 +30,8 @@ def symmetric_forward_cross_entropy(
 class SymmetricForwardCrossEntropy(LikelihoodLoss):
     """FCE under symmetric noise, ``-log((1-η-r) q_y + r)`` with ``r = η/(c-1)``.
 
-    Made by :meth:`ForwardCrossEntropy.symmetric`; the row "FCE" of the paper.
+    In closed form, so that it costs what cross-entropy costs. Better known as
+    ``ForwardCrossEntropy.symmetric``; the row "FCE" of the paper.
 
     Args:
         noise_rate: η, the probability that a label changes.
@@ -141,6 +41,11 @@ class SymmetricForwardCrossEntropy(LikelihoodLoss):
         weight: one weight a class.
         label_smoothing: how much of each label is spread evenly over all classes.
         check_finite: refuse NaN and infinite logits.
+
+    Example:
+        >>> import noisebound as nb
+        >>> nb.ForwardCrossEntropy.symmetric(noise_rate=0.4, num_classes=10)
+        SymmetricForwardCrossEntropy(noise_rate=0.4, num_classes=10)
     """
 
     noise_model: Symmetric
@@ -179,3 +84,79 @@ class SymmetricForwardCrossEntropy(LikelihoodLoss):
     def hyperparameters(self) -> list[str]:
         """η and c."""
         return [f"noise_rate={self.noise_model.noise_rate:g}", f"num_classes={self.num_classes}"]
+
+
+class ForwardCrossEntropy(Loss):
+    """Forward-corrected cross-entropy ``-log (T q)_y`` (Patrini et al., 2017).
+
+    Computed in log space, as ``-logsumexp_k(log T[y, k] + log q_k)``, so zeros in ``T`` and extreme
+    logits stay finite and keep their gradients. With class probabilities as labels all rows of
+    ``T`` are needed, and memory grows with ``N C²``.
+
+    Its noise model is ``f(q) = T q``; its base loss is CE, so its entropy is Shannon's.
+
+    Args:
+        transition: ``T[noisy, true]``, columns summing to one.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        ignore_index: class index whose examples count for nothing.
+        weight: one weight a class.
+        label_smoothing: how much of each label is spread evenly over all classes.
+        check_finite: refuse NaN and infinite logits.
+
+    Example:
+        >>> import noisebound as nb, torch
+        >>> confident = torch.tensor([[100.0, -100.0]])
+        >>> nb.ForwardCrossEntropy([[0.6, 0.4], [0.4, 0.6]])(confident, torch.tensor([0]))
+        tensor(0.5108)
+    """
+
+    symmetric = SymmetricForwardCrossEntropy
+    """FCE for symmetric noise: ``ForwardCrossEntropy.symmetric(noise_rate, num_classes)``."""
+
+    noise_model: Linear
+    log_transition: Tensor
+
+    def __init__(
+        self,
+        transition: ArrayLike,
+        *,
+        reduction: Reduction = "mean",
+        ignore_index: int = -100,
+        weight: ArrayLike | None = None,
+        label_smoothing: float = 0.0,
+        check_finite: bool = False,
+    ) -> None:
+        super().__init__(
+            reduction=reduction,
+            ignore_index=ignore_index,
+            weight=weight,
+            check_finite=check_finite,
+        )
+        self.label_smoothing = check_label_smoothing(label_smoothing)
+        self.noise_model = Linear(transition)
+        self.require_num_classes(len(self.noise_model.transition))
+        self.register_buffer("log_transition", self.noise_model.transition.log())
+
+    def losses_at_labels(
+        self,
+        logits: Float[Tensor, "batch classes *positions"],
+        labels: Int[Tensor, "batch *positions"],
+    ) -> Float[Tensor, "batch *positions"]:
+        """``-log (T q)_y`` from the rows of ``T`` that the labels name."""
+        rows = F.embedding(labels, self.log_transition.to(logits)).movedim(-1, 1)
+        return -torch.logsumexp(rows + F.log_softmax(logits, dim=1), dim=1)
+
+    def class_losses(
+        self, log_q: Float[Tensor, "batch classes *positions"]
+    ) -> Float[Tensor, "batch classes *positions"]:
+        """``-log T q``."""
+        by_row = log_q.movedim(1, -1).unsqueeze(-2) + self.log_transition.to(log_q)
+        return -torch.logsumexp(by_row, dim=-1).movedim(-1, 1)
+
+    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+        """Shannon's: the base loss is CE, also where ``T`` has no inverse."""
+        return shannon_entropy(p)
+
+    def hyperparameters(self) -> list[str]:
+        """The number of classes."""
+        return [f"num_classes={self.num_classes}"]
