@@ -30,8 +30,7 @@ class Case:
     name: str
     make: Callable[..., nb.Loss]
     reference: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    takes_weight: bool = False
-    takes_smoothing: bool = False
+    takes_weight: bool = False  # and label_smoothing: its labels may be anything
     remembers: bool = False
     needs_batch: bool = False  # an example's loss depends on its batch
     entropy: str = "known"  # "known", "searched" or "none"
@@ -59,42 +58,36 @@ ALL_LOSSES = (
         nb.CrossEntropy,
         references.cross_entropy(),
         takes_weight=True,
-        takes_smoothing=True,
     ),
     Case(
         "fce",
         lambda **o: nb.ForwardCrossEntropy(TRANSITION, **o),
         references.forward(TRANSITION),
         takes_weight=True,
-        takes_smoothing=True,
     ),
     Case(
         "fce-symmetric",
         lambda **o: nb.ForwardCrossEntropy.symmetric(RATE, CLASSES, **o),
         references.forward(SYMMETRIC),
         takes_weight=True,
-        takes_smoothing=True,
     ),
     Case(
         "gce",
         lambda **o: nb.GeneralizedCrossEntropy(a=0.4, **o),
         references.generalized(0.4),
         takes_weight=True,
-        takes_smoothing=True,
     ),
     Case(
         "gce-at-mae",
         lambda **o: nb.GeneralizedCrossEntropy(a=1.0, **o),
         references.absolute(),
         takes_weight=True,
-        takes_smoothing=True,
     ),
     Case(
         "sce",
         lambda **o: nb.SymmetricCrossEntropy(A=8.0, **o),
         references.symmetric(8.0),
         takes_weight=True,
-        takes_smoothing=True,
     ),
     Case(
         "cep",

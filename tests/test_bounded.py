@@ -94,6 +94,22 @@ def test_ignored_examples_do_not_dilute_the_mean():
         torch.testing.assert_close(criterion(LOGITS, labels), F.cross_entropy(LOGITS, labels))
 
 
+def test_ignored_examples_do_not_dilute_the_mean_of_a_foreign_loss():
+    labels = LABELS.clone()
+    labels[::2] = -100
+    for reduction in ("mean", "none"):
+        criterion = nb.BoundedLoss(torch.nn.CrossEntropyLoss(reduction=reduction), bound=0.0)
+        torch.testing.assert_close(criterion(LOGITS, labels), F.cross_entropy(LOGITS, labels))
+
+
+def test_refuses_what_is_no_loss():
+    for loss in ("ce", nb.CrossEntropy):
+        with pytest.raises(TypeError, match=r"such as CrossEntropy\(\)"):
+            nb.BoundedLoss(loss, bound=1.0)
+    with pytest.raises(ValueError, match="remembers nothing"):
+        nb.BoundedLoss(nb.CrossEntropy(), bound=1.0)(LOGITS, LABELS, torch.arange(BATCH))
+
+
 def test_refuses_a_summed_loss_and_a_bound_that_is_no_number():
     for loss in (nb.CrossEntropy(reduction="sum"), torch.nn.CrossEntropyLoss(reduction="sum")):
         with pytest.raises(ValueError, match="gives the sum"):

@@ -175,6 +175,27 @@ class TestPaper:
         assert bound == pytest.approx(0.673, abs=5e-4)
 
 
+class TestFewerClassesInTheBound:
+    """Noise between two classes out of many is bounded with c = 2."""
+
+    @pytest.mark.parametrize("rate", [0.3, 0.4, 0.6])
+    @pytest.mark.parametrize("name", ["ce", "fce", "gce", "sce", "cep"])
+    def test_is_the_bound_of_two_classes(self, name, rate):
+        many = nb.create_loss(name, noise_rate=rate, num_classes=47)
+        two = nb.create_loss(name, noise_rate=rate, num_classes=2)
+        assert nb.noise_bound(many, rate, 2) == pytest.approx(nb.noise_bound(two, rate, 2))
+
+    def test_of_cep_is_twice_shannons_entropy(self):
+        shannon = nb.noise_bound(nb.CrossEntropy(), 0.6, 2)
+        for num_classes in (2, 47):
+            loss = nb.PriorCrossEntropy(0.6, num_classes)
+            assert nb.noise_bound(loss, 0.6, 2) == pytest.approx(2 * shannon)
+
+    def test_of_the_backward_correction_is_refused(self):
+        with pytest.raises(ValueError, match="made for 47 classes"):
+            nb.noise_bound(nb.BackwardCrossEntropy.symmetric(0.3, 47), 0.3, 2)
+
+
 class TestBackward:
     """Unbiased: its floor is the clean entropy."""
 
@@ -263,6 +284,22 @@ class TestClassWeights:
         optimizer.step(closure)
         bound = nb.noise_bound(self.loss(smoothing), RATE, CLASSES, class_prior=self.prior)
         assert bound == pytest.approx(weighted_risk().item(), abs=1e-7)
+
+    def test_an_ignored_class_has_weight_zero(self):
+        ignoring = nb.CrossEntropy(ignore_index=1)
+        weighted = nb.CrossEntropy(weight=[1.0, 0.0, 1.0, 1.0, 1.0])
+        with pytest.raises(ValueError, match="class_prior"):
+            nb.noise_bound(ignoring, RATE, CLASSES)
+        for rate in (0.0, RATE):
+            bounds = [nb.noise_bound(x, rate, CLASSES, self.prior) for x in (ignoring, weighted)]
+            assert bounds[0] == bounds[1]
+            assert math.isfinite(bounds[0])
+
+    def test_an_ignored_label_outside_the_classes_changes_nothing(self):
+        ignoring = nb.CrossEntropy(ignore_index=255)
+        assert nb.noise_bound(ignoring, RATE, CLASSES) == nb.noise_bound(
+            nb.CrossEntropy(), RATE, CLASSES
+        )
 
     def test_equal_weights_change_nothing(self):
         loss = nb.GeneralizedCrossEntropy(weight=torch.full((CLASSES,), 3.0))
@@ -361,8 +398,48 @@ class TestAnyLoss:
         assert nb.transition_bound(costly, transition) == pytest.approx(expected.item(), abs=1e-7)
 
     def test_foreign_class_weights_are_refused(self):
-        with pytest.raises(ValueError, match="foreign loss with class weights"):
-            nb.noise_bound(torch.nn.CrossEntropyLoss(weight=torch.ones(10)), 0.4, 10)
+        weighted = torch.nn.CrossEntropyLoss(weight=torch.ones(5))
+        for refused in (
+            lambda: nb.noise_bound(weighted, 0.4, 5),
+            lambda: nb.noise_bound(weighted, 0.4, 5, class_prior=[0.2] * 5),
+            lambda: nb.transition_bound(weighted, TRANSITION, [0.2] * 5),
+        ):
+            with pytest.raises(ValueError, match="foreign loss with class weights"):
+                refused()
+
+    def test_logits_that_are_not_only_compared_with_each_other(self):
+        """Squared error of the logits themselves: least at the noise vector, 1 - Σ u²."""
+
+        def squared(logits, labels):
+            return (logits - F.one_hot(labels, logits.shape[1])).square().sum(1)
+
+        assert nb.noise_bound(squared, 0.4, 10) == pytest.approx(
+            nb.noise_bound(nb.MeanSquaredError(), 0.4, 10)
+        )
+
+    def test_a_module_is_searched_in_a_copy(self):
+        class Running(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = torch.nn.Linear(1, 1)  # float32, as modules are
+                self.register_buffer("calls", torch.tensor(0))
+
+            def forward(self, logits, labels):
+                self.calls += 1
+                unchanged = 0 * self.scale(torch.ones(len(logits), 1, dtype=logits.dtype))
+                return F.cross_entropy(logits, labels, reduction="none") + unchanged.squeeze(1)
+
+        loss = Running()
+        bound = nb.noise_bound(loss, 0.4, 10)
+        assert bound == pytest.approx(nb.noise_bound(nb.CrossEntropy(), 0.4, 10))
+        assert loss.calls == 0
+        assert loss.scale.weight.dtype == torch.float32
+
+    @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+    def test_search_works_in_any_gradient_mode(self, mode):
+        expected = nb.noise_bound(nb.Bootstrapping(), 0.4, 10)
+        with mode():
+            assert nb.noise_bound(nb.Bootstrapping(), 0.4, 10) == expected
 
     @pytest.mark.parametrize(
         ("loss", "message"),
@@ -371,6 +448,8 @@ class TestAnyLoss:
             (lambda z, y: z.gather(1, y.unsqueeze(1)).squeeze(1), "no minimum"),
             (lambda z, y: z[:, 0] * float("nan"), "not finite"),
             (lambda z, y: z, "one value an example"),
+            (lambda z, y: F.cross_entropy(z, y, reduction="sum"), "not the mean"),
+            (lambda z, y: z.float() @ z.T, "searched in float64"),
         ],
     )
     def test_losses_without_a_floor_are_refused(self, loss, message):

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import noisebound as nb
 
@@ -18,7 +19,8 @@ ROWS = dict(re.findall(r"^\| `([\w-]+)` \|.*\| *(-?[\d.]*) *\|$", README, flags=
 def test_code_blocks_run(page):
     """One after the other, as a reader would type them."""
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    exec("\n".join(blocks), {})
+    logits = torch.randn(8, 10, requires_grad=True)  # what a reader's loop has at hand
+    exec("\n".join(blocks), {"logits": logits, "labels": torch.arange(8)})
 
 
 def test_every_loss_is_in_the_table():

@@ -160,6 +160,58 @@ def test_grad_scaler_with_steps_that_it_skips(bound, zero_grad_first):
     torch.testing.assert_close(train(bounded=False), train(bounded=True))
 
 
+def observed_backward(model, step_bound, labels, count=None):
+    loss = nb.CrossEntropy()(model(torch.ones(len(labels), FEATURES).double()), labels)
+    step_bound.observe(loss, len(labels) if count is None else count)
+    loss.backward()
+    return loss.item()
+
+
+def test_a_micro_batch_without_examples_counts_for_nothing():
+    """Its mean is NaN, its count zero, its gradient zero."""
+    model = make_model()
+    optimizer = make_optimizer(model)
+    step_bound = nb.StepBound(optimizer, 9.0)
+    mean = observed_backward(model, step_bound, torch.tensor([0, 1]))
+    observed_backward(model, step_bound, torch.tensor([-100, -100]), count=0)
+    before = parameters_of(model)
+    optimizer.step()
+    assert step_bound.raw_mean == pytest.approx(mean)
+    assert step_bound.is_below
+    assert not torch.equal(parameters_of(model), before)
+
+
+def test_an_abandoned_micro_batch_counts_for_nothing():
+    model = make_model()
+    optimizer = make_optimizer(model)
+    step_bound = nb.StepBound(optimizer, 1.0)
+    step_bound.observe(100 * sum(p.sum() for p in model.parameters()), 16)  # never backpropagated
+    optimizer.zero_grad()
+    mean = observed_backward(model, step_bound, torch.tensor([0, 1]))
+    optimizer.step()
+    assert step_bound.raw_mean == pytest.approx(mean)
+
+
+def test_gradients_zeroed_through_the_model():
+    model = make_model()
+    optimizer = make_optimizer(model)
+    step_bound = nb.StepBound(optimizer, 1.0)
+    observed_backward(model, step_bound, torch.tensor([3, 3]))  # its step is skipped
+    model.zero_grad()
+    mean = observed_backward(model, step_bound, torch.tensor([0, 1]))
+    optimizer.step()
+    assert step_bound.raw_mean == pytest.approx(mean)
+
+
+def test_a_second_one_is_refused():
+    optimizer = make_optimizer(make_model())
+    first = nb.StepBound(optimizer, 1.0)
+    with pytest.raises(ValueError, match="undo each other"):
+        nb.StepBound(optimizer, 2.0)
+    first.remove()
+    nb.StepBound(optimizer, 2.0)
+
+
 def test_forgotten_observation_is_an_error():
     model = make_model()
     optimizer = make_optimizer(model)

@@ -23,7 +23,7 @@ from torch import Tensor
 ClassLosses: TypeAlias = Callable[
     [Float[Tensor, " classes"], Int[Tensor, " chosen"]], Float[Tensor, " chosen"]
 ]
-"""``(log_q, classes) -> L(q, k)`` for each chosen class ``k``."""
+"""``(logits, classes) -> L(q, k)`` for each chosen class ``k``."""
 
 _STARTS = (1.0, 0.25, 4.0)  # multiples of log p: near p, flatter, sharper
 _VERTEX_LOGIT = 30.0
@@ -40,25 +40,28 @@ def bayes_risk(
     """``min_q p · L(q)`` for each distribution.
 
     Args:
-        class_losses: the loss of a prediction, given as log-probabilities, on chosen classes.
+        class_losses: the loss of a prediction, given as logits, on chosen classes.
         p: distributions, one a row, float64.
 
     Raises:
         ValueError: the loss has no minimum, or is not finite on any prediction.
     """
-    alike = treats_classes_alike(class_losses, p.shape[1])
-    return torch.stack([_risk_of_one(class_losses, row, alike) for row in p.detach().cpu()])
+    with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
+        alike = treats_classes_alike(class_losses, p.shape[1])
+        rows = p.detach().cpu().clone()
+        risks = torch.stack([_risk_of_one(class_losses, row, alike) for row in rows])
+    return risks.to(p.device)
 
 
 def treats_classes_alike(class_losses: ClassLosses, num_classes: int) -> bool:
     """Whether renaming the classes renames the losses, tried on one prediction."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator("cpu").manual_seed(0)
     logits = torch.randn(num_classes, generator=generator, dtype=torch.float64)
     renaming = torch.randperm(num_classes, generator=generator)
     chosen = torch.randperm(num_classes, generator=generator)[:_PROBE_CLASSES]
     with torch.no_grad():
-        original = class_losses(logits.log_softmax(0), renaming[chosen])
-        renamed = class_losses(logits[renaming].log_softmax(0), chosen)
+        original = class_losses(logits, renaming[chosen])
+        renamed = class_losses(logits[renaming], chosen)
     return torch.allclose(original, renamed, rtol=1e-5, atol=1e-7, equal_nan=True)
 
 
@@ -90,8 +93,7 @@ class _Risk:
         self.present = self.mass > 0
 
     def __call__(self, logits: Tensor) -> Tensor:
-        log_q = logits[self.group_of_class].log_softmax(0)
-        losses = self.class_losses(log_q, self.member[self.present])
+        losses = self.class_losses(logits[self.group_of_class], self.member[self.present])
         return (self.mass[self.present] * losses).sum()
 
     def starts(self) -> list[NDArray[np.float64]]:
@@ -145,7 +147,7 @@ def _limit_along(risk: _Risk, logits: NDArray[np.float64], value: float) -> floa
     Raises:
         ValueError: the risk still falls at a constant pace, however far out.
     """
-    direction = torch.from_numpy(logits - logits.mean())
+    direction = torch.from_numpy(logits)
     least, last_fall = value, 0.0
     with torch.no_grad():
         for doubling in range(1, _DOUBLINGS + 1):

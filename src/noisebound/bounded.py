@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from noisebound.bounds import AnyLoss, noise_bound
 from noisebound.checks import ArrayLike, check_finite_number
-from noisebound.losses import Loss
+from noisebound.losses import Loss, RememberingLoss
 
 
 class BoundMonitor:
@@ -90,6 +90,11 @@ class BoundedLoss(_Monitored, nn.Module):
 
     def __init__(self, loss: AnyLoss, bound: float) -> None:
         super().__init__()
+        if not callable(loss) or isinstance(loss, type):
+            raise TypeError(
+                "loss must be a module or a function of (logits, labels), such as CrossEntropy(); "
+                f"got {loss!r}"
+            )
         if getattr(loss, "reduction", "mean") == "sum":
             raise ValueError(
                 "the bound is one of the mean loss, and this loss gives the sum: make it with "
@@ -108,9 +113,11 @@ class BoundedLoss(_Monitored, nn.Module):
         """The bounded mean; ``indices`` go to a loss that remembers its examples."""
         arguments = (logits, labels) if indices is None else (logits, labels, indices)
         if isinstance(self.loss, Loss):
+            if indices is not None and not isinstance(self.loss, RememberingLoss):
+                raise ValueError(f"{type(self.loss).__name__} remembers nothing: leave out indices")
             mean = self.loss.reduced("mean", *arguments)
         else:
-            mean = self.loss(*arguments).mean()
+            mean = _mean(self.loss(*arguments), labels, getattr(self.loss, "ignore_index", None))
         if not self.training:
             return mean
         self.monitor.record(mean, self.bound)
@@ -127,6 +134,13 @@ class BoundedLoss(_Monitored, nn.Module):
     def extra_repr(self) -> str:
         """The bound."""
         return f"bound={self.bound:.6g}"
+
+
+def _mean(losses: Tensor, labels: Tensor, ignore_index: int | None) -> Tensor:
+    """The mean of a foreign loss's values, without the zeros that it gives to ignored labels."""
+    if ignore_index is None or losses.ndim == 0 or labels.is_floating_point():
+        return losses.mean()
+    return losses.sum() / (labels != ignore_index).sum()
 
 
 class NoiseBoundedLoss(BoundedLoss):
@@ -212,6 +226,11 @@ class StepBound(_Monitored):
     def __init__(
         self, optimizer: Optimizer, bound: float, process_group: dist.ProcessGroup | None = None
     ) -> None:
+        if isinstance(getattr(optimizer.zero_grad, "__self__", None), StepBound):
+            raise ValueError(
+                "this optimizer has a StepBound already, and two would undo each other: remove() "
+                "the first, or change its bound"
+            )
         self.optimizer = optimizer
         self.bound = check_finite_number("bound", bound)
         self.process_group = process_group
@@ -226,8 +245,10 @@ class StepBound(_Monitored):
 
         Args:
             loss: its mean loss: raw, not divided by the number of micro-batches and not scaled.
-                Pass the tensor that is backpropagated: an observation is forgotten when the
-                gradients that came from it are zeroed, as after a step that ``GradScaler`` skips.
+                Pass the tensor that is backpropagated: only losses whose gradients are there count,
+                and one is forgotten when its gradients are zeroed, as after a step that
+                ``GradScaler`` skips. (Zero them through the optimizer; the model's ``zero_grad``
+                is noticed only if it comes before ``observe``.)
             count: how many examples that is a mean of; the sum of their weights, if weighted.
         """
         if not isinstance(loss, Tensor) or loss.ndim != 0:
@@ -235,12 +256,14 @@ class StepBound(_Monitored):
             raise ValueError(f"observe takes the mean loss as a tensor of shape (), got {shape}")
         if not isinstance(count, Tensor) and not count >= 0:
             raise ValueError(f"count must be a number of examples, got {count!r}")
+        if self._observations and self._gradients_are_gone():
+            self._forget_backpropagated()
         self._observations.append(_Observation(loss, count))
 
     def remove(self) -> None:
         """Leave the optimizer as it was before."""
         self._step_hook.remove()
-        self.optimizer.zero_grad = self._plain_zero_grad  # type: ignore[method-assign]
+        del self.optimizer.zero_grad
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if any(callable(argument) for argument in (*args, *kwargs.values())):
@@ -248,18 +271,21 @@ class StepBound(_Monitored):
                 "StepBound cannot bound step(closure): the closure computes new gradients after "
                 "the bound was applied; call backward() yourself, or use BoundedLoss"
             )
-        if not self._observations:
+        counted = [seen.totals for seen in self._observations if seen.backpropagated]
+        if not counted:
             raise RuntimeError(
-                "optimizer.step() without an observed loss: call "
-                "step_bound.observe(loss, count) for every micro-batch, or step_bound.remove()"
+                "optimizer.step() without an observed loss that was backpropagated: call "
+                "step_bound.observe(loss, count) with the loss of every micro-batch, between "
+                "zero_grad() and step(), or step_bound.remove()"
             )
-        mean = self._global_mean()
         self._observations.clear()
+        mean = self._global_mean(torch.stack(counted).sum(0))
         self.monitor.record(mean, self.bound)
-        self._multiply_gradients(torch.sign(mean - self.bound))
+        # Without a mean (NaN) there is nothing to compare, and the step is the plain one.
+        sign = torch.where(mean.isnan(), 1.0, torch.sign(mean - self.bound))
+        self._multiply_gradients(sign)
 
-    def _global_mean(self) -> Float[Tensor, ""]:
-        totals = torch.stack([observation.totals for observation in self._observations]).sum(0)
+    def _global_mean(self, totals: Float[Tensor, " two"]) -> Float[Tensor, ""]:
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(totals, group=self.process_group)
         return totals[0] / totals[1]
@@ -278,7 +304,14 @@ class StepBound(_Monitored):
 
     def _zero_grad(self, set_to_none: bool = True) -> None:
         self._plain_zero_grad(set_to_none)
+        self._forget_backpropagated()
+
+    def _forget_backpropagated(self) -> None:
         self._observations = [seen for seen in self._observations if not seen.backpropagated]
+
+    def _gradients_are_gone(self) -> bool:
+        groups = self.optimizer.param_groups
+        return all(parameter.grad is None for group in groups for parameter in group["params"])
 
 
 class _Observation:
@@ -289,7 +322,8 @@ class _Observation:
         precision = torch.float32 if loss.device.type == "mps" else torch.float64
         total = loss.detach().to(precision)
         weight = torch.as_tensor(count, dtype=precision, device=loss.device)
-        self.totals = torch.stack([total * weight, weight])
+        # The mean of no examples is NaN, and counts for nothing.
+        self.totals = torch.stack([torch.where(weight > 0, total * weight, 0.0), weight])
         self.backpropagated = not loss.requires_grad
         if loss.requires_grad:
             loss.register_hook(self._mark)  # type: ignore[no-untyped-call]

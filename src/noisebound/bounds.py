@@ -31,6 +31,8 @@ from noisebound.losses import Loss
 AnyLoss: TypeAlias = Loss | nn.Module | Callable[[Tensor, Tensor], Tensor]
 """One of ours, or any function or module of ``(logits, labels)`` that gives per-sample losses."""
 
+_CHUNK = 2**24  # how many numbers one pass over noise vectors may hold
+
 Rate = TypeVar("Rate", float, Tensor, NDArray[np.float64])
 
 
@@ -75,7 +77,7 @@ def entropy(loss: AnyLoss, p: ArrayLike) -> Any:
         0.5
     """
     distributions = check_distribution(p)
-    _refuse_weight(loss)
+    _refuse_weights(loss, distributions.shape[-1])
     return _like(_entropy(loss, distributions), p)
 
 
@@ -106,8 +108,10 @@ def noise_bound(
         floors = _entropy(loss, _symmetric_noise(rates, num_classes))
     else:
         prior = check_class_prior(class_prior, num_classes)
-        columns = [_symmetric_columns(rate, num_classes) for rate in rates.flatten()]
-        by_rate = [_mixture_entropy(loss, noise_of_class, prior) for noise_of_class in columns]
+        by_rate = [
+            _mixture_entropy(loss, _symmetric_columns(rate, num_classes), prior)
+            for rate in rates.flatten()
+        ]
         floors = torch.stack(by_rate).reshape(rates.shape)
     bound: Rate = _like(floors, noise_rate)
     return bound
@@ -150,7 +154,7 @@ def transition_bound(
     """
     columns = check_transition(transition).mT
     if class_prior is None:
-        _refuse_weight(loss)
+        _refuse_weights(loss, len(columns))
         class_prior = columns.new_full((len(columns),), 1 / len(columns))
     prior = check_class_prior(class_prior, len(columns))
     return float(_mixture_entropy(loss, columns, prior))
@@ -200,8 +204,11 @@ def _symmetric_columns(rate: Tensor, num_classes: int) -> Tensor:
 def _entropy(loss: AnyLoss, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch"]:
     rows = p.reshape(-1, p.shape[-1])
     if isinstance(loss, Loss):
-        return loss.entropy(loss.smooth(rows)).reshape(p.shape[:-1])
-    return bayes_risk(_class_losses(loss), rows).reshape(p.shape[:-1])
+        chunks = torch.split(rows, max(1, _CHUNK // rows.shape[1]))
+        entropies = torch.cat([loss.entropy(loss.smooth(chunk)) for chunk in chunks])
+    else:
+        entropies = bayes_risk(_class_losses(loss), rows)
+    return entropies.reshape(p.shape[:-1])
 
 
 def _mixture_entropy(loss: AnyLoss, columns: Tensor, prior: Tensor) -> Tensor:
@@ -210,18 +217,21 @@ def _mixture_entropy(loss: AnyLoss, columns: Tensor, prior: Tensor) -> Tensor:
     With class weights ``w`` a noisy label distribution ``p`` acts as the measure ``w p``, which is
     a multiple of a distribution, and the mean divides by the expected weight ``w · p``.
     """
-    if not isinstance(loss, Loss) or loss.weight is None:
+    _refuse_foreign_weights(loss)
+    prior = prior.to(columns.device)
+    class_weights = loss.class_weights(columns.shape[1]) if isinstance(loss, Loss) else None
+    if not isinstance(loss, Loss) or class_weights is None:
         return (prior * _entropy(loss, columns)).sum()
-    weights = loss.weight.to(columns)
+    weights = class_weights.to(columns)
     measures = weights * loss.smooth(columns)
     mass = measures.sum(1)
-    normalized = measures / mass.unsqueeze(1)
+    normalized = measures / mass.clamp(min=torch.finfo(mass.dtype).tiny).unsqueeze(1)
     floor = (prior * mass * loss.entropy(normalized)).sum()
     return floor / (prior * (columns @ weights)).sum()
 
 
 def _require_alike(loss: AnyLoss, num_classes: int) -> None:
-    _refuse_weight(loss)
+    _refuse_weights(loss, num_classes)
     if isinstance(loss, Loss):
         alike = loss.treats_classes_alike
     else:
@@ -233,31 +243,42 @@ def _require_alike(loss: AnyLoss, num_classes: int) -> None:
         )
 
 
-def _refuse_weight(loss: AnyLoss) -> None:
-    if getattr(loss, "weight", None) is None:
-        return
-    if not isinstance(loss, Loss):
+def _refuse_weights(loss: AnyLoss, num_classes: int) -> None:
+    _refuse_foreign_weights(loss)
+    if isinstance(loss, Loss) and loss.class_weights(num_classes) is not None:
+        raise ValueError(
+            "a loss with class weights, or one that ignores a class, has no noise-bound without a "
+            "class prior: pass class_prior, the share of each true class, to noise_bound or "
+            "transition_bound"
+        )
+
+
+def _refuse_foreign_weights(loss: AnyLoss) -> None:
+    weight = getattr(loss, "weight", None)
+    if not isinstance(loss, Loss) and isinstance(weight, Tensor) and weight.ndim == 1:
         raise ValueError(
             "the theory does not cover a foreign loss with class weights: use one of noisebound's "
             "losses with the same weight, and pass class_prior"
         )
-    raise ValueError(
-        "a loss with class weights has no noise-bound without a class prior: pass class_prior, "
-        "the share of each true class, to noise_bound or transition_bound"
-    )
 
 
 def _class_losses(loss: AnyLoss) -> ClassLosses:
-    """A foreign loss as a vector over classes; log-probabilities serve as its logits."""
-    loss = _without_reduction(loss)
+    """A foreign loss as a vector over classes."""
+    loss = _for_search(loss)
 
-    def class_losses(log_q: Tensor, classes: Tensor) -> Tensor:
-        logits = log_q.expand(len(classes), -1)
-        losses = loss(logits, classes)
+    def class_losses(logits: Tensor, classes: Tensor) -> Tensor:
+        rows = logits.expand(len(classes), -1)
+        try:
+            losses = loss(rows, classes)
+        except RuntimeError as error:
+            raise ValueError(
+                "the noise-bound of a loss is searched in float64 on the CPU, and there "
+                f"loss(logits [N, C], labels [N]) failed: {error}"
+            ) from error
         if losses.shape == classes.shape:
             return losses
-        if losses.ndim == 0:  # a mean over examples: ask for one example at a time
-            return torch.stack([loss(logits[:1], k.reshape(1)) for k in classes])
+        if losses.ndim == 0:
+            return _one_by_one(loss, rows, classes, losses)
         raise ValueError(
             f"loss(logits, labels) must give one value an example: for {len(classes)} examples it "
             f"gave a tensor of shape {tuple(losses.shape)}"
@@ -266,12 +287,25 @@ def _class_losses(loss: AnyLoss) -> ClassLosses:
     return class_losses
 
 
-def _without_reduction(loss: AnyLoss) -> AnyLoss:
-    if getattr(loss, "reduction", "none") == "none":
+def _one_by_one(loss: AnyLoss, rows: Tensor, classes: Tensor, reduced: Tensor) -> Tensor:
+    """The losses behind a mean over examples."""
+    losses = torch.stack([loss(rows[:1], k.reshape(1)) for k in classes])
+    if not torch.allclose(losses.mean(), reduced, rtol=1e-4, equal_nan=True):
+        raise ValueError(
+            "loss(logits, labels) gave one number that is not the mean of its examples' losses; "
+            "it must give the mean, or one value an example"
+        )
+    return losses
+
+
+def _for_search(loss: AnyLoss) -> AnyLoss:
+    """A module as an unreduced copy in float64 on the CPU; the search must leave it as it was."""
+    if not isinstance(loss, nn.Module):
         return loss
-    unreduced = copy.copy(loss)
-    unreduced.reduction = "none"  # type: ignore[union-attr, unused-ignore]
-    return unreduced
+    twin = copy.deepcopy(loss).to("cpu", torch.float64)
+    if hasattr(twin, "reduction"):
+        setattr(twin, "reduction", "none")  # noqa: B010 (a Module's attributes are untyped)
+    return twin
 
 
 def _like(result: Tensor, given: object) -> Any:

@@ -217,15 +217,15 @@ def test_weight(case):
 
 @every_loss
 def test_label_smoothing(case):
-    if not case.takes_smoothing:
+    if not case.takes_weight:
         with pytest.raises(TypeError, match="label_smoothing"):
             case.make(label_smoothing=0.1)
         return
     logits, labels = batch()
     smoothed = 0.9 * F.one_hot(labels, CLASSES).double() + 0.1 / CLASSES
-    torch.testing.assert_close(
-        case.make(label_smoothing=0.1)(logits, labels), case.make()(logits, smoothed)
-    )
+    smoothing, expected = case.make(label_smoothing=0.1), case.make()(logits, smoothed)
+    torch.testing.assert_close(smoothing(logits, labels), expected)
+    torch.testing.assert_close(smoothing(logits, F.one_hot(labels, CLASSES).double()), expected)
 
 
 @every_loss
@@ -263,6 +263,21 @@ def test_label_out_of_range_is_refused(case, label):
         positions, labels = logits.reshape(4, 4, CLASSES).mT, labels.reshape(4, 4)
         with pytest.raises(ValueError, match=rf"0 … {CLASSES - 1}.*got {label}"):
             case.per_sample(positions, labels)
+
+
+@every_pointwise_loss
+def test_label_out_of_range_is_refused_beside_an_ignored_class(case):
+    logits, labels = batch()
+    labels[3] = CLASSES + 4
+    with pytest.raises(ValueError, match=f"ignore_index=2, got {CLASSES + 4}"):
+        case.per_sample(logits, labels, ignore_index=2)
+
+
+@every_pointwise_loss
+def test_an_ignored_class_has_no_meaning_for_probabilities(case):
+    logits, _ = batch()
+    with pytest.raises(ValueError, match="ignore_index has no meaning"):
+        case.per_sample(logits, torch.softmax(logits, 1), ignore_index=2)
 
 
 @every_loss

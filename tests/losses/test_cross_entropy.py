@@ -33,6 +33,13 @@ def test_is_torchs_cross_entropy_of_probabilities(reduction, weight):
     torch.testing.assert_close(ours(LOGITS, PROBABILITIES), theirs(LOGITS, PROBABILITIES))
 
 
+def test_smoothed_probabilities_are_smoothed_alike_by_all():
+    """SCE without its second term is CE, but smooths by itself."""
+    ours = nb.SymmetricCrossEntropy(A=0.0, label_smoothing=0.3)
+    theirs = torch.nn.CrossEntropyLoss(label_smoothing=0.3)
+    torch.testing.assert_close(ours(LOGITS, PROBABILITIES), theirs(LOGITS, PROBABILITIES))
+
+
 def test_refuses_weights_that_do_not_fit():
     with pytest.raises(ValueError, match="made for 5 classes"):
         nb.CrossEntropy(weight=WEIGHT)(LOGITS[:, :4], LABELS.clamp(max=3))

@@ -47,6 +47,13 @@ class TestIndices:
         )
 
 
+@pytest.mark.parametrize("family", [nb.Truncated, nb.EarlyLearning])
+def test_ignored_examples_count_for_nothing(family):
+    labels = torch.tensor([0, 1, -100, -100])
+    everything = make(family)(LOGITS, labels, INDICES)
+    torch.testing.assert_close(everything, make(family)(LOGITS[:2], labels[:2], INDICES[:2]))
+
+
 def test_truncated_drops_unlikely_labels_and_takes_them_back():
     loss = nb.Truncated(8, reduction="none")
     everything = loss(LOGITS, LABELS, INDICES)

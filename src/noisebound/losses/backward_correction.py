@@ -8,9 +8,9 @@ from torch.nn import functional as F
 from noisebound.checks import ArrayLike, check_invertible
 from noisebound.losses.cross_entropy import shannon_entropy
 from noisebound.losses.loss import Loss, Pick, Reduction
-from noisebound.noise_models import Linear, Symmetric
+from noisebound.noise_models import Linear, NoiseModel, Symmetric
 
-_ROUNDING = 1e-9  # T⁻¹p may leave the simplex by this much and still be a distribution
+_ROUNDING = 1e-6  # T⁻¹p may leave the simplex by this much and still be a distribution
 
 
 class SymmetricBackwardCrossEntropy(Loss):
@@ -51,7 +51,7 @@ class SymmetricBackwardCrossEntropy(Loss):
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """Shannon's entropy of the clean ``T⁻¹ p``."""
-        return _clean_entropy(self.noise_model.inverse(p))
+        return _clean_entropy(self.noise_model, self.num_classes, p)
 
     def hyperparameters(self) -> list[str]:
         """η and c."""
@@ -123,14 +123,20 @@ class BackwardCrossEntropy(Loss):
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """Shannon's entropy of the clean ``T⁻¹ p``."""
-        return _clean_entropy(self.noise_model.inverse(p))
+        return _clean_entropy(self.noise_model, self.num_classes, p)
 
     def hyperparameters(self) -> list[str]:
         """The number of classes."""
         return [f"num_classes={self.num_classes}"]
 
 
-def _clean_entropy(clean: Tensor) -> Tensor:
+def _clean_entropy(noise_model: NoiseModel, num_classes: int | None, p: Tensor) -> Tensor:
+    if p.shape[1] != num_classes:
+        raise ValueError(
+            f"the backward correction was made for {num_classes} classes, and its floor depends on "
+            f"them: got a distribution over {p.shape[1]}"
+        )
+    clean = noise_model.inverse(p)
     if bool((clean < -_ROUNDING).any()):
         raise ValueError(
             "the backward-corrected loss has no minimum here: its transition matrix cannot have "

@@ -40,6 +40,7 @@ class Bootstrapping(Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         ignore_index: class index whose examples count for nothing.
         weight: one weight a class.
+        label_smoothing: how much of each label is spread evenly over all classes.
         check_finite: refuse NaN and infinite logits.
 
     Example:
@@ -56,12 +57,14 @@ class Bootstrapping(Loss):
         reduction: Reduction = "mean",
         ignore_index: int = -100,
         weight: ArrayLike | None = None,
+        label_smoothing: float = 0.0,
         check_finite: bool = False,
     ) -> None:
         super().__init__(
             reduction=reduction,
             ignore_index=ignore_index,
             weight=weight,
+            label_smoothing=label_smoothing,
             check_finite=check_finite,
         )
         if mode not in _DEFAULT_BETA:

@@ -5,10 +5,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from noisebound.checks import ArrayLike
 from noisebound.losses.labels import refuse_out_of_range
 from noisebound.losses.likelihood import LikelihoodLoss
-from noisebound.losses.loss import Reduction, check_label_smoothing
+from noisebound.losses.loss import Reduction
 from noisebound.noise_models import Identity
 
 
@@ -21,12 +20,7 @@ def shannon_entropy(p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch
 class CrossEntropy(LikelihoodLoss):
     """Cross-entropy ``-log q_y``. Its noise model is the identity, its entropy Shannon's.
 
-    Args:
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples count for nothing.
-        weight: one weight a class.
-        label_smoothing: how much of each label is spread evenly over all classes.
-        check_finite: refuse NaN and infinite logits.
+    The arguments are those of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -37,23 +31,6 @@ class CrossEntropy(LikelihoodLoss):
     """
 
     noise_model = Identity()
-
-    def __init__(
-        self,
-        *,
-        reduction: Reduction = "mean",
-        ignore_index: int = -100,
-        weight: ArrayLike | None = None,
-        label_smoothing: float = 0.0,
-        check_finite: bool = False,
-    ) -> None:
-        super().__init__(
-            reduction=reduction,
-            ignore_index=ignore_index,
-            weight=weight,
-            check_finite=check_finite,
-        )
-        self.label_smoothing = check_label_smoothing(label_smoothing)
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``-log q_y``."""

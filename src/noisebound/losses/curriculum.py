@@ -65,7 +65,7 @@ class Curriculum(LikelihoodLoss):
         admitted = choose_by_curriculum(candidates.flatten(), threshold).view_as(counts)
         # The mean of no examples is zero, not 0/0.
         weights = torch.where(admitted.any(), admitted, counts).to(losses.dtype)
-        return losses * admitted, weights
+        return torch.where(admitted, losses, 0.0), weights
 
     def _threshold(self, logits: Tensor, labels: Tensor, counts: Tensor) -> Tensor:
         truth = labels.argmax(1) if labels.is_floating_point() else labels

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from noisebound.checks import ArrayLike
 from noisebound.losses.cross_entropy import shannon_entropy
 from noisebound.losses.likelihood import LikelihoodLoss
-from noisebound.losses.loss import Loss, Reduction, check_label_smoothing
+from noisebound.losses.loss import Loss, Reduction
 from noisebound.noise_models import Linear, Symmetric
 
 
@@ -65,9 +65,9 @@ class SymmetricForwardCrossEntropy(LikelihoodLoss):
             reduction=reduction,
             ignore_index=ignore_index,
             weight=weight,
+            label_smoothing=label_smoothing,
             check_finite=check_finite,
         )
-        self.label_smoothing = check_label_smoothing(label_smoothing)
         self.noise_model = Symmetric(noise_rate, num_classes)
         self.require_num_classes(self.noise_model.num_classes)
 
@@ -130,9 +130,9 @@ class ForwardCrossEntropy(Loss):
             reduction=reduction,
             ignore_index=ignore_index,
             weight=weight,
+            label_smoothing=label_smoothing,
             check_finite=check_finite,
         )
-        self.label_smoothing = check_label_smoothing(label_smoothing)
         self.noise_model = Linear(transition)
         self.require_num_classes(len(self.noise_model.transition))
         self.register_buffer("log_transition", self.noise_model.transition.log())

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from noisebound.checks import ArrayLike, check_within
 from noisebound.losses.likelihood import LikelihoodLoss
-from noisebound.losses.loss import Reduction, check_label_smoothing
+from noisebound.losses.loss import Reduction
 from noisebound.losses.mean_absolute_error import least_mean_absolute_error
 from noisebound.noise_models import Power
 
@@ -52,9 +52,9 @@ class GeneralizedCrossEntropy(LikelihoodLoss):
             reduction=reduction,
             ignore_index=ignore_index,
             weight=weight,
+            label_smoothing=label_smoothing,
             check_finite=check_finite,
         )
-        self.label_smoothing = check_label_smoothing(label_smoothing)
         self.a = check_within("a", a, 0, 1, open_at_low=True)
         self.noise_model = Power(self.a) if self.a < 1 else None
 

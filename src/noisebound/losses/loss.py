@@ -30,7 +30,8 @@ class Loss(nn.Module):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         ignore_index: class index whose examples count for nothing.
         weight: one weight a class; the mean is then the weighted one.
-        check_finite: refuse NaN and infinite logits (this waits for the device).
+        label_smoothing: how much of each label is spread evenly over all classes.
+        check_finite: refuse NaN and infinite logits (waits for the device; cannot be compiled).
     """
 
     noise_model: NoiseModel | None = None
@@ -38,9 +39,6 @@ class Loss(nn.Module):
 
     num_classes: int | None = None
     """The number of classes, for a loss that depends on it."""
-
-    label_smoothing: float = 0.0
-    """How much of each label is spread evenly over all classes, where that has a meaning."""
 
     weight: Tensor | None
 
@@ -50,6 +48,7 @@ class Loss(nn.Module):
         reduction: Reduction = "mean",
         ignore_index: int = -100,
         weight: ArrayLike | None = None,
+        label_smoothing: float = 0.0,
         check_finite: bool = False,
     ) -> None:
         super().__init__()
@@ -62,6 +61,9 @@ class Loss(nn.Module):
         else:
             self.register_buffer("weight", _check_weight(weight))
             self.num_classes = len(self.get_buffer("weight"))
+        self.label_smoothing = check_within(
+            "label_smoothing", label_smoothing, 0, 1, open_at_low=False
+        )
         self.check_finite = check_finite
 
     def require_num_classes(self, num_classes: int) -> None:
@@ -75,7 +77,17 @@ class Loss(nn.Module):
     @property
     def treats_classes_alike(self) -> bool:
         """Whether renaming the classes leaves the entropy as it is, as the noise-bound assumes."""
-        return self.weight is None
+        return True
+
+    def class_weights(self, num_classes: int) -> Float[Tensor, " classes"] | None:
+        """How much each observed class counts, an ignored one nothing; None if all count one."""
+        ignores_a_class = 0 <= self.ignore_index < num_classes
+        if self.weight is None and not ignores_a_class:
+            return None
+        weights = torch.ones(num_classes) if self.weight is None else self.weight.clone()
+        if ignores_a_class:
+            weights[self.ignore_index] = 0
+        return weights
 
     def forward(
         self,
@@ -94,6 +106,11 @@ class Loss(nn.Module):
         check_shapes(logits, labels, self.num_classes)
         if self.check_finite:
             _refuse_nonfinite(logits)
+        if self.ignore_index >= 0 and labels.is_floating_point():
+            raise ValueError(
+                "ignore_index has no meaning for labels that are probabilities: leave it at its "
+                "default, or pass class indices"
+            )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
     def weighted_losses(
@@ -107,20 +124,21 @@ class Loss(nn.Module):
             return self._losses_at_probabilities(logits, labels.to(logits.dtype)), None
         if labels.dtype != torch.int64:
             labels = labels.long()
-        if kernels_check(labels) and not 0 <= self.ignore_index < logits.shape[1]:
+        if kernels_check(labels):
             try:
-                return self._weigh(logits, labels)
+                if not 0 <= self.ignore_index < logits.shape[1]:
+                    return self._weigh(logits, labels)
             except (IndexError, RuntimeError):
-                refuse_out_of_range(labels, logits.shape[1], self.ignore_index)
-                if self.ignore_index not in labels:
+                if bool(((labels >= 0) & (labels < logits.shape[1])).all()):
                     raise
+            refuse_out_of_range(labels, logits.shape[1], self.ignore_index)
         return self._weigh_counted(logits, labels)
 
     def _weigh(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
         """Losses and weights where every label counts."""
         if self.label_smoothing:
-            smoothed = self.smooth(one_hot(labels, logits.shape[1], logits.dtype), dim=1)
-            losses = self._losses_at_probabilities(logits, smoothed)
+            certain = one_hot(labels, logits.shape[1], logits.dtype)
+            losses = self._losses_at_probabilities(logits, certain)
         else:
             losses = self.losses_at_labels(logits, labels)
         if self.weight is None:
@@ -140,7 +158,7 @@ class Loss(nn.Module):
         if self.weight is not None:
             weight = self.weight.to(losses)
             losses = losses * weight.view(-1, *[1] * (losses.ndim - 2))
-        return (probabilities * losses).sum(1)
+        return (self.smooth(probabilities, dim=1) * losses).sum(1)
 
     def formula(
         self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
@@ -167,7 +185,7 @@ class Loss(nn.Module):
         """``H(p) = p · L(p)`` of the base loss; the Bayes risk for a loss without noise model."""
         if self.noise_model is None:
             return bayes_risk(
-                lambda log_q, classes: self.class_losses(log_q.unsqueeze(0))[0, classes], p
+                lambda z, classes: self.class_losses(z.log_softmax(0).unsqueeze(0))[0, classes], p
             )
         base_losses = self.class_losses(self.noise_model.inverse(p).log())
         # Infinite only where p is zero or next to it, so that p · L is zero there.
@@ -175,6 +193,8 @@ class Loss(nn.Module):
 
     def smooth(self, p: Tensor, dim: int = -1) -> Tensor:
         """Distributions with ``label_smoothing`` of their mass spread evenly."""
+        if not self.label_smoothing:
+            return p
         return (1 - self.label_smoothing) * p + self.label_smoothing / p.shape[dim]
 
     def extra_repr(self) -> str:
@@ -204,13 +224,9 @@ def reduce_losses(losses: Tensor, weights: Tensor | None, reduction: Reduction) 
     return losses.mean() if weights is None else losses.sum() / weights.sum()
 
 
-def check_label_smoothing(label_smoothing: float) -> float:
-    """A share of the label."""
-    return check_within("label_smoothing", label_smoothing, 0, 1, open_at_low=False)
-
-
 def _check_weight(weight: ArrayLike) -> Tensor:
-    weights = torch.as_tensor(weight).float()
+    weights = torch.as_tensor(weight)
+    weights = weights if weights.is_floating_point() else weights.float()
     if weights.ndim != 1 or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         raise ValueError(
             f"weight must be a vector of one non-negative number a class, got {weight!r}"

@@ -29,6 +29,7 @@ class NormalizedCrossEntropyMAE(Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         ignore_index: class index whose examples count for nothing.
         weight: one weight a class.
+        label_smoothing: how much of each label is spread evenly over all classes.
         check_finite: refuse NaN and infinite logits.
 
     Example:
@@ -45,12 +46,14 @@ class NormalizedCrossEntropyMAE(Loss):
         reduction: Reduction = "mean",
         ignore_index: int = -100,
         weight: ArrayLike | None = None,
+        label_smoothing: float = 0.0,
         check_finite: bool = False,
     ) -> None:
         super().__init__(
             reduction=reduction,
             ignore_index=ignore_index,
             weight=weight,
+            label_smoothing=label_smoothing,
             check_finite=check_finite,
         )
         self.alpha = check_non_negative("alpha", alpha)

@@ -125,11 +125,17 @@ class PriorCrossEntropy(Loss):
         return losses
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-        """The loss is twice a CE against the mean of ``p`` and the prior, so least at that mean."""
-        if self.contrast < 0:  # then the prior favours predictions without a likeliest class
-            return super().entropy(p)
-        prior = torch.full_like(p, self.off_diagonal)
-        prior.scatter_(1, p.argmax(1, keepdim=True), 1 - self.noise_rate)
+        """Twice Shannon's entropy of the mean of ``p`` and the prior, ordered as ``p`` is.
+
+        The loss is twice a CE against that mean, so it is least there. The number of classes is
+        that of ``p``: noise between two classes out of many is bounded with ``c = 2``. (Above
+        ``(c-1)/c`` the prior favours predictions without a likeliest class; the loss is then
+        always higher than this.)
+        """
+        off_diagonal = self.noise_rate / (p.shape[1] - 1)
+        has_likeliest = 1 - self.noise_rate >= off_diagonal
+        extreme = p.argmax(1, keepdim=True) if has_likeliest else p.argmin(1, keepdim=True)
+        prior = torch.full_like(p, off_diagonal).scatter(1, extreme, 1 - self.noise_rate)
         return 2 * shannon_entropy((p + prior) / 2)
 
     def hyperparameters(self) -> list[str]:

@@ -1,5 +1,6 @@
 """Losses that remember each training example, and so must be told which examples they see."""
 
+import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor
 
@@ -60,7 +61,8 @@ class RememberingLoss(LikelihoodLoss):
         losses, weights = super().weighted_losses(logits, labels)
         if indices is None and not self.training:
             return losses, weights
-        return self.with_memory(losses, logits, self.check_indices(logits, indices)), weights
+        losses = self.with_memory(losses, logits, self.check_indices(logits, indices))
+        return losses if weights is None else torch.where(weights > 0, losses, 0.0), weights
 
     def check_indices(self, logits: Tensor, indices: Tensor | None) -> Int[Tensor, " batch"]:
         """One position in the training set for each row of the logits."""
@@ -82,7 +84,7 @@ class RememberingLoss(LikelihoodLoss):
                     f"indices must lie in 0 … {self.num_samples - 1} (num_samples="
                     f"{self.num_samples}), got {least if least < 0 else most}"
                 )
-        return indices.long()
+        return indices.to(logits.device, torch.int64)
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """Refused: what an example costs depends on what is remembered of it."""

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from noisebound.checks import ArrayLike, check_non_negative
 from noisebound.losses.likelihood import LikelihoodLoss
-from noisebound.losses.loss import Reduction, check_label_smoothing
+from noisebound.losses.loss import Reduction
 from noisebound.noise_models import Saturating
 
 
@@ -48,9 +48,9 @@ class SymmetricCrossEntropy(LikelihoodLoss):
             reduction=reduction,
             ignore_index=ignore_index,
             weight=weight,
+            label_smoothing=label_smoothing,
             check_finite=check_finite,
         )
-        self.label_smoothing = check_label_smoothing(label_smoothing)
         self.A = check_non_negative("A", A)
         self.noise_model = Saturating(self.A)
 
