@@ -1,8 +1,10 @@
 """What a loss costs, forward and backward, as a ratio to ``F.cross_entropy``.
 
-Every round runs every loss once, in random order, so that whatever else the machine does hits all
-alike; a ratio is one of medians over the rounds. Peak memory is in sizes of the logits. Beside
-ours stand the styles found in published code: softmax, one-hot, clamp, sort, matmul.
+Every round gives every loss one turn, in random order, so that whatever else the machine does hits
+all alike; a ratio is one of medians over the rounds. A turn is five steps timed together, and
+``--turn 1`` times single steps, each with caches that another loss has swept. Peak memory is in
+sizes of the logits. Beside ours stand the styles found in published code: softmax, one-hot, clamp,
+sort, matmul.
 
     make bench                                    # both sizes, as in benchmarks/README.md
     python benchmarks/losses.py --size 512 1000   # one of them
@@ -113,7 +115,7 @@ def step(criterion: Criterion, logits: Tensor, labels: Tensor) -> None:
 
 
 def time_ratios(
-    criteria: dict[str, Criterion], logits: Tensor, labels: Tensor, rounds: int
+    criteria: dict[str, Criterion], logits: Tensor, labels: Tensor, rounds: int, turn: int
 ) -> tuple[dict[str, float], float]:
     """The median time of each criterion over that of the first, and the latter in seconds."""
     seconds: dict[str, list[float]] = {name: [] for name in criteria}
@@ -123,9 +125,10 @@ def time_ratios(
         shuffle(order)  # or each would always find the caches that the same neighbour left
         for name in order:
             started = time.perf_counter()
-            step(criteria[name], logits, labels)
+            for _ in range(turn):
+                step(criteria[name], logits, labels)
             if round_number >= 3:  # the first rounds warm up
-                seconds[name].append(time.perf_counter() - started)
+                seconds[name].append((time.perf_counter() - started) / turn)
     medians = {name: statistics.median(taken) for name, taken in seconds.items()}
     base = next(iter(medians.values()))
     return {name: median / base for name, median in medians.items()}, base
@@ -145,7 +148,7 @@ def peak_memory(criterion: Criterion, logits: Tensor, labels: Tensor) -> float:
     return max(held) / (logits.numel() * logits.element_size())
 
 
-def report(size: tuple[int, int], rounds: int) -> None:
+def report(size: tuple[int, int], rounds: int, turn: int) -> None:
     """Print one size as a Markdown table."""
     batch, num_classes = size
     generator = torch.Generator().manual_seed(0)
@@ -153,9 +156,11 @@ def report(size: tuple[int, int], rounds: int) -> None:
     labels = torch.randint(num_classes, (batch,), generator=generator)
     own = ours(num_classes)
     criteria = {"F.cross_entropy": F.cross_entropy, **own, **published_styles(num_classes)}
-    ratios, base_seconds = time_ratios(criteria, logits, labels, rounds)
+    ratios, base_seconds = time_ratios(criteria, logits, labels, rounds, turn)
     print(f"\n### {batch} × {num_classes}\n")
-    print(f"`F.cross_entropy`: {1000 * base_seconds:.2f} ms, median of {rounds} rounds.\n")
+    print(
+        f"`F.cross_entropy`: {1000 * base_seconds:.2f} ms; {rounds} rounds, {turn} steps a turn.\n"
+    )
     print("| loss | time | aim | peak memory |")
     print("|---|---|---|---|")
     for name, ratio in ratios.items():
@@ -169,11 +174,16 @@ def main() -> None:
     """Parse the command line and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", type=int, nargs=2, metavar=("BATCH", "CLASSES"))
-    parser.add_argument("--rounds", type=int, help="default: 400, or 100 for the larger size")
+    parser.add_argument("--rounds", type=int, help="default: 100, or 20 for the larger size")
+    parser.add_argument("--turn", type=int, default=5, help="steps a turn")
     arguments = parser.parse_args()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}")
     for size in [tuple(arguments.size)] if arguments.size else SIZES:
-        report(size, arguments.rounds or (400 if size[0] * size[1] < 1_000_000 else 100))
+        report(
+            size,
+            arguments.rounds or (100 if size[0] * size[1] < 1_000_000 else 20),
+            arguments.turn,
+        )
 
 
 if __name__ == "__main__":
