@@ -240,25 +240,28 @@ class StepBound(_Monitored):
         self._plain_zero_grad = optimizer.zero_grad
         optimizer.zero_grad = self._zero_grad  # type: ignore[method-assign]
 
-    def observe(self, loss: Float[Tensor, ""], count: float | Tensor) -> None:
+    def observe(self, loss: float | Float[Tensor, ""], count: float | Tensor) -> None:
         """Take note of one micro-batch.
 
         Args:
             loss: its mean loss: raw, not divided by the number of micro-batches and not scaled.
-                Pass the tensor that is backpropagated: only losses whose gradients are there count,
-                and one is forgotten when its gradients are zeroed, as after a step that
-                ``GradScaler`` skips. (Zero them through the optimizer; the model's ``zero_grad``
-                is noticed only if it comes before ``observe``.)
+                Best the tensor that is backpropagated: it counts only once its gradients are there,
+                and is forgotten when they are zeroed, as after a step that ``GradScaler`` skips.
+                (Zero them through the optimizer; the model's ``zero_grad`` is noticed only if it
+                comes before ``observe``.) Of a number or a detached tensor nothing is known, and
+                it counts until the optimizer's next ``step`` or ``zero_grad``.
             count: how many examples that is a mean of; the sum of their weights, if weighted.
         """
-        if not isinstance(loss, Tensor) or loss.ndim != 0:
-            shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
-            raise ValueError(f"observe takes the mean loss as a tensor of shape (), got {shape}")
+        if isinstance(loss, Tensor) and loss.ndim != 0:
+            raise ValueError(
+                f"observe takes the mean loss, one number, got a tensor of shape {tuple(loss.shape)}"
+            )
         if not isinstance(count, Tensor) and not count >= 0:
             raise ValueError(f"count must be a number of examples, got {count!r}")
         if self._observations and self._gradients_are_gone():
-            self._forget_backpropagated()
-        self._observations.append(_Observation(loss, count))
+            self._observations = [seen for seen in self._observations if not seen.was_used]
+        device = self.optimizer.param_groups[0]["params"][0].device
+        self._observations.append(_Observation(torch.as_tensor(loss, device=device), count))
 
     def remove(self) -> None:
         """Leave the optimizer as it was before."""
@@ -271,7 +274,7 @@ class StepBound(_Monitored):
                 "StepBound cannot bound step(closure): the closure computes new gradients after "
                 "the bound was applied; call backward() yourself, or use BoundedLoss"
             )
-        counted = [seen.totals for seen in self._observations if seen.backpropagated]
+        counted = [seen.totals for seen in self._observations if not seen.is_pending]
         if not counted:
             raise RuntimeError(
                 "optimizer.step() without an observed loss that was backpropagated: call "
@@ -304,10 +307,7 @@ class StepBound(_Monitored):
 
     def _zero_grad(self, set_to_none: bool = True) -> None:
         self._plain_zero_grad(set_to_none)
-        self._forget_backpropagated()
-
-    def _forget_backpropagated(self) -> None:
-        self._observations = [seen for seen in self._observations if not seen.backpropagated]
+        self._observations = [seen for seen in self._observations if seen.is_pending]
 
     def _gradients_are_gone(self) -> bool:
         groups = self.optimizer.param_groups
@@ -318,15 +318,15 @@ class _Observation:
     """One micro-batch: its loss and count, and whether its gradients have been computed."""
 
     def __init__(self, loss: Tensor, count: float | Tensor) -> None:
-        # A loss outside any graph (or on a device without float64) can only be taken as it is.
         precision = torch.float32 if loss.device.type == "mps" else torch.float64
         total = loss.detach().to(precision)
         weight = torch.as_tensor(count, dtype=precision, device=loss.device)
         # The mean of no examples is NaN, and counts for nothing.
         self.totals = torch.stack([torch.where(weight > 0, total * weight, 0.0), weight])
-        self.backpropagated = not loss.requires_grad
+        self.is_pending = loss.requires_grad  # until it is backpropagated
+        self.was_used = False
         if loss.requires_grad:
             loss.register_hook(self._mark)  # type: ignore[no-untyped-call]
 
     def _mark(self, gradient: Tensor) -> None:
-        self.backpropagated = True
+        self.is_pending, self.was_used = False, True
