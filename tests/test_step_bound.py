@@ -269,7 +269,7 @@ def test_closures_are_refused():
 @pytest.mark.parametrize(
     ("loss", "count", "message"),
     [
-        (torch.ones(3), 3, r"one number, got a tensor of shape \(3,\)"),
+        (torch.ones(3), 3, r"one number, got a tensor of \(3,\)"),
         (torch.tensor(1.0), -1, "number of examples"),
         (torch.tensor(1.0), float("nan"), "number of examples"),
     ],

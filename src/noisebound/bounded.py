@@ -253,15 +253,15 @@ class StepBound(_Monitored):
             count: how many examples that is a mean of; the sum of their weights, if weighted.
         """
         if isinstance(loss, Tensor) and loss.ndim != 0:
-            raise ValueError(
-                f"observe takes the mean loss, one number, got a tensor of shape {tuple(loss.shape)}"
-            )
+            shape = tuple(loss.shape)
+            raise ValueError(f"observe takes the mean loss, one number, got a tensor of {shape}")
         if not isinstance(count, Tensor) and not count >= 0:
             raise ValueError(f"count must be a number of examples, got {count!r}")
         if self._observations and self._gradients_are_gone():
             self._observations = [seen for seen in self._observations if not seen.was_used]
-        device = self.optimizer.param_groups[0]["params"][0].device
-        self._observations.append(_Observation(torch.as_tensor(loss, device=device), count))
+        first_parameter = self.optimizer.param_groups[0]["params"][0]
+        device = loss.device if isinstance(loss, Tensor) else first_parameter.device
+        self._observations.append(_Observation(loss, count, device))
 
     def remove(self) -> None:
         """Leave the optimizer as it was before."""
@@ -317,15 +317,16 @@ class StepBound(_Monitored):
 class _Observation:
     """One micro-batch: its loss and count, and whether its gradients have been computed."""
 
-    def __init__(self, loss: Tensor, count: float | Tensor) -> None:
-        precision = torch.float32 if loss.device.type == "mps" else torch.float64
-        total = loss.detach().to(precision)
-        weight = torch.as_tensor(count, dtype=precision, device=loss.device)
-        # The mean of no examples is NaN, and counts for nothing.
-        self.totals = torch.stack([torch.where(weight > 0, total * weight, 0.0), weight])
-        self.is_pending = loss.requires_grad  # until it is backpropagated
+    def __init__(self, loss: float | Tensor, count: float | Tensor, device: torch.device) -> None:
+        precision = torch.float32 if device.type == "mps" else torch.float64
+        with torch.no_grad():
+            mean = torch.as_tensor(loss, dtype=precision, device=device)
+            weight = torch.as_tensor(count, dtype=precision, device=device)
+            # The mean of no examples is NaN, and counts for nothing.
+            self.totals = torch.stack([torch.where(weight > 0, mean * weight, 0.0), weight])
+        self.is_pending = isinstance(loss, Tensor) and loss.requires_grad  # until backpropagated
         self.was_used = False
-        if loss.requires_grad:
+        if isinstance(loss, Tensor) and loss.requires_grad:
             loss.register_hook(self._mark)  # type: ignore[no-untyped-call]
 
     def _mark(self, gradient: Tensor) -> None:

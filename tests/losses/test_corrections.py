@@ -52,6 +52,20 @@ def test_forward_correction_keeps_the_gradient_of_an_impossible_label():
     torch.testing.assert_close(logits.grad, torch.tensor([[-1.0, 1.0]]))
 
 
+def test_forward_correction_by_a_matrix_that_rules_out_a_label():
+    """As an estimate will where a class was never observed; soft labels give it nothing."""
+    transition = torch.tensor([[0.8, 0.3, 0.5], [0.2, 0.7, 0.5], [0.0, 0.0, 0.0]])
+    logits = torch.tensor([[1.0, 0.0, 2.0]], requires_grad=True)
+    labels = torch.tensor([[0.9, 0.1, 0.0]])
+    value = nb.ForwardCrossEntropy(transition)(logits, labels)
+    noised = torch.softmax(logits, 1) @ transition.T
+    expected = -(labels[:, :2] * noised[:, :2].log()).sum()
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(value, logits)[0], torch.autograd.grad(expected, logits)[0]
+    )
+
+
 def test_symmetric_forward_correction_above_the_limit():
     with pytest.warns(nb.NoiseRateWarning):
         loss = nb.ForwardCrossEntropy.symmetric(0.9, 3, reduction="none")

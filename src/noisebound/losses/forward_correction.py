@@ -91,7 +91,8 @@ class ForwardCrossEntropy(Loss):
 
     Computed in log space, as ``-logsumexp_k(log T[y, k] + log q_k)``, so zeros in ``T`` and extreme
     logits stay finite and keep their gradients. With class probabilities as labels all rows of
-    ``T`` are needed, and memory grows with ``N C²``.
+    ``T`` are needed, and memory grows with ``N C²``. A label that ``T`` rules out whatever the true
+    class costs some 708, the logarithm of the least float64, and moves nothing.
 
     Its noise model is ``f(q) = T q``; its base loss is CE, so its entropy is Shannon's.
 
@@ -135,7 +136,7 @@ class ForwardCrossEntropy(Loss):
         )
         self.noise_model = Linear(transition)
         self.require_num_classes(len(self.noise_model.transition))
-        self.register_buffer("log_transition", self.noise_model.transition.log())
+        self.register_buffer("log_transition", _log_transition(self.noise_model.transition))
 
     def losses_at_labels(
         self,
@@ -160,3 +161,10 @@ class ForwardCrossEntropy(Loss):
     def hyperparameters(self) -> list[str]:
         """The number of classes."""
         return [f"num_classes={self.num_classes}"]
+
+
+def _log_transition(transition: Tensor) -> Tensor:
+    """``log T``; an impossible label is very unlikely instead, as ``0 · inf`` would poison sums."""
+    impossible = (transition == 0).all(1, keepdim=True)
+    least = torch.finfo(transition.dtype).tiny
+    return torch.where(impossible, least, transition).log()
