@@ -519,6 +519,20 @@ class TestErrors:
         nb.symmetric_noise(rate, 10)
         assert [w.category for w in recwarn] == [nb.NoiseRateWarning] * warns
 
+    @pytest.mark.filterwarnings("default::noisebound.NoiseRateWarning")
+    @pytest.mark.parametrize(
+        "warn",
+        [
+            lambda: nb.noise_bound(nb.CrossEntropy(), 0.6, 2),
+            lambda: nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.6, 2),
+            lambda: nb.create_loss("ce+b", noise_rate=0.6, num_classes=2),
+        ],
+    )
+    def test_the_warning_points_to_the_callers_line(self, warn):
+        with pytest.warns(nb.NoiseRateWarning) as caught:
+            warn()
+        assert caught[0].filename == __file__
+
     @pytest.mark.parametrize(
         ("p", "message"),
         [

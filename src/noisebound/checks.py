@@ -4,6 +4,7 @@ Everything behind the edge is bare mathematics and trusts its arguments.
 """
 
 import math
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -55,9 +56,17 @@ def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "
             f"noise_rate {rates.max().item():g} is above (c-1)/c = {limit:g} for {num_classes} "
             "classes: the true label is then no longer the likeliest one to be observed",
             NoiseRateWarning,
-            stacklevel=3,
+            stacklevel=_frames_to_caller(),
         )
     return rates
+
+
+def _frames_to_caller() -> int:
+    """How far up the first line outside the library is: the one that a warning should point to."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("noisebound"):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def check_distribution(p: ArrayLike, name: str = "p") -> Float[Tensor, "*batch classes"]:
