@@ -97,6 +97,7 @@ def test_losses_know_their_noise_model():
 
 def test_lists_are_taken_in_float64():
     assert Power(0.4).inverse([0.5, 0.5]).dtype == torch.float64
+    assert Saturating(8.0).inverse(torch.tensor([1, 0])).tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -223,5 +223,6 @@ def _newton_step(p: Tensor, slack: Tensor, delta: Tensor) -> Tensor:
 
 
 def _as_floating(values: Tensor) -> Tensor:
-    """A tensor as it is; numbers, lists and arrays in float64."""
-    return values if isinstance(values, Tensor) else as_float64(values)
+    """A floating-point tensor as it is; numbers, lists, arrays and integers in float64."""
+    is_floating = isinstance(values, Tensor) and values.is_floating_point()
+    return values if is_floating else as_float64(values)
