@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 import noisebound as nb
-from all_losses import ALL_LOSSES, CLASSES, RATE, TRANSITION, WITH_ENTROPY
+from all_losses import ALL_LOSSES, CLASSES, RATE, SYMMETRIC, TRANSITION, WITH_ENTROPY
 from distributions import distributions, noise_vectors
 
 BACKWARD = ("backward", "backward-symmetric")
@@ -20,7 +20,6 @@ HAS_NOISE_MODEL = [case for case in KNOWN if case.make().noise_model is not None
 rates = st.floats(0, 0.99)
 every_known = pytest.mark.parametrize("case", KNOWN, ids=repr)
 every_free = pytest.mark.parametrize("case", FREE, ids=repr)
-every_with_entropy = pytest.mark.parametrize("case", WITH_ENTROPY, ids=repr)
 pytestmark = pytest.mark.filterwarnings("ignore::noisebound.NoiseRateWarning")
 
 
@@ -87,7 +86,7 @@ class TestTheorems:
         """Symmetric noise on separable data: whatever the estimator says, it pays the bound."""
         loss = case.make()
         bound = nb.noise_bound(loss, RATE, CLASSES) if loss.treats_classes_alike else 0.0
-        transition = TRANSITION if case.name == "backward" else nb_symmetric(RATE)
+        transition = TRANSITION if case.name == "backward" else SYMMETRIC
         risks = [
             expected_loss(loss, torch.tensor(transition[:, k]), data.draw(distributions(CLASSES)))
             for k in range(CLASSES)
@@ -99,12 +98,6 @@ class TestTheorems:
     def test_bound_is_the_upper_end_of_the_interval(self, case, rate):
         loss = case.make()
         assert nb.entropy_interval(loss, rate, CLASSES)[1] == nb.noise_bound(loss, rate, CLASSES)
-
-
-def nb_symmetric(rate):
-    matrix = np.full((CLASSES, CLASSES), rate / (CLASSES - 1))
-    np.fill_diagonal(matrix, 1 - rate)
-    return matrix
 
 
 class TestPaper:
@@ -222,7 +215,7 @@ class TestTransitionBound:
     def test_of_symmetric_noise_is_the_noise_bound(self):
         for case in FREE:
             loss = case.make()
-            assert nb.transition_bound(loss, nb_symmetric(RATE)) == pytest.approx(
+            assert nb.transition_bound(loss, SYMMETRIC) == pytest.approx(
                 nb.noise_bound(loss, RATE, CLASSES)
             )
 
@@ -262,7 +255,7 @@ class TestClassWeights:
     @pytest.mark.parametrize("smoothing", [0.0, 0.2])
     def test_bound_is_the_least_weighted_risk(self, smoothing):
         """Against a search over the predictions, with the weighted mean as torch has it."""
-        noise = torch.tensor(nb_symmetric(RATE))
+        noise = torch.tensor(SYMMETRIC)
         logits = torch.zeros(CLASSES, CLASSES, dtype=torch.float64, requires_grad=True)
         optimizer = torch.optim.LBFGS([logits], max_iter=500, tolerance_grad=1e-10)
         plain = torch.nn.CrossEntropyLoss(
@@ -465,11 +458,11 @@ class TestAnyLoss:
 
 
 class TestArrays:
-    @every_with_entropy
+    @pytest.mark.parametrize(
+        "case", [case for case in WITH_ENTROPY if case.make().treats_classes_alike], ids=repr
+    )
     def test_kind_out_is_kind_in(self, case):
         loss = case.make()
-        if not loss.treats_classes_alike:
-            return
         low, high = RATE, 0.5
         one = nb.noise_bound(loss, low, CLASSES)
         array = nb.noise_bound(loss, np.array([[low, high]]), CLASSES)

@@ -3,6 +3,8 @@
 import runpy
 from pathlib import Path
 
+import torch
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.py"
 
 
@@ -16,8 +18,6 @@ def test_prints_a_row_for_each_loss(capsys):
 
 
 def test_noise_has_the_rate_and_never_keeps_the_label():
-    import torch
-
     names = runpy.run_path(str(EXAMPLE), run_name="digits")
     labels = torch.arange(100_000) % 10
     noisy = names["with_symmetric_noise"](labels, torch.Generator().manual_seed(0))

@@ -82,6 +82,7 @@ class BackwardCrossEntropy(Loss):
     symmetric = SymmetricBackwardCrossEntropy
     """For symmetric noise: ``BackwardCrossEntropy.symmetric(noise_rate, num_classes)``."""
 
+    treats_classes_alike = False  # the clean entropy depends on which class is the true one
     noise_model: Linear
     inverse_transition: Tensor
 
@@ -99,11 +100,6 @@ class BackwardCrossEntropy(Loss):
         check_invertible(true_transition)
         self.require_num_classes(len(true_transition))
         self.register_buffer("inverse_transition", torch.linalg.inv(true_transition))
-
-    @property
-    def treats_classes_alike(self) -> bool:
-        """No: the clean entropy of a noise vector depends on which class is the true one."""
-        return False
 
     def losses_at_labels(
         self,

@@ -40,6 +40,9 @@ class Loss(nn.Module):
     num_classes: int | None = None
     """The number of classes, for a loss that depends on it."""
 
+    treats_classes_alike: bool = True
+    """Whether renaming the classes leaves the entropy as it is, as the noise-bound assumes."""
+
     weight: Tensor | None
 
     def __init__(
@@ -73,11 +76,6 @@ class Loss(nn.Module):
                 f"weight has {len(self.weight)} entries for {num_classes} classes; pass one a class"
             )
         self.num_classes = num_classes
-
-    @property
-    def treats_classes_alike(self) -> bool:
-        """Whether renaming the classes leaves the entropy as it is, as the noise-bound assumes."""
-        return True
 
     def class_weights(self, num_classes: int) -> Float[Tensor, " classes"] | None:
         """How much each observed class counts, an ignored one nothing; None if all count one."""
@@ -125,12 +123,13 @@ class Loss(nn.Module):
         if labels.dtype != torch.int64:
             labels = labels.long()
         if kernels_check(labels):
-            try:
-                if not 0 <= self.ignore_index < logits.shape[1]:
+            ignores_a_class = 0 <= self.ignore_index < logits.shape[1]
+            if not ignores_a_class:  # then the kernels stop at an ignored label, too
+                try:
                     return self._weigh(logits, labels)
-            except (IndexError, RuntimeError):
-                if bool(((labels >= 0) & (labels < logits.shape[1])).all()):
-                    raise
+                except (IndexError, RuntimeError):
+                    if bool(((labels >= 0) & (labels < logits.shape[1])).all()):
+                        raise
             refuse_out_of_range(labels, logits.shape[1], self.ignore_index)
         return self._weigh_counted(logits, labels)
 

@@ -7,10 +7,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from noisebound.checks import check_noise_rate, check_num_classes
 from noisebound.losses.cross_entropy import shannon_entropy
 from noisebound.losses.loss import Loss, Pick, Reduction
 from noisebound.losses.tracing import is_traced
+from noisebound.noise_models import Symmetric
 
 
 def prior_cross_entropy(
@@ -72,8 +72,8 @@ class PriorCrossEntropy(Loss):
 
     The prior pulls each prediction towards the shape that symmetric noise on separable data must
     have: one class at ``1-η``, the others at ``η/(c-1)``. The bound of the paper counts the whole
-    loss: at ``u_sym(η)`` it is twice Shannon's entropy. For other noise vectors the entropy is the
-    Bayes risk; class weights have no meaning for the prior, which looks at no label.
+    loss: at ``u_sym(η)`` it is twice Shannon's entropy. Class weights have no meaning for the
+    prior, which looks at no label.
 
     Args:
         noise_rate: η, the probability that a label changes.
@@ -100,16 +100,14 @@ class PriorCrossEntropy(Loss):
         check_finite: bool = False,
     ) -> None:
         super().__init__(reduction=reduction, ignore_index=ignore_index, check_finite=check_finite)
-        self.require_num_classes(check_num_classes(num_classes))
-        self.noise_rate = float(check_noise_rate(noise_rate, num_classes))
-        self.off_diagonal = self.noise_rate / (num_classes - 1)
-        self.contrast = 1 - self.noise_rate - self.off_diagonal
+        self.prior = Symmetric(noise_rate, num_classes)
+        self.require_num_classes(self.prior.num_classes)
 
     def formula(
         self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
     ) -> Float[Tensor, "batch one_or_all *positions"]:
         """``-log q_y - r Σ_k log q_k - (1-η-r) max_k log q_k``."""
-        return prior_cross_entropy(log_q, at, self.contrast, self.off_diagonal)
+        return prior_cross_entropy(log_q, at, self.prior.contrast, self.prior.off_diagonal)
 
     def losses_at_labels(
         self,
@@ -120,7 +118,7 @@ class PriorCrossEntropy(Loss):
         if is_traced():
             return super().losses_at_labels(logits, labels)
         losses: Tensor = _FromOneSoftmax.apply(  # type: ignore[no-untyped-call]
-            logits, labels.unsqueeze(1), self.contrast, self.off_diagonal
+            logits, labels.unsqueeze(1), self.prior.contrast, self.prior.off_diagonal
         )
         return losses
 
@@ -132,12 +130,12 @@ class PriorCrossEntropy(Loss):
         ``(c-1)/c`` the prior favours predictions without a likeliest class; the loss is then
         always higher than this.)
         """
-        off_diagonal = self.noise_rate / (p.shape[1] - 1)
-        has_likeliest = 1 - self.noise_rate >= off_diagonal
-        extreme = p.argmax(1, keepdim=True) if has_likeliest else p.argmin(1, keepdim=True)
-        prior = torch.full_like(p, off_diagonal).scatter(1, extreme, 1 - self.noise_rate)
+        right = 1 - self.prior.noise_rate
+        wrong = self.prior.noise_rate / (p.shape[1] - 1)
+        extreme = p.argmax(1, keepdim=True) if right >= wrong else p.argmin(1, keepdim=True)
+        prior = torch.full_like(p, wrong).scatter(1, extreme, right)
         return 2 * shannon_entropy((p + prior) / 2)
 
     def hyperparameters(self) -> list[str]:
         """η and c."""
-        return [f"noise_rate={self.noise_rate:g}", f"num_classes={self.num_classes}"]
+        return [f"noise_rate={self.prior.noise_rate:g}", f"num_classes={self.num_classes}"]
