@@ -9,7 +9,7 @@ TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test lint bench docs clean
 
-demo: $(VENV)/.demo
+demo: $(VENV)/.install
 	$(BIN)/python examples/digits.py
 
 test: $(VENV)/.test
@@ -25,8 +25,10 @@ lint: $(VENV)/.lint
 # decide the ratios; this makes it keep them, as GPUs' allocators do.
 KEEP_MEMORY := MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592
 
-bench: $(VENV)/.demo
+bench: $(VENV)/.install
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/losses.py
+	$(KEEP_MEMORY) $(BIN)/python benchmarks/loader.py
+	$(BIN)/python benchmarks/corruption.py
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
@@ -37,7 +39,11 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp an extra: .venv/.test says that noisebound[test] is installed.
+# One stamp for the package, and one an extra: .venv/.test says that noisebound[test] is installed.
+$(VENV)/.install: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) -e .
+	touch $@
+
 $(VENV)/.%: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[$*]'
 	touch $@

@@ -6,21 +6,13 @@ Run it with ``make demo``. The test labels are clean, and are looked at once, at
 import time
 
 import torch
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
 import noisebound as nb
+from noisebound.data import Normalization, load
 
 NOISE_RATE, NUM_CLASSES, EPOCHS, BATCH, WIDTH = 0.6, 10, 200, 300, 128
 NAMES = ("ce", "fce", "gce", "sce", "cep")
-
-
-def with_symmetric_noise(labels: Tensor, generator: torch.Generator) -> Tensor:
-    """Each label changes to another class with probability ``NOISE_RATE``."""
-    shift = torch.randint(1, NUM_CLASSES, labels.shape, generator=generator)
-    changes = torch.rand(labels.shape, generator=generator) < NOISE_RATE
-    return torch.where(changes, (labels + shift) % NUM_CLASSES, labels)
 
 
 def train(criterion: nn.Module, images: Tensor, labels: Tensor, seed: int) -> nn.Module:
@@ -46,13 +38,19 @@ def train(criterion: nn.Module, images: Tensor, labels: Tensor, seed: int) -> nn
 
 def main() -> None:
     """Print the clean test accuracy of each loss, without and with its noise-bound."""
-    pixels, digits = load_digits(return_X_y=True)
-    split = train_test_split(pixels / 16, digits, test_size=0.3, random_state=0, stratify=digits)
-    images, test_images = (torch.tensor(part, dtype=torch.float32) for part in split[:2])
-    labels, test_labels = (torch.tensor(part) for part in split[2:])
-    noisy = with_symmetric_noise(labels, torch.Generator().manual_seed(0))
-    wrong = (noisy != labels).float().mean()
-    print(f"digits: {len(images)} training images, {wrong:.1%} of their labels wrong")
+    digits = load("digits")
+    normalize = Normalization.of(digits.train.inputs)
+    images, test_images = (
+        normalize(part.inputs).flatten(1) for part in (digits.train, digits.test)
+    )
+    noisy = nb.corrupt(
+        digits.train.labels,
+        "symmetric",
+        NOISE_RATE,
+        NUM_CLASSES,
+        generator=torch.Generator().manual_seed(0),
+    )
+    print(f"digits: {len(images)} training images, {noisy.noise_rate:.1%} of their labels wrong")
     print(f"{'loss':<6}{'bound':>8}{'plain':>9}{'bounded':>9}{'gain':>7}   clean test accuracy, %")
     for name in NAMES:
         started = time.perf_counter()
@@ -62,8 +60,8 @@ def main() -> None:
                 name + suffix, noise_rate=NOISE_RATE, num_classes=NUM_CLASSES
             )
             bound = getattr(criterion, "bound", bound)
-            model = train(criterion, images, noisy, seed=0)
-            hits = model(test_images).argmax(1) == test_labels
+            model = train(criterion, images, noisy.labels, seed=0)
+            hits = model(test_images).argmax(1) == digits.test.labels
             accuracies.append(100 * hits.float().mean().item())
         plain, bounded = accuracies
         seconds = time.perf_counter() - started

@@ -12,6 +12,7 @@ from noisebound.bounds import (
 )
 from noisebound.catalog import LOSS_NAMES, create_loss
 from noisebound.checks import NoiseRateWarning
+from noisebound.corruption import NOISE_KINDS, NoisyLabels, corrupt
 from noisebound.losses import (
     BackwardCrossEntropy,
     Bootstrapping,
@@ -32,6 +33,7 @@ from noisebound.losses import (
 
 __all__ = [
     "LOSS_NAMES",
+    "NOISE_KINDS",
     "BackwardCrossEntropy",
     "Bootstrapping",
     "BoundedLoss",
@@ -45,12 +47,14 @@ __all__ = [
     "MeanSquaredError",
     "NoiseBoundedLoss",
     "NoiseRateWarning",
+    "NoisyLabels",
     "NormalizedCrossEntropyMAE",
     "PriorCrossEntropy",
     "Spherical",
     "StepBound",
     "SymmetricCrossEntropy",
     "Truncated",
+    "corrupt",
     "create_loss",
     "entropy",
     "entropy_interval",

@@ -1,0 +1,5 @@
+"""``python -m noisebound``."""
+
+from noisebound.cli import main
+
+main()

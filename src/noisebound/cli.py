@@ -1,0 +1,155 @@
+"""The command line: parse, call, print."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter, validators
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from noisebound.data import DATASETS, DataError, load
+from noisebound.data.finding import find, find_or_download
+from noisebound.data.published.record import Published
+from noisebound.data.registry import get_published
+from noisebound.data.summary import DataSummary, PartSummary, summarize
+
+app = App(name="noisebound", help="Train classifiers on noisy labels without memorising the noise.")
+data_app = App(name="data", help="Data sets: which there are, fetch one, look at one.")
+app.command(data_app)
+
+DataDir = Annotated[
+    Path | None,
+    Parameter(help="Where published files are looked for first [default: $NOISEBOUND_DATA]."),
+]
+_MANY_CLASSES = 20
+
+
+@data_app.command(name="list")
+def list_datasets(*, data_dir: DataDir = None) -> None:
+    """List the data sets that are known by name, and where they lie on this machine."""
+    table = Table("name", "what", "train", "test", box=None, pad_edge=False)
+    table.add_column("found in", overflow="fold")
+    for published in DATASETS.values():
+        train, test = published.counts[0]
+        table.add_row(
+            published.name,
+            published.title,
+            f"{train:,}",
+            f"{test:,}",
+            escape(_place(published, data_dir)),
+        )
+    Console().print(table)
+
+
+def _place(published: Published, data_dir: Path | None) -> str:
+    """The folders of all its parts, or a dash if one is missing."""
+    if not published.parts:
+        return "scikit-learn"
+    folders = [str(found.folder) for part in published.parts if (found := find(part, data_dir))]
+    return ", ".join(folders) if len(folders) == len(published.parts) else "-"
+
+
+@data_app.command
+def fetch(name: str, *, data_dir: DataDir = None) -> None:
+    """Find a data set's files, or download them into the cache folder, and verify them.
+
+    Parameters
+    ----------
+    name
+        As `noisebound data list` shows it.
+    """
+    published = get_published(name)
+    for part in published.parts:
+        found = find_or_download(part, data_dir)
+        for file in found.release.files:
+            print(found.folder / file.name)  # noqa: T201
+    if not published.parts:
+        print(f"{published.name} comes with scikit-learn: there is nothing to fetch")  # noqa: T201
+
+
+@data_app.command
+def info(
+    name_or_path: str,
+    *,
+    data_dir: DataDir = None,
+    target: str | None = None,
+    image_size: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None,
+    skip_bad: bool = False,
+    json: bool = False,
+) -> None:
+    """Read a data set and show its counts, shapes, classes, balance and origin.
+
+    Parameters
+    ----------
+    name_or_path
+        A known name; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+    target
+        The column, or the array, that holds the labels.
+    image_size
+        Height and width to which a folder's images are brought.
+    skip_bad
+        Leave out images that cannot be read, and rows without a label.
+    json
+        Print JSON.
+    """
+    summary = summarize(
+        load(
+            name_or_path, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
+        )
+    )
+    if json:
+        print(summary.model_dump_json(indent=2))  # noqa: T201
+    else:
+        _print_summary(summary, Console())
+
+
+def _print_summary(summary: DataSummary, console: Console) -> None:
+    console.print(f"[bold]{escape(summary.name)}[/] from {escape(summary.source)}")
+    for part, name in ((summary.train, "train"), (summary.test, "test")):
+        if part is not None:
+            console.print(f"{name:<6}{_described(part)}")
+    if len(summary.mean) <= 4:
+        pairs = zip(summary.mean, summary.std, strict=True)
+        constants = ", ".join(f"{mean:.2f} ± {std:.2f}" for mean, std in pairs)
+        console.print(f"mean ± deviation of each channel: {constants}")
+    for note in summary.notes:
+        console.print(f"note: {escape(note)}")
+    console.print(_class_table(summary))
+
+
+def _described(part: PartSummary) -> str:
+    shape = "×".join(str(size) for size in part.shape)
+    text = f"{part.examples:,} examples of {shape} {part.dtype}, "
+    if part.imbalance is None:
+        text += "some classes without examples"
+    elif part.imbalance == 1:
+        text += "classes balanced"
+    else:
+        text += f"largest class {part.imbalance:.2f} times the smallest"
+    return text + (f", {part.noise_rate:.1%} labels wrong" if part.noise_rate is not None else "")
+
+
+def _class_table(summary: DataSummary) -> Table:
+    table = Table("class", "name", "train", "test", box=None, pad_edge=False)
+    test = summary.test.class_counts if summary.test else {}
+    for index, (name, count) in enumerate(summary.train.class_counts.items()):
+        if index == _MANY_CLASSES:
+            table.add_row("…", f"{summary.classes} classes in all", "", "")
+            break
+        table.add_row(str(index), escape(name), f"{count:,}", f"{test[name]:,}" if test else "-")
+    return table
+
+
+def main() -> None:
+    """Run the command; what is wrong with the data is said without a traceback."""
+    try:
+        app()
+    except DataError as error:
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+        sys.exit(1)
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,327 @@
+"""Checks what was asked for, draws it, and reports the rate and the transition as realized."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+from jaxtyping import Bool, Float64, Int64
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from noisebound.checks import (
+    ArrayLike,
+    check_distribution,
+    check_noise_rate,
+    check_num_classes,
+    check_transition,
+    check_within,
+)
+from noisebound.corruption.kinds import (
+    ClassifierNoise,
+    HumanNoise,
+    InstanceNoise,
+    LabelNoise,
+    PairwiseNoise,
+    SuperclassNoise,
+    SymmetricNoise,
+    TransitionNoise,
+)
+from noisebound.corruption.linear_classifier import linear_probabilities
+from noisebound.corruption.superclasses import cifar100_superclass_of
+
+NoiseKind: TypeAlias = Literal[
+    "symmetric", "pairwise", "superclass", "transition", "classifier", "instance", "human"
+]
+NOISE_KINDS: tuple[NoiseKind, ...] = get_args(NoiseKind)
+Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyLabels:
+    """Labels with noise in them.
+
+    Args:
+        labels: what a model is to be trained on
+        is_noisy: where they differ from the clean ones
+        noise_rate: the share that differs, as it turned out
+        transition: ``T[noisy, true]``, the shares as they turned out; a class without examples has
+            the column of no noise
+    """
+
+    labels: Int64[Tensor, " n"]
+    is_noisy: Bool[Tensor, " n"]
+    noise_rate: float
+    transition: Float64[Tensor, "classes classes"]
+
+
+def corrupt(
+    labels: Labels,
+    kind: NoiseKind = "symmetric",
+    noise_rate: float | None = None,
+    num_classes: int | None = None,
+    *,
+    generator: Generator | None = None,
+    exact: bool = False,
+    include_self: bool = False,
+    groups: Sequence[int] | None = None,
+    transition: ArrayLike | None = None,
+    inputs: Tensor | NDArray[Any] | None = None,
+    probs: ArrayLike | None = None,
+    human_labels: Labels | None = None,
+) -> NoisyLabels:
+    """Put label noise into clean labels.
+
+    The noise rate is the probability that a label *changes*. The kinds:
+
+    - ``"symmetric"``: to any other class, all alike. With ``include_self`` the new label is drawn
+      from all classes, the old one too, as much code does: the realized rate is then ``(c-1)/c``
+      of that asked for.
+    - ``"pairwise"``: class ``k`` to ``k + 1``, the last to the first.
+    - ``"superclass"``: to another class of the same group, all alike; by default the groups are
+      CIFAR-100's 20 superclasses, which gives the paper's Asym-CIFAR-100.
+    - ``"transition"``: by a matrix ``T[noisy, true]`` whose columns sum to one.
+    - ``"classifier"``: with probability ``noise_rate`` the label becomes what a linear classifier,
+      trained on ``inputs`` and the clean labels, says: the paper's non-uniform noise. Where the
+      classifier is right the label stays what it was, so that the realized rate is smaller.
+    - ``"instance"``: the more ambiguous an example, the likelier it is mislabeled, as what it
+      resembles. The rate grows evenly with the rank of ambiguity (one minus the probability of the
+      clean label) and is ``noise_rate`` on average.
+    - ``"human"``: what people said, such as CIFAR-10N: the rate is theirs.
+
+    Args:
+        labels: clean class indices
+        kind: see above
+        noise_rate: see above; not for ``"transition"`` and ``"human"``
+        num_classes: may be left out where ``transition`` or ``probs`` tell
+        generator: where randomness comes from; without one every call draws anew
+        exact: replace exactly ``round(noise_rate * n)`` labels, instead of each independently;
+            every class, and every way from class to class, has its share as nearly as whole
+            numbers allow
+        include_self: for ``"symmetric"``
+        groups: for ``"superclass"``: the group of each class
+        transition: for ``"transition"``
+        inputs: for ``"classifier"`` and ``"instance"``: one row an example
+        probs: the same, in place of the linear classifier: class probabilities of each example
+        human_labels: for ``"human"``
+
+    Example:
+        >>> g = torch.Generator().manual_seed(0)
+        >>> clean = torch.arange(10).repeat(100)
+        >>> noisy = corrupt(clean, "pairwise", 0.4, 10, generator=g, exact=True)
+        >>> noisy.noise_rate, noisy.is_noisy.sum()
+        (0.4, tensor(400))
+    """
+    options = {
+        "noise_rate": noise_rate,
+        "include_self": include_self or None,
+        "groups": groups,
+        "transition": transition,
+        "inputs": inputs,
+        "probs": probs,
+        "human_labels": human_labels,
+    }
+    _check_options(kind, {name for name, value in options.items() if value is not None})
+    matrix = None if transition is None else check_transition(transition)
+    distributions = None if probs is None else check_distribution(probs, "probs")
+    c = _agreed_classes(kind, num_classes, matrix, distributions)
+    clean = _check_labels("labels", labels, c)
+    rate = _check_rate(kind, noise_rate, c, include_self)
+    noise: LabelNoise
+    match kind:
+        case "symmetric":
+            noise = SymmetricNoise(rate, c, include_self)
+        case "pairwise":
+            noise = PairwiseNoise(rate, c)
+        case "superclass":
+            noise = SuperclassNoise(rate, _check_groups(groups, c))
+        case "transition":
+            assert matrix is not None
+            noise = TransitionNoise(matrix)
+        case "classifier":
+            noise = ClassifierNoise(rate, _probabilities(inputs, distributions, clean, c).argmax(1))
+        case "instance":
+            noise = InstanceNoise(rate, _probabilities(inputs, distributions, clean, c))
+        case "human":
+            assert human_labels is not None
+            said = _check_labels("human_labels", human_labels, c)
+            if len(said) != len(clean):
+                raise ValueError(
+                    f"human_labels must be as many as labels, {len(clean)}; got {len(said)}"
+                )
+            noise = HumanNoise(said)
+    return _draw(clean, noise, c, generator, exact)
+
+
+_ALLOWED = {
+    "symmetric": ({"noise_rate"}, {"include_self"}),
+    "pairwise": ({"noise_rate"}, set()),
+    "superclass": ({"noise_rate"}, {"groups"}),
+    "transition": ({"transition"}, set()),
+    "classifier": ({"noise_rate"}, {"inputs", "probs"}),
+    "instance": ({"noise_rate"}, {"inputs", "probs"}),
+    "human": ({"human_labels"}, set()),
+}  # what each kind needs, and what else it takes
+
+
+def _check_options(kind: str, given: set[str]) -> None:
+    if kind not in _ALLOWED:
+        raise ValueError(f"kind must be one of {', '.join(NOISE_KINDS)}, got {kind!r}")
+    needed, optional = _ALLOWED[kind]
+    if needed - given:
+        raise TypeError(f"{kind} noise needs {', '.join(sorted(needed - given))}")
+    if given - needed - optional:
+        raise TypeError(
+            f"{', '.join(sorted(given - needed - optional))} does not apply to {kind} noise: "
+            "leave it out"
+        )
+    if "inputs" in optional and len(given & optional) != 1:
+        raise TypeError(f"{kind} noise needs either inputs or probs")
+
+
+def _agreed_classes(
+    kind: str, num_classes: int | None, matrix: Tensor | None, distributions: Tensor | None
+) -> int:
+    shown = {
+        name: value.shape[-1]
+        for name, value in (("transition", matrix), ("probs", distributions))
+        if value is not None
+    }
+    if num_classes is None and not shown:
+        raise TypeError(f"num_classes is needed for {kind} noise: pass the number of classes")
+    c = check_num_classes(next(iter(shown.values())) if num_classes is None else num_classes)
+    for name, count in shown.items():
+        if count != c:
+            raise ValueError(f"num_classes is {c}, but {name} has {count} classes")
+    return c
+
+
+def _check_rate(kind: str, noise_rate: float | None, c: int, include_self: bool) -> float:
+    if noise_rate is None:
+        return 0.0
+    if kind == "classifier" or include_self:  # how often it is replaced, not how often it changes
+        return check_within("noise_rate", noise_rate, 0.0, 1.0, open_at_low=False)
+    return float(check_noise_rate(noise_rate, c))
+
+
+def _check_labels(name: str, labels: Labels, c: int) -> Int64[Tensor, " n"]:
+    indices = torch.as_tensor(labels)
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool:
+        raise TypeError(f"{name} must be class indices, whole numbers; got {indices.dtype}")
+    if indices.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {tuple(indices.shape)}")
+    if len(indices) == 0:
+        raise ValueError(f"{name} must not be empty")
+    low, high = int(indices.min()), int(indices.max())
+    if low < 0 or high >= c:
+        raise ValueError(f"{name} must lie in 0 … {c - 1}, got {low} … {high}")
+    return indices.long()
+
+
+def _check_groups(groups: Sequence[int] | None, c: int) -> Int64[Tensor, " classes"]:
+    if groups is None and c != 100:
+        raise ValueError(
+            f"the groups built in are CIFAR-100's, of 100 classes; for {c} classes pass groups, "
+            "the group of each class"
+        )
+    of_class = torch.as_tensor(cifar100_superclass_of() if groups is None else groups)
+    if of_class.shape != (c,):
+        raise ValueError(f"groups must name the group of each of {c} classes, got {len(of_class)}")
+    numbered: Tensor = torch.unique(of_class, return_inverse=True)[1]
+    alone = (numbered.bincount()[numbered] == 1).nonzero().flatten().tolist()
+    if alone:
+        raise ValueError(
+            f"classes {alone} are alone in their groups: their labels have nowhere to go"
+        )
+    return numbered
+
+
+def _probabilities(
+    inputs: Tensor | NDArray[Any] | None, distributions: Tensor | None, clean: Tensor, c: int
+) -> Float64[Tensor, "n classes"]:
+    for name, rows in (("inputs", inputs), ("probs", distributions)):
+        if rows is not None and len(rows) != len(clean):
+            raise ValueError(f"{name} must have one row a label, {len(clean)}; got {len(rows)}")
+    if distributions is not None:
+        return distributions
+    assert inputs is not None
+    return linear_probabilities(inputs, clean, c)
+
+
+def _draw(
+    clean: Int64[Tensor, " n"],
+    noise: LabelNoise,
+    c: int,
+    generator: Generator | None,
+    exact: bool,
+) -> NoisyLabels:
+    if generator is None:
+        generator = torch.Generator()
+        generator.seed()
+    labels = clean.to(generator.device)
+    rates = noise.rates(labels)
+    at, draws = (_exactly if exact else _independently)(rates, labels, generator)
+    noisy = labels.index_copy(0, at, noise.replacements(labels, at, draws))
+    is_noisy = noisy != labels
+    return NoisyLabels(
+        labels=noisy.to(clean.device),
+        is_noisy=is_noisy.to(clean.device),
+        noise_rate=is_noisy.double().mean().item(),
+        transition=_realized_transition(noisy, labels, c).to(clean.device),
+    )
+
+
+Choice: TypeAlias = tuple[Int64[Tensor, " m"], Float64[Tensor, " m"]]
+"""Which labels are replaced, and for each a number in [0, 1) that decides by what."""
+
+
+def _independently(rates: Float64[Tensor, " n"], labels: Tensor, generator: Generator) -> Choice:
+    at = (_uniform(len(rates), generator) < rates).nonzero().squeeze(1)
+    return at, _uniform(len(at), generator)
+
+
+def _exactly(rates: Float64[Tensor, " n"], labels: Tensor, generator: Generator) -> Choice:
+    """As many as expected, to the nearest whole number, each with its own probability.
+
+    Systematic sampling: class after class and at random within it, the rates are laid end to end on
+    a line, and those labels are taken that cover one of the points offset, offset + 1, …
+    """
+    n = len(rates)
+    is_constant = bool((rates == rates[0]).all())
+    wanted = round(rates[0].item() * n if is_constant else rates.sum().item())
+    shuffled = torch.randperm(n, generator=generator, device=generator.device)
+    order = shuffled[labels[shuffled].argsort(stable=True)]
+    ends = rates[order].cumsum(0)
+    total = ends[-1].item()
+    # how far the line reaches beyond its last whole number; offsets below that give one more point
+    beyond = total - math.floor(total)
+    low, high = (0.0, beyond) if wanted > math.floor(total) else (beyond, 1.0)
+    offset = low + (high - low) * _uniform(1, generator).item()
+    points = (ends - offset).ceil()
+    at = order[points.diff(prepend=points.new_zeros(1)) > 0]
+    return at, _spread_evenly(labels[at], generator)
+
+
+def _spread_evenly(groups: Int64[Tensor, " m"], generator: Generator) -> Float64[Tensor, " m"]:
+    """One number from each of as many equal parts of [0, 1) as a group has members.
+
+    Members of a group follow each other; they were put in random order before.
+    """
+    sizes = groups.bincount()
+    starts = (sizes.cumsum(0) - sizes)[groups]
+    places = torch.arange(len(groups), device=groups.device) - starts
+    draws = (places + _uniform(len(groups), generator)) / sizes[groups]
+    return draws.clamp(max=math.nextafter(1.0, 0.0))
+
+
+def _uniform(n: int, generator: Generator) -> Float64[Tensor, " n"]:
+    return torch.rand(n, generator=generator, device=generator.device, dtype=torch.float64)
+
+
+def _realized_transition(
+    noisy: Int64[Tensor, " n"], clean: Int64[Tensor, " n"], c: int
+) -> Float64[Tensor, "classes classes"]:
+    counts = torch.bincount(noisy * c + clean, minlength=c * c).view(c, c).double()
+    totals = counts.sum(0)
+    return torch.where(totals > 0, counts / totals.clamp(min=1), torch.eye(c, device=noisy.device))

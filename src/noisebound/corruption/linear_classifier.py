@@ -1,0 +1,38 @@
+"""The linear classifier that the paper's non-uniform noise is made with."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+from numpy.typing import NDArray
+from torch import Tensor
+
+_ITERATIONS = 100
+
+
+def linear_probabilities(
+    inputs: Tensor | NDArray[Any], labels: Int64[Tensor, " n"], num_classes: int
+) -> Float64[Tensor, "n classes"]:
+    """Class probabilities of the training examples themselves, by multinomial regression.
+
+    The inputs are flattened and standardized. The fit is stopped after 100 iterations, converged
+    or not: what the noise needs is a plausible linear classifier, and it is the same every time.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rows = np.asarray(inputs.cpu() if isinstance(inputs, Tensor) else inputs, np.float32)
+    rows = rows.reshape(len(rows), -1)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_ITERATIONS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(rows, labels.cpu().numpy())
+    probs = torch.zeros(len(rows), num_classes, dtype=torch.float64)
+    probs[:, torch.as_tensor(model.classes_)] = torch.as_tensor(
+        model.predict_proba(rows), dtype=torch.float64
+    )
+    return probs

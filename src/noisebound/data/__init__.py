@@ -1,0 +1,26 @@
+"""Data sets as tensors: published ones by name, the user's own by path, batches of either."""
+
+from noisebound.data.augmentation import CropAndFlip
+from noisebound.data.dataset import Dataset, Splits, dataset_from_arrays
+from noisebound.data.errors import DataError
+from noisebound.data.labels import encode_labels
+from noisebound.data.load import load
+from noisebound.data.loader import Batch, Loader
+from noisebound.data.normalization import Normalization
+from noisebound.data.registry import DATASETS
+from noisebound.data.table_encoder import TableEncoder
+
+__all__ = [
+    "DATASETS",
+    "Batch",
+    "CropAndFlip",
+    "DataError",
+    "Dataset",
+    "Loader",
+    "Normalization",
+    "Splits",
+    "TableEncoder",
+    "dataset_from_arrays",
+    "encode_labels",
+    "load",
+]

@@ -1,0 +1,191 @@
+"""Examples in memory: one tensor of inputs, one of labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int64, Shaped
+from numpy.typing import NDArray
+from torch import Tensor
+
+from noisebound.checks import check_count
+from noisebound.data.errors import DataError
+from noisebound.data.labels import encode_labels
+from noisebound.data.table_encoder import TableEncoder
+
+_CHANNELS = (1, 3, 4)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Inputs, labels and the names of the classes.
+
+    Args:
+        inputs: uint8 images ``[n, channels, height, width]``, or float32 features ``[n, features]``
+        labels: class indices
+        class_names: the name of each index
+        true_labels: what ``labels`` would be without noise, where that is known
+    """
+
+    inputs: Shaped[Tensor, "n ..."]
+    labels: Int64[Tensor, " n"]
+    class_names: tuple[str, ...]
+    true_labels: Int64[Tensor, " n"] | None = None
+
+    def __post_init__(self) -> None:
+        for name, labels in (("labels", self.labels), ("true_labels", self.true_labels)):
+            if labels is not None and labels.shape != self.inputs.shape[:1]:
+                raise DataError(
+                    f"{len(self.inputs)} inputs need as many {name}, got {list(labels.shape)}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes, those without examples included."""
+        return len(self.class_names)
+
+    @property
+    def is_images(self) -> bool:
+        """Whether the inputs are images rather than features."""
+        return self.inputs.ndim == 4
+
+    def class_counts(self) -> Int64[Tensor, " classes"]:
+        """How many examples carry each label."""
+        return torch.bincount(self.labels, minlength=self.num_classes)
+
+    def with_labels(self, labels: Int64[Tensor, " n"]) -> "Dataset":
+        """The same examples with other labels; what they were is kept as ``true_labels``."""
+        return replace(self, labels=labels, true_labels=self.labels)
+
+    def subset(self, indices: Int64[Tensor, " m"]) -> "Dataset":
+        """These examples only."""
+        return Dataset(
+            inputs=self.inputs.index_select(0, indices),
+            labels=self.labels[indices],
+            class_names=self.class_names,
+            true_labels=None if self.true_labels is None else self.true_labels[indices],
+        )
+
+    def take(self, n: int, seed: int) -> "Dataset":
+        """``n`` examples drawn at random, with the classes in the proportions they have here."""
+        check_count("n", n)
+        if n > len(self):
+            raise DataError(f"cannot take {n} of {len(self)} examples")
+        return self.subset(stratified_indices(self.labels, n, seed))
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """A data set as loaded: its training examples, its test examples if it has any, its story.
+
+    Args:
+        name: the data set's, or the file's
+        train: what to learn from
+        test: what to judge by
+        source: where it was found
+        notes: what was done to it on the way
+        encoder: for tables, what turns new rows into the same features
+    """
+
+    name: str
+    train: Dataset
+    test: Dataset | None
+    source: str
+    notes: tuple[str, ...] = ()
+    encoder: TableEncoder | None = None
+
+
+def stratified_indices(labels: Int64[Tensor, " n"], n: int, seed: int) -> Int64[Tensor, " m"]:
+    """``n`` positions, sorted, in which each class has its share (to the nearest whole number)."""
+    counts = torch.bincount(labels)
+    quotas = _apportion(counts.tolist(), n)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    chosen = [order[labels[order] == k][:quota] for k, quota in enumerate(quotas) if quota]
+    return torch.cat(chosen).sort().values
+
+
+def _apportion(counts: Sequence[int], n: int) -> list[int]:
+    """Largest remainders: whole quotas that sum to ``n``, none above its count."""
+    total = sum(counts)
+    quotas = [count * n // total for count in counts]
+    by_remainder = sorted(range(len(counts)), key=lambda k: (-(counts[k] * n % total), k))
+    for k in by_remainder[: n - sum(quotas)]:
+        quotas[k] += 1
+    return quotas
+
+
+def dataset_from_arrays(
+    inputs: Any, labels: Any, class_names: Sequence[str] | None = None
+) -> Dataset:
+    """A data set out of anything array-like; labels may be numbers or text.
+
+    Args:
+        inputs: features ``[n, features]``; or images ``[n, height, width]``, with channels last
+            (1, 3 or 4 of them) or first. Whole numbers from 0 to 255 are kept as uint8 where they
+            are images; everything else becomes float32.
+        labels: one a row
+        class_names: the classes in order; without, the distinct labels
+
+    Example:
+        >>> data = dataset_from_arrays([[0.5, 1.0], [1.5, 2.0]], ["no", "yes"])
+        >>> data.labels, data.class_names
+        (tensor([0, 1]), ('no', 'yes'))
+    """
+    array = _as_array(inputs)
+    indices, names = encode_labels(_without_graph(labels), class_names)
+    if len(array) != len(indices):
+        raise DataError(f"{len(array)} inputs but {len(indices)} labels: they must be as many")
+    if len(array) == 0:
+        raise DataError("there are no examples")
+    if len(names) < 2:
+        raise DataError(f"all labels are {names[0]!r}: a classifier needs at least two classes")
+    return Dataset(_as_inputs(array), torch.from_numpy(indices), names)
+
+
+def _as_array(inputs: Any) -> NDArray[Any]:
+    array = np.asarray(_without_graph(inputs))
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            f"inputs must be numbers, got {array.dtype}; encode text columns first, or save the "
+            "table as CSV or Parquet and load that"
+        )
+    if array.ndim < 2:
+        raise DataError(f"inputs must have at least two dimensions, got shape {array.shape}")
+    if array.dtype.kind == "f":
+        is_usable = np.abs(array) <= np.finfo(np.float32).max
+        if not is_usable.all():
+            raise DataError(
+                f"{(~is_usable).sum()} values of the inputs are NaN, infinite or too large for "
+                "float32: fill or drop them"
+            )
+    return array
+
+
+def _without_graph(values: Any) -> Any:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+
+
+def _as_inputs(array: NDArray[Any]) -> Tensor:
+    if array.ndim == 2:
+        return torch.from_numpy(array.astype(np.float32))
+    images = _channels_first(array)
+    is_bytes = images.dtype.kind in "iu" and images.min() >= 0 and images.max() <= 255
+    return torch.from_numpy(images.astype(np.uint8 if is_bytes else np.float32))
+
+
+def _channels_first(images: NDArray[Any]) -> NDArray[Any]:
+    if images.ndim == 3:
+        return images[:, None]
+    if images.ndim == 4:
+        is_last, is_first = images.shape[3] in _CHANNELS, images.shape[1] in _CHANNELS
+        if is_last != is_first:
+            return images.transpose(0, 3, 1, 2) if is_last else images
+    raise DataError(
+        "images must have shape [n, height, width], or four dimensions of which either the last "
+        f"or the second counts 1, 3 or 4 channels; got {list(images.shape)}"
+    )

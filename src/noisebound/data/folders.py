@@ -1,0 +1,39 @@
+"""Where data lies on this machine, and files that are never seen half-written."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pooch
+
+DEBIAN_DATASETS = Path("/usr/share/datasets")  # where the package dataset-fashion-mnist installs
+
+
+def cache_folder() -> Path:
+    """``NOISEBOUND_CACHE``, or the user's cache folder as the system has it."""
+    return Path(os.environ.get("NOISEBOUND_CACHE") or pooch.os_cache("noisebound"))
+
+
+def search_folders(data_dir: str | Path | None) -> list[Path]:
+    """Where published files are looked for, first to last."""
+    named = data_dir or os.environ.get("NOISEBOUND_DATA")
+    first = [Path(named)] if named else []
+    return [*first, cache_folder(), DEBIAN_DATASETS]
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A file beside ``path`` to write to, which becomes ``path`` only when all went well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,117 @@
+"""The members of a release by name, whether it lies in a folder, a zip or a tar file."""
+
+import gzip
+import hashlib
+import os
+import tarfile
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from noisebound.data.errors import DataError, reading
+
+
+class Files(ABC):
+    """Named contents."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """The whole of one member."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Every member that is a file, sorted, with forward slashes."""
+
+    def where(self, name: str = "") -> str:
+        """How to name a member, or the whole, to the user."""
+        return f"{self.path}:{name}" if name else str(self.path)
+
+    def fingerprint(self, names: Sequence[str]) -> str:
+        """Changes when one of these members is written again."""
+        return _fingerprint([self.path])
+
+
+class Folder(Files):
+    """Files below a folder."""
+
+    def read(self, name: str) -> bytes:
+        """The whole of one file."""
+        with reading(self.where(name)):
+            return (self.path / name).read_bytes()
+
+    def names(self) -> list[str]:
+        """Every file below, links followed."""
+        return sorted(
+            Path(folder, name).relative_to(self.path).as_posix()
+            for folder, _, names in os.walk(self.path, followlinks=True)
+            for name in names
+        )
+
+    def where(self, name: str = "") -> str:
+        """The path."""
+        return str(self.path / name)
+
+    def fingerprint(self, names: Sequence[str]) -> str:
+        """From the size and time of each file."""
+        return _fingerprint(self.path / name for name in names)
+
+
+class Zip(Files):
+    """The members of a zip file; threads may read at once."""
+
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
+        with reading(self.path):
+            return zipfile.ZipFile(self.path)
+
+    def read(self, name: str) -> bytes:
+        """The whole of one member, its checksum compared."""
+        with reading(self.where(name)):
+            return self._archive.read(name)
+
+    def names(self) -> list[str]:
+        """Every member that is not a folder."""
+        return sorted(name for name in self._archive.namelist() if not name.endswith("/"))
+
+
+class Tar(Files):
+    """The members of a tar file, read into memory in the one pass that compression allows."""
+
+    @cached_property
+    def _contents(self) -> Mapping[str, bytes]:
+        with reading(self.path), tarfile.open(self.path) as archive:
+            return {
+                member.name: content.read()
+                for member in archive
+                if member.isfile() and (content := archive.extractfile(member)) is not None
+            }
+
+    def read(self, name: str) -> bytes:
+        """The whole of one member."""
+        try:
+            return self._contents[name]
+        except KeyError:
+            raise DataError(f"{self.path} lacks {name}: fetch it again") from None
+
+    def names(self) -> list[str]:
+        """Every member that is a file."""
+        return sorted(self._contents)
+
+
+def gunzip(content: bytes, name: str) -> bytes:
+    """The uncompressed content; the length and checksum at the end are compared."""
+    with reading(name):
+        return gzip.decompress(content)
+
+
+def _fingerprint(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        status = path.stat()
+        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,134 @@
+"""Many image files into one uint8 tensor, decoded in parallel by Pillow."""
+
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from noisebound.data.errors import DataError
+from noisebound.data.formats.archives import Files
+from noisebound.progress import track
+
+Mode: TypeAlias = Literal["L", "RGB"]
+Result = TypeVar("Result")
+_GRAY = {"1", "L", "I", "I;16", "I;16B", "I;16L", "F"}
+_SHOWN = 20
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedImages:
+    """Images of one size, which of the named files they are, and those that could not be read."""
+
+    images: UInt8[Tensor, "n channels height width"]
+    kept: tuple[int, ...]
+    bad: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Bad:
+    """A file that cannot be read, and why."""
+
+    reason: str
+
+
+def probe_images(files: Files, names: Sequence[str]) -> tuple[Mode, set[tuple[int, int]]]:
+    """Whether all are gray, and their sizes (height, width), from their headers alone."""
+    found = [
+        header
+        for header in _in_parallel(lambda name: _header(files.read(name)), names, "headers")
+        if not isinstance(header, _Bad)
+    ]
+    mode: Mode = "L" if all(mode in _GRAY for mode, _ in found) else "RGB"
+    return mode, {size for _, size in found}
+
+
+def decode_images(
+    files: Files, names: Sequence[str], *, mode: Mode, size: tuple[int, int], skip_bad: bool = False
+) -> DecodedImages:
+    """Decode every image; others than ``size`` (height, width) are scaled and cut about the center.
+
+    Raises:
+        DataError: an image cannot be read, and ``skip_bad`` is false; all such are named.
+    """
+    images = torch.empty(len(names), 1 if mode == "L" else 3, *size, dtype=torch.uint8)
+
+    def decode(position: int) -> None:
+        pixels = _pixels(files.read(names[position]), mode, size)
+        images[position] = torch.from_numpy(pixels)
+
+    outcomes = list(_in_parallel(decode, range(len(names)), "images"))
+    bad = {
+        position: f"{files.where(names[position])} ({outcome.reason})"
+        for position, outcome in enumerate(outcomes)
+        if isinstance(outcome, _Bad)
+    }
+    if bad and not skip_bad:
+        raise DataError(
+            f"{len(bad)} of {len(names)} images cannot be read:\n{_listed(list(bad.values()))}\n"
+            "mend or remove them, or leave them out with --skip-bad (in Python: skip_bad=True)"
+        )
+    kept = tuple(position for position in range(len(names)) if position not in bad)
+    if not kept:
+        raise DataError(f"{files.where()} has no image that can be read")
+    return DecodedImages(images[list(kept)] if bad else images, kept, tuple(bad.values()))
+
+
+def image_extensions() -> frozenset[str]:
+    """The file extensions that Pillow reads, with their dots, in lower case."""
+    Image.init()
+    return frozenset(
+        extension for extension, kind in Image.registered_extensions().items() if kind in Image.OPEN
+    )
+
+
+def _in_parallel(
+    work: Callable[..., Result], items: Sequence[object], description: str
+) -> Iterator[Result | _Bad]:
+    """Pillow lets go of the interpreter while it decodes, so threads are enough."""
+
+    def attempt(item: object) -> Result | _Bad:
+        try:
+            return work(item)
+        except Exception as error:  # what Pillow raises on damaged files is not a closed list
+            return _Bad(str(error).strip() or type(error).__name__)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from track(pool.map(attempt, items), description, total=len(items))
+
+
+def _header(content: bytes) -> tuple[str, tuple[int, int]]:
+    with Image.open(io.BytesIO(content)) as image:
+        upright = ImageOps.exif_transpose(image)
+        return image.mode, (upright.height, upright.width)
+
+
+def _pixels(content: bytes, mode: Mode, size: tuple[int, int]) -> np.ndarray:
+    height, width = size
+    with Image.open(io.BytesIO(content)) as opened:
+        image = ImageOps.exif_transpose(opened)
+        image = _eight_bits(image).convert(mode)
+        if (image.height, image.width) != size:
+            image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
+        pixels = np.array(image)
+    return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Pillow clips wider gray values to 255 instead of scaling them."""
+    if not image.mode.startswith("I"):
+        return image
+    values = np.asarray(image).astype(np.int64)
+    return Image.fromarray((values.clip(0, 65535) >> 8).astype(np.uint8))
+
+
+def _listed(lines: list[str]) -> str:
+    more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    return "\n".join(f"  {line}" for line in [*lines[:_SHOWN], *more])

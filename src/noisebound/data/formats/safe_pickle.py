@@ -1,0 +1,137 @@
+"""Pickles without their programs: arrays, bytes, numbers, text, lists and dicts, nothing else.
+
+A pickle is a program that may call anything it can name. The data sets of this field are published
+as pickles all the same, so their few harmless names are mapped to inert stand-ins of our own, and
+any other name is refused before it is looked up.
+"""
+
+import io
+import pickle
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisebound.data.errors import DataError, reading
+
+
+def parse_pickle(content: bytes, name: str) -> dict[str, Any]:
+    """The dict in a pickle; its arrays are numpy's, its keys text even if Python 2 wrote them."""
+    with reading(name):
+        value = _InertUnpickler(io.BytesIO(content), name).load()
+        if not isinstance(value, dict):
+            raise DataError(f"{name} must hold a dict, got {type(value).__name__}")
+        return {_text(key, name): _finished(item) for key, item in value.items()}
+
+
+# Python's own implementation, not the C one: a hostile index into the memo makes the C one
+# allocate (and touch) gigabytes, where this one fills a dict.
+class _InertUnpickler(pickle._Unpickler):
+    def __init__(self, stream: io.BytesIO, name: str) -> None:
+        super().__init__(stream, encoding="bytes")
+        self._name = name
+
+    def find_class(self, module: str, name: str) -> Any:
+        stand_in = _STAND_INS.get((_text(module, self._name), _text(name, self._name)))
+        if stand_in is None:
+            raise DataError(
+                f"{self._name} is refused: it asks for {module}.{name}, and a pickle of data "
+                "needs nothing but arrays, bytes, lists and dicts; do not open it elsewhere"
+            )
+        return stand_in
+
+
+class _StandIn:
+    """Callable, without attributes that a pickle could set."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state: Any) -> None:
+        raise DataError("a pickle may not change what it calls")
+
+
+class _Reconstruct(_StandIn):
+    """numpy's ``_reconstruct``: an empty array, which is given its content afterwards."""
+
+    __slots__ = ()
+
+    def __call__(self, kind: Any, shape: Any, code: Any) -> "_Array":
+        return _Array()
+
+
+class _ArrayType(_StandIn):
+    """``numpy.ndarray``, an argument of ``_reconstruct``."""
+
+    __slots__ = ()
+
+
+class _DTypeOf(_StandIn):
+    """``numpy.dtype``: plain numbers only."""
+
+    __slots__ = ()
+
+    def __call__(self, code: Any, align: Any = False, copy: Any = False) -> "_DType":
+        return _DType(code)
+
+
+class _Encode(_StandIn):
+    """``_codecs.encode``, the way in which Python 3 writes bytes for old protocols."""
+
+    __slots__ = ()
+
+    def __call__(self, text: str, encoding: Any) -> bytes:
+        if _text(encoding, "an encoding") != "latin1":
+            raise DataError(f"bytes must be encoded as latin1, got {encoding!r}")
+        return text.encode("latin1")
+
+
+class _DType:
+    __slots__ = ("code", "order")
+
+    def __init__(self, code: Any) -> None:
+        self.code = _text(code, "a type of numbers")
+        self.order = "="
+        if not re.fullmatch(r"b1|[iu][1248]|f[248]", self.code):
+            raise DataError(f"arrays must hold plain numbers, got the type {self.code!r}")
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        self.order = _text(state[1], "a byte order")
+
+    def finished(self) -> np.dtype[Any]:
+        return np.dtype(self.order + self.code)
+
+
+class _Array:
+    __slots__ = ("array",)
+
+    array: NDArray[Any]
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        _, shape, dtype, is_fortran, content = state
+        if not isinstance(dtype, _DType) or not isinstance(content, bytes):
+            raise DataError("an array's content must be bytes of plain numbers")
+        flat = np.frombuffer(content, dtype.finished())
+        self.array = flat.reshape(shape, order="F" if is_fortran else "C")
+
+
+_STAND_INS = {
+    ("numpy.core.multiarray", "_reconstruct"): _Reconstruct(),
+    ("numpy._core.multiarray", "_reconstruct"): _Reconstruct(),
+    ("numpy", "ndarray"): _ArrayType(),
+    ("numpy", "dtype"): _DTypeOf(),
+    ("_codecs", "encode"): _Encode(),
+}
+
+
+def _finished(value: Any) -> Any:
+    return value.array if isinstance(value, _Array) else value
+
+
+def _text(value: Any, name: str) -> str:
+    if isinstance(value, bytes):
+        return value.decode("ascii")
+    if not isinstance(value, str):
+        raise DataError(f"{name} must name things by text, got {type(value).__name__}")
+    return value

@@ -1,0 +1,108 @@
+"""Batches by indexing into tensors that are in memory already: no Python for each example."""
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int64
+from torch import Tensor
+
+from noisebound.checks import check_count
+from noisebound.data.augmentation import CropAndFlip, Moves
+from noisebound.data.dataset import Dataset
+from noisebound.data.normalization import Normalization
+
+
+class Batch(NamedTuple):
+    """Normalized inputs, their labels, and their positions in the data set."""
+
+    x: Float32[Tensor, "batch ..."]
+    y: Int64[Tensor, " batch"]
+    indices: Int64[Tensor, " batch"]
+
+
+class Loader:
+    """Batches of a data set, epoch after epoch; any epoch can be made again exactly.
+
+    An epoch's order follows from ``(seed, epoch)`` alone. Each batch is divided over the ranks:
+    every example goes to just one of them, and together they see what one process would see.
+    Batches are as equal as possible, none above ``batch_size``: a few leftover examples would make
+    a poor judge of whether the loss is below the bound.
+
+    Args:
+        data: what to load
+        batch_size: the largest batch, counted over all ranks
+        normalization: usually `Normalization.of` the training inputs
+        seed: decides every order and every augmentation
+        shuffle: false for evaluation, in the order of the data set
+        augmentation: moves the images of each batch at random
+        rank: which of the processes this is
+        world_size: how many there are
+        device: where the batches go; the data set is moved there once
+
+    Example:
+        >>> from noisebound.data import dataset_from_arrays
+        >>> data = dataset_from_arrays([[0.0], [1.0], [2.0]], [0, 1, 0])
+        >>> loader = Loader(data, batch_size=2, normalization=Normalization.of(data.inputs))
+        >>> [indices.tolist() for x, y, indices in loader.epoch(0)]
+        [[1], [0, 2]]
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        batch_size: int,
+        *,
+        normalization: Normalization,
+        seed: int = 0,
+        shuffle: bool = True,
+        augmentation: CropAndFlip | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        check_count("batch_size", batch_size)
+        check_count("world_size", world_size)
+        check_count("rank", rank, least=0)
+        if rank >= world_size:
+            raise ValueError(f"rank must be below world_size {world_size}, got {rank}")
+        if len(data) < world_size:
+            raise ValueError(f"{len(data)} examples cannot be divided over {world_size} ranks")
+        if augmentation is not None and not data.is_images:
+            raise ValueError("augmentation moves images; these inputs are features: pass None")
+        self.inputs, self.labels = data.inputs.to(device), data.labels.to(device)
+        self.normalization = normalization
+        self.seed, self.shuffle, self.augmentation = seed, shuffle, augmentation
+        self.rank, self.world_size = rank, world_size
+        # at least one example for each rank in each batch
+        self._num_batches = max(1, min(math.ceil(len(data) / batch_size), len(data) // world_size))
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch, the same on every rank."""
+        return self._num_batches
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """The batches of epoch number ``epoch``."""
+        generator = torch.Generator().manual_seed(_derived_seed(self.seed, epoch))
+        n = len(self.labels)
+        order = torch.randperm(n, generator=generator) if self.shuffle else torch.arange(n)
+        # drawn for all ranks, so that an image moves alike however many there are
+        moves = self.augmentation.draw(n, generator) if self.augmentation else None
+        for start, stop in pairwise(n * i // len(self) for i in range(len(self) + 1)):
+            mine = slice(start + self.rank, stop, self.world_size)
+            yield self._batch(order[mine], moves[mine] if moves else None)
+
+    def _batch(self, indices: Int64[Tensor, " batch"], moves: Moves | None) -> Batch:
+        at = indices.to(self.inputs.device)
+        x = self.inputs.index_select(0, at)
+        if self.augmentation and moves:
+            x = self.augmentation.apply(x, moves)
+        return Batch(self.normalization(x), self.labels.index_select(0, at), indices)
+
+
+def _derived_seed(seed: int, epoch: int) -> int:
+    """Unlike ``seed + epoch``, neighboring seeds share no epoch."""
+    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> 1)

@@ -1,0 +1,40 @@
+"""scikit-learn's digits: 1,797 images that come with a dependency, so they are always there."""
+
+import numpy as np
+import torch
+
+from noisebound.data.dataset import Dataset, Splits, stratified_indices
+from noisebound.data.published.record import Published
+
+_TRAIN = 1257  # seven of ten
+_SPLIT_SEED = 0
+
+
+def _read_digits() -> Splits:
+    """Pixels from 0 to 16 are stretched to bytes; the set has no test part, so three tenths are."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
+    whole = Dataset(
+        torch.from_numpy(pixels)[:, None],
+        torch.from_numpy(bunch.target.astype(np.int64)),
+        tuple(str(digit) for digit in bunch.target_names),
+    )
+    chosen = stratified_indices(whole.labels, _TRAIN, _SPLIT_SEED)
+    is_train = torch.zeros(len(whole), dtype=torch.bool).index_fill_(0, chosen, True)
+    return Splits(
+        "digits",
+        whole.subset(chosen),
+        whole.subset((~is_train).nonzero().squeeze(1)),
+        source="scikit-learn",
+    )
+
+
+DIGITS = Published(
+    "digits",
+    "handwritten digits, 8×8",
+    parts=(),
+    assemble=_read_digits,
+    counts=((_TRAIN, 1797 - _TRAIN),),
+)

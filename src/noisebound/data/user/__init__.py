@@ -1,0 +1,1 @@
+"""The user's own files: images in folders, tables, arrays, IDX files."""

@@ -1,0 +1,73 @@
+"""``.npz`` and ``.npy`` files, read without pickles."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisebound.data.errors import DataError, reading
+
+# (inputs, labels) in the order of preference; Keras and MedMNIST write the latter ones
+_TRAIN_KEYS = (
+    ("X", "y"), ("x", "y"), ("inputs", "labels"), ("images", "labels"), ("data", "labels"),
+    ("data", "target"), ("X_train", "y_train"), ("x_train", "y_train"),
+    ("train_images", "train_labels"),
+)  # fmt: skip
+_TEST_KEYS = (("X_test", "y_test"), ("x_test", "y_test"), ("test_images", "test_labels"))
+
+Pair = tuple[NDArray[Any], NDArray[Any]]
+
+
+def read_npz(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
+    """Inputs and labels, and those of the test set where the file has them."""
+    arrays = _load_all(path)
+    if target is not None:
+        return _pair_with(arrays, target, path), None
+    for inputs, labels in _TRAIN_KEYS:
+        if inputs in arrays and labels in arrays:
+            return (arrays[inputs], arrays[labels]), _test_pair(arrays)
+    raise DataError(
+        f"{path} has the arrays {sorted(arrays)}; expected X and y, or another pair of usual "
+        "names: name the labels with --target (in Python: target=…)"
+    )
+
+
+def read_npy(path: Path, target: str | None) -> Pair:
+    """Inputs, with the labels from the file that ``target`` names, beside them."""
+    if target is None:
+        raise DataError(f"{path} holds inputs only: name the file of labels with --target y.npy")
+    labels = Path(target) if Path(target).exists() else path.parent / target
+    return _load(path), _load(labels)
+
+
+def _pair_with(arrays: dict[str, NDArray[Any]], target: str, path: Path) -> Pair:
+    if target not in arrays:
+        raise DataError(f"{path} has no array {target!r}; it has {sorted(arrays)}")
+    others = [name for name in arrays if name != target and len(arrays[name].shape) >= 2]
+    if len(others) != 1:
+        raise DataError(
+            f"{path} must have one array of inputs beside {target!r}, got {sorted(others)}"
+        )
+    return arrays[others[0]], arrays[target]
+
+
+def _test_pair(arrays: dict[str, NDArray[Any]]) -> Pair | None:
+    for inputs, labels in _TEST_KEYS:
+        if inputs in arrays and labels in arrays:
+            return arrays[inputs], arrays[labels]
+    return None
+
+
+def _load_all(path: Path) -> dict[str, NDArray[Any]]:
+    with reading(path), np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _load(path: Path) -> NDArray[Any]:
+    with reading(path):
+        array = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path} must hold one array, got {type(array).__name__}")
+    return array

@@ -1,0 +1,113 @@
+import os
+
+import pytest
+import torch
+
+from noisebound.data import load
+from noisebound.data.folders import cache_folder, written_whole
+from published_files import plain_image
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("noisebound.data.decoded._WORTH_CACHING", 4)
+    for shade, name in enumerate(("cat", "dog")):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for i in range(3):
+            content = plain_image(100 * shade + i, 8, "PNG")
+            (tmp_path / "pets" / name / f"{i}.png").write_bytes(content)
+    return tmp_path / "pets"
+
+
+@pytest.fixture
+def decodings(monkeypatch):
+    """How many images were decoded so far."""
+    from noisebound.data.formats import images
+
+    counted, decode = [], images._pixels
+    monkeypatch.setattr(images, "_pixels", lambda *args: counted.append(1) or decode(*args))
+    return counted
+
+
+def cache_file():
+    (path,) = (cache_folder() / "decoded").iterdir()
+    return path
+
+
+def test_decoded_once(folder, decodings):
+    first, second = load(folder).train, load(folder).train
+    assert len(decodings) == 6
+    assert torch.equal(first.inputs, second.inputs)
+    assert first.inputs[:, 0, 0, 0].tolist() == [0, 1, 2, 100, 101, 102]
+
+
+def test_changed_files_are_decoded_again(folder, decodings):
+    load(folder)
+    (folder / "cat" / "1.png").write_bytes(plain_image(55, 8, "PNG"))
+    assert load(folder).train.inputs[1, 0, 0, 0] == 55
+    assert len(decodings) == 12
+    cache_file()  # the old one was replaced
+
+
+def test_changed_file_of_the_same_size(folder):
+    load(folder)
+    path = folder / "cat" / "1.png"
+    old = path.stat()
+    content = plain_image(2, 8, "PNG")
+    assert len(content) == old.st_size
+    path.write_bytes(content)
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns + 1))
+    assert load(folder).train.inputs[1, 0, 0, 0] == 2
+
+
+def test_other_size_has_its_own_cache(folder):
+    load(folder)
+    assert load(folder, image_size=4).train.inputs.shape == (6, 1, 4, 4)
+    assert load(folder).train.inputs.shape == (6, 1, 8, 8)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, -1])
+def test_damaged_cache_is_made_anew(folder, decodings, keep):
+    expected = load(folder).train.inputs.clone()
+    content = cache_file().read_bytes()
+    cache_file().write_bytes(content[:keep])
+    assert torch.equal(load(folder).train.inputs, expected)
+    assert len(decodings) == 12
+    assert cache_file().read_bytes() == content
+
+
+def test_skipped_images_stay_skipped(folder):
+    (folder / "dog" / "0.png").write_bytes(b"no image")
+    for _ in range(2):
+        splits = load(folder, skip_bad=True)
+        assert splits.train.labels.tolist() == [0, 0, 0, 1, 1]
+        assert "1 unreadable images were left out" in splits.notes[0]
+        assert str(folder / "dog" / "0.png") in splits.notes[0]
+
+
+def test_cache_that_cannot_be_written(folder):
+    cache_folder().parent.mkdir(exist_ok=True)
+    cache_folder().write_text("a file where the folder should be")
+    with pytest.warns(UserWarning, match="could not be cached"):
+        assert len(load(folder).train) == 6
+
+
+def test_what_is_mapped_may_be_changed_in_memory_only(folder):
+    load(folder)
+    load(folder).train.inputs.zero_()
+    assert load(folder).train.inputs.max() > 0
+
+
+def test_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("old")
+
+    def write_half():
+        with written_whole(path) as part:
+            part.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,173 @@
+"""Where files are looked for, and that they are what was published."""
+
+import gzip
+import hashlib
+from functools import partial
+
+import numpy as np
+import pytest
+
+from noisebound.data import DATASETS, DataError
+from noisebound.data.formats.archives import Folder
+from noisebound.data.load import load, load_published
+from noisebound.data.published.mnist import read_pairs
+from noisebound.data.published.record import Part, Published, PublishedFile, Release
+from noisebound.data.registry import find_published
+from published_files import some_images, write_idx_pair
+
+NAMES = [
+    f"{prefix}-{kind}-ubyte.gz"
+    for prefix in ("train", "t10k")
+    for kind in ("images-idx3", "labels-idx1")
+]
+
+
+def write_small(folder, shade=0):
+    for prefix, count in (("train", 6), ("t10k", 4)):
+        images = np.full((count, 5, 5), shade, np.uint8)
+        write_idx_pair(folder, prefix, images, np.arange(count) % 2)
+
+
+def md5(content):
+    return "md5:" + hashlib.md5(content).hexdigest()
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A data set as MNIST is published, but small; its record; and nothing of it in reach."""
+    write_small(tmp_path / "origin")
+    files = tuple(
+        PublishedFile(name, (md5((tmp_path / "origin" / name).read_bytes()),)) for name in NAMES
+    )
+    read = partial(
+        read_pairs, name="small", prefixes=("train", "t10k"), class_names=("zero", "one")
+    )
+    part = Part(("small", "SMALL/raw"), (Release(files, Folder, read),), "ask for it and put it")
+    return Published("small", "a title", (part,), lambda splits: splits, ((6, 4),))
+
+
+def place(tmp_path, folder):
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "origin").rename(folder)
+
+
+@pytest.mark.parametrize("folder", ["data/small", "data/SMALL/raw", "cache/small", "debian/small"])
+def test_every_place_is_looked_in(small, tmp_path, folder):
+    place(tmp_path, tmp_path / folder)
+    splits = load_published(small, tmp_path / "data")
+    assert splits.source == str(tmp_path / folder)
+    assert (len(splits.train), len(splits.test)) == (6, 4)
+
+
+def test_the_folder_itself_may_be_named(small, tmp_path):
+    place(tmp_path, tmp_path / "data" / "small")
+    assert len(load_published(small, tmp_path / "data" / "small").train) == 6
+
+
+def test_environment_names_the_folder(small, tmp_path, monkeypatch):
+    place(tmp_path, tmp_path / "elsewhere" / "small")
+    monkeypatch.setenv("NOISEBOUND_DATA", str(tmp_path / "elsewhere"))
+    assert len(load_published(small).train) == 6
+
+
+def test_order_of_places(small, tmp_path):
+    """What was named comes before the cache, and the cache before Debian's folder."""
+    for folder in ("debian", "cache", "data"):
+        write_small(tmp_path / folder / "small")
+        assert load_published(small, tmp_path / "data").source == str(tmp_path / folder / "small")
+
+
+def test_absent(small, tmp_path):
+    with pytest.raises(DataError) as caught:
+        load_published(small, tmp_path / "data")
+    assert "ask for it and put it in" in str(caught.value)
+    assert str(tmp_path / "data" / "small") in str(caught.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_altered_file_is_refused_by_name(small, tmp_path, name):
+    folder = tmp_path / "data" / "small"
+    place(tmp_path, folder)
+    content = bytearray((folder / name).read_bytes())
+    content[-9] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"{name} is not the file that was published: its md5 is"):
+        load_published(small, tmp_path / "data")
+
+
+@pytest.mark.parametrize("keep", [0, 1, 20, -1])
+def test_truncated_file_is_refused_by_name(small, tmp_path, keep):
+    folder = tmp_path / "data" / "small"
+    place(tmp_path, folder)
+    content = (folder / NAMES[0]).read_bytes()
+    (folder / NAMES[0]).write_bytes(content[:keep])
+    with pytest.raises(DataError, match=f"{NAMES[0]} is not the file that was published"):
+        load_published(small, tmp_path / "data")
+
+
+def test_incomplete_release_is_not_found(small, tmp_path):
+    place(tmp_path, tmp_path / "data" / "small")
+    (tmp_path / "data" / "small" / NAMES[3]).unlink()
+    with pytest.raises(DataError, match="ask for it"):
+        load_published(small, tmp_path / "data")
+
+
+def test_second_packing_of_the_same_content(small, tmp_path):
+    """As Debian's: the same images, compressed anew, known by a second hash."""
+    folder = tmp_path / "data" / "small"
+    place(tmp_path, folder)
+    repacked = gzip.compress(gzip.decompress((folder / NAMES[0]).read_bytes()), 1, mtime=7)
+    (folder / NAMES[0]).write_bytes(repacked)
+    with pytest.raises(DataError, match="not the file"):
+        load_published(small, tmp_path / "data")
+    (part,) = small.parts
+    (release,) = part.releases
+    first = PublishedFile(NAMES[0], (*release.files[0].hashes, md5(repacked)))
+    widened = Release((first, *release.files[1:]), release.open, release.read)
+    known = Published("s", "", (Part(part.folders, (widened,)),), small.assemble, small.counts)
+    assert len(load_published(known, tmp_path / "data").train) == 6
+
+
+def test_unpacked_emnist_is_held_to_its_counts(tmp_path):
+    folder = tmp_path / "emnist"
+    for part in ("train", "test"):
+        write_idx_pair(folder, f"emnist-balanced-{part}", some_images(47, 4, 4), np.arange(47))
+    with pytest.raises(DataError, match=r"47 training .* 112800 and 18800: .* by its path"):
+        load("emnist", data_dir=tmp_path)
+    splits = load(folder)
+    np.testing.assert_array_equal(
+        splits.train.inputs[:, 0], some_images(47, 4, 4).transpose(0, 2, 1)
+    )
+    assert splits.train.class_names[36:39] == ("a", "b", "d")
+
+
+@pytest.mark.parametrize(
+    ("spelled", "name"),
+    [
+        ("MNIST", "mnist"),
+        ("FashionMNIST", "fashion-mnist"),
+        ("fashion_mnist", "fashion-mnist"),
+        ("CIFAR-10", "cifar10"),
+        ("CIFAR-10N-worst", "cifar10n-worst"),
+        ("EMNIST-balanced", "emnist"),
+        ("TinyImageNet", "tiny-imagenet"),
+    ],
+)
+def test_names_however_spelled(spelled, name):
+    assert find_published(spelled) is DATASETS[name]
+
+
+def test_every_download_has_a_hash():
+    files = [
+        file
+        for published in DATASETS.values()
+        for part in published.parts
+        for release in part.releases
+        for file in release.files
+    ]
+    assert len(files) > 50
+    for file in files:
+        assert file.url is None or file.hashes
+        for known in file.hashes:
+            algorithm, _, digest = known.partition(":")
+            assert len(bytes.fromhex(digest)) == hashlib.new(algorithm).digest_size

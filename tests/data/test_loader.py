@@ -1,0 +1,148 @@
+from itertools import chain
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noisebound.data import CropAndFlip, Dataset, Loader, Normalization
+from published_files import some_images
+
+IDENTITY = Normalization(mean=(0.0,), std=(1.0,))
+
+
+def rows(n):
+    return Dataset(torch.arange(n)[:, None].float(), torch.arange(n) % 3, ("a", "b", "c"))
+
+
+def images(n):
+    inputs = torch.from_numpy(some_images(n, 1, 6, 6))
+    return Dataset(inputs, torch.arange(n) % 3, ("a", "b", "c"))
+
+
+def test_inputs_labels_and_indices_belong_together():
+    data = rows(50)
+    for x, y, indices in Loader(data, 8, normalization=IDENTITY).epoch(0):
+        assert torch.equal(x.squeeze(1), indices.float())
+        assert torch.equal(y, data.labels[indices])
+
+
+def test_inputs_are_normalized():
+    data = images(30)
+    normalization = Normalization.of(data.inputs)
+    (batch,) = Loader(data, 30, normalization=normalization, shuffle=False).epoch(0)
+    torch.testing.assert_close(batch.x, normalization(data.inputs))
+    assert batch.x.dtype == torch.float32
+
+
+@given(
+    n=st.integers(1, 60),
+    batch_size=st.integers(1, 70),
+    world_size=st.integers(1, 7),
+    shuffle=st.booleans(),
+    seed=st.integers(0, 2**63 - 1),
+    epoch=st.integers(0, 1000),
+)
+def test_ranks_share_every_epoch_without_overlap_or_loss(
+    n, batch_size, world_size, shuffle, seed, epoch
+):
+    if n < world_size:
+        with pytest.raises(ValueError, match="cannot be divided"):
+            Loader(rows(n), batch_size, normalization=IDENTITY, rank=0, world_size=world_size)
+        return
+
+    def indices_of(rank, world_size):
+        loader = Loader(
+            rows(n),
+            batch_size,
+            normalization=IDENTITY,
+            seed=seed,
+            shuffle=shuffle,
+            rank=rank,
+            world_size=world_size,
+        )
+        batches = [batch.indices.tolist() for batch in loader.epoch(epoch)]
+        assert len(batches) == len(loader)
+        return batches
+
+    ranks = [indices_of(rank, world_size) for rank in range(world_size)]
+    assert len({len(batches) for batches in ranks}) == 1
+    steps = list(zip(*ranks, strict=True))
+    assert all(part for step in steps for part in step)  # no rank is ever idle
+    assert sorted(index for step in steps for part in step for index in part) == list(range(n))
+    sizes = [sum(len(part) for part in step) for step in steps]
+    assert max(sizes) - min(sizes) <= 1
+    if batch_size >= world_size and len(steps) > 1:
+        assert max(sizes) <= max(batch_size, 2 * world_size)
+    alone = indices_of(0, 1)
+    if len(alone) == len(steps):  # the ranks' parts of a step are what one process would see
+        assert [sorted(chain(*step)) for step in steps] == [sorted(batch) for batch in alone]
+    if world_size == 1:
+        assert max(sizes) <= batch_size
+
+
+def epoch_order(seed, epoch):
+    loader = Loader(rows(100), 7, normalization=IDENTITY, seed=seed)
+    return torch.cat([batch.indices for batch in loader.epoch(epoch)]).tolist()
+
+
+def test_any_epoch_can_be_made_again():
+    assert epoch_order(5, 9) == epoch_order(5, 9)
+    loader = Loader(rows(100), 7, normalization=IDENTITY, seed=5)
+    list(loader.epoch(3))  # what was drawn before does not matter
+    assert torch.cat([batch.indices for batch in loader.epoch(9)]).tolist() == epoch_order(5, 9)
+
+
+def test_no_two_epochs_alike():
+    orders = {tuple(epoch_order(seed, epoch)) for seed in range(5) for epoch in range(5)}
+    assert len(orders) == 25
+
+
+def test_the_global_generator_is_left_alone():
+    before = torch.get_rng_state()
+    list(Loader(images(20), 5, normalization=IDENTITY, augmentation=CropAndFlip(1)).epoch(0))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_evaluation_keeps_the_order():
+    loader = Loader(rows(20), 6, normalization=IDENTITY, shuffle=False)
+    assert torch.cat([batch.indices for batch in loader.epoch(4)]).tolist() == list(range(20))
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_images_move_alike_however_many_ranks(world_size):
+    data = images(31)
+
+    def moved(rank, world_size):
+        loader = Loader(
+            data,
+            10,
+            normalization=IDENTITY,
+            augmentation=CropAndFlip(2),
+            rank=rank,
+            world_size=world_size,
+        )
+        return {
+            int(index): x
+            for batch in loader.epoch(1)
+            for index, x in zip(batch.indices, batch.x, strict=True)
+        }
+
+    alone = moved(0, 1)
+    divided = {key: x for rank in range(world_size) for key, x in moved(rank, world_size).items()}
+    assert divided.keys() == alone.keys()
+    assert all(torch.equal(alone[key], divided[key]) for key in alone)
+    assert not all(torch.equal(alone[key][0].byte(), data.inputs[key, 0]) for key in alone)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"rank": 2, "world_size": 2}, "rank must be below world_size 2, got 2"),
+        ({"augmentation": CropAndFlip()}, "these inputs are features"),
+    ],
+)
+def test_bad_options(options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        Loader(**{"data": rows(9), "batch_size": 3, "normalization": IDENTITY} | options)

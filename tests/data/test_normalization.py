@@ -1,0 +1,36 @@
+import torch
+
+from noisebound.data import Normalization
+from published_files import some_images
+
+IMAGES = torch.from_numpy(some_images(50, 3, 8, 8))
+
+
+def test_constants_of_bytes_are_exact():
+    normalization = Normalization.of(IMAGES)
+    values = IMAGES.double().transpose(0, 1).flatten(1)
+    torch.testing.assert_close(torch.tensor(normalization.mean).double(), values.mean(1))
+    torch.testing.assert_close(
+        torch.tensor(normalization.std).double(), values.std(1, correction=0)
+    )
+
+
+def test_result_has_mean_zero_and_deviation_one():
+    for inputs in (IMAGES, torch.randn(200, 5) * 7 + 3):
+        result = Normalization.of(inputs)(inputs)
+        assert result.dtype == torch.float32
+        channels = result.transpose(0, 1).flatten(1)
+        torch.testing.assert_close(channels.mean(1), torch.zeros(len(channels)), atol=1e-5, rtol=0)
+        torch.testing.assert_close(channels.std(1, correction=0), torch.ones(len(channels)))
+
+
+def test_what_never_varies_is_only_shifted():
+    constant = torch.full((4, 1, 2, 2), 7, dtype=torch.uint8)
+    assert (Normalization.of(constant)(constant) == 0).all()
+
+
+def test_inputs_are_left_as_they_were():
+    features = torch.randn(10, 3)
+    before = features.clone()
+    Normalization.of(features)(features)
+    assert torch.equal(features, before)
