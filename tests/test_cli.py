@@ -56,7 +56,7 @@ def test_skip_bad(tmp_path):
         (tmp_path / "pets" / name / "x.png").write_bytes(plain_image(1, 8, "PNG"))
     (tmp_path / "pets" / "cat" / "bad.png").write_bytes(b"bad")
     result = run("data", "info", tmp_path / "pets")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "bad.png" in result.stderr
     assert run("data", "info", tmp_path / "pets", "--skip-bad").returncode == 0
 
@@ -64,7 +64,7 @@ def test_skip_bad(tmp_path):
 @pytest.mark.parametrize("command", ["info", "fetch"])
 def test_errors_come_without_a_traceback(command):
     result = run("data", command, "imagenet")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert result.stderr.startswith("error: ")
     assert "Traceback" not in result.stderr
 
@@ -74,7 +74,7 @@ def test_fetch_without_network(tmp_path):
     # nobody listens on port 9: there is no way out, whatever network this machine has
     proxy = {"https_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
     result = run("data", "fetch", "mnist", NOISEBOUND_CACHE=str(tmp_path), **proxy)
-    assert result.returncode == 1
+    assert result.returncode == 2
     for part in (
         "train-images-idx3-ubyte.gz",
         "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
@@ -89,5 +89,5 @@ def test_fetch_what_needs_no_fetching():
 
 def test_bad_option():
     result = run("data", "info", "digits", "--image-size", "0")
-    assert result.returncode != 0
+    assert result.returncode == 2
     assert "image-size" in result.stdout + result.stderr

@@ -149,7 +149,7 @@ def main() -> None:
         app()
     except DataError as error:
         Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
-        sys.exit(1)
+        sys.exit(2)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

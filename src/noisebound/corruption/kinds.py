@@ -24,17 +24,23 @@ class LabelNoise(Protocol):
         """What the labels at these positions are replaced by."""
 
 
-@dataclass(frozen=True)
-class SymmetricNoise:
-    """To any other class, all alike; or to any class, if it may come back to itself."""
+@dataclass(frozen=True, eq=False)
+class ConstantRate:
+    """Every label is as likely to be replaced as every other."""
 
     noise_rate: float
-    num_classes: int
-    include_self: bool
 
     def rates(self, labels: Tensor) -> Tensor:
         """The same for all."""
-        return _constant(self.noise_rate, labels)
+        return torch.full(labels.shape, self.noise_rate, dtype=torch.float64, device=labels.device)
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricNoise(ConstantRate):
+    """To any other class, all alike; or to any class, if it may come back to itself."""
+
+    num_classes: int
+    include_self: bool
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
         """A step of 1 … c-1 round the circle of classes; 0 too if it may stay."""
@@ -43,16 +49,11 @@ class SymmetricNoise:
         return (labels[at] + steps) % self.num_classes
 
 
-@dataclass(frozen=True)
-class PairwiseNoise:
+@dataclass(frozen=True, eq=False)
+class PairwiseNoise(ConstantRate):
     """To the next class, and from the last to the first."""
 
-    noise_rate: float
     num_classes: int
-
-    def rates(self, labels: Tensor) -> Tensor:
-        """The same for all."""
-        return _constant(self.noise_rate, labels)
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
         """One step round the circle of classes."""
@@ -60,15 +61,10 @@ class PairwiseNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class SuperclassNoise:
+class SuperclassNoise(ConstantRate):
     """To another class of the same group, all alike."""
 
-    noise_rate: float
     groups: Int64[Tensor, " classes"]
-
-    def rates(self, labels: Tensor) -> Tensor:
-        """The same for all."""
-        return _constant(self.noise_rate, labels)
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
         """A step round the circle of the group's classes."""
@@ -106,15 +102,10 @@ class TransitionNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassifierNoise:
+class ClassifierNoise(ConstantRate):
     """To what a classifier says, right or wrong."""
 
-    noise_rate: float
     predictions: Int64[Tensor, " n"]
-
-    def rates(self, labels: Tensor) -> Tensor:
-        """The same for all."""
-        return _constant(self.noise_rate, labels)
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
         """What the classifier says."""
@@ -158,7 +149,3 @@ class HumanNoise:
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
         """What they said."""
         return self.human_labels[at]
-
-
-def _constant(rate: float, labels: Tensor) -> Tensor:
-    return torch.full(labels.shape, rate, dtype=torch.float64, device=labels.device)

@@ -1,7 +1,7 @@
 """Where data lies on this machine, and files that are never seen half-written."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,9 +27,8 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
 def written_whole(path: Path) -> Iterator[Path]:
     """A file beside ``path`` to write to, which becomes ``path`` only when all went well."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
+    # a name of its own, since another process may be writing the same file
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield part
         with part.open("rb") as written:

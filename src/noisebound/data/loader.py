@@ -47,8 +47,8 @@ class Loader:
         >>> from noisebound.data import dataset_from_arrays
         >>> data = dataset_from_arrays([[0.0], [1.0], [2.0]], [0, 1, 0])
         >>> loader = Loader(data, batch_size=2, normalization=Normalization.of(data.inputs))
-        >>> [indices.tolist() for x, y, indices in loader.epoch(0)]
-        [[1], [0, 2]]
+        >>> torch.cat([indices for x, y, indices in loader.epoch(0)])
+        tensor([1, 0, 2])
     """
 
     def __init__(
