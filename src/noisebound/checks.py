@@ -30,7 +30,7 @@ def as_float64(values: ArrayLike) -> Tensor:
 
 def check_count(name: str, value: int, least: int = 1) -> int:
     """A whole number, large enough."""
-    if isinstance(value, bool) or int(value) != value:
+    if isinstance(value, bool) or not math.isfinite(value) or int(value) != value:
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import noisebound as nb
-from noisebound.corruption import NOISE_KINDS, cifar100_superclass_of
+from noisebound.corruption import cifar100_superclass_of
 
 N = 100_000
 
@@ -124,6 +124,13 @@ def test_what_has_no_probability_never_happens():
     assert ((noisy.transition > 0) == (matrix > 0)).all()
 
 
+def test_columns_that_sum_to_nearly_one():
+    """What is missing to one is not noise."""
+    nearly = 0.99995 * torch.eye(4, dtype=torch.float64)
+    noisy = nb.corrupt(some_labels(N, 4), "transition", transition=nearly, generator=generator())
+    assert noisy.noise_rate == 0
+
+
 def test_a_thousand_classes():
     """The search among the columns holds at the last class too."""
     c = 1000
@@ -164,6 +171,24 @@ def test_exact_noise_chooses_every_label_alike():
             clean, "pairwise", 0.3, 2, generator=generator(seed), exact=True
         ).is_noisy
     assert (hits - 600).abs().max() < deviations(50) * math.sqrt(2000 * 0.3 * 0.7)
+
+
+@pytest.mark.parametrize(
+    ("labels", "rate"),
+    [([0, 0, 1, 2, 2, 2, 4], 0.4), ([*range(20)] * 5 + [3], 0.5)],
+    ids=["few", "many classes"],
+)
+def test_exact_noise_favors_no_class(labels, rate):
+    """Where neither the classes' shares nor the total are whole numbers."""
+    clean, rounds, c = torch.tensor(labels), 3000, 20
+    hits = torch.zeros(len(labels))
+    for seed in range(rounds):
+        hits += nb.corrupt(
+            clean, "pairwise", rate, c, generator=generator(seed), exact=True
+        ).is_noisy
+    share = round(rate * len(labels)) / len(labels)
+    spread = math.sqrt(share * (1 - share) / rounds)
+    assert (hits / rounds - share).abs().max() < deviations(len(labels)) * spread
 
 
 def test_independent_noise_varies_as_a_binomial():
@@ -295,6 +320,15 @@ def test_instance_noise_of_a_certain_classifier():
     assert noisy.is_noisy.sum() == 500
 
 
+def test_instance_noise_of_examples_that_are_alike():
+    """Order in the file is not ambiguity."""
+    clean = torch.arange(10).repeat_interleave(N // 10)
+    probs = torch.nn.functional.one_hot(clean, 10).double()
+    noisy = nb.corrupt(clean, "instance", 0.4, probs=probs, generator=generator())
+    rates = 1 - noisy.transition.diagonal()
+    assert (rates - 0.4).abs().max() < deviations(10) * math.sqrt(0.24 / (N / 10))
+
+
 def test_instance_noise_from_inputs(blobs):
     inputs, clean = blobs
     noisy = nb.corrupt(clean, "instance", 0.3, 3, inputs=inputs, generator=generator(), exact=True)
@@ -314,7 +348,16 @@ def test_human_noise():
     )
 
 
-@pytest.mark.parametrize("labels", [[0, 1, 2, 1], np.array([0, 1, 2, 1], np.uint8)])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0, 1, 2, 1],
+        np.array([0, 1, 2, 1], np.uint64),
+        np.frombuffer(b"\0\1\2\1", np.uint8),
+        torch.tensor([0, 1, 2, 1], dtype=torch.uint16),
+    ],
+    ids=["list", "uint64", "read-only", "torch.uint16"],
+)
 def test_labels_as_any_array(labels):
     noisy = nb.corrupt(labels, "transition", transition=np.roll(np.eye(4), 1, axis=0))
     assert noisy.labels.tolist() == [1, 2, 3, 2]
@@ -339,12 +382,6 @@ def test_clean_labels_are_left_as_they_were():
     before = clean.clone()
     nb.corrupt(clean, "symmetric", 0.9, 10, generator=generator())
     assert torch.equal(clean, before)
-
-
-def test_every_kind_is_tested_here():
-    assert set(NOISE_KINDS) == {
-        "symmetric", "pairwise", "superclass", "transition", "classifier", "instance", "human"
-    }  # fmt: skip
 
 
 LABELS = [0, 1, 2, 0]
@@ -388,6 +425,14 @@ LABELS = [0, 1, 2, 0]
             "one row a label, 4; got 3",
         ),
         ({"kind": "human", "num_classes": 3}, TypeError, "needs human_labels"),
+        ({"noise_rate": 0.4, "num_classes": 3, "generator": 0}, TypeError, "torch.Generator"),
+        ({"noise_rate": 0.4, "num_classes": math.inf}, TypeError, "whole number"),
+        ({"noise_rate": 0.4, "num_classes": 10**5}, ValueError, "would take 80 GB"),
+        (
+            {"kind": "instance", "noise_rate": 0.1, "probs": [0.5, 0.25, 0.25]},
+            ValueError,
+            r"a row of class probabilities .* \(3,\)",
+        ),
         (
             {"kind": "human", "num_classes": 3, "human_labels": [0, 1]},
             ValueError,
@@ -402,7 +447,7 @@ def test_bad_requests(arguments, error, complaint):
 
 @pytest.mark.parametrize(
     ("labels", "error"),
-    [([0.0, 1.0], TypeError), ([True, False], TypeError), ([[0, 1]], ValueError), ([], TypeError)],
+    [([0.0, 1.0], TypeError), ([True, False], TypeError), ([[0, 1]], ValueError), ([], ValueError)],
 )
 def test_bad_labels(labels, error):
     with pytest.raises(error):

@@ -48,8 +48,9 @@ def test_missing_part(tmp_path):
 
 
 def test_the_error_says_where_to_ask_and_where_to_put_it(tmp_path):
+    (tmp_path / "mine").mkdir()
     with pytest.raises(DataError) as caught:
-        load("animals-10n", data_dir=tmp_path / "mine")
+        load("Animal-10N", data_dir=tmp_path / "mine")
     assert "https://dm.kaist.ac.kr/datasets/animal-10n/" in str(caught.value)
     assert str(tmp_path / "mine" / "animals-10n") in str(caught.value)
 

@@ -99,7 +99,10 @@ def test_images_become_channels_first(shape, expected):
         (FEATURES, [0, 0, 0, 0], "all labels are '0'"),
         (FEATURES, [0.5, 1, 0, 1], "got numbers like 0.5"),
         (FEATURES, [0, 1, None, 1], "1 of 4 labels are missing"),
-        (FEATURES, [0, 1, float("nan"), 1], "1 of 4 labels are not finite"),
+        (FEATURES, [0, 1, float("nan"), 1], "1 of 4 labels are missing"),
+        (FEATURES, np.array([0, 1, np.inf, 1]), "1 of 4 labels are not finite"),
+        (FEATURES, ["a", "b", float("nan"), "b"], "1 of 4 labels are missing"),
+        (FEATURES, np.ma.masked_equal([0, 1, 7, 1], 7), "1 of 4 labels are missing"),
         (FEATURES, [[0, 1], [1, 0], [0, 1], [1, 0]], "one-dimensional"),
         (FEATURES[0], [0, 1], "at least two dimensions"),
         (FEATURES * np.nan, [0, 1, 0, 1], "8 values of the inputs are NaN"),
@@ -107,6 +110,7 @@ def test_images_become_channels_first(shape, expected):
         (np.zeros((4, 5, 6, 7)), [0, 1, 0, 1], "channels; got"),
         (np.zeros((4, 3, 6, 3)), [0, 1, 0, 1], "channels; got"),
         (np.zeros((0, 2)), [], "no examples"),
+        (np.zeros((4, 0, 5), int), [0, 1, 0, 1], "must have a height and a width"),
     ],
 )
 def test_bad_arrays(inputs, labels, complaint):
@@ -120,6 +124,35 @@ def test_labels_of_a_trained_model():
     assert names == ("cat", "dog", "fox")
     with pytest.raises(DataError, match="unknown labels 'owl'; the classes are 'cat', 'dog'"):
         encode_labels(["dog", "owl"], ("cat", "dog"))
+    with pytest.raises(DataError, match="must be distinct"):
+        encode_labels(["dog", "cat"], ("cat", "dog", "dog"))
+
+
+def test_whole_numbers_are_indices_where_classes_have_names():
+    data = dataset_from_arrays(FEATURES, [0, 1, 0, 1], class_names=["cat", "dog", "fox"])
+    assert data.labels.tolist() == [0, 1, 0, 1]
+    assert data.num_classes == 3
+    with pytest.raises(DataError, match="class 3 at example 1"):
+        encode_labels([0, 3], ("cat", "dog", "fox"))
+    assert encode_labels([7, 9], ("9", "7"))[0].tolist() == [1, 0]
+
+
+def test_splits_that_do_not_belong_together(tmp_path):
+    np.savez(
+        tmp_path / "a.npz",
+        x_train=np.eye(4),
+        y_train=[0, 1, 0, 1],
+        x_test=np.zeros((2, 9)),
+        y_test=[0, 1],
+    )
+    with pytest.raises(DataError, match=r"shape \[4\], test inputs \[9\]"):
+        load(tmp_path / "a.npz")
+
+
+def test_extension_in_capitals(tmp_path):
+    np.savez(tmp_path / "a.npz", X=FEATURES, y=NAMES)
+    (tmp_path / "a.npz").rename(tmp_path / "A.NPZ")
+    assert len(load(tmp_path / "A.NPZ").train) == 4
 
 
 def test_labels_of_every_type():

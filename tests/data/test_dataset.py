@@ -60,6 +60,22 @@ def test_true_labels_follow_the_examples():
     assert part.true_labels.tolist() == [0, 0]
 
 
+def test_true_labels_stay_the_true_ones():
+    twice = dataset([0, 1, 0, 1]).with_labels(torch.tensor([1, 1, 0, 1]))
+    twice = twice.with_labels(torch.tensor([1, 1, 1, 1]))
+    assert twice.true_labels.tolist() == [0, 1, 0, 1]
+
+
+def test_subset_by_a_mask():
+    data = dataset([0, 1, 2, 0])
+    assert data.subset(data.labels == 0).inputs.squeeze(1).tolist() == [0, 3]
+
+
+def test_labels_without_a_class():
+    with pytest.raises(DataError, match="indices of 2 classes, got -1 … 9"):
+        Dataset(torch.zeros(3, 1), torch.tensor([0, 9, -1]), ("a", "b"))
+
+
 def test_as_many_labels_as_inputs():
     with pytest.raises(DataError, match="3 inputs need as many labels"):
         Dataset(torch.zeros(3, 1), torch.zeros(2, dtype=torch.long), ("a", "b"))

@@ -3,7 +3,7 @@ import os
 import pytest
 import torch
 
-from noisebound.data import load
+from noisebound.data import DataError, load
 from noisebound.data.folders import cache_folder, written_whole
 from published_files import plain_image
 
@@ -58,6 +58,33 @@ def test_changed_file_of_the_same_size(folder):
     path.write_bytes(content)
     os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns + 1))
     assert load(folder).train.inputs[1, 0, 0, 0] == 2
+
+
+def test_folders_of_the_same_name_are_not_confused(tmp_path, monkeypatch):
+    """Though size and time of all their files be the same, and their paths as typed."""
+    monkeypatch.setattr("noisebound.data.decoded._WORTH_CACHING", 2)
+    for shade, home in ((10, "A"), (20, "B")):
+        for name in ("cat", "dog"):
+            path = tmp_path / home / "pets" / name / "x.png"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(plain_image(shade, 8, "PNG"))
+            os.utime(path, ns=(0, 0))
+    for shade, home in ((10, "A"), (20, "B")):
+        monkeypatch.chdir(tmp_path / home)
+        assert (load("pets").train.inputs == shade).all()
+
+
+def test_broken_link_among_many(folder):
+    (folder / "cat" / "broken.png").symlink_to(folder / "nowhere")
+    with pytest.raises(DataError, match=r"1 of 7 images cannot be read:\n.*broken\.png"):
+        load(folder)
+    assert len(load(folder, skip_bad=True).train) == 6
+
+
+def test_cached_images_are_not_decoded_for_their_headers(folder, monkeypatch):
+    load(folder)
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda *_: pytest.fail("decoded"))
+    assert len(load(folder).train) == 6
 
 
 def test_other_size_has_its_own_cache(folder):

@@ -2,7 +2,10 @@
 
 import hashlib
 import re
+import subprocess
+import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -20,6 +23,8 @@ class Server(ThreadingHTTPServer):
     content = CONTENT
     hang_up_after: int | None = None
     honors_range = True
+    status = 200
+    pause = 0.0
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -35,6 +40,9 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         wanted = self.headers["Range"]
         server.requested_ranges.append(wanted)
+        if server.status != 200:
+            self.send_error(server.status)
+            return
         start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1]) if wanted else 0
         if wanted and server.honors_range and start >= len(server.content):
             self.send_error(416)
@@ -44,6 +52,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        time.sleep(server.pause)
         self.wfile.write(body[: server.hang_up_after])
 
     def log_message(self, *_):
@@ -59,7 +68,7 @@ def server():
 
 
 def files_in(folder):
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".lock"))
 
 
 def test_download(server, tmp_path):
@@ -126,7 +135,18 @@ def test_no_network(server, tmp_path):
 
 
 def test_not_found(server, tmp_path):
-    server.content = b""  # every range is beyond its end
-    (tmp_path / "file.bin.part").write_bytes(b"x")
-    with pytest.raises(DataError, match=r"not file\.bin as published"):
+    server.status = 404
+    with pytest.raises(DataError, match=r"could not be downloaded .*404"):
         download(server.url, HASH, tmp_path / "file.bin")
+    assert files_in(tmp_path) == []
+
+
+def test_two_processes_want_the_same_file(server, tmp_path):
+    server.pause = 0.5
+    script = "import sys; from pathlib import Path; from noisebound.data.download import download; "
+    script += "download(sys.argv[1], sys.argv[2], Path(sys.argv[3]))"
+    command = [sys.executable, "-c", script, server.url, HASH, tmp_path / "file.bin"]
+    processes = [subprocess.Popen(command) for _ in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
+    assert (tmp_path / "file.bin").read_bytes() == CONTENT
+    assert len(server.requested_ranges) == 1

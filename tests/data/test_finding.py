@@ -35,6 +35,7 @@ def md5(content):
 @pytest.fixture
 def small(tmp_path):
     """A data set as MNIST is published, but small; its record; and nothing of it in reach."""
+    (tmp_path / "data").mkdir()
     write_small(tmp_path / "origin")
     files = tuple(
         PublishedFile(name, (md5((tmp_path / "origin" / name).read_bytes()),)) for name in NAMES
@@ -62,6 +63,17 @@ def test_every_place_is_looked_in(small, tmp_path, folder):
 def test_the_folder_itself_may_be_named(small, tmp_path):
     place(tmp_path, tmp_path / "data" / "small")
     assert len(load_published(small, tmp_path / "data" / "small").train) == 6
+
+
+def test_the_folder_itself_may_be_where_we_are(small, tmp_path, monkeypatch):
+    place(tmp_path, tmp_path / "data" / "small")
+    monkeypatch.chdir(tmp_path / "data" / "small")
+    assert len(load_published(small, ".").train) == 6
+
+
+def test_folder_that_is_none(small, tmp_path):
+    with pytest.raises(DataError, match="named as the folder of the data, is not a folder"):
+        load_published(small, tmp_path / "dtaa")
 
 
 def test_environment_names_the_folder(small, tmp_path, monkeypatch):

@@ -105,7 +105,8 @@ def test_other_files_are_counted(folder):
     (folder / "cat" / ".hidden.png").write_bytes(b"x")
     splits = load(folder)
     assert len(splits.train) == 6
-    assert splits.notes == (f"2 files that are not images were ignored in {folder}",)
+    (note,) = splits.notes
+    assert note.startswith(f"2 files in {folder} were ignored")
 
 
 def test_train_and_test_folders(folder, tmp_path):
@@ -130,6 +131,52 @@ def test_three_folders_are_not_three_classes(folder, tmp_path):
     splits = load(root)
     assert splits.train.class_names == ("cat", "dog")
     assert splits.test.labels.tolist() == [1, 1, 1]  # test before val
+    assert splits.notes == ("folders beside train were not used: val",)
+
+
+def test_class_that_is_called_train(tmp_path):
+    for name in ("bus", "train"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.png").write_bytes(plain_image(1, 8, "PNG"))
+    assert load(tmp_path).train.class_names == ("bus", "train")
+
+
+def test_folder_that_contains_itself(folder):
+    (folder / "cat" / "loop").symlink_to(folder)
+    assert load(folder).train.class_counts().tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (Image.fromarray(np.full((4, 4), 200, np.int32)), 200),
+        (Image.fromarray(np.full((4, 4), 25700, np.int32)), 100),
+        (Image.fromarray(np.full((4, 4), 0.5, np.float32)), 128),
+        (Image.new("1", (4, 4), 1), 255),
+    ],
+    ids=["32 bits", "16 of 32 bits", "shares", "1 bit"],
+)
+def test_other_depths(tmp_path, image, expected):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        image.save(tmp_path / name / "x.tiff")
+    assert (load(tmp_path).train.inputs == expected).all()
+
+
+def test_colors_with_transparency(tmp_path):
+    palette = Image.new("P", (4, 4), 1)
+    palette.putpalette([0, 0, 0, 200, 10, 20])
+    for name, image in (("a", palette), ("b", Image.new("RGBA", (4, 4), (200, 10, 20, 9)))):
+        (tmp_path / name).mkdir()
+        image.save(tmp_path / name / "x.png", **({"transparency": b"\0\7"} if name == "a" else {}))
+    colors = load(tmp_path).train.inputs[:, :, 0, 0]
+    assert colors.tolist() == [[200, 10, 20]] * 2
+
+
+def test_more_images_than_memory_holds(folder, monkeypatch):
+    monkeypatch.setattr("noisebound.data.formats.images._MOST_BYTES", 100)
+    with pytest.raises(DataError, match=r"6 images of 8×6 would take .* --image-size"):
+        load(folder)
 
 
 def test_test_folder_with_an_unknown_class(folder, tmp_path):
@@ -155,5 +202,5 @@ def test_folder_without_classes(tmp_path):
 
 
 def test_target_does_not_apply(folder):
-    with pytest.raises(DataError, match="--target does not apply to a folder of images"):
+    with pytest.raises(DataError, match=r"--target .* does not apply to a folder of images"):
         load(folder, target="x")

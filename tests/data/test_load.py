@@ -24,8 +24,9 @@ def test_digits_need_no_download():
 
 
 def test_unknown_name():
-    with pytest.raises(DataError, match=r"neither a file or folder nor a known .* digits, mnist"):
-        load("imagenet")
+    for name in ("imagenet", "i" * 5000):
+        with pytest.raises(DataError, match=r"neither a file or folder nor a .* digits, mnist"):
+            load(name)
 
 
 def test_unknown_kind_of_file(tmp_path):
@@ -44,7 +45,7 @@ def test_name_wins_over_a_path_that_reads_the_same(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("digits", {"target": "y"}), ("digits", {"image_size": 8})],
+    [("digits", {"target": "y"}), ("digits", {"image_size": 8}), ("digits", {"skip_bad": True})],
 )
 def test_options_that_do_not_apply(name, options):
     with pytest.raises(DataError, match="does not apply to a data set that is known by name"):

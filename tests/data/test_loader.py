@@ -46,8 +46,8 @@ def test_inputs_are_normalized():
 def test_ranks_share_every_epoch_without_overlap_or_loss(
     n, batch_size, world_size, shuffle, seed, epoch
 ):
-    if n < world_size:
-        with pytest.raises(ValueError, match="cannot be divided"):
+    if n < world_size or batch_size < world_size:
+        with pytest.raises(ValueError, match=r"cannot be divided|must be at least that"):
             Loader(rows(n), batch_size, normalization=IDENTITY, rank=0, world_size=world_size)
         return
 
@@ -72,13 +72,20 @@ def test_ranks_share_every_epoch_without_overlap_or_loss(
     assert sorted(index for step in steps for part in step for index in part) == list(range(n))
     sizes = [sum(len(part) for part in step) for step in steps]
     assert max(sizes) - min(sizes) <= 1
-    if batch_size >= world_size and len(steps) > 1:
-        assert max(sizes) <= max(batch_size, 2 * world_size)
+    if n // len(steps) > world_size:  # no rank was in danger of going without
+        assert max(sizes) <= batch_size
     alone = indices_of(0, 1)
     if len(alone) == len(steps):  # the ranks' parts of a step are what one process would see
         assert [sorted(chain(*step)) for step in steps] == [sorted(batch) for batch in alone]
-    if world_size == 1:
-        assert max(sizes) <= batch_size
+
+
+def test_batch_sizes_count_all_ranks():
+    loaders = [
+        Loader(rows(23), 5, normalization=IDENTITY, rank=rank, world_size=2) for rank in (0, 1)
+    ]
+    batches = zip(*(loader.epoch(0) for loader in loaders), strict=True)
+    sizes = [sum(len(batch.y) for batch in step) for step in batches]
+    assert sizes == loaders[0].batch_sizes() == [4, 5, 4, 5, 5]
 
 
 def epoch_order(seed, epoch):

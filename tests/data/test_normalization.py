@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from noisebound.data import Normalization
@@ -27,6 +28,20 @@ def test_result_has_mean_zero_and_deviation_one():
 def test_what_never_varies_is_only_shifted():
     constant = torch.full((4, 1, 2, 2), 7, dtype=torch.uint8)
     assert (Normalization.of(constant)(constant) == 0).all()
+
+
+def test_other_number_of_channels():
+    with pytest.raises(ValueError, match="for 3 channels or features"):
+        Normalization.of(IMAGES)(IMAGES[:, :1])
+
+
+def test_first_used_without_gradients():
+    normalization = Normalization.of(IMAGES)
+    with torch.inference_mode():
+        normalization(IMAGES)
+    inputs = IMAGES.float().requires_grad_()
+    normalization(inputs).sum().backward()
+    assert inputs.grad is not None
 
 
 def test_inputs_are_left_as_they_were():

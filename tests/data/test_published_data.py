@@ -61,8 +61,11 @@ def test_truncated_copy_is_refused(shared_data, tmp_path):
         load("mnist", data_dir=tmp_path)
 
 
-def test_emnist_derived_is_not_taken_for_emnist(shared_data):
+def test_emnist_derived_is_not_taken_for_emnist(shared_data, tmp_path):
     """Its files have the official names and layout, but not the official images."""
+    (tmp_path / "emnist").symlink_to(shared_data / "emnist-derived")
+    with pytest.raises(nb.data.DataError, match=r"28200 training .* 112800 and 18800"):
+        load("emnist", data_dir=tmp_path)
     splits = load(shared_data / "emnist-derived")
     assert splits.train.class_counts().tolist() == [600] * 47
     assert splits.test.class_counts().tolist() == [150] * 47

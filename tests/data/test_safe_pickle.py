@@ -78,8 +78,22 @@ def test_every_other_name_is_refused(content):
         b"",
         b"\x80\x02}q\x00.\x00"[:3],
         b"\x80\x04r\xff\xff\xff\xff.",  # a memo of gigabytes, to Python's C implementation
+        b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b".",  # a bytearray of a terabyte
+        b"cnumpy\ndtype\n(S'i4'\nI0\nI1\ntR(I3\nS'i4,'\nNNNI-1\nI-1\nI0\ntb.",  # a record type
     ],
-    ids=["state", "new", "content", "objects", "codec", "list", "empty", "cut", "memo"],
+    ids=[
+        "state",
+        "new",
+        "content",
+        "objects",
+        "codec",
+        "list",
+        "empty",
+        "cut",
+        "memo",
+        "bytearray",
+        "order",
+    ],
 )
 def test_misuse_of_what_is_admitted(content):
     with pytest.raises(DataError):

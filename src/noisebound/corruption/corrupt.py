@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ NoiseKind: TypeAlias = Literal[
     "symmetric", "pairwise", "superclass", "transition", "classifier", "instance", "human"
 ]
 NOISE_KINDS: tuple[NoiseKind, ...] = get_args(NoiseKind)
+_MOST_CLASSES = 30_000
 Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 
 
@@ -123,10 +125,12 @@ def corrupt(
         "human_labels": human_labels,
     }
     _check_options(kind, {name for name, value in options.items() if value is not None})
-    matrix = None if transition is None else check_transition(transition)
-    distributions = None if probs is None else check_distribution(probs, "probs")
+    generator = _check_generator(generator)
+    matrix = None if transition is None else check_transition(transition).to(generator.device)
+    distributions = None if probs is None else _check_probs(probs).to(generator.device)
     c = _agreed_classes(kind, num_classes, matrix, distributions)
-    clean = _check_labels("labels", labels, c)
+    given = _check_labels("labels", labels, c)
+    clean = given.to(generator.device)
     rate = _check_rate(kind, noise_rate, c, include_self)
     noise: LabelNoise
     match kind:
@@ -135,10 +139,10 @@ def corrupt(
         case "pairwise":
             noise = PairwiseNoise(rate, c)
         case "superclass":
-            noise = SuperclassNoise(rate, _check_groups(groups, c))
+            noise = SuperclassNoise(rate, _check_groups(groups, c).to(generator.device))
         case "transition":
             assert matrix is not None
-            noise = TransitionNoise(matrix)
+            noise = TransitionNoise(matrix / matrix.sum(0))
         case "classifier":
             noise = ClassifierNoise(rate, _probabilities(inputs, distributions, clean, c).argmax(1))
         case "instance":
@@ -150,8 +154,8 @@ def corrupt(
                 raise ValueError(
                     f"human_labels must be as many as labels, {len(clean)}; got {len(said)}"
                 )
-            noise = HumanNoise(said)
-    return _draw(clean, noise, c, generator, exact)
+            noise = HumanNoise(said.to(generator.device))
+    return _draw(clean, noise, c, generator, exact, given.device)
 
 
 _ALLOWED = {
@@ -191,6 +195,11 @@ def _agreed_classes(
     if num_classes is None and not shown:
         raise TypeError(f"num_classes is needed for {kind} noise: pass the number of classes")
     c = check_num_classes(next(iter(shown.values())) if num_classes is None else num_classes)
+    if c > _MOST_CLASSES:
+        raise ValueError(
+            f"at most {_MOST_CLASSES} classes: the realized transition matrix of {c} would take "
+            f"{8 * c * c / 1e9:.0f} GB"
+        )
     for name, count in shown.items():
         if count != c:
             raise ValueError(f"num_classes is {c}, but {name} has {count} classes")
@@ -205,18 +214,43 @@ def _check_rate(kind: str, noise_rate: float | None, c: int, include_self: bool)
     return float(check_noise_rate(noise_rate, c))
 
 
+def _check_generator(generator: Generator | None) -> Generator:
+    if generator is None:
+        generator = Generator()
+        generator.seed()
+    if not isinstance(generator, Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator, such as torch.Generator().manual_seed(0); "
+            f"got {generator!r}"
+        )
+    return generator
+
+
+def _check_probs(probs: ArrayLike) -> Float64[Tensor, "n classes"]:
+    distributions = check_distribution(probs, "probs").detach()
+    if distributions.ndim != 2:
+        raise ValueError(
+            f"probs must have a row of class probabilities for each label, got shape "
+            f"{tuple(distributions.shape)}"
+        )
+    return distributions
+
+
 def _check_labels(name: str, labels: Labels, c: int) -> Int64[Tensor, " n"]:
-    indices = torch.as_tensor(labels)
-    if indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool:
-        raise TypeError(f"{name} must be class indices, whole numbers; got {indices.dtype}")
-    if indices.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {tuple(indices.shape)}")
-    if len(indices) == 0:
+    array = labels if isinstance(labels, Tensor) else np.asarray(labels)
+    if math.prod(array.shape) == 0:
         raise ValueError(f"{name} must not be empty")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {tuple(array.shape)}")
+    # by way of int64: torch cannot compare the wider unsigned types
+    indices = array.long() if isinstance(array, Tensor) else torch.tensor(array.astype(np.int64))
+    is_whole = str(array.dtype).removeprefix("torch.").startswith(("int", "uint"))
+    if not is_whole:
+        raise TypeError(f"{name} must be class indices, whole numbers; got {array.dtype}")
     low, high = int(indices.min()), int(indices.max())
     if low < 0 or high >= c:
         raise ValueError(f"{name} must lie in 0 … {c - 1}, got {low} … {high}")
-    return indices.long()
+    return indices
 
 
 def _check_groups(groups: Sequence[int] | None, c: int) -> Int64[Tensor, " classes"]:
@@ -246,29 +280,25 @@ def _probabilities(
     if distributions is not None:
         return distributions
     assert inputs is not None
-    return linear_probabilities(inputs, clean, c)
+    return linear_probabilities(inputs, clean, c).to(clean.device)
 
 
 def _draw(
     clean: Int64[Tensor, " n"],
     noise: LabelNoise,
     c: int,
-    generator: Generator | None,
+    generator: Generator,
     exact: bool,
+    device: torch.device,
 ) -> NoisyLabels:
-    if generator is None:
-        generator = torch.Generator()
-        generator.seed()
-    labels = clean.to(generator.device)
-    rates = noise.rates(labels)
-    at, draws = (_exactly if exact else _independently)(rates, labels, generator)
-    noisy = labels.index_copy(0, at, noise.replacements(labels, at, draws))
-    is_noisy = noisy != labels
+    at, draws = (_exactly if exact else _independently)(noise.rates(clean), clean, generator)
+    noisy = clean.index_copy(0, at, noise.replacements(clean, at, draws))
+    is_noisy = noisy != clean
     return NoisyLabels(
-        labels=noisy.to(clean.device),
-        is_noisy=is_noisy.to(clean.device),
+        labels=noisy.to(device),
+        is_noisy=is_noisy.to(device),
         noise_rate=is_noisy.double().mean().item(),
-        transition=_realized_transition(noisy, labels, c).to(clean.device),
+        transition=_realized_transition(noisy, clean, c).to(device),
     )
 
 
@@ -282,25 +312,35 @@ def _independently(rates: Float64[Tensor, " n"], labels: Tensor, generator: Gene
 
 
 def _exactly(rates: Float64[Tensor, " n"], labels: Tensor, generator: Generator) -> Choice:
-    """As many as expected, to the nearest whole number, each with its own probability.
+    """As many as expected, to the nearest whole number, each in proportion to its rate.
 
-    Systematic sampling: class after class and at random within it, the rates are laid end to end on
-    a line, and those labels are taken that cover one of the points offset, offset + 1, …
+    Systematic sampling: class after class, and at random within each, the rates are laid end to end
+    on a line, and those labels are taken that cover one of the points offset, offset + 1, …
     """
     n = len(rates)
     is_constant = bool((rates == rates[0]).all())
     wanted = round(rates[0].item() * n if is_constant else rates.sum().item())
     shuffled = torch.randperm(n, generator=generator, device=generator.device)
-    order = shuffled[labels[shuffled].argsort(stable=True)]
-    ends = rates[order].cumsum(0)
-    total = ends[-1].item()
-    # how far the line reaches beyond its last whole number; offsets below that give one more point
-    beyond = total - math.floor(total)
-    low, high = (0.0, beyond) if wanted > math.floor(total) else (beyond, 1.0)
-    offset = low + (high - low) * _uniform(1, generator).item()
-    points = (ends - offset).ceil()
+    class_order = torch.randperm(
+        int(labels.max()) + 1, generator=generator, device=generator.device
+    )
+    order = shuffled[class_order[labels[shuffled]].argsort(stable=True)]
+    ends = _scaled_to(rates[order], wanted).cumsum(0)
+    ends[-1] = wanted  # which rounding may have missed
+    points = (ends - _uniform(1, generator)).ceil()
     at = order[points.diff(prepend=points.new_zeros(1)) > 0]
     return at, _spread_evenly(labels[at], generator)
+
+
+def _scaled_to(rates: Float64[Tensor, " n"], total: int) -> Float64[Tensor, " n"]:
+    """In the same proportions, summing to ``total``, none above one."""
+    certain = rates >= 1
+    while True:
+        factor = (total - certain.sum()) / rates[~certain].sum().clamp(min=1e-300)
+        scaled = torch.where(certain, 1.0, rates * factor)
+        if not bool((scaled > 1).any()):
+            return scaled
+        certain |= scaled >= 1
 
 
 def _spread_evenly(groups: Int64[Tensor, " m"], generator: Generator) -> Float64[Tensor, " m"]:
@@ -309,9 +349,10 @@ def _spread_evenly(groups: Int64[Tensor, " m"], generator: Generator) -> Float64
     Members of a group follow each other; they were put in random order before.
     """
     sizes = groups.bincount()
-    starts = (sizes.cumsum(0) - sizes)[groups]
-    places = torch.arange(len(groups), device=groups.device) - starts
-    draws = (places + _uniform(len(groups), generator)) / sizes[groups]
+    is_first = groups.diff(prepend=groups.new_full((1,), -1)) != 0
+    positions = torch.arange(len(groups), device=groups.device)
+    starts = torch.where(is_first, positions, 0).cummax(0).values
+    draws = (positions - starts + _uniform(len(groups), generator)) / sizes[groups]
     return draws.clamp(max=math.nextafter(1.0, 0.0))
 
 

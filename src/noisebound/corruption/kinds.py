@@ -121,10 +121,11 @@ class InstanceNoise:
 
     def rates(self, labels: Tensor) -> Tensor:
         """Linear in the rank of ambiguity, with the mean asked for: from 0 up, or up to 1."""
-        n, mean = len(labels), self.noise_rate
+        mean = self.noise_rate
         of_label = self.probs.gather(1, labels[:, None]).squeeze(1)
-        rank = of_label.argsort(descending=True, stable=True).argsort()  # last: most ambiguous
-        ambiguity = (rank + 0.5) / n
+        _, number, counts = torch.unique(of_label, return_inverse=True, return_counts=True)
+        # equals share the middle of their ranks
+        ambiguity: Tensor = 1 - ((counts.cumsum(0) - counts.double() / 2) / len(labels))[number]
         return 2 * mean * ambiguity if mean <= 0.5 else 1 - 2 * (1 - mean) * (1 - ambiguity)
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ def linear_probabilities(
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    rows = np.asarray(inputs.cpu() if isinstance(inputs, Tensor) else inputs, np.float32)
+    rows = np.asarray(inputs.detach().cpu() if isinstance(inputs, Tensor) else inputs, np.float32)
     rows = rows.reshape(len(rows), -1)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_ITERATIONS))
     with warnings.catch_warnings():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int64, Shaped
+from jaxtyping import Bool, Int64, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -40,6 +40,13 @@ class Dataset:
                 raise DataError(
                     f"{len(self.inputs)} inputs need as many {name}, got {list(labels.shape)}"
                 )
+            if labels is not None and len(labels):
+                low, high = (int(extreme) for extreme in labels.aminmax())
+                if low < 0 or high >= len(self.class_names):
+                    raise DataError(
+                        f"{name} must be indices of {len(self.class_names)} classes, "
+                        f"got {low} … {high}"
+                    )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -59,11 +66,17 @@ class Dataset:
         return torch.bincount(self.labels, minlength=self.num_classes)
 
     def with_labels(self, labels: Int64[Tensor, " n"]) -> "Dataset":
-        """The same examples with other labels; what they were is kept as ``true_labels``."""
-        return replace(self, labels=labels, true_labels=self.labels)
+        """The same examples with other labels; the true ones stay known.
 
-    def subset(self, indices: Int64[Tensor, " m"]) -> "Dataset":
-        """These examples only."""
+        Unless ``true_labels`` are known already, those are the labels until now.
+        """
+        true_labels = self.labels if self.true_labels is None else self.true_labels
+        return replace(self, labels=labels, true_labels=true_labels)
+
+    def subset(self, indices: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "Dataset":
+        """These examples only, by their positions or by a mask."""
+        if indices.dtype == torch.bool:
+            indices = indices.nonzero().squeeze(1)
         return Dataset(
             inputs=self.inputs.index_select(0, indices),
             labels=self.labels[indices],
@@ -99,14 +112,25 @@ class Splits:
     notes: tuple[str, ...] = ()
     encoder: TableEncoder | None = None
 
+    def __post_init__(self) -> None:
+        if self.test is None:
+            return
+        shape, test_shape = (list(part.inputs.shape[1:]) for part in (self.train, self.test))
+        if shape != test_shape:
+            raise DataError(f"training inputs have shape {shape}, test inputs {test_shape}")
+        if self.train.class_names != self.test.class_names:
+            raise DataError("the training and the test examples have different classes")
+
 
 def stratified_indices(labels: Int64[Tensor, " n"], n: int, seed: int) -> Int64[Tensor, " m"]:
     """``n`` positions, sorted, in which each class has its share (to the nearest whole number)."""
     counts = torch.bincount(labels)
-    quotas = _apportion(counts.tolist(), n)
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    chosen = [order[labels[order] == k][:quota] for k, quota in enumerate(quotas) if quota]
-    return torch.cat(chosen).sort().values
+    quotas = torch.tensor(_apportion(counts.tolist(), n))
+    shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    order = shuffled[labels[shuffled].argsort(stable=True)]  # class after class
+    starts = counts.cumsum(0) - counts
+    place = torch.arange(len(labels)) - starts[labels[order]]
+    return order[place < quotas[labels[order]]].sort().values
 
 
 def _apportion(counts: Sequence[int], n: int) -> list[int]:
@@ -173,6 +197,8 @@ def _without_graph(values: Any) -> Any:
 def _as_inputs(array: NDArray[Any]) -> Tensor:
     if array.ndim == 2:
         return torch.from_numpy(array.astype(np.float32))
+    if array.size == 0:
+        raise DataError(f"images must have a height and a width, got shape {list(array.shape)}")
     images = _channels_first(array)
     is_bytes = images.dtype.kind in "iu" and images.min() >= 0 and images.max() <= 255
     return torch.from_numpy(images.astype(np.uint8 if is_bytes else np.float32))

@@ -1,6 +1,7 @@
 """Images decoded once: a safetensors file in the cache folder, memory-mapped from then on."""
 
 import hashlib
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,9 +29,10 @@ def decode_once(
     if len(names) < _WORTH_CACHING:
         return decode_images(files, names, mode=mode, size=size, skip_bad=skip_bad)
     key = f"{files.where()}|{names[0]}|{mode}|{size}|{skip_bad}"
-    digest = hashlib.sha256(key.encode()).hexdigest()[:24]
+    digest = hashlib.sha256(os.fsencode(key)).hexdigest()[:24]
     path = cache_folder() / "decoded" / f"{digest}.safetensors"
-    fingerprint = hashlib.sha256("\n".join([files.fingerprint(names), *names]).encode()).hexdigest()
+    listed = os.fsencode("\n".join([files.fingerprint(names), *names]))
+    fingerprint = hashlib.sha256(listed).hexdigest()
     stored = _read(path, fingerprint)
     if stored is None:
         decoded = decode_images(files, names, mode=mode, size=size, skip_bad=skip_bad)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pooch
 import requests
+from filelock import FileLock
 
 from noisebound.data.errors import DataError
 from noisebound.progress import transfer
@@ -22,13 +23,15 @@ def download(url: str, known_hash: str, path: Path) -> Path:
     by_hand = f"or put it there by hand: {path}, {known_hash}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        pooch.retrieve(
-            url,
-            known_hash,
-            fname=path.name,
-            path=path.parent,
-            downloader=lambda url, target, _: _download_resumably(url, Path(target), path),
-        )
+        # another process may want the same file: the second waits, and finds it there
+        with FileLock(path.with_name(f".{path.name}.lock")):
+            pooch.retrieve(
+                url,
+                known_hash,
+                fname=path.name,
+                path=path.parent,
+                downloader=lambda url, target, _: _download_resumably(url, Path(target), path),
+            )
     except (requests.RequestException, OSError) as error:
         raise DataError(
             f"{path.name} could not be downloaded from {url} ({_root_cause(error)}); try again, "

@@ -10,7 +10,7 @@ class DataError(ValueError):
 
 
 @contextmanager
-def reading(name: str | Path) -> Iterator[None]:
+def reading(name: str | Path, remedy: str = "fetch it again") -> Iterator[None]:
     """Whatever a damaged file does to the parser beneath becomes one error that names the file.
 
     The parsers are other people's (gzip, zipfile, pickle, Pillow, polars), and what they raise on
@@ -24,5 +24,5 @@ def reading(name: str | Path) -> Iterator[None]:
         reason = str(error).strip() or "no reason given"
         raise DataError(
             f"{name} cannot be read ({type(error).__name__}: {reason}): it is truncated, damaged "
-            "or of another format; fetch it again"
+            f"or of another format; {remedy}"
         ) from error

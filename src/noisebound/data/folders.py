@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pooch
 
+from noisebound.data.errors import DataError
+
 DEBIAN_DATASETS = Path("/usr/share/datasets")  # where the package dataset-fashion-mnist installs
 
 
@@ -19,7 +21,9 @@ def cache_folder() -> Path:
 def search_folders(data_dir: str | Path | None) -> list[Path]:
     """Where published files are looked for, first to last."""
     named = data_dir or os.environ.get("NOISEBOUND_DATA")
-    first = [Path(named)] if named else []
+    first = [Path(named).absolute()] if named else []
+    if first and not first[0].is_dir():
+        raise DataError(f"{first[0]}, named as the folder of the data, is not a folder")
     return [*first, cache_folder(), DEBIAN_DATASETS]
 
 

@@ -15,7 +15,8 @@ def encode_labels(
     """Class indices of labels that are numbers, truth values or text, and the classes' names.
 
     Without ``class_names`` the classes are the distinct values, numbers in their order and text in
-    the alphabet's; with them (those of a trained model) every value has to be one of them.
+    the alphabet's. With them (those of a trained model, say) every value has to be one of them;
+    whole numbers count as indices, unless classes have numbers for names.
 
     Example:
         >>> encode_labels(["dog", "cat", "dog"])
@@ -24,18 +25,20 @@ def encode_labels(
         (array([1, 0, 1]), ('9', '10'))
     """
     array = _as_label_array(values)
-    if class_names is None:
-        distinct, indices = np.unique(array, return_inverse=True)
-        return indices.astype(np.int64), tuple(_name(value) for value in distinct)
-    index_of = {name: index for index, name in enumerate(class_names)}
+    if class_names is not None and array.dtype.kind in "iu" and not _any_numeric(class_names):
+        indices = array.astype(np.int64)
+        check_label_range(indices, len(class_names), "labels")
+        return indices, _check_distinct(class_names)
     distinct, inverse = np.unique(array, return_inverse=True)
-    unknown = [_name(value) for value in distinct if _name(value) not in index_of]
+    found = [_name(value) for value in distinct]
+    names = tuple(found) if class_names is None else _check_distinct(class_names)
+    index_of = {name: index for index, name in enumerate(names)}
+    unknown = [name for name in found if name not in index_of]
     if unknown:
         raise DataError(
-            f"unknown labels {_shortened(unknown)}; the classes are {_shortened(list(index_of))}"
+            f"unknown labels {_shortened(unknown)}; the classes are {_shortened(names)}"
         )
-    lookup = np.array([index_of[_name(value)] for value in distinct], np.int64)
-    return lookup[inverse], tuple(class_names)
+    return np.array([index_of[name] for name in found], np.int64)[inverse], names
 
 
 def check_label_range(indices: NDArray[np.int64], num_classes: int, name: str) -> None:
@@ -50,16 +53,19 @@ def check_label_range(indices: NDArray[np.int64], num_classes: int, name: str) -
 
 
 def _as_label_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-    array = np.asarray(values)
+    # lists by way of objects: numpy would turn a NaN among texts into a text
+    array = np.asarray(values, object if isinstance(values, list | tuple) else None)
     if array.ndim == 2 and 1 in array.shape:
         array = array.reshape(-1)
     if array.ndim != 1:
         raise DataError(f"labels must be one-dimensional, got shape {array.shape}")
-    if array.dtype == object:
-        missing = sum(value is None or value != value for value in array)
+    missing = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
+    if array.dtype == object or missing:
+        missing += sum(value is None or value != value for value in array)
         if missing:
             raise DataError(f"{missing} of {len(array)} labels are missing: drop these examples")
-        array = np.array(array.tolist())
+        is_beyond = any(isinstance(value, int) and abs(value) >= 2**63 for value in array)
+        array = array.astype(str) if is_beyond else np.array(array.tolist())
     if array.dtype == object:
         array = array.astype(str)
     if array.dtype.kind == "f":
@@ -78,9 +84,19 @@ def _as_label_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
 
 
 def _name(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
-def _shortened(names: list[str], most: int = 10) -> str:
+def _any_numeric(names: Sequence[str]) -> bool:
+    return any(name.strip().lstrip("-").isdigit() for name in names)
+
+
+def _check_distinct(class_names: Sequence[str]) -> tuple[str, ...]:
+    if len(set(class_names)) != len(class_names):
+        raise DataError(f"class_names must be distinct, got {_shortened(class_names)}")
+    return tuple(class_names)
+
+
+def _shortened(names: Sequence[str], most: int = 10) -> str:
     shown = ", ".join(repr(name) for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")

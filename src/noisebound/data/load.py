@@ -42,10 +42,15 @@ def load(
     """
     published = find_published(name_or_path) if isinstance(name_or_path, str) else None
     if published is not None:
-        _refuse("a data set that is known by name", target=target, image_size=image_size)
+        _refuse(
+            "a data set that is known by name",
+            target=target,
+            image_size=image_size,
+            skip_bad=skip_bad or None,
+        )
         return load_published(published, data_dir)
     path = Path(name_or_path)
-    if not path.exists():
+    if not _exists(path):
         raise DataError(
             f"{str(name_or_path)!r} is neither a file or folder nor a known data set; known are "
             f"{', '.join(DATASETS)}"
@@ -80,12 +85,12 @@ def _load_path(path: Path, target: str | None, image_size: int | None, skip_bad:
     _refuse("a file that is not an image", image_size=image_size)
     if is_table(path):
         return read_table(path, target, skip_bad)
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         train, test = read_npz(path, target)
         data = dataset_from_arrays(*train)
         held_out = dataset_from_arrays(*test, class_names=data.class_names) if test else None
         return Splits(path.name, data, held_out, source=str(path))
-    if path.suffix == ".npy":
+    if path.suffix.lower() == ".npy":
         return Splits(path.name, dataset_from_arrays(*read_npy(path, target)), None, str(path))
     raise DataError(
         f"{path} is of a kind that is not read: expected a folder of images (one folder a class), "
@@ -93,7 +98,17 @@ def _load_path(path: Path, target: str | None, image_size: int | None, skip_bad:
     )
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # such as a name that is too long for one
+        return False
+
+
 def _refuse(what: str, **options: object) -> None:
     for name, value in options.items():
         if value is not None:
-            raise DataError(f"--{name.replace('_', '-')} does not apply to {what}: leave it out")
+            raise DataError(
+                f"--{name.replace('_', '-')} (in Python: {name}) does not apply to {what}: "
+                "leave it out"
+            )

@@ -29,12 +29,13 @@ class Loader:
 
     An epoch's order follows from ``(seed, epoch)`` alone. Each batch is divided over the ranks:
     every example goes to just one of them, and together they see what one process would see.
-    Batches are as equal as possible, none above ``batch_size``: a few leftover examples would make
-    a poor judge of whether the loss is below the bound.
+    Batches are as equal as possible: a few leftover examples would make a poor judge of whether the
+    loss is below the bound.
 
     Args:
         data: what to load
-        batch_size: the largest batch, counted over all ranks
+        batch_size: the largest batch, counted over all ranks (and exceeded only where a rank would
+            be left without an example)
         normalization: usually `Normalization.of` the training inputs
         seed: decides every order and every augmentation
         shuffle: false for evaluation, in the order of the data set
@@ -71,10 +72,15 @@ class Loader:
             raise ValueError(f"rank must be below world_size {world_size}, got {rank}")
         if len(data) < world_size:
             raise ValueError(f"{len(data)} examples cannot be divided over {world_size} ranks")
+        if batch_size < world_size:
+            raise ValueError(
+                f"batch_size counts all {world_size} ranks and must be at least that, "
+                f"got {batch_size}"
+            )
         if augmentation is not None and not data.is_images:
             raise ValueError("augmentation moves images; these inputs are features: pass None")
         self.inputs, self.labels = data.inputs.to(device), data.labels.to(device)
-        self.normalization = normalization
+        self._normalize = normalization.for_shape(self.inputs.ndim, self.inputs.device)
         self.seed, self.shuffle, self.augmentation = seed, shuffle, augmentation
         self.rank, self.world_size = rank, world_size
         # at least one example for each rank in each batch
@@ -84,14 +90,22 @@ class Loader:
         """The number of batches in an epoch, the same on every rank."""
         return self._num_batches
 
+    def batch_sizes(self) -> list[int]:
+        """How many examples each batch of an epoch has, over all ranks."""
+        n = len(self.labels)
+        bounds = [n * i // self._num_batches for i in range(self._num_batches + 1)]
+        return [stop - start for start, stop in pairwise(bounds)]
+
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """The batches of epoch number ``epoch``."""
-        generator = torch.Generator().manual_seed(_derived_seed(self.seed, epoch))
+        generator = torch.Generator().manual_seed(derived_seed(self.seed, epoch))
         n = len(self.labels)
         order = torch.randperm(n, generator=generator) if self.shuffle else torch.arange(n)
         # drawn for all ranks, so that an image moves alike however many there are
         moves = self.augmentation.draw(n, generator) if self.augmentation else None
-        for start, stop in pairwise(n * i // len(self) for i in range(len(self) + 1)):
+        stop = 0
+        for size in self.batch_sizes():
+            start, stop = stop, stop + size
             mine = slice(start + self.rank, stop, self.world_size)
             yield self._batch(order[mine], moves[mine] if moves else None)
 
@@ -100,9 +114,9 @@ class Loader:
         x = self.inputs.index_select(0, at)
         if self.augmentation and moves:
             x = self.augmentation.apply(x, moves)
-        return Batch(self.normalization(x), self.labels.index_select(0, at), indices)
+        return Batch(self._normalize(x), self.labels.index_select(0, at), indices)
 
 
-def _derived_seed(seed: int, epoch: int) -> int:
-    """Unlike ``seed + epoch``, neighboring seeds share no epoch."""
-    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> 1)
+def derived_seed(*parts: int) -> int:
+    """One seed from several numbers: unlike their sum, neighbors share nothing."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)

@@ -1,7 +1,7 @@
 """Mean zero and deviation one, by constants taken from the training inputs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from jaxtyping import Float32, Shaped
@@ -32,19 +32,21 @@ class Normalization:
         self, inputs: Shaped[Tensor, "n channels ..."]
     ) -> Float32[Tensor, "n channels ..."]:
         """The normalized inputs, as float32."""
-        scale, shift = _scale_and_shift(self, inputs.ndim, inputs.device)
+        if inputs.shape[1] != len(self.mean):
+            raise ValueError(
+                f"these constants are for {len(self.mean)} channels or features, "
+                f"got inputs of shape {tuple(inputs.shape)}"
+            )
+        return self.for_shape(inputs.ndim, inputs.device)(inputs)
+
+    def for_shape(self, ndim: int, device: torch.device) -> Callable[[Tensor], Tensor]:
+        """The same for inputs of so many dimensions, with its constants made once."""
+        shape = (1, -1) + (1,) * (ndim - 2)
+        mean, std = torch.tensor([self.mean, self.std], dtype=torch.float64)
+        scale = (1 / std).float().view(shape).to(device)
+        shift = (-mean / std).float().view(shape).to(device)
         # one pass converts and scales: much cheaper than a conversion first
-        return (inputs * scale).add_(shift)
-
-
-@lru_cache(maxsize=16)
-def _scale_and_shift(
-    normalization: Normalization, ndim: int, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    shape = (1, -1) + (1,) * (ndim - 2)
-    mean, std = torch.tensor([normalization.mean, normalization.std], dtype=torch.float64)
-    scale, shift = 1 / std, -mean / std
-    return scale.float().view(shape).to(device), shift.float().view(shape).to(device)
+        return lambda inputs: (inputs * scale).add_(shift)
 
 
 def _byte_moments(images: Tensor) -> tuple[Tensor, Tensor]:

@@ -26,11 +26,13 @@ DATASETS = {
     )
 }
 
+_ALIASES = {"emnist-balanced": "emnist", "animal-10n": "animals-10n"}
+
 
 def find_published(name: str) -> Published | None:
     """The data set of that name, however its case and hyphens are written."""
     spelled = {_plain(known): published for known, published in DATASETS.items()}
-    spelled[_plain("emnist-balanced")] = DATASETS["emnist"]
+    spelled |= {_plain(alias): DATASETS[known] for alias, known in _ALIASES.items()}
     return spelled.get(_plain(name))
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float32
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from noisebound.data.errors import DataError
+from noisebound.data.errors import DataError, reading
 
 MAX_CATEGORIES = 32
 # text of which nearly every row has its own is an identifier or a sentence, not a category
@@ -25,6 +25,7 @@ class NumberColumn(BaseModel):
     mean: float
     std: float
     has_missing: bool
+    is_time: bool = False
 
     @property
     def feature_names(self) -> list[str]:
@@ -33,8 +34,10 @@ class NumberColumn(BaseModel):
 
     def encode(self, column: pl.Series) -> np.ndarray:
         """``[rows, features]``."""
-        if not (_is_number(column.dtype) or column.null_count() == len(column)):
-            raise DataError(f"column {self.name!r} must hold numbers, got {column.dtype}")
+        is_right = _is_number(column.dtype) and column.dtype.is_temporal() == self.is_time
+        if not is_right and column.null_count() < len(column):
+            wanted = "dates or times" if self.is_time else "numbers"
+            raise DataError(f"column {self.name!r} must hold {wanted}, got {column.dtype}")
         values = _numbers(column)
         is_missing = np.isnan(values)
         standard = np.where(is_missing, 0.0, (values - self.mean) / self.std)
@@ -63,7 +66,7 @@ class CategoryColumn(BaseModel):
 
     def encode(self, column: pl.Series) -> np.ndarray:
         """``[rows, features]``."""
-        if _is_number(column.dtype) and column.null_count() < len(column):
+        if not _is_text(column.dtype) and column.null_count() < len(column):
             raise DataError(f"column {self.name!r} must hold text, got {column.dtype}")
         texts = column.cast(pl.String)
         is_category = [(texts == category).fill_null(False) for category in self.categories]
@@ -119,7 +122,8 @@ class TableEncoder(BaseModel):
         missing = [column.name for column in self.columns if column.name not in frame.columns]
         if missing:
             raise DataError(f"the table lacks the columns {', '.join(missing)}")
-        encoded = [column.encode(frame[column.name]) for column in self.columns]
+        with reading("the table", remedy="give the columns the types they had"):
+            encoded = [column.encode(frame[column.name]) for column in self.columns]
         return torch.from_numpy(np.concatenate(encoded, axis=1).astype(np.float32))
 
 
@@ -128,7 +132,7 @@ def _fit_column(series: pl.Series) -> tuple[NumberColumn | CategoryColumn | None
         return None, f"column {series.name!r} is empty and was left out"
     if _is_number(series.dtype):
         return _fit_numbers(series)
-    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
+    if _is_text(series.dtype):
         return _fit_categories(series)
     return None, f"column {series.name!r} of type {series.dtype} was left out"
 
@@ -144,17 +148,18 @@ def _fit_numbers(series: pl.Series) -> tuple[NumberColumn | None, str]:
     column = NumberColumn(
         name=series.name,
         mean=float(present.mean()),
-        std=float(present.std()) or 1.0,
+        std=float(present.std()) if present.min() < present.max() else 1.0,
         has_missing=bool(is_missing.any()),
+        is_time=series.dtype.is_temporal(),
     )
     note = f"column {series.name!r}: {is_missing.sum()} missing numbers became the mean"
     return column, note if is_missing.any() else ""
 
 
 def _fit_categories(series: pl.Series) -> tuple[CategoryColumn | None, str]:
-    texts = series.cast(pl.String)
+    texts = series.cast(pl.String).alias("text")
     present = texts.drop_nulls()
-    counts = present.value_counts(sort=False).sort(["count", texts.name], descending=[True, False])
+    counts = present.value_counts().sort("count", "text", descending=[True, False])
     distinct = len(counts)
     if distinct > MAX_CATEGORIES and distinct >= _IDENTIFIER_SHARE * len(present):
         return None, (
@@ -166,7 +171,7 @@ def _fit_categories(series: pl.Series) -> tuple[CategoryColumn | None, str]:
     kept = counts.head(MAX_CATEGORIES)
     column = CategoryColumn(
         name=series.name,
-        categories=tuple(sorted(kept[texts.name].to_list())),
+        categories=tuple(sorted(kept["text"].to_list())),
         has_other=distinct > MAX_CATEGORIES,
         has_missing=texts.null_count() > 0,
     )
@@ -183,8 +188,21 @@ def _is_number(dtype: pl.DataType) -> bool:
     return dtype.is_numeric() or dtype == pl.Boolean or dtype.is_temporal()
 
 
+def _is_text(dtype: pl.DataType) -> bool:
+    return dtype in (pl.String, pl.Categorical, pl.Enum)
+
+
 def _numbers(series: pl.Series) -> np.ndarray:
-    """As float64 with NaN for what is missing or out of all bounds; times as counts of ticks."""
-    physical = series.to_physical() if series.dtype.is_temporal() else series
-    values = physical.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    """As float64 with NaN for what is missing or out of all bounds; times in microseconds."""
+    numbers = _microseconds(series) if series.dtype.is_temporal() else series
+    values = numbers.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
     return np.where(np.abs(values) <= np.finfo(np.float32).max, values, np.nan)
+
+
+def _microseconds(series: pl.Series) -> pl.Series:
+    """Whatever unit the file keeps them in."""
+    if series.dtype == pl.Duration:
+        return series.dt.total_microseconds()
+    if series.dtype == pl.Time:
+        return series.cast(pl.Duration("us")).dt.total_microseconds()
+    return series.dt.epoch("us")

@@ -17,7 +17,7 @@ class Files(ABC):
     """Named contents."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path.absolute()
 
     @abstractmethod
     def read(self, name: str) -> bytes:
@@ -45,12 +45,16 @@ class Folder(Files):
             return (self.path / name).read_bytes()
 
     def names(self) -> list[str]:
-        """Every file below, links followed."""
-        return sorted(
-            Path(folder, name).relative_to(self.path).as_posix()
-            for folder, _, names in os.walk(self.path, followlinks=True)
-            for name in names
-        )
+        """Every file below; links are followed, but no folder is entered twice."""
+        found, entered = [], set()
+        for folder, subfolders, names in os.walk(self.path, followlinks=True):
+            if (here := os.path.realpath(folder)) in entered:
+                subfolders.clear()
+                continue
+            entered.add(here)
+            below = Path(folder).relative_to(self.path)
+            found += [(below / name).as_posix() for name in names]
+        return sorted(found)
 
     def where(self, name: str = "") -> str:
         """The path."""
@@ -112,6 +116,12 @@ def gunzip(content: bytes, name: str) -> bytes:
 def _fingerprint(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
-        status = path.stat()
-        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+        digest.update(os.fsencode(path))
+        try:
+            status = path.stat()
+        except OSError as error:  # such as a broken link: whoever reads it will say so
+            digest.update(str(error.errno).encode())
+            continue
+        marks = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        digest.update(repr(marks).encode())
     return digest.hexdigest()

@@ -1,6 +1,7 @@
 """Many image files into one uint8 tensor, decoded in parallel by Pillow."""
 
 import io
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 from torch import Tensor
 
 from noisebound.data.errors import DataError
@@ -20,7 +21,10 @@ from noisebound.progress import track
 Mode: TypeAlias = Literal["L", "RGB"]
 Result = TypeVar("Result")
 _GRAY = {"1", "L", "I", "I;16", "I;16B", "I;16L", "F"}
+_QUARTER_TURNS = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
+_NOT_IMAGES = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "PDF", "WMF"}  # drawings, films, containers
 _SHOWN = 20
+_MOST_BYTES = 16 * 10**9
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +62,14 @@ def decode_images(
     Raises:
         DataError: an image cannot be read, and ``skip_bad`` is false; all such are named.
     """
-    images = torch.empty(len(names), 1 if mode == "L" else 3, *size, dtype=torch.uint8)
+    shape = (len(names), 1 if mode == "L" else 3, *size)
+    if math.prod(shape) > _MOST_BYTES:
+        gigabytes = math.prod(shape) / 1e9
+        raise DataError(
+            f"{len(names)} images of {size[0]}×{size[1]} would take {gigabytes:.0f} GB: bring them "
+            "to a smaller size with --image-size (in Python: image_size=…)"
+        )
+    images = torch.empty(shape, dtype=torch.uint8)
 
     def decode(position: int) -> None:
         pixels = _pixels(files.read(names[position]), mode, size)
@@ -85,7 +96,9 @@ def image_extensions() -> frozenset[str]:
     """The file extensions that Pillow reads, with their dots, in lower case."""
     Image.init()
     return frozenset(
-        extension for extension, kind in Image.registered_extensions().items() if kind in Image.OPEN
+        extension
+        for extension, kind in Image.registered_extensions().items()
+        if kind in Image.OPEN and kind not in _NOT_IMAGES
     )
 
 
@@ -105,16 +118,20 @@ def _in_parallel(
 
 
 def _header(content: bytes) -> tuple[str, tuple[int, int]]:
+    """Mode and upright size; the pixels are not decoded."""
     with Image.open(io.BytesIO(content)) as image:
-        upright = ImageOps.exif_transpose(image)
-        return image.mode, (upright.height, upright.width)
+        # the general method: PNG's own decodes everything, to look behind the pixels too
+        is_turned = Image.Image.getexif(image).get(ExifTags.Base.Orientation, 1) in _QUARTER_TURNS
+        return image.mode, (image.width, image.height) if is_turned else (image.height, image.width)
 
 
 def _pixels(content: bytes, mode: Mode, size: tuple[int, int]) -> np.ndarray:
     height, width = size
     with Image.open(io.BytesIO(content)) as opened:
-        image = ImageOps.exif_transpose(opened)
-        image = _eight_bits(image).convert(mode)
+        image = _eight_bits(ImageOps.exif_transpose(opened))
+        if "transparency" in image.info:
+            image = image.convert("RGBA")
+        image = image.convert(mode)
         if (image.height, image.width) != size:
             image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
         pixels = np.array(image)
@@ -122,11 +139,18 @@ def _pixels(content: bytes, mode: Mode, size: tuple[int, int]) -> np.ndarray:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Pillow clips wider gray values to 255 instead of scaling them."""
-    if not image.mode.startswith("I"):
+    """Gray values that are wider than a byte, which Pillow would clip at 255."""
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode not in ("I", "F"):
         return image
-    values = np.asarray(image).astype(np.int64)
-    return Image.fromarray((values.clip(0, 65535) >> 8).astype(np.uint8))
+    # 32 bits do not tell their range: the largest value does, of shares of one, bytes or 16 bits
+    values = np.asarray(image).astype(np.float64)
+    least, most = values.min(), values.max()
+    if not (least >= 0 and most <= 65535):
+        raise ValueError(f"gray values from {least:g} to {most:g} have no place in 0 … 65535")
+    scale = 255 if image.mode == "F" and most <= 1 else 1 if most <= 255 else 1 / 257
+    return Image.fromarray(np.rint(values * scale).astype(np.uint8))
 
 
 def _listed(lines: list[str]) -> str:

@@ -9,12 +9,14 @@ import io
 import pickle
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noisebound.data.errors import DataError, reading
+
+_BYTEARRAY8 = pickle.BYTEARRAY8[0]
 
 
 def parse_pickle(content: bytes, name: str) -> dict[str, Any]:
@@ -29,6 +31,11 @@ def parse_pickle(content: bytes, name: str) -> dict[str, Any]:
 # Python's own implementation, not the C one: a hostile index into the memo makes the C one
 # allocate (and touch) gigabytes, where this one fills a dict.
 class _InertUnpickler(pickle._Unpickler):
+    # a bytearray is allocated at the length that it claims, before a byte of it is read
+    dispatch: ClassVar = {
+        code: load for code, load in pickle._Unpickler.dispatch.items() if code != _BYTEARRAY8
+    }
+
     def __init__(self, stream: io.BytesIO, name: str) -> None:
         super().__init__(stream, encoding="bytes")
         self._name = name
@@ -98,6 +105,8 @@ class _DType:
 
     def __setstate__(self, state: Sequence[Any]) -> None:
         self.order = _text(state[1], "a byte order")
+        if self.order not in ("<", ">", "=", "|"):
+            raise DataError(f"a byte order must be one of < > = |, got {self.order!r}")
 
     def finished(self) -> np.dtype[Any]:
         return np.dtype(self.order + self.code)

@@ -61,12 +61,15 @@ def _test_pair(arrays: dict[str, NDArray[Any]]) -> Pair | None:
 
 
 def _load_all(path: Path) -> dict[str, NDArray[Any]]:
-    with reading(path), np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+    with (
+        reading(path, remedy="look at the file"),
+        np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive,
+    ):
         return {name: archive[name] for name in archive.files}
 
 
 def _load(path: Path) -> NDArray[Any]:
-    with reading(path):
+    with reading(path, remedy="look at the file"):
         array = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise DataError(f"{path} must hold one array, got {type(array).__name__}")

@@ -18,6 +18,7 @@ _TRAIN_NAMES = ("train", "training")
 _TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # the first that is there
 
 
+_SHOWN = 20
 _DEFAULT_SIZE = 64  # for images of different sizes
 
 
@@ -32,12 +33,13 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
     """
     if image_size is not None:
         check_count("image_size", image_size)
-    trees = [tree for tree in find_trees(path) if tree is not None]
+    train, test, aside = find_trees(path)
+    trees = [train, test] if test else [train]
     probes = [probe_images(tree.files, tree.names) for tree in trees]
     mode: Mode = "L" if all(mode == "L" for mode, _ in probes) else "RGB"
     sizes = set().union(*(sizes for _, sizes in probes))
     size = (image_size, image_size) if image_size else _common_size(sizes)
-    notes = []
+    notes = list(aside)
     if any(other != size for other in sizes):
         notes.append(f"images of {len(sizes)} sizes were brought to {size[0]}×{size[1]}")
     parts = []
@@ -45,14 +47,16 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
         decoded = decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=skip_bad)
         if tree.ignored:
             notes.append(
-                f"{tree.ignored} files that are not images were ignored in {tree.files.path}"
+                f"{tree.ignored} files in {tree.files.path} were ignored: not images, or not in a "
+                "class's folder"
             )
         if decoded.bad:
-            notes.append(f"{len(decoded.bad)} unreadable images were left out: {decoded.bad}")
+            names = "\n".join(f"  {name}" for name in decoded.bad[:_SHOWN])
+            notes.append(f"{len(decoded.bad)} unreadable images were left out:\n{names}")
         labels = tree.labels[list(decoded.kept)]
         parts.append(Dataset(decoded.images, labels, tree.class_names))
-    test = parts[1] if len(parts) == 2 else None
-    return Splits(path.name, parts[0], test, source=str(path), notes=tuple(notes))
+    held_out = parts[1] if test else None
+    return Splits(path.name, parts[0], held_out, source=str(path), notes=tuple(notes))
 
 
 def _common_size(sizes: set[tuple[int, int]]) -> tuple[int, int]:
@@ -70,15 +74,18 @@ class ImageTree:
     ignored: int
 
 
-def find_trees(path: Path) -> tuple[ImageTree, ImageTree | None]:
-    """The training tree, and the test tree where the folder is so divided."""
+def find_trees(path: Path) -> tuple[ImageTree, ImageTree | None, tuple[str, ...]]:
+    """The training tree, the test tree where the folder is so divided, and what is left aside."""
     folders = {folder.name.lower(): folder for folder in _subfolders(path)}
     train = next((folders[name] for name in _TRAIN_NAMES if name in folders), None)
+    if train is None or not _subfolders(train):
+        return read_tree(path), None, ()
     test = next((folders[name] for name in _TEST_NAMES if name in folders), None)
-    if train is None or not folders.keys() <= {*_TRAIN_NAMES, *_TEST_NAMES}:
-        return read_tree(path), None
     tree = read_tree(train)
-    return tree, read_tree(test, tree.class_names) if test else None
+    held_out = read_tree(test, tree.class_names) if test else None
+    unused = [folder.name for folder in folders.values() if folder not in (train, test)]
+    notes = (f"folders beside {train.name} were not used: {', '.join(unused)}",) if unused else ()
+    return tree, held_out, notes
 
 
 def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTree:
@@ -94,11 +101,12 @@ def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTr
     if unknown:
         raise DataError(f"{path} has classes that the training images lack: {sorted(unknown)}")
     files, extensions = Folder(path), image_extensions()
-    below = [PurePosixPath(name) for name in files.names() if "/" in name]
+    everything = [PurePosixPath(name) for name in files.names()]
     images = [
         name
-        for name in below
-        if name.suffix.lower() in extensions
+        for name in everything
+        if len(name.parts) > 1
+        and name.suffix.lower() in extensions
         and not any(part.startswith(".") for part in name.parts)
     ]
     index_of = {name: index for index, name in enumerate(classes)}
@@ -107,7 +115,7 @@ def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTr
     if empty:
         raise DataError(f"{path}: no images in the folders of the classes {', '.join(empty)}")
     names = tuple(name.as_posix() for name in images)
-    return ImageTree(files, names, torch.tensor(labels), classes, len(below) - len(images))
+    return ImageTree(files, names, torch.tensor(labels), classes, len(everything) - len(images))
 
 
 def _subfolders(path: Path) -> list[Path]:

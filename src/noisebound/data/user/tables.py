@@ -1,5 +1,8 @@
 """CSV, TSV and Parquet: a column of labels, and the others as numbers."""
 
+import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +16,7 @@ from noisebound.data.table_encoder import TableEncoder
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = {".parquet", ".pq"}
+_FEW_CLASSES = 20
 _NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 
 
@@ -29,10 +33,10 @@ def read_table(path: Path, target: str | None, skip_bad: bool = False) -> Splits
     if target not in frame.columns:
         raise DataError(f"{path} has no column {target!r}; it has {_listed(frame)}")
     frame, notes = _with_labels(frame, target, path, skip_bad)
-    indices, class_names = encode_labels(frame[target].to_numpy())
+    indices, class_names = encode_labels(frame[target].to_list())
     if len(class_names) < 2:
         raise DataError(f"column {target!r} of {path} has one class only, {class_names[0]!r}")
-    if len(class_names) > len(frame) // 2:
+    if len(class_names) > max(_FEW_CLASSES, len(frame) // 2):
         raise DataError(
             f"column {target!r} of {path} has {len(class_names)} distinct values in {len(frame)} "
             "rows: it does not look like a class; name another with --target"
@@ -51,9 +55,9 @@ def read_table(path: Path, target: str | None, skip_bad: bool = False) -> Splits
 
 def read_frame(path: Path) -> pl.DataFrame:
     """The table as it is."""
-    with reading(path):
+    with reading(path, remedy="look at the file"):
         try:
-            frame = pl.read_parquet(path) if _suffix(path) in _PARQUET else _read_csv(path)
+            frame = _read_parquet(path) if _suffix(path) in _PARQUET else _read_csv(path)
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes
             raise pl.exceptions.ComputeError(str(error)) from error
     if frame.is_empty():
@@ -61,14 +65,37 @@ def read_frame(path: Path) -> pl.DataFrame:
     return frame
 
 
+def _read_parquet(path: Path) -> pl.DataFrame:
+    """Tried first in a process of its own: some damaged files make polars abort the whole of it."""
+    attempt = "import sys, polars; polars.read_parquet(sys.argv[1])"
+    trial = subprocess.run([sys.executable, "-c", attempt, path], capture_output=True, check=False)
+    if trial.returncode:
+        said = trial.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise pl.exceptions.ComputeError(said[-1] if trial.returncode > 0 else said[0])
+    return pl.read_parquet(path)
+
+
 def _read_csv(path: Path) -> pl.DataFrame:
-    return pl.read_csv(
+    frame = pl.read_csv(
         path,
-        separator=_SEPARATORS[_suffix(path)],
+        separator=_separator(path),
         null_values=_NULLS,
         infer_schema_length=None,  # all rows: a late fraction must not be an error
         try_parse_dates=True,
     )
+    repeated = [name for name in frame.columns if f"{name}_duplicated_0" in frame.columns]
+    if repeated:
+        raise DataError(f"{path} has several columns called {repeated[0]!r}: rename all but one")
+    return frame
+
+
+def _separator(path: Path) -> str:
+    """That of the extension, unless the first line knows none but another."""
+    usual = _SEPARATORS[_suffix(path)]
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        header = file.readline(1 << 16).decode(errors="replace")
+    others = [mark for mark in ",;\t|" if mark in header]
+    return usual if usual in header or not others else max(others, key=header.count)
 
 
 def _with_labels(
@@ -88,7 +115,8 @@ def _with_labels(
 
 
 def _suffix(path: Path) -> str:
-    return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix.lower()
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
 
 
 def _listed(frame: pl.DataFrame, most: int = 30) -> str:
