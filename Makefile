@@ -10,10 +10,10 @@ TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 .PHONY: demo test lint bench docs clean
 
 demo: $(VENV)/.install
-	$(BIN)/python examples/digits.py
+	$(BIN)/noisebound demo
 
 test: $(VENV)/.test
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .

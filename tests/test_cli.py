@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from noisebound.cli import app, main
 from noisebound.data import DATASETS
 from published_files import plain_image
 
@@ -91,3 +92,66 @@ def test_bad_option():
     result = run("data", "info", "digits", "--image-size", "0")
     assert result.returncode == 2
     assert "image-size" in result.stdout + result.stderr
+
+
+def test_bound():
+    result = run("bound", "sce", "--noise-rate", "0.4", "--classes", "10")
+    assert "5.49469" in result.stdout
+    record = json.loads(run("bound", "ce+b", "--noise-rate", 0.2, "--classes", 10, "--json").stdout)
+    assert list(record) == ["loss", "noise_rate", "classes", "bound", "lower", "upper"]
+    assert record["bound"] == pytest.approx(0.5004 + 0.2 * np.log(9), abs=1e-4)
+    assert record["lower"] < record["bound"] == record["upper"]
+
+
+def test_fit_and_predict(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2))
+    rows = [f"{a},{b},{'up' if a > 0 else 'down'}" for a, b in x]
+    (tmp_path / "train.csv").write_text("a,b,kind\n" + "\n".join(rows))
+    (tmp_path / "new.csv").write_text("b,a\n0,3\n0,-3\n")
+    command = ["fit", tmp_path / "train.csv", "--target", "kind", "--out", tmp_path / "run"]
+    options = ["--noise-rate", "0.05", "--epochs", "60", "--accelerator", "cpu"]
+    result = run(*command, *options, "--json")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert json.loads(result.stdout)["final"]["epoch"] == 60
+    predicted = run("predict", tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "y.csv")
+    assert predicted.returncode == 0, predicted.stderr
+    lines = (tmp_path / "y.csv").read_text().splitlines()
+    assert [line.split(",")[1] for line in lines[1:]] == ["up", "down"]
+    again = run(*command, *options)
+    assert again.returncode == 2
+    assert "--resume" in again.stderr
+    assert run(*command, *options, "--resume").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["fit", "digits", "--out", "x"], "how noisy the labels are"),
+        (["fit", "digits", "--out", "x", "--noise-rate", "7"], "noise-rate"),
+        (["fit", "digits", "--out", "x", "--loss", "hinge"], "loss must be one of"),
+        (["fit", "nowhere.csv", "--out", "x"], "neither a file or folder"),
+        (["fit", "digits"], "out"),
+        (["predict", "nowhere", "digits", "--out", "y.csv"], "holds no trained model"),
+        (["bound", "elr", "--noise-rate", "0.4", "--classes", "10"], "num_samples"),
+        (["bound", "ce", "--noise-rate", "1.4", "--classes", "10"], "[0, 1]"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(tmp_path, monkeypatch, capsys, arguments, complaint):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("error: ")
+    assert complaint in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []  # nothing was begun
+
+
+@pytest.mark.parametrize("command", ["demo", "fit", "predict", "bound", "data list", "data info"])
+def test_help_has_an_example(command, capsys):
+    app([*command.split(), "--help"], result_action="return_value")
+    assert f"Example: noisebound {command}" in capsys.readouterr().out

@@ -171,6 +171,11 @@ def dataset_from_arrays(
     return Dataset(_as_inputs(array), torch.from_numpy(indices), names)
 
 
+def inputs_from_array(inputs: Any) -> Tensor:
+    """Inputs alone, in the form that `dataset_from_arrays` gives them."""
+    return _as_inputs(_as_array(inputs))
+
+
 def _as_array(inputs: Any) -> NDArray[Any]:
     array = np.asarray(_without_graph(inputs))
     if array.dtype.kind not in "biuf":

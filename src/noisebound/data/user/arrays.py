@@ -42,6 +42,24 @@ def read_npy(path: Path, target: str | None) -> Pair:
     return _load(path), _load(labels)
 
 
+def read_inputs(path: Path) -> NDArray[Any]:
+    """The inputs alone, for a model that is to label them."""
+    if path.suffix.lower() == ".npy":
+        return _load(path)
+    if path.suffix.lower() != ".npz":
+        raise DataError(
+            f"{path} is of a kind that is not read: expected a folder of images, or a .csv, .tsv, "
+            ".parquet, .npz or .npy file"
+        )
+    arrays = _load_all(path)
+    usual = [inputs for inputs, _ in (*_TEST_KEYS, *_TRAIN_KEYS) if inputs in arrays]
+    if usual:
+        return arrays[usual[0]]
+    if len(arrays) == 1:
+        return next(iter(arrays.values()))
+    raise DataError(f"{path} has the arrays {sorted(arrays)}; expected one, or inputs called X")
+
+
 def _pair_with(arrays: dict[str, NDArray[Any]], target: str, path: Path) -> Pair:
     if target not in arrays:
         raise DataError(f"{path} has no array {target!r}; it has {sorted(arrays)}")

@@ -59,6 +59,16 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
     return Splits(path.name, parts[0], held_out, source=str(path), notes=tuple(notes))
 
 
+def read_unlabeled(path: Path, shape: tuple[int, ...]) -> tuple[list[str], Tensor]:
+    """Every image below a folder, by its path there, in the shape that a model takes."""
+    files, extensions = Folder(path), image_extensions()
+    names = [name for name in files.names() if PurePosixPath(name).suffix.lower() in extensions]
+    if not names:
+        raise DataError(f"{path} has no images")
+    mode: Mode = "L" if shape[0] == 1 else "RGB"
+    return names, decode_once(files, names, mode=mode, size=(shape[1], shape[2])).images
+
+
 def _common_size(sizes: set[tuple[int, int]]) -> tuple[int, int]:
     return next(iter(sizes)) if len(sizes) == 1 else (_DEFAULT_SIZE, _DEFAULT_SIZE)
 

@@ -1,35 +1,30 @@
-"""The command line: parse, call, print."""
+"""``noisebound data``: which data sets there are, fetch one, look at one."""
 
-import os
-import sys
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter, validators
+from cyclopts import App
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from noisebound.data import DATASETS, DataError, load
+from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
+from noisebound.data import DATASETS, load
 from noisebound.data.finding import find, find_or_download
 from noisebound.data.published.record import Published
 from noisebound.data.registry import get_published
 from noisebound.data.summary import DataSummary, PartSummary, summarize
 
-app = App(name="noisebound", help="Train classifiers on noisy labels without memorising the noise.")
 data_app = App(name="data", help="Data sets: which there are, fetch one, look at one.")
-app.command(data_app)
 
-DataDir = Annotated[
-    Path | None,
-    Parameter(help="Where published files are looked for first [default: $NOISEBOUND_DATA]."),
-]
 _MANY_CLASSES = 20
 
 
 @data_app.command(name="list")
 def list_datasets(*, data_dir: DataDir = None) -> None:
-    """List the data sets that are known by name, and where they lie on this machine."""
+    """List the data sets that are known by name, and where they lie on this machine.
+
+    Example: `noisebound data list`
+    """
     table = Table("name", "what", "train", "test", box=None, pad_edge=False)
     table.add_column("found in", overflow="fold")
     for published in DATASETS.values():
@@ -41,7 +36,7 @@ def list_datasets(*, data_dir: DataDir = None) -> None:
             f"{test:,}",
             escape(_place(published, data_dir)),
         )
-    Console().print(table)
+    Console(soft_wrap=True).print(table)
 
 
 def _place(published: Published, data_dir: Path | None) -> str:
@@ -55,6 +50,8 @@ def _place(published: Published, data_dir: Path | None) -> str:
 @data_app.command
 def fetch(name: str, *, data_dir: DataDir = None) -> None:
     """Find a data set's files, or download them into the cache folder, and verify them.
+
+    Example: `noisebound data fetch fashion-mnist`
 
     Parameters
     ----------
@@ -75,25 +72,19 @@ def info(
     name_or_path: str,
     *,
     data_dir: DataDir = None,
-    target: str | None = None,
-    image_size: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None,
-    skip_bad: bool = False,
-    json: bool = False,
+    target: Target = None,
+    image_size: ImageSize = None,
+    skip_bad: SkipBad = False,
+    json: Json = False,
 ) -> None:
     """Read a data set and show its counts, shapes, classes, balance and origin.
+
+    Example: `noisebound data info table.csv --target species`
 
     Parameters
     ----------
     name_or_path
         A known name; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
-    target
-        The column, or the array, that holds the labels.
-    image_size
-        Height and width to which a folder's images are brought.
-    skip_bad
-        Leave out images that cannot be read, and rows without a label.
-    json
-        Print JSON.
     """
     summary = summarize(
         load(
@@ -141,15 +132,3 @@ def _class_table(summary: DataSummary) -> Table:
             break
         table.add_row(str(index), escape(name), f"{count:,}", f"{test[name]:,}" if test else "-")
     return table
-
-
-def main() -> None:
-    """Run the command; what is wrong with the data is said without a traceback."""
-    try:
-        app()
-    except DataError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
-        sys.exit(2)
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)

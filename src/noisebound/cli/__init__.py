@@ -1,0 +1,52 @@
+"""The command line: parse, call, print.
+
+Commands are named, and imported only when called: training alone takes a second to import.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+from pydantic import ValidationError
+from rich.console import Console
+from rich.markup import escape
+
+app = App(
+    name="noisebound",
+    help="Train classifiers on noisy labels without memorising the noise.",
+)
+for _name in ("demo", "fit", "predict", "bound"):
+    app.command(f"noisebound.cli.{_name}_command:{_name}", name=_name)
+app.command("noisebound.cli.data_commands:data_app", name="data")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; the user's mistakes are told in a line, with exit code 2."""
+    try:
+        app(
+            sys.argv[1:] if arguments is None else arguments, print_error=False, exit_on_error=False
+        )
+    except CycloptsError as error:
+        cause = error.__cause__
+        _complain(_first_mistake(cause) if isinstance(cause, ValidationError) else str(error))
+    except (ValueError, TypeError, FileExistsError) as error:
+        if os.environ.get("NOISEBOUND_TRACEBACK"):
+            raise
+        _complain(str(error))
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _first_mistake(error: ValidationError) -> str:
+    first = error.errors()[0]
+    option = str(first["loc"][0]).replace("_", "-")
+    return f"--{option}: {first['msg']}, got {first['input']!r}"
+
+
+def _complain(message: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")
+    sys.exit(2)

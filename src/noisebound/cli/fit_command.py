@@ -1,0 +1,114 @@
+"""``noisebound fit``: from data to a robust model."""
+
+import json as json_format
+import logging
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from lightning_fabric import Fabric
+from lightning_fabric.loggers.csv_logs import CSVLogger
+from lightning_fabric.loggers.logger import Logger
+from lightning_fabric.loggers.tensorboard import TensorBoardLogger
+from rich.console import Console
+from rich.markup import escape
+
+from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
+from noisebound.data import load
+from noisebound.training import FitResult, TrainingConfig
+from noisebound.training import fit as run_fit
+from noisebound.training.ranks import leave_ranks
+
+Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
+
+
+def fit(
+    data: str,
+    *,
+    out: Path,
+    config: Annotated[TrainingConfig | None, Parameter(name="*")] = None,
+    resume: Annotated[bool, Parameter(negative=())] = False,
+    target: Target = None,
+    image_size: ImageSize = None,
+    skip_bad: SkipBad = False,
+    data_dir: DataDir = None,
+    devices: str = "1",
+    nodes: int = 1,
+    accelerator: str = "auto",
+    precision: Precision = "32-true",
+    logger: Literal["csv", "tensorboard"] | None = None,
+    json: Json = False,
+) -> None:
+    """Train a robust classifier and leave it in a folder.
+
+    Example: `noisebound fit photos/ --noise-rate 0.2 --model small_cnn --out run`
+
+    Parameters
+    ----------
+    data
+        A known data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+    out
+        The folder for the model, its measurements and its checkpoints.
+    resume
+        Go on with the run in that folder.
+    devices
+        How many devices, or "auto".
+    nodes
+        How many machines.
+    accelerator
+        cpu, cuda, …, or auto.
+    precision
+        Of the computation.
+    logger
+        Write the measurements for a tracker too.
+    """
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its banner of ranks
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=int(devices) if devices.isdigit() else devices,
+        num_nodes=nodes,
+        precision=precision,
+        loggers=_loggers(logger, out),
+    )
+    fabric.launch()
+    splits = load(data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad)
+    console = Console(stderr=True, soft_wrap=True)
+    try:
+        result = run_fit(splits, config or TrainingConfig(), out, resume=resume, fabric=fabric)
+    except KeyboardInterrupt:
+        console.print(f"interrupted; go on with --resume, in {escape(str(out))}")
+        raise
+    if fabric.is_global_zero:
+        for note in splits.notes:
+            console.print(f"note: {escape(note)}")
+        _print_result(result, as_json=json)
+    leave_ranks(fabric)
+
+
+def _loggers(name: str | None, out: Path) -> list[Logger]:
+    if name == "csv":
+        return [CSVLogger(out, name="logs")]
+    if name == "tensorboard":
+        return [TensorBoardLogger(out, name="logs")]
+    return []
+
+
+def _print_result(result: FitResult, *, as_json: bool) -> None:
+    if as_json:
+        record = {"bound": result.bound, "final": result.final, "out": str(result.folder)}
+        print(json_format.dumps(record))  # noqa: T201
+        return
+    final = result.final
+    console = Console(soft_wrap=True, highlight=False)
+    floor = "" if result.bound is None else f" (floor {result.bound:.3f})"
+    console.print(f"after {final['epoch']} epochs: training loss {final['train_loss']:.3f}{floor}")
+    names = {
+        "validation_top1": "accuracy on held-out data, whose labels are noisy too",
+        "test_top1": "accuracy on the test set",
+        "memorized": "wrong labels reproduced",
+    }
+    for name, label in names.items():
+        value = final.get(f"averaged_{name}", final.get(name))
+        if value is not None:
+            console.print(f"{label}: {value:.1%}")
+    console.print(f"model, measurements and picture: {escape(str(result.folder))}")

@@ -1,0 +1,1 @@
+"""The paper's protocol: methods, data sets and seeds, run and stored."""

@@ -1,0 +1,24 @@
+"""A multilayer perceptron: for tables, and for small images on a CPU."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from torch import nn
+
+
+def mlp(
+    input_shape: Sequence[int], num_classes: int, hidden: Sequence[int] = (512, 512)
+) -> nn.Sequential:
+    """Flattened inputs, hidden layers with ReLU, logits; no batch norm.
+
+    Args:
+        input_shape: of one example
+        num_classes: the number of logits
+        hidden: the widths between
+    """
+    widths = (math.prod(input_shape), *hidden)
+    layers: list[nn.Module] = [nn.Flatten()]
+    for width, next_width in pairwise(widths):
+        layers += [nn.Linear(width, next_width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], num_classes))

@@ -1,0 +1,1 @@
+"""Tables, figures and pages out of what was measured."""

@@ -1,0 +1,59 @@
+"""Everything that decides a training run, as data: printed, saved, overridden, compared."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from noisebound.models import ModelName
+
+_PAPER_LEARNING_RATES = {"mae": 1e-3, "elr": 1e-2}  # and 1e-4 for all others
+
+
+class TrainingConfig(BaseModel):
+    """How to train; what to train on is given beside it.
+
+    Args:
+        loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
+        noise_rate: the probability that a label is wrong; for bounds, FCE, CEP and the like
+        bound: a level of one's own, in place of the noise-bound
+        bound_classes: c in the noise-bound, where it is not the number of classes
+        model: one of the networks by name
+        epochs: how often the training examples are seen
+        batch_size: examples a step, over all ranks
+        accumulate: parts in which a rank computes its share of a batch; changes memory, not results
+        learning_rate: Adam's; ``"paper"`` for the paper's: 1e-4, for MAE 1e-3, for ELR 1e-2
+        drop_epoch: after which epoch the learning rate is multiplied by ``drop_factor``
+        drop_factor: see there
+        weight_decay: Adam's
+        augment: whether images are cropped and flipped at random
+        average_epochs: over about how many epochs the weights are averaged; 0 for not at all
+        validation_share: of the training examples, held out with the labels they have
+        seed: decides weights, orders and augmentation
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    loss: str = "ce+b"
+    noise_rate: float | None = Field(default=None, ge=0, le=1)
+    bound: float | None = Field(default=None, allow_inf_nan=False)
+    bound_classes: int | None = Field(default=None, ge=2)
+    model: ModelName = "mlp"
+    epochs: int = Field(default=50, ge=1)
+    batch_size: int = Field(default=300, ge=1)
+    accumulate: int = Field(default=1, ge=1)
+    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["paper"] = 1e-3
+    drop_epoch: int | None = Field(default=60, ge=1)
+    drop_factor: float = Field(default=0.6, gt=0, le=1)
+    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    augment: bool = False
+    average_epochs: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    validation_share: float = Field(default=0.1, ge=0, lt=1)
+    seed: int = Field(default=0, ge=0)
+
+    def learning_rate_at(self, epoch: int) -> float:
+        """The rate of epoch number ``epoch``, counted from 0."""
+        name = self.loss.lower().removesuffix("+b")
+        paper = _PAPER_LEARNING_RATES.get(name, 1e-4)
+        first = paper if self.learning_rate == "paper" else self.learning_rate
+        is_dropped = self.drop_epoch is not None and epoch >= self.drop_epoch
+        return first * self.drop_factor if is_dropped else first

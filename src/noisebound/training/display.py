@@ -1,0 +1,76 @@
+"""Training as it goes on: the raw loss drawn against its floor, where someone is looking."""
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from noisebound.training.metrics import Metrics
+
+_WIDTH, _HEIGHT = 60, 8
+
+
+def draw_loss(losses: Sequence[float], bound: float | None) -> str:
+    """Rows of text: a dot for the loss of each epoch, a line for the bound."""
+    shown = list(losses[-_WIDTH:])
+    levels = [*shown, bound] if bound is not None else shown
+    low, high = min(levels), max(levels)
+    step = (high - low) / (_HEIGHT - 1) or 1.0
+
+    def row_of(value: float) -> int:
+        return round((high - value) / step)
+
+    rows = [[" "] * len(shown) for _ in range(_HEIGHT)]
+    if bound is not None:
+        rows[row_of(bound)] = ["─"] * len(shown)
+    for column, loss in enumerate(shown):
+        rows[row_of(loss)][column] = "●"
+    marks = {0: f"{high:6.3f}", _HEIGHT - 1: f"{low:6.3f}"}
+    return "\n".join(f"{marks.get(i, ''):>6} {''.join(row)}" for i, row in enumerate(rows))
+
+
+class Display:
+    """A live picture on a terminal; nothing elsewhere."""
+
+    def __init__(self, title: str, epochs: int, history: Sequence[Metrics]) -> None:
+        self._title, self._epochs = title, epochs
+        self._losses = [record["train_loss"] for record in history]
+        console = Console(stderr=True)
+        self._live = Live(console=console, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> "Display":
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, metrics: Metrics) -> None:
+        """Show the epoch that has just ended."""
+        self._losses.append(metrics["train_loss"])
+        if self._live is None:
+            return
+        bound = metrics["bound"]
+        floor = "" if bound is None else f", floor {bound:.3f}"
+        line = f"{self._title}: epoch {metrics['epoch']}/{self._epochs}, "
+        line += f"loss {metrics['train_loss']:.3f}{floor}"
+        for name, label in (("validation_top1", "noisy validation"), ("test_top1", "clean test")):
+            value = metrics.get(f"averaged_{name}", metrics.get(name))
+            line += f", {label} {value:.1%}" if value is not None else ""
+        self._live.update(
+            Group(
+                Text(line),
+                ProgressBar(total=self._epochs, completed=metrics["epoch"], width=_WIDTH),
+                Text(draw_loss(self._losses, bound)),
+            )
+        )

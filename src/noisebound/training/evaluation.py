@@ -1,0 +1,64 @@
+"""How good a model is on a data set: its mean loss, and how often it is right."""
+
+from dataclasses import dataclass
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from noisebound.data import Dataset, Loader, Normalization
+from noisebound.training.ranks import sum_over_ranks
+
+_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Shares between 0 and 1; ``top5`` is None where there are no more than five classes."""
+
+    loss: float
+    top1: float
+    top5: float | None
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module,
+    data: Dataset,
+    normalization: Normalization,
+    criterion: nn.Module,
+    fabric: Fabric,
+) -> Evaluation:
+    """The mean over all examples, each rank taking its share of them."""
+    loader = Loader(
+        data,
+        min(_BATCH * fabric.world_size, len(data)),
+        normalization=normalization,
+        shuffle=False,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+        device=fabric.device,
+    )
+    was_training = model.training, criterion.training
+    dtype = next(model.parameters()).dtype
+    model.eval()
+    criterion.eval()
+    totals = torch.zeros(4, dtype=torch.float64, device=fabric.device)
+    for x, y, _ in loader.epoch(0):
+        logits = model(x.to(dtype))
+        totals += torch.stack(
+            [
+                criterion(logits, y).double() * len(y),
+                _hits(logits, y, 1),
+                _hits(logits, y, min(5, data.num_classes)),
+                torch.tensor(len(y), device=fabric.device),
+            ]
+        )
+    model.train(was_training[0])
+    criterion.train(was_training[1])
+    loss, top1, top5, count = sum_over_ranks(totals, fabric).tolist()
+    return Evaluation(loss / count, top1 / count, top5 / count if data.num_classes > 5 else None)
+
+
+def _hits(logits: Tensor, labels: Tensor, k: int) -> Tensor:
+    return (logits.topk(k, dim=1).indices == labels[:, None]).sum()

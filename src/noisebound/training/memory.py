@@ -1,0 +1,38 @@
+"""What a loss remembers of each example, when the examples are divided over ranks."""
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from noisebound.data import Loader
+from noisebound.losses import RememberingLoss, Truncated
+from noisebound.training.ranks import sum_over_ranks
+
+
+def share_memory(criterion: nn.Module, visited: Tensor, fabric: Fabric) -> None:
+    """Give every rank what the others have noted since, on the examples that only they saw.
+
+    Each example is visited by just one rank, so that the sum over the ranks of what each noted, and
+    of zeros elsewhere, is exactly what one process would have noted.
+    """
+    if fabric.world_size == 1 or not isinstance(criterion, RememberingLoss):
+        return
+    visited = visited.to(fabric.device)
+    for buffer in criterion.buffers():
+        noted = torch.zeros_like(buffer, dtype=torch.float32)
+        noted[visited] = buffer[visited].to(noted.dtype)
+        buffer.copy_(sum_over_ranks(noted, fabric))
+
+
+@torch.no_grad()
+def prune(criterion: nn.Module, model: nn.Module, loader: Loader, epoch: int) -> Tensor | None:
+    """Truncated's choice of the examples to keep, if it is due; those that this rank looked at."""
+    if not isinstance(criterion, Truncated) or not criterion.prunes_at(epoch + 1):
+        return None
+    model.eval()
+    visited = []
+    for x, y, indices in loader.epoch(epoch):
+        criterion.choose(model(x), y, indices)
+        visited.append(indices)
+    model.train()
+    return torch.cat(visited)

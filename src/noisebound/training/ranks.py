@@ -1,0 +1,29 @@
+"""The processes that train together: sums over them, and their end."""
+
+import os
+import sys
+
+import torch.distributed as dist
+from lightning_fabric import Fabric
+from torch import Tensor
+
+
+def sum_over_ranks(values: Tensor, fabric: Fabric) -> Tensor:
+    """The same on every rank."""
+    total = fabric.all_reduce(values, reduce_op="sum")
+    assert isinstance(total, Tensor)
+    return total
+
+
+def leave_ranks(fabric: Fabric) -> None:
+    """End this process, if it is one of several, as soon as all of them are done.
+
+    Not by the interpreter's shutdown: gloo's threads were seen to abort it, in 4 of 240 runs.
+    """
+    if fabric.world_size == 1:
+        return
+    fabric.barrier()
+    dist.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,76 @@
+"""A run is a folder: its config, its measurements, its checkpoints, its result."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from noisebound.data.folders import written_whole
+from noisebound.training.config import TrainingConfig
+from noisebound.training.metrics import Metrics
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What came of a run.
+
+    Args:
+        folder: where everything was written
+        bound: of the training loss, or None
+        final: what was measured after the last epoch
+        best_on_noisy_validation: the same for the epoch with the highest accuracy on held-out
+            examples, whose labels are as noisy as the others; None if there are none
+    """
+
+    folder: Path
+    bound: float | None
+    final: Metrics
+    best_on_noisy_validation: Metrics | None
+
+
+class RunFolder:
+    """Where a run's files are, and whether it may be begun, resumed, or is done."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.json"
+        self.metrics = path / "metrics.jsonl"
+        self.result = path / "result.json"
+        self.checkpoints = path / "checkpoints"
+
+    def begin(self, config: TrainingConfig, *, resume: bool) -> None:
+        """Make the folder, or go on with the run that is in it."""
+        if self.config.exists():
+            if not resume:
+                raise FileExistsError(
+                    f"{self.path} holds a run already: go on with it by --resume (in Python: "
+                    "resume=True), or choose another folder"
+                )
+            self._check_same(config)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with written_whole(self.config) as part:
+            part.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+    def _check_same(self, config: TrainingConfig) -> None:
+        known = json.loads(self.config.read_text(encoding="utf-8"))
+        asked = json.loads(config.model_dump_json())
+        changed = [name for name in asked if asked[name] != known.get(name)]
+        if changed:
+            listed = ", ".join(f"{name} {known.get(name)!r} → {asked[name]!r}" for name in changed)
+            raise ValueError(
+                f"{self.path} holds a run with another config ({listed}): resume with the same, or "
+                "choose another folder"
+            )
+
+    def finish(self, bound: float | None, history: list[Metrics]) -> None:
+        """Write the result: the last epoch, and the best as far as noisy data can tell."""
+        judged = [record for record in history if "validation_top1" in record]
+        best = max(judged, key=lambda record: record["validation_top1"], default=None)
+        content = {"bound": bound, "final": history[-1], "best_on_noisy_validation": best}
+        with written_whole(self.result) as part:
+            part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+    def read_result(self) -> FitResult | None:
+        """The result of a finished run."""
+        if not self.result.exists():
+            return None
+        return FitResult(self.path, **json.loads(self.result.read_text(encoding="utf-8")))

@@ -1,0 +1,98 @@
+"""A trained model as files: its weights, and everything needed to use it on new data."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from noisebound.data import DataError, Normalization, TableEncoder
+from noisebound.data.folders import written_whole
+from noisebound.models import ModelName, create_model
+
+_WEIGHTS, _ABOUT = "model.safetensors", "model.json"
+_BATCH = 1000
+
+
+class ModelCard(BaseModel):
+    """What is known of a trained model beside its weights.
+
+    Args:
+        model: the network's name; None for one of the user's own
+        input_shape: of one example
+        class_names: of each logit
+        mean: of the training inputs, per channel or feature
+        std: their deviation
+        encoder: for tables, what turns rows into features
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: int = 1
+    model: ModelName | None
+    input_shape: tuple[int, ...]
+    class_names: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    encoder: TableEncoder | None = None
+
+
+class SavedModel:
+    """A model in evaluation mode, with its card."""
+
+    def __init__(self, model: nn.Module, card: ModelCard) -> None:
+        self.model, self.card = model.eval(), card
+        self.normalization = Normalization(card.mean, card.std)
+
+    @torch.no_grad()
+    def probabilities(self, inputs: Tensor) -> Float[Tensor, "n classes"]:
+        """The class probabilities of inputs as they are in a `Dataset`: not yet normalized."""
+        if tuple(inputs.shape[1:]) != self.card.input_shape:
+            raise DataError(
+                f"the model takes inputs of shape {list(self.card.input_shape)}, got "
+                f"{list(inputs.shape[1:])}"
+            )
+        parts = [
+            self.model(self.normalization(part)).softmax(1) for part in torch.split(inputs, _BATCH)
+        ]
+        return torch.cat(parts) if parts else torch.empty(0, len(self.card.class_names))
+
+    def save(self, folder: Path) -> None:
+        """Weights, then the card: where there is a card, there is a whole model."""
+        weights = {name: value.contiguous() for name, value in self.model.state_dict().items()}
+        with written_whole(folder / _WEIGHTS) as part:
+            save_file(weights, part)
+        with written_whole(folder / _ABOUT) as part:
+            part.write_text(self.card.model_dump_json(indent=2), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, model: nn.Module | None = None) -> "SavedModel":
+        """Read it back; a network of the user's own has to be given."""
+        try:
+            text = (folder / _ABOUT).read_text(encoding="utf-8")
+            card = ModelCard.model_validate(json.loads(text))
+            weights = load_file(folder / _WEIGHTS)
+        except FileNotFoundError as error:
+            raise DataError(
+                f"{folder} holds no trained model: {Path(str(error.filename)).name or error} is "
+                "missing; train one with: noisebound fit DATA --out DIR"
+            ) from error
+        except (OSError, ValueError, ValidationError, SafetensorError) as error:
+            raise DataError(f"the model in {folder} is damaged: {error}") from error
+        if model is None:
+            if card.model is None:
+                raise DataError(f"{folder} holds weights of a network of your own: pass model=")
+            model = create_model(card.model, card.input_shape, len(card.class_names))
+        _load_weights(model, weights, folder)
+        return cls(model, card)
+
+
+def _load_weights(model: nn.Module, weights: dict[str, Any], folder: Path) -> None:
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise DataError(f"the weights in {folder} are not this model's: {error}") from error

@@ -1,0 +1,60 @@
+import pytest
+import torch
+from monai.networks.nets import resnet18 as monai_resnet18
+from monai.networks.nets import resnet34 as monai_resnet34
+
+from noisebound.models import MODEL_NAMES, create_model
+
+MONAI = {"resnet18": monai_resnet18, "resnet34": monai_resnet34}
+
+
+@pytest.mark.parametrize("name", MONAI)
+@pytest.mark.parametrize("size", [28, 32, 64])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_resnets_are_monais(name, size, channels):
+    """The same parameters by name, and with the same weights the same logits."""
+    ours = create_model(name, (channels, size, size), 10).eval()
+    is_small = size <= 32
+    theirs = MONAI[name](
+        spatial_dims=2,
+        n_input_channels=channels,
+        num_classes=10,
+        conv1_t_size=3 if is_small else 7,
+        conv1_t_stride=1 if is_small else 2,
+        no_max_pool=is_small,
+        bias_downsample=False,
+    ).eval()
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(2, channels, size, size, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(ours(x), theirs(x))
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (1, 3, 5)])
+def test_logits_for_every_shape(name, shape):
+    model = create_model(name, shape, 7)
+    assert model(torch.randn(4, *shape)).shape == (4, 7)
+
+
+def test_tables():
+    assert create_model("mlp", (13,), 3)(torch.randn(5, 13)).shape == (5, 3)
+    with pytest.raises(ValueError, match=r"resnet18 takes images, .* \(13,\): use 'mlp'"):
+        create_model("resnet18", (13,), 3)
+
+
+def test_weights_follow_from_the_seed():
+    before = torch.get_rng_state()
+    one, same, other = (
+        torch.cat([p.flatten() for p in create_model("mlp", (4,), 2, seed).parameters()])
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_unknown_model():
+    with pytest.raises(ValueError, match="one of mlp, small_cnn, resnet18, resnet34, got 'vgg'"):
+        create_model("vgg", (1, 8, 8), 2)

@@ -1,0 +1,54 @@
+"""Trains, and is killed at random moments: ``killing.py OUT KILLS``. See test_resume.py.
+
+The run is a child of this process, made by fork, so that it need not import everything anew each
+time; it is killed by SIGKILL, so that it can tidy up nothing.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from noisebound.training import TrainingConfig, fit
+from training_data import NOISE_RATE, noisy_clouds
+
+CONFIG = TrainingConfig(loss="elr+b", bound=0.5, noise_rate=NOISE_RATE, epochs=80, batch_size=30)
+
+
+def run(out: Path) -> int:
+    """In a child: its process id."""
+    child = os.fork()
+    if child == 0:
+        try:
+            fit(noisy_clouds(), CONFIG, out, resume=True, checkpoint_seconds=0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return child
+
+
+def main(out: Path, kills: int) -> None:
+    """Kill so many times in all; a run that finishes before is followed by another."""
+    moments = random.Random(0)
+    number = done = 0
+    while done < kills:
+        child = run(out / str(number))
+        time.sleep(moments.uniform(0.01, 0.2))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            done += 1
+        elif os.waitstatus_to_exitcode(status) == 0:
+            number += 1
+        else:
+            sys.exit("a run failed")
+    _, status = os.waitpid(run(out / str(number)), 0)
+    sys.exit(os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,139 @@
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from noisebound.data import DataError, load
+from noisebound.training import SavedModel, TrainingConfig, fit
+from noisebound.training.predict import predict, write_predictions
+from published_files import plain_image
+from training_data import noisy_clouds
+
+QUICK = TrainingConfig(loss="ce", epochs=40, batch_size=50)
+
+
+@pytest.fixture(scope="module")
+def table_model(tmp_path_factory):
+    """Trained on a table: the class is the sign of x, unless the city is Rome."""
+    folder = tmp_path_factory.mktemp("table")
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "x": rng.normal(size=400),
+            "city": rng.choice(["Rome", "Oslo"], 400),
+            "noise": rng.normal(size=400),
+        }
+    ).with_columns(
+        kind=pl.when(pl.col("city") == "Rome")
+        .then(pl.lit("roman"))
+        .otherwise(pl.when(pl.col("x") > 0).then(pl.lit("plus")).otherwise(pl.lit("minus")))
+    )
+    frame.write_csv(folder / "train.csv")
+    fit(load(folder / "train.csv", target="kind"), QUICK, folder / "run")
+    return SavedModel.load(folder / "run")
+
+
+def test_new_rows_of_a_table(table_model, tmp_path):
+    new = pl.DataFrame(
+        {"city": ["Rome", "Oslo", "Oslo"], "noise": [0.0, 0.0, 0.0], "x": [0.1, 2.0, -2.0]}
+    )
+    new.write_parquet(tmp_path / "new.parquet")
+    predictions = predict(table_model, tmp_path / "new.parquet")
+    assert predictions["label"].to_list() == ["roman", "plus", "minus"]
+    assert predictions.columns == ["example", "label", "p(minus)", "p(plus)", "p(roman)"]
+    sums = predictions.select(pl.sum_horizontal("^p.*$")).to_series()
+    assert sums.to_list() == pytest.approx([1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("x,city\n1,Rome\n", "lacks the columns noise"),
+        ("x,city,noise\na,Rome,0\n", "'x' must hold numbers, got String"),
+        ("x,city,noise\n1,7,0\n", "'city' must hold text, got Int64"),
+    ],
+)
+def test_rows_of_another_shape(table_model, tmp_path, text, complaint):
+    (tmp_path / "new.csv").write_text(text)
+    with pytest.raises(DataError, match=complaint):
+        predict(table_model, tmp_path / "new.csv")
+
+
+def test_data_of_another_kind(table_model, tmp_path):
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(DataError, match=r"takes features, and .* folder of images"):
+        predict(table_model, tmp_path / "photos")
+    np.save(tmp_path / "x.npy", np.zeros((3, 9)))
+    with pytest.raises(DataError, match=r"inputs of shape \[4\], got \[9\]"):
+        predict(table_model, tmp_path / "x.npy")
+    with pytest.raises(DataError, match="neither a file or folder"):
+        predict(table_model, tmp_path / "nowhere.csv")
+
+
+def test_arrays(tmp_path):
+    splits = noisy_clouds()
+    fit(splits, QUICK, tmp_path / "run")
+    model = SavedModel.load(tmp_path / "run")
+    np.savez(tmp_path / "new.npz", X=splits.test.inputs.numpy())
+    np.save(tmp_path / "new.npy", splits.test.inputs.numpy())
+    expected = model.probabilities(splits.test.inputs)
+    for name in ("new.npz", "new.npy"):
+        predictions = predict(model, tmp_path / name)
+        got = torch.tensor(predictions.select("^p.*$").to_numpy())
+        torch.testing.assert_close(got, expected)
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with pytest.raises(DataError, match="was not trained on a table"):
+        predict(model, tmp_path / "t.csv")
+
+
+def test_folder_of_images(tmp_path):
+    for shade, name in ((20, "dark"), (220, "light")):
+        (tmp_path / "train" / name).mkdir(parents=True)
+        for i in range(20):
+            content = plain_image(shade + i, 16, "PNG")
+            (tmp_path / "train" / name / f"{i}.png").write_bytes(content)
+    fit(load(tmp_path / "train"), QUICK, tmp_path / "run")
+    (tmp_path / "new" / "deep").mkdir(parents=True)
+    (tmp_path / "new" / "one.jpg").write_bytes(plain_image((10, 10, 10), 50))
+    (tmp_path / "new" / "deep" / "two.png").write_bytes(plain_image(230, 9, "PNG"))
+    predictions = predict(SavedModel.load(tmp_path / "run"), tmp_path / "new")
+    assert dict(predictions.select("example", "label").iter_rows()) == {
+        "deep/two.png": "light",
+        "one.jpg": "dark",
+    }
+
+
+def test_predictions_as_files(table_model, tmp_path):
+    (tmp_path / "new.csv").write_text("x,city,noise\n1,Rome,0\n")
+    predictions = predict(table_model, tmp_path / "new.csv")
+    write_predictions(predictions, tmp_path / "out.csv")
+    write_predictions(predictions, tmp_path / "out.parquet")
+    assert pl.read_parquet(tmp_path / "out.parquet").equals(predictions)
+    assert pl.read_csv(tmp_path / "out.csv")["label"].to_list() == predictions["label"].to_list()
+    with pytest.raises(DataError, match=r"\.csv or \.parquet, got out\.xlsx"):
+        write_predictions(predictions, tmp_path / "out.xlsx")
+
+
+def test_folder_without_a_model(tmp_path):
+    with pytest.raises(DataError, match=r"holds no trained model: model\.json is missing"):
+        SavedModel.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_damaged_model(tmp_path, name):
+    fit(noisy_clouds(), QUICK.model_copy(update={"epochs": 1}), tmp_path / "run")
+    path = tmp_path / "run" / name
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(DataError, match="is damaged"):
+        SavedModel.load(tmp_path / "run")
+
+
+def test_weights_of_another_model(tmp_path):
+    fit(noisy_clouds(), QUICK.model_copy(update={"epochs": 1}), tmp_path / "run")
+    card = json.loads((tmp_path / "run" / "model.json").read_text())
+    card["class_names"] += ["e"]
+    (tmp_path / "run" / "model.json").write_text(json.dumps(card))
+    with pytest.raises(DataError, match="are not this model's"):
+        SavedModel.load(tmp_path / "run")

@@ -1,0 +1,75 @@
+"""Two real processes, joined by gloo, against one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+from two_ranks import METHODS
+
+from noisebound.training.metrics import read_metrics
+from training_data import NOISE_RATE
+
+pytestmark = pytest.mark.xdist_group("ranks")  # the runs are made once, not on each worker
+SCRIPT = Path(__file__).parent / "two_ranks.py"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folders = {}
+    for devices in (1, 2):
+        folders[devices] = tmp_path_factory.mktemp(f"{devices}-ranks")
+        environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent.parent)}
+        command = [sys.executable, SCRIPT, str(devices), folders[devices]]
+        subprocess.run(command, check=True, env=environment, timeout=300)
+    return folders
+
+
+@pytest.mark.parametrize("loss", METHODS)
+def test_same_weights(runs, loss):
+    one, two = (load_file(runs[devices] / loss / "model.safetensors") for devices in (1, 2))
+    assert max((one[name] - two[name]).abs().max() for name in one) < 1e-6
+
+
+@pytest.mark.parametrize("loss", METHODS)
+def test_same_measurements(runs, loss):
+    one, two = (read_metrics(runs[devices] / loss / "metrics.jsonl") for devices in (1, 2))
+    for records in zip(one, two, strict=True):
+        single, double = (
+            {
+                name: value
+                for name, value in record.items()
+                if name != "seconds" and value is not None
+            }
+            for record in records
+        )
+        assert double == pytest.approx(single, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["ce+b", "sce+b"])
+def test_the_bound_was_crossed(runs, loss):
+    shares = [record["share_below"] for record in read_metrics(runs[2] / loss / "metrics.jsonl")]
+    assert 0 < sum(shares) < len(shares)
+
+
+@pytest.mark.parametrize(("loss", "name"), [("elr", "targets"), ("truncated", "kept")])
+def test_memory_is_whole_on_every_rank(runs, loss, name):
+    (path,) = (runs[2] / loss / "checkpoints").iterdir()
+    memory = load_file(path)[f"criterion.{name}"]
+    assert len(memory) == 108
+    if name == "targets":
+        assert (memory.sum(1) > 0.5).all()  # every example was seen
+    else:
+        assert 0 < (~memory).sum() < 2 * NOISE_RATE * 108  # some were dropped
+
+
+def test_from_the_command_line(tmp_path):
+    command = [
+        sys.executable, "-m", "noisebound", "fit", "digits", "--out", tmp_path / "run",
+        "--noise-rate", "0.4", "--epochs", "2", "--devices", "2", "--accelerator", "cpu",
+    ]  # fmt: skip
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("after 2 epochs") == 1  # only one rank speaks

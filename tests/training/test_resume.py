@@ -1,0 +1,78 @@
+"""A run that was killed ends as one that was not."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from killing import CONFIG
+
+from noisebound.training import fit
+from noisebound.training.checkpoints import CheckpointWarning
+from noisebound.training.metrics import read_metrics
+from training_data import noisy_clouds
+
+SCRIPT = Path(__file__).parent / "killing.py"
+
+
+def without_times(folder):
+    records = read_metrics(folder / "metrics.jsonl")
+    return [{k: v for k, v in record.items() if k != "seconds"} for record in records]
+
+
+def is_same_run(one, other):
+    files = ("model.safetensors", "model.json", "config.json")
+    return without_times(one) == without_times(other) and all(
+        (one / name).read_bytes() == (other / name).read_bytes() for name in files
+    )
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    fit(noisy_clouds(), CONFIG, folder, checkpoint_seconds=0)
+    return folder
+
+
+def test_killed_twenty_times(tmp_path, undisturbed):
+    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent.parent), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, SCRIPT, tmp_path, "20"]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert result.returncode == 0, result.stderr
+    for folder in tmp_path.glob("[0-9]"):
+        assert is_same_run(folder, undisturbed)
+
+
+def test_damaged_checkpoint(tmp_path, undisturbed):
+    """The one before it is used, and leads to the same end."""
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder)
+    for name in ("result.json", "model.json", "model.safetensors"):
+        (folder / name).unlink()
+    newest = sorted((folder / "checkpoints").iterdir())[-1]
+    newest.write_bytes(newest.read_bytes()[:-100])
+    with pytest.warns(CheckpointWarning, match=f"{newest} is damaged"):
+        fit(noisy_clouds(), CONFIG, folder, resume=True)
+    assert is_same_run(folder, undisturbed)
+
+
+def test_interrupted_by_ctrl_c(tmp_path):
+    """The message says how to go on, and going on works."""
+    command = [
+        sys.executable, "-m", "noisebound", "fit", "digits", "--out", tmp_path / "run",
+        "--noise-rate", "0.4", "--epochs", "2000", "--accelerator", "cpu",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not read_metrics(tmp_path / "run" / "metrics.jsonl"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "go on with --resume" in complaint
+    assert "Traceback" not in complaint

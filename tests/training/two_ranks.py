@@ -1,0 +1,32 @@
+"""Trains with several methods on so many ranks: ``two_ranks.py DEVICES OUT``. See test_ranks.py."""
+
+import sys
+from pathlib import Path
+
+from lightning_fabric import Fabric
+
+from noisebound.training import TrainingConfig, fit
+from noisebound.training.ranks import leave_ranks
+from training_data import NOISE_RATE, noisy_clouds
+
+METHODS = ("ce+b", "sce+b", "ce", "elr", "truncated")
+
+
+def main(devices: int, out: Path) -> None:
+    fabric = Fabric(accelerator="cpu", devices=devices, precision="64-true")
+    fabric.launch()
+    for loss in METHODS:
+        config = TrainingConfig(
+            loss=loss,
+            noise_rate=NOISE_RATE,
+            epochs=52 if loss == "truncated" else 10,  # it prunes at 40 and 50
+            batch_size=31,  # of 108: uneven in every way
+            accumulate=2,
+            learning_rate=1e-2,
+        )
+        fit(noisy_clouds(), config, out / loss, fabric=fabric)
+    leave_ranks(fabric)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]))
