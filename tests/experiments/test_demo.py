@@ -1,0 +1,40 @@
+import json
+
+import pytest
+
+from noisebound.experiments.demo import LOSSES, run_demo
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    out = tmp_path_factory.mktemp("demo")
+    return run_demo(out, epochs=3), out
+
+
+def test_a_row_for_each_loss(demo):
+    outcome, _ = demo
+    assert [row.loss for row in outcome.rows] == list(LOSSES)
+    assert outcome.noise_rate == pytest.approx(0.6, abs=0.05)
+    lines = outcome.to_text().splitlines()
+    assert len(lines) == 2 + len(LOSSES)
+    assert all(row.gain == row.bounded - row.plain for row in outcome.rows)
+
+
+def test_what_is_written(demo):
+    outcome, out = demo
+    assert {path.name for path in out.iterdir()} == {
+        "table.md",
+        "table.json",
+        "training.png",
+        "runs",
+    }
+    assert json.loads((out / "table.json").read_text()) == json.loads(outcome.to_json())
+    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
+    assert len(list((out / "runs").iterdir())) == 2 * len(LOSSES)
+
+
+def test_finished_runs_are_not_repeated(demo):
+    outcome, out = demo
+    before = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/metrics.jsonl")}
+    assert run_demo(out, epochs=3) == outcome
+    assert before == {path: path.stat().st_mtime_ns for path in before}
