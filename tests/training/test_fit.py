@@ -191,3 +191,14 @@ def test_normalization_is_that_of_the_training_examples(tmp_path):
     fit(splits, TrainingConfig(**QUICK, validation_share=0), tmp_path / "run")
     saved = SavedModel.load(tmp_path / "run")
     assert saved.normalization == Normalization.of(splits.train.inputs)
+
+
+def test_training_that_diverges_says_so(tmp_path):
+    config = TrainingConfig(loss="ce", epochs=20, learning_rate=1e30)
+    with pytest.raises(ValueError, match=r"training has diverged; lower the learning rate"):
+        fit(noisy_clouds(), config, tmp_path / "run")
+
+
+def test_fewer_examples_than_a_batch(tmp_path):
+    config = TrainingConfig(**(QUICK | {"batch_size": 10_000}), accumulate=7)
+    assert fit(noisy_clouds(n=20), config, tmp_path / "run").final["epoch"] == 3

@@ -1,5 +1,6 @@
 """How good a model is on a data set: its mean loss, and how often it is right."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -14,9 +15,12 @@ _BATCH = 1000
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Shares between 0 and 1; ``top5`` is None where there are no more than five classes."""
+    """Shares between 0 and 1; ``top5`` is None where there are no more than five classes.
 
-    loss: float
+    ``loss`` is None where it is infinite, which some losses are at a saturated wrong answer.
+    """
+
+    loss: float | None
     top1: float
     top5: float | None
 
@@ -57,7 +61,8 @@ def evaluate(
     model.train(was_training[0])
     criterion.train(was_training[1])
     loss, top1, top5, count = sum_over_ranks(totals, fabric).tolist()
-    return Evaluation(loss / count, top1 / count, top5 / count if data.num_classes > 5 else None)
+    mean = loss / count if math.isfinite(loss) else None
+    return Evaluation(mean, top1 / count, top5 / count if data.num_classes > 5 else None)
 
 
 def _hits(logits: Tensor, labels: Tensor, k: int) -> Tensor:

@@ -50,8 +50,10 @@ def fit(
     folder = RunFolder(Path(out))
     data = hold_out(splits, config)
     objective = make_objective(config, data.train.num_classes, len(data.train))
+    folder.check(config, resume=resume)
+    fabric.barrier()  # all have checked before one writes
     if fabric.is_global_zero:
-        folder.begin(config, resume=resume)
+        folder.begin(config)
     fabric.barrier()
     finished = folder.read_result()
     if finished is not None:

@@ -1,5 +1,6 @@
 """Algorithm 1: descend while the mean loss is above its bound, ascend while it is below."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,6 +106,11 @@ class Training:
         if pruned is not None:
             share_memory(criterion, pruned, self.fabric)
         total, count = sum_over_ranks(totals, self.fabric).tolist()
+        if not math.isfinite(total):
+            raise ValueError(
+                f"the training loss is {total / count} in epoch {epoch + 1}: training has "
+                "diverged; lower the learning rate (--learning-rate)"
+            )
         return {
             "train_loss": total / count,
             "bound": self.objective.bound,

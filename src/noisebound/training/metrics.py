@@ -22,7 +22,7 @@ class MetricsFile:
         """Add an epoch."""
         self.history.append(record)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(record)}\n")
+            file.write(f"{json.dumps(record, allow_nan=False)}\n")
 
 
 def read_metrics(path: Path) -> list[Metrics]:

@@ -37,15 +37,19 @@ class RunFolder:
         self.result = path / "result.json"
         self.checkpoints = path / "checkpoints"
 
-    def begin(self, config: TrainingConfig, *, resume: bool) -> None:
-        """Make the folder, or go on with the run that is in it."""
-        if self.config.exists():
-            if not resume:
-                raise FileExistsError(
-                    f"{self.path} holds a run already: go on with it by --resume (in Python: "
-                    "resume=True), or choose another folder"
-                )
-            self._check_same(config)
+    def check(self, config: TrainingConfig, *, resume: bool) -> None:
+        """Refuse a folder that is taken: by any run, or when resuming by another."""
+        if not self.config.exists():
+            return
+        if not resume:
+            raise FileExistsError(
+                f"{self.path} holds a run already: go on with it by --resume (in Python: "
+                "resume=True), or choose another folder"
+            )
+        self._check_same(config)
+
+    def begin(self, config: TrainingConfig) -> None:
+        """Make the folder."""
         self.path.mkdir(parents=True, exist_ok=True)
         with written_whole(self.config) as part:
             part.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
