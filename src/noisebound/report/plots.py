@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from noisebound.data.folders import written_whole
 
@@ -33,6 +34,7 @@ def plot_training(history: Sequence[dict[str, Any]], path: Path) -> None:
                 epochs, values, color=color, linestyle="--", label=f"{label}, averaged weights"
             )
     right.set(xlabel="epoch", ylabel="%", title="accuracy")
+    right.xaxis.set_major_locator(MaxNLocator(integer=True))
     if right.lines:
         right.legend()
     save_figure(figure, path)
@@ -47,6 +49,7 @@ def draw_loss_against_floor(axes: Axes, runs: Mapping[str, Sequence[dict[str, An
     for floor in floors:
         axes.axhline(floor, color=BLACK, linestyle=":", label=f"floor {floor:.3f}")
     axes.set(xlabel="epoch", ylabel="mean loss", title="training loss against its floor")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend()
 
 

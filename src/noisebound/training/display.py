@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from types import TracebackType
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from noisebound.training.metrics import Metrics
@@ -67,10 +66,4 @@ class Display:
         for name, label in (("validation_top1", "noisy validation"), ("test_top1", "clean test")):
             value = metrics.get(f"averaged_{name}", metrics.get(name))
             line += f", {label} {value:.1%}" if value is not None else ""
-        self._live.update(
-            Group(
-                Text(line),
-                ProgressBar(total=self._epochs, completed=metrics["epoch"], width=_WIDTH),
-                Text(draw_loss(self._losses, bound)),
-            )
-        )
+        self._live.update(Text(f"{line}\n{draw_loss(self._losses, bound)}"))
