@@ -13,7 +13,7 @@ demo: $(VENV)/.install
 	$(BIN)/noisebound demo
 
 test: $(VENV)/.test
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .

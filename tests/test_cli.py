@@ -101,6 +101,8 @@ def test_bound():
     assert list(record) == ["loss", "noise_rate", "classes", "bound", "lower", "upper"]
     assert record["bound"] == pytest.approx(0.5004 + 0.2 * np.log(9), abs=1e-4)
     assert record["lower"] < record["bound"] == record["upper"]
+    backward = run("bound", "backward", "--noise-rate", 0.2, "--classes", 10, "--json").stdout
+    assert json.loads(backward)["bound"] == pytest.approx(0, abs=1e-9)
 
 
 def test_fit_and_predict(tmp_path):
@@ -110,11 +112,13 @@ def test_fit_and_predict(tmp_path):
     (tmp_path / "train.csv").write_text("a,b,kind\n" + "\n".join(rows))
     (tmp_path / "new.csv").write_text("b,a\n0,3\n0,-3\n")
     command = ["fit", tmp_path / "train.csv", "--target", "kind", "--out", tmp_path / "run"]
-    options = ["--noise-rate", "0.05", "--epochs", "60", "--accelerator", "cpu"]
+    options = ["--noise-rate", "0.05", "--epochs", "60", "--accelerator", "cpu", "--logger", "csv"]
     result = run(*command, *options, "--json")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     assert json.loads(result.stdout)["final"]["epoch"] == 60
+    (log,) = (tmp_path / "run").glob("logs/*/metrics.csv")
+    assert len(log.read_text().splitlines()) == 61
     predicted = run("predict", tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "y.csv")
     assert predicted.returncode == 0, predicted.stderr
     lines = (tmp_path / "y.csv").read_text().splitlines()
@@ -134,7 +138,9 @@ def test_fit_and_predict(tmp_path):
         (["fit", "nowhere.csv", "--out", "x"], "neither a file or folder"),
         (["fit", "digits"], "out"),
         (["predict", "nowhere", "digits", "--out", "y.csv"], "holds no trained model"),
-        (["bound", "elr", "--noise-rate", "0.4", "--classes", "10"], "num_samples"),
+        (["bound", "elr", "--noise-rate", "0.4", "--classes", "10"], "has no noise-bound"),
+        (["fit", "digits", "--out", "x", "--accelerator", "teapot"], "teapot"),
+        (["fit", "digits", "--out", "/proc/x", "--noise-rate", "0.4"], "/proc/x"),
         (["bound", "ce", "--noise-rate", "1.4", "--classes", "10"], "[0, 1]"),
     ],
 )

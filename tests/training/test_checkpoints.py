@@ -64,7 +64,7 @@ def test_nothing_is_pickled(tmp_path):
     save_checkpoint(tmp_path, some_state(1), "run")
     (path,) = tmp_path.iterdir()
     with safe_open(path, framework="pt") as stored:
-        assert json.loads(stored.metadata()["noisebound"])["epoch"] == 1
+        assert json.loads(stored.metadata()["about"])["epoch"] == 1
 
 
 def test_the_newest_two_are_kept(tmp_path):
@@ -91,7 +91,13 @@ def empty(content):
     content.clear()
 
 
-@pytest.mark.parametrize("damage", [damage_content, damage_header, cut, empty])
+def damage_settings(content):
+    """Another learning rate: valid JSON, of a valid file."""
+    at = content.index(b"0.999")
+    content[at : at + 5] = b"0.998"
+
+
+@pytest.mark.parametrize("damage", [damage_content, damage_header, damage_settings, cut, empty])
 def test_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path, damage):
     earlier, later = some_state(1), some_state(2)
     save_checkpoint(tmp_path, earlier, "run")
@@ -104,6 +110,12 @@ def test_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path, damage
     with pytest.warns(CheckpointWarning, match=f"{newest} is damaged"):
         assert load_checkpoint(tmp_path, loaded, "run")
     assert are_equal(earlier, loaded)
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    (tmp_path / ".epoch-000001.safetensors.1234.part").write_bytes(b"half")
+    save_checkpoint(tmp_path, some_state(1), "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["epoch-000001.safetensors"]
 
 
 def test_checkpoint_of_another_run(tmp_path):

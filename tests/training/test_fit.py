@@ -11,6 +11,7 @@ from torch import nn
 import noisebound as nb
 from noisebound.data import Normalization
 from noisebound.training import METHOD_NAMES, SavedModel, TrainingConfig, fit
+from noisebound.training.fit import hold_out
 from noisebound.training.metrics import read_metrics
 from training_data import NOISE_RATE, noisy_clouds, noisy_images
 
@@ -77,7 +78,7 @@ def test_what_is_measured(tmp_path):
 def test_held_out_labels_are_noisy_and_choose_the_best_epoch(tmp_path):
     result = fit(noisy_clouds(), TrainingConfig(**(QUICK | {"epochs": 8})), tmp_path / "run")
     history = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    best = max(history, key=lambda record: record["validation_top1"])
+    best = max(history, key=lambda record: record["averaged_validation_top1"])
     assert result.best_on_noisy_validation == best
     assert result.final == history[-1]
 
@@ -155,7 +156,6 @@ def test_what_is_written(tmp_path):
 def test_trackers_get_the_measurements(tmp_path):
     fabric = Fabric(accelerator="cpu", devices=1, loggers=CSVLogger(tmp_path, name="logs"))
     fit(noisy_clouds(), TrainingConfig(**QUICK), tmp_path / "run", fabric=fabric)
-    fabric.logger.finalize("success")
     (log,) = tmp_path.glob("logs/*/metrics.csv")
     header, *lines = log.read_text().splitlines()
     assert {"train_loss", "bound", "share_below", "validation_top1"} <= set(header.split(","))
@@ -184,6 +184,48 @@ def test_other_data_is_noticed(tmp_path):
     (tmp_path / "run" / "result.json").unlink()
     with pytest.raises(ValueError, match="other data"):
         fit(noisy_clouds(seed=9), config, tmp_path / "run", resume=True)
+
+
+def test_other_data_is_noticed_when_all_is_done(tmp_path):
+    fit(noisy_clouds(), TrainingConfig(**QUICK), tmp_path / "run")
+    with pytest.raises(ValueError, match="a finished run on other data"):
+        fit(noisy_clouds(seed=9), TrainingConfig(**QUICK), tmp_path / "run", resume=True)
+
+
+def test_lost_measurements_are_noticed(tmp_path):
+    config = TrainingConfig(**QUICK)
+    fit(noisy_clouds(), config, tmp_path / "run")
+    (tmp_path / "run" / "result.json").write_text("{")  # not whole: not a result
+    (tmp_path / "run" / "metrics.jsonl").write_text("")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl lacks epochs"):
+        fit(noisy_clouds(), config, tmp_path / "run", resume=True)
+
+
+def test_a_failed_start_leaves_the_folder_free(tmp_path):
+    with pytest.raises(ValueError, match="these inputs are features"):
+        fit(noisy_clouds(), TrainingConfig(**QUICK, augment=True), tmp_path / "run")
+    fit(noisy_clouds(), TrainingConfig(**QUICK), tmp_path / "run")
+
+
+def test_tied_weights(tmp_path):
+    model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.Linear(6, 4))
+    model[2].weight = model[0].weight
+    fit(noisy_clouds(), TrainingConfig(**QUICK), tmp_path / "run", model=model)
+    weights = load_file(tmp_path / "run" / "model.safetensors")
+    assert torch.equal(weights["0.weight"], weights["2.weight"])
+
+
+def test_the_only_example_of_a_class_is_trained_on(tmp_path):
+    splits = noisy_clouds(n=60)
+    labels = splits.train.labels.clone()
+    labels[labels == 3] = 0
+    labels[7] = 3
+    lonely = replace(splits, train=replace(splits.train, labels=labels))
+    for seed in range(20):
+        config = TrainingConfig(**QUICK, seed=seed, validation_share=0.5)
+        assert hold_out(lonely, config).train.class_counts().min() > 0
+    with pytest.raises(ValueError, match=r"leaves none to train on: lower"):
+        hold_out(noisy_clouds(n=60), TrainingConfig(**QUICK, validation_share=0.999))
 
 
 def test_normalization_is_that_of_the_training_examples(tmp_path):

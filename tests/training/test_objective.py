@@ -43,6 +43,8 @@ def test_classes_in_the_bound():
         ({"loss": "hinge"}, "loss must be one of ce, fce"),
         ({"loss": "fce"}, "noise_rate"),
         ({"loss": "elr+b", "noise_rate": 0.4}, "no noise-bound"),
+        ({"loss": "mixup+b", "noise_rate": 0.4}, "mixup has no noise-bound"),
+        ({"loss": "ce", "bound": 0.5}, r"'ce' is not bounded: ask for 'ce\+b'"),
     ],
 )
 def test_what_cannot_be_made(config, complaint):

@@ -9,7 +9,7 @@ from noisebound.data import DataError, load
 from noisebound.training import SavedModel, TrainingConfig, fit
 from noisebound.training.predict import predict, write_predictions
 from published_files import plain_image
-from training_data import noisy_clouds
+from training_data import noisy_clouds, noisy_images
 
 QUICK = TrainingConfig(loss="ce", epochs=40, batch_size=50)
 
@@ -98,11 +98,22 @@ def test_folder_of_images(tmp_path):
     (tmp_path / "new" / "deep").mkdir(parents=True)
     (tmp_path / "new" / "one.jpg").write_bytes(plain_image((10, 10, 10), 50))
     (tmp_path / "new" / "deep" / "two.png").write_bytes(plain_image(230, 9, "PNG"))
-    predictions = predict(SavedModel.load(tmp_path / "run"), tmp_path / "new")
+    (tmp_path / "new" / "bad.png").write_bytes(b"no image")
+    model = SavedModel.load(tmp_path / "run")
+    with pytest.raises(DataError, match=r"bad\.png \(not an image\)"):
+        predict(model, tmp_path / "new")
+    predictions = predict(model, tmp_path / "new", skip_bad=True)
     assert dict(predictions.select("example", "label").iter_rows()) == {
         "deep/two.png": "light",
         "one.jpg": "dark",
     }
+
+
+def test_images_on_another_scale(tmp_path):
+    fit(noisy_images(), QUICK.model_copy(update={"epochs": 1}), tmp_path / "run")
+    np.save(tmp_path / "new.npy", noisy_images().test.inputs.numpy() / 255)
+    with pytest.raises(DataError, match="trained on uint8 inputs, got float32"):
+        predict(SavedModel.load(tmp_path / "run"), tmp_path / "new.npy")
 
 
 def test_predictions_as_files(table_model, tmp_path):

@@ -6,24 +6,31 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from filelock import FileLock
 from safetensors.torch import load_file
 from two_ranks import METHODS
 
+from noisebound.training import SavedModel, TrainingConfig
+from noisebound.training.fit import hold_out
 from noisebound.training.metrics import read_metrics
-from training_data import NOISE_RATE
+from training_data import NOISE_RATE, noisy_images
 
-pytestmark = pytest.mark.xdist_group("ranks")  # the runs are made once, not on each worker
 SCRIPT = Path(__file__).parent / "two_ranks.py"
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folders = {}
-    for devices in (1, 2):
-        folders[devices] = tmp_path_factory.mktemp(f"{devices}-ranks")
-        environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent.parent)}
-        command = [sys.executable, SCRIPT, str(devices), folders[devices]]
-        subprocess.run(command, check=True, env=environment, timeout=300)
+def runs(tmp_path_factory, worker_id):
+    """The folders of both runs, which the test processes share."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base if worker_id == "master" else base.parent) / "ranks"
+    folders = {devices: shared / str(devices) for devices in (1, 2)}
+    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent.parent)}
+    with FileLock(f"{shared}.lock"):
+        for devices, folder in folders.items():
+            if not folder.exists():
+                command = [sys.executable, SCRIPT, str(devices), folder]
+                subprocess.run(command, check=True, env=environment, timeout=300)
     return folders
 
 
@@ -56,13 +63,36 @@ def test_the_bound_was_crossed(runs, loss):
 
 @pytest.mark.parametrize(("loss", "name"), [("elr", "targets"), ("truncated", "kept")])
 def test_memory_is_whole_on_every_rank(runs, loss, name):
-    (path,) = (runs[2] / loss / "checkpoints").iterdir()
+    path = max((runs[2] / loss / "checkpoints").iterdir())  # the newest
     memory = load_file(path)[f"criterion.{name}"]
     assert len(memory) == 108
     if name == "targets":
         assert (memory.sum(1) > 0.5).all()  # every example was seen
     else:
         assert 0 < (~memory).sum() < 2 * NOISE_RATE * 108  # some were dropped
+
+
+def test_averaged_batch_norm_is_the_same_on_every_rank(runs):
+    """What the ranks measured together is what the saved model is."""
+    folder = runs[2] / "batch-norm"
+    (final,) = read_metrics(folder / "metrics.jsonl")[-1:]
+    config = TrainingConfig.model_validate_json((folder / "config.json").read_text())
+    held_out = hold_out(noisy_images(), config).validation
+    said = SavedModel.load(folder).probabilities(held_out.inputs)
+    loss = torch.nn.functional.nll_loss(said.log(), held_out.labels)
+    assert final["averaged_validation_loss"] == pytest.approx(loss.item(), rel=1e-5)
+
+
+def test_a_taken_folder_is_told_once(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    command = [
+        sys.executable, "-m", "noisebound", "fit", "digits", "--out", tmp_path,
+        "--noise-rate", "0.4", "--devices", "2", "--accelerator", "cpu",
+    ]  # fmt: skip
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 2
+    assert result.stderr.count("holds a run already") == 1
+    assert "Traceback" not in result.stderr
 
 
 def test_from_the_command_line(tmp_path):

@@ -7,7 +7,7 @@ from lightning_fabric import Fabric
 
 from noisebound.training import TrainingConfig, fit
 from noisebound.training.ranks import leave_ranks
-from training_data import NOISE_RATE, noisy_clouds
+from training_data import NOISE_RATE, noisy_clouds, noisy_images
 
 METHODS = ("ce+b", "sce+b", "ce", "elr", "truncated")
 
@@ -25,6 +25,8 @@ def main(devices: int, out: Path) -> None:
             learning_rate=1e-2,
         )
         fit(noisy_clouds(), config, out / loss, fabric=fabric)
+    config = TrainingConfig(model="small_cnn", noise_rate=NOISE_RATE, epochs=4, batch_size=11)
+    fit(noisy_images(), config, out / "batch-norm", fabric=fabric)
     leave_ranks(fabric)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
+from torch import nn
 
 from noisebound.bounds import entropy_interval, noise_bound, symmetric_noise
 from noisebound.catalog import create_loss
@@ -22,17 +23,16 @@ def bound(
 ) -> None:
     """Show the noise-bound of a loss, and the interval that noise of other structure has.
 
-    Example: `noisebound bound sce --noise-rate 0.4 --classes 10`
-
     Parameters
     ----------
     loss
         Its name: ce, fce, gce, sce, cep, …
     """
     name = loss.lower().removesuffix("+b")
-    criterion = create_loss(name, noise_rate=noise_rate, num_classes=classes)
+    # the memories of some losses have a size, which a bound does not depend on
+    criterion = create_loss(name, noise_rate=noise_rate, num_classes=classes, num_samples=1)
     level = float(noise_bound(criterion, noise_rate, classes))
-    lower, upper = (float(value) for value in entropy_interval(criterion, noise_rate, classes))
+    lower, upper = _interval(criterion, noise_rate, classes)
     if json:
         record = {
             "loss": name,
@@ -49,5 +49,17 @@ def bound(
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"{name} at noise rate {noise_rate:g} with {classes} classes")
     console.print(f"bound     {level:.6g}")
-    console.print(f"interval  {lower:.6g} (pairwise noise) to {upper:.6g} (symmetric noise)")
+    if lower is not None:
+        console.print(f"interval  {lower:.6g} (pairwise noise) to {upper:.6g} (symmetric noise)")
     console.print(f"noise     {shown}{', …' if classes > _SHOWN else ''}")
+
+
+def _interval(
+    criterion: nn.Module, noise_rate: float, classes: int
+) -> tuple[float, float] | tuple[None, None]:
+    """Between which the entropy lies; a loss that is made for one noise has none."""
+    try:
+        lower, upper = entropy_interval(criterion, noise_rate, classes)
+    except ValueError:
+        return None, None
+    return float(lower), float(upper)

@@ -12,8 +12,6 @@ from noisebound.experiments.demo import run_demo
 def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
     """Train on digits of which 60 % are labelled wrong, with five losses, plain and bounded.
 
-    Example: `noisebound demo --out demo`
-
     Parameters
     ----------
     out

@@ -41,8 +41,6 @@ def fit(
 ) -> None:
     """Train a robust classifier and leave it in a folder.
 
-    Example: `noisebound fit photos/ --noise-rate 0.2 --model small_cnn --out run`
-
     Parameters
     ----------
     data
@@ -63,20 +61,24 @@ def fit(
         Write the measurements for a tracker too.
     """
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its banner of ranks
-    fabric = Fabric(
-        accelerator=accelerator,
-        devices=int(devices) if devices.isdigit() else devices,
-        num_nodes=nodes,
-        precision=precision,
-        loggers=_loggers(logger, out),
-    )
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=int(devices) if devices.isdigit() else devices,
+            num_nodes=nodes,
+            precision=precision,
+            loggers=_loggers(logger, out),
+        )
+    except RuntimeError as error:  # such as devices that are not there
+        raise ValueError(str(error)) from error
     fabric.launch()
     splits = load(data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad)
     console = Console(stderr=True, soft_wrap=True)
     try:
         result = run_fit(splits, config or TrainingConfig(), out, resume=resume, fabric=fabric)
     except KeyboardInterrupt:
-        console.print(f"interrupted; go on with --resume, in {escape(str(out))}")
+        if fabric.is_global_zero:
+            console.print(f"interrupted; go on with --resume, in {escape(str(out))}")
         raise
     if fabric.is_global_zero:
         for note in splits.notes:

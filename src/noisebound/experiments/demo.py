@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from noisebound.corruption import corrupt
 from noisebound.data import Splits, load
 from noisebound.data.folders import written_whole
-from noisebound.progress import track
 from noisebound.report.plots import draw_loss_against_floor, save_figure
 from noisebound.training import TrainingConfig, fit
 from noisebound.training.metrics import read_metrics
@@ -77,7 +76,7 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
     splits, realized = noisy_digits()
     names = [name + suffix for name in LOSSES for suffix in ("", "+b")]
     results = {}
-    for name in track(names, "training", total=len(names)):
+    for name in names:
         config = TrainingConfig(loss=name, noise_rate=NOISE_RATE, epochs=epochs)
         results[name] = fit(splits, config, out / "runs" / name, resume=True)
     rows = tuple(

@@ -47,16 +47,11 @@ def save_checkpoint(folder: Path, state: TrainingState, identity: str) -> None:
         identity: of the run; a checkpoint of another is refused
     """
     tensors, rest = _flattened(state)
-    about = {
-        "identity": identity,
-        "epoch": state.epoch,
-        "digest": _digest(tensors),
-        "rest": rest,
-    }
+    about = json.dumps({"identity": identity, "epoch": state.epoch, **rest}, sort_keys=True)
     with written_whole(_path(folder, state.epoch)) as part:
-        save_file(tensors, part, metadata={"noisebound": json.dumps(about)})
-    for old in _existing(folder)[:-_KEPT]:
-        old.unlink()
+        save_file(tensors, part, metadata={"about": about, "digest": _digest(tensors, about)})
+    for old in (*_existing(folder)[:-_KEPT], *folder.glob(".*.part")):
+        old.unlink()  # parts are what a killed process left
 
 
 def load_checkpoint(folder: Path, state: TrainingState, identity: str) -> bool:
@@ -76,7 +71,7 @@ def load_checkpoint(folder: Path, state: TrainingState, identity: str) -> bool:
                 f"{path} belongs to a run with another config or other data: continue with the "
                 "same ones, or choose another --out"
             )
-        _restore(state, tensors, about["rest"])
+        _restore(state, tensors, about["param_groups"])
         state.epoch = about["epoch"]
         return True
     return False
@@ -103,7 +98,9 @@ def _flattened(state: TrainingState) -> tuple[dict[str, Tensor], dict[str, Any]]
     return tensors, {"param_groups": optimizer["param_groups"]}
 
 
-def _restore(state: TrainingState, tensors: dict[str, Tensor], rest: dict[str, Any]) -> None:
+def _restore(
+    state: TrainingState, tensors: dict[str, Tensor], param_groups: list[dict[str, Any]]
+) -> None:
     state.model.load_state_dict(_below(tensors, "model."))
     state.criterion.load_state_dict(_below(tensors, "criterion."))
     if state.averaged is not None:
@@ -112,7 +109,7 @@ def _restore(state: TrainingState, tensors: dict[str, Tensor], rest: dict[str, A
     for name, value in _below(tensors, "optimizer.").items():
         index, _, key = name.partition(".")
         moments.setdefault(int(index), {})[key] = value
-    state.optimizer.load_state_dict({"state": moments, "param_groups": rest["param_groups"]})
+    state.optimizer.load_state_dict({"state": moments, "param_groups": param_groups})
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -125,16 +122,16 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     with safe_open(path, framework="pt") as stored:
-        about = json.loads((stored.metadata() or {})["noisebound"])
+        metadata = stored.metadata() or {}
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-    if _digest(tensors) != about["digest"]:
+    if _digest(tensors, metadata["about"]) != metadata["digest"]:
         raise ValueError("its content does not match its checksum")
-    return tensors, about
+    return tensors, json.loads(metadata["about"])
 
 
-def _digest(tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256()
+def _digest(tensors: dict[str, Tensor], about: str) -> str:
+    digest = hashlib.sha256(about.encode())
     for name in sorted(tensors):
-        digest.update(name.encode())
+        digest.update(f"{name} {tuple(tensors[name].shape)} {tensors[name].dtype}".encode())
         digest.update(tensors[name].contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

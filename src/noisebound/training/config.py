@@ -21,6 +21,7 @@ class TrainingConfig(BaseModel):
         epochs: how often the training examples are seen
         batch_size: examples a step, over all ranks
         accumulate: parts in which a rank computes its share of a batch; changes memory, not results
+            (but for batch norm and curriculum, which look at a part at a time)
         learning_rate: Adam's; ``"paper"`` for the paper's: 1e-4, for MAE 1e-3, for ELR 1e-2
         drop_epoch: after which epoch the learning rate is multiplied by ``drop_factor``
         drop_factor: see there
@@ -48,7 +49,7 @@ class TrainingConfig(BaseModel):
     augment: bool = False
     average_epochs: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     validation_share: float = Field(default=0.1, ge=0, lt=1)
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**63)
 
     def learning_rate_at(self, epoch: int) -> float:
         """The rate of epoch number ``epoch``, counted from 0."""

@@ -34,13 +34,14 @@ def evaluate(
     fabric: Fabric,
 ) -> Evaluation:
     """The mean over all examples, each rank taking its share of them."""
+    is_divided = len(data) >= fabric.world_size  # else the first rank does it all
     loader = Loader(
         data,
-        min(_BATCH * fabric.world_size, len(data)),
+        _BATCH * fabric.world_size,
         normalization=normalization,
         shuffle=False,
-        rank=fabric.global_rank,
-        world_size=fabric.world_size,
+        rank=fabric.global_rank if is_divided else 0,
+        world_size=fabric.world_size if is_divided else 1,
         device=fabric.device,
     )
     was_training = model.training, criterion.training
@@ -48,7 +49,7 @@ def evaluate(
     model.eval()
     criterion.eval()
     totals = torch.zeros(4, dtype=torch.float64, device=fabric.device)
-    for x, y, _ in loader.epoch(0):
+    for x, y, _ in loader.epoch(0) if is_divided or fabric.is_global_zero else ():
         logits = model(x.to(dtype))
         totals += torch.stack(
             [

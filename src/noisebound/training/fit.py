@@ -51,25 +51,29 @@ def fit(
     data = hold_out(splits, config)
     objective = make_objective(config, data.train.num_classes, len(data.train))
     folder.check(config, resume=resume)
+    state = _initial_state(data, objective, config, fabric, model)
+    identity = _identity(config, data, state)
+    finished = folder.read_result(identity)
+    if finished is not None:
+        return finished
+    load_checkpoint(folder.checkpoints, state, identity)
+    training = Training(state, objective, data, config, fabric)
     fabric.barrier()  # all have checked before one writes
     if fabric.is_global_zero:
         folder.begin(config)
-    fabric.barrier()
-    finished = folder.read_result()
-    if finished is not None:
-        return finished
-    identity = _identity(config, data)
-    state = _initial_state(data, objective, config, fabric, model)
-    load_checkpoint(folder.checkpoints, state, identity)
-    training = Training(state, objective, data, config, fabric)
-    history = _run(training, folder, identity, checkpoint_seconds)
+    try:
+        history = _run(training, folder, identity, checkpoint_seconds)
+    finally:
+        for logger in fabric.loggers:
+            logger.finalize("success")  # or what they still hold would be lost
     if fabric.is_global_zero:
         _card_and_weights(state, data, splits.encoder, config, model is None).save(folder.path)
         plot_training(history, folder.path / "training.png")
-        folder.finish(objective.bound, history)
+        folder.finish(identity, objective.bound, history)
     fabric.barrier()
-    result = folder.read_result()
-    assert result is not None
+    result = folder.read_result(identity)
+    if result is None:
+        raise FileNotFoundError(f"{folder.result} is not there: do all machines see {out}?")
     return result
 
 
@@ -82,7 +86,15 @@ def hold_out(splits: Splits, config: TrainingConfig) -> TrainingData:
     if count:
         chosen = stratified_indices(whole.labels, count, config.seed)
         is_held_out = torch.zeros(len(whole), dtype=torch.bool).index_fill_(0, chosen, True)
-        validation, train = whole.subset(is_held_out), whole.subset(~is_held_out)
+        for index in whole.class_counts().eq(1).nonzero().flatten():
+            is_held_out[whole.labels == index] = False  # the only one of its class stays
+        if is_held_out.all():
+            raise ValueError(
+                f"holding out {count} of {len(whole)} examples leaves none to train on: lower "
+                "the share (--validation-share)"
+            )
+        if is_held_out.any():
+            validation, train = whole.subset(is_held_out), whole.subset(~is_held_out)
     return TrainingData(train, validation, splits.test, Normalization.of(train.inputs))
 
 
@@ -119,6 +131,11 @@ def _run(
             fabric.barrier()
         return []
     file = MetricsFile(folder.metrics, training.state.epoch)
+    if len(file.history) < training.state.epoch:
+        raise ValueError(
+            f"{folder.metrics} lacks epochs that the checkpoint has: restore it, or begin anew in "
+            "another folder"
+        )
     saved_at = time.monotonic()
     with Display(config.loss, config.epochs, file.history) as display:
         for metrics in training.epochs():
@@ -144,6 +161,7 @@ def _card_and_weights(
     card = ModelCard(
         model=config.model if is_ours else None,
         input_shape=tuple(data.train.inputs.shape[1:]),
+        input_dtype="uint8" if data.train.inputs.dtype == torch.uint8 else "float32",
         class_names=data.train.class_names,
         mean=data.normalization.mean,
         std=data.normalization.std,
@@ -153,9 +171,12 @@ def _card_and_weights(
     return SavedModel(model.cpu(), card)
 
 
-def _identity(config: TrainingConfig, data: TrainingData) -> str:
-    """Of the config and of what is learnt from."""
+def _identity(config: TrainingConfig, data: TrainingData, state: TrainingState) -> str:
+    """Of the config, of what is learnt from, and of what learns."""
     digest = hashlib.sha256(config.model_dump_json().encode())
+    digest.update(repr(data.train.class_names).encode())
+    for name, weight in state.model.state_dict().items():
+        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
     for tensor in (data.train.inputs, data.train.labels):
         digest.update(repr(tuple(tensor.shape)).encode())
         digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)

@@ -21,7 +21,7 @@ from noisebound.training.memory import prune, share_memory
 from noisebound.training.metrics import Metrics
 from noisebound.training.mixup import mix_up
 from noisebound.training.objective import Objective
-from noisebound.training.ranks import sum_over_ranks
+from noisebound.training.ranks import share_buffers, sum_over_ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +101,9 @@ class Training:
                 if step_bound is not None:
                     steps_below += step_bound.monitor.last_below
                 visited.append(batch.indices)
+        share_buffers(self.state.model, self.fabric)
+        if self.state.averaged is not None:
+            share_buffers(self.state.averaged, self.fabric)
         share_memory(criterion, torch.cat(visited), self.fabric)
         pruned = prune(criterion, self.model, self.loader, epoch)
         if pruned is not None:
@@ -155,11 +158,14 @@ class Training:
     @contextmanager
     def _randomness(self, epoch: int) -> Iterator[Generator]:
         """Dropout and mixing follow from the seed, the epoch and the rank alone."""
-        seed = derived_seed(self.config.seed, epoch, 1 + self.fabric.global_rank)
+        seed, mixing_seed = (
+            derived_seed(self.config.seed, epoch, 1 + self.fabric.global_rank, use)
+            for use in (0, 1)
+        )
         device = self.fabric.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
-            yield Generator().manual_seed(seed)
+            yield Generator().manual_seed(mixing_seed)
 
     def _measure(self) -> Metrics:
         """Losses and accuracies of the weights as they are, and of their average."""

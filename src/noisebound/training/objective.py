@@ -42,6 +42,13 @@ def make_objective(config: TrainingConfig, num_classes: int, num_samples: int) -
             f"loss must be one of {', '.join(METHOD_NAMES)}, or such a name with '+b'; "
             f"got {config.loss!r}"
         )
+    if name == "mixup" and is_bounded:
+        raise ValueError("mixup has no noise-bound: its labels are blends; leave out '+b'")
+    if not is_bounded and (config.bound is not None or config.bound_classes is not None):
+        raise ValueError(
+            f"a bound is given, but {config.loss!r} is not bounded: ask for '{config.loss}+b', or "
+            "leave out the bound"
+        )
     criterion = create_loss(
         "ce" if name == "mixup" else name,
         noise_rate=config.noise_rate,

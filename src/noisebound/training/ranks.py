@@ -5,7 +5,7 @@ import sys
 
 import torch.distributed as dist
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def sum_over_ranks(values: Tensor, fabric: Fabric) -> Tensor:
@@ -13,6 +13,13 @@ def sum_over_ranks(values: Tensor, fabric: Fabric) -> Tensor:
     total = fabric.all_reduce(values, reduce_op="sum")
     assert isinstance(total, Tensor)
     return total
+
+
+def share_buffers(model: nn.Module, fabric: Fabric) -> None:
+    """Give every rank the first one's buffers: batch norm sees other examples on each."""
+    if fabric.world_size > 1:
+        for buffer in model.buffers():
+            dist.broadcast(buffer, src=0)
 
 
 def leave_ranks(fabric: Fabric) -> None:

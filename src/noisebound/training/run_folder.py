@@ -65,16 +65,29 @@ class RunFolder:
                 "choose another folder"
             )
 
-    def finish(self, bound: float | None, history: list[Metrics]) -> None:
+    def finish(self, identity: str, bound: float | None, history: list[Metrics]) -> None:
         """Write the result: the last epoch, and the best as far as noisy data can tell."""
-        judged = [record for record in history if "validation_top1" in record]
-        best = max(judged, key=lambda record: record["validation_top1"], default=None)
-        content = {"bound": bound, "final": history[-1], "best_on_noisy_validation": best}
+        name = "averaged_validation_top1"
+        name = name if name in history[-1] else "validation_top1"
+        judged = [record for record in history if name in record]
+        best = max(judged, key=lambda record: record[name], default=None)
+        content = {
+            "identity": identity,
+            "bound": bound,
+            "final": history[-1],
+            "best_on_noisy_validation": best,
+        }
         with written_whole(self.result) as part:
             part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
-    def read_result(self) -> FitResult | None:
-        """The result of a finished run."""
-        if not self.result.exists():
+    def read_result(self, identity: str) -> FitResult | None:
+        """The result of the run if it is finished, and if it is this one."""
+        try:
+            content = json.loads(self.result.read_text(encoding="utf-8"))
+        except (FileNotFoundError, json.JSONDecodeError):
             return None
-        return FitResult(self.path, **json.loads(self.result.read_text(encoding="utf-8")))
+        if content.pop("identity") != identity:
+            raise ValueError(
+                f"{self.path} holds a finished run on other data: choose another folder"
+            )
+        return FitResult(self.path, **content)

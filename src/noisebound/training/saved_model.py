@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -25,6 +25,7 @@ class ModelCard(BaseModel):
     Args:
         model: the network's name; None for one of the user's own
         input_shape: of one example
+        input_dtype: ``uint8`` for images of bytes, else ``float32``
         class_names: of each logit
         mean: of the training inputs, per channel or feature
         std: their deviation
@@ -35,6 +36,7 @@ class ModelCard(BaseModel):
     format: int = 1
     model: ModelName | None
     input_shape: tuple[int, ...]
+    input_dtype: Literal["uint8", "float32"]
     class_names: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -56,6 +58,12 @@ class SavedModel:
                 f"the model takes inputs of shape {list(self.card.input_shape)}, got "
                 f"{list(inputs.shape[1:])}"
             )
+        dtype = str(inputs.dtype).removeprefix("torch.")
+        if dtype != self.card.input_dtype:
+            raise DataError(
+                f"the model was trained on {self.card.input_dtype} inputs, got {dtype}: they may "
+                "be on another scale; convert them"
+            )
         parts = [
             self.model(self.normalization(part)).softmax(1) for part in torch.split(inputs, _BATCH)
         ]
@@ -63,7 +71,11 @@ class SavedModel:
 
     def save(self, folder: Path) -> None:
         """Weights, then the card: where there is a card, there is a whole model."""
-        weights = {name: value.contiguous() for name, value in self.model.state_dict().items()}
+        # clones: safetensors refuses tensors that share memory, such as tied weights
+        weights = {
+            name: value.detach().cpu().contiguous().clone()
+            for name, value in self.model.state_dict().items()
+        }
         with written_whole(folder / _WEIGHTS) as part:
             save_file(weights, part)
         with written_whole(folder / _ABOUT) as part:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from noisebound.data.errors import DataError
@@ -110,6 +110,8 @@ def _in_parallel(
     def attempt(item: object) -> Result | _Bad:
         try:
             return work(item)
+        except UnidentifiedImageError:
+            return _Bad("not an image")
         except Exception as error:  # what Pillow raises on damaged files is not a closed list
             return _Bad(str(error).strip() or type(error).__name__)
 

@@ -59,14 +59,18 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
     return Splits(path.name, parts[0], held_out, source=str(path), notes=tuple(notes))
 
 
-def read_unlabeled(path: Path, shape: tuple[int, ...]) -> tuple[list[str], Tensor]:
+def read_unlabeled(
+    path: Path, shape: tuple[int, ...], skip_bad: bool = False
+) -> tuple[list[str], Tensor]:
     """Every image below a folder, by its path there, in the shape that a model takes."""
     files, extensions = Folder(path), image_extensions()
     names = [name for name in files.names() if PurePosixPath(name).suffix.lower() in extensions]
     if not names:
         raise DataError(f"{path} has no images")
     mode: Mode = "L" if shape[0] == 1 else "RGB"
-    return names, decode_once(files, names, mode=mode, size=(shape[1], shape[2])).images
+    size = (shape[1], shape[2])
+    decoded = decode_once(files, names, mode=mode, size=size, skip_bad=skip_bad)
+    return [names[position] for position in decoded.kept], decoded.images
 
 
 def _common_size(sizes: set[tuple[int, int]]) -> tuple[int, int]:
