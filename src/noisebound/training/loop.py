@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from jaxtyping import Float
 from lightning_fabric import Fabric
 from torch import Generator, Tensor
 
@@ -89,17 +90,20 @@ class Training:
 
     def _train_epoch(self, epoch: int) -> Metrics:
         criterion, step_bound = self.objective.criterion, self.step_bound
-        steps_below = torch.zeros((), device=self.fabric.device)
-        totals = torch.zeros(2, dtype=torch.float64, device=self.fabric.device)
+        means: list[Tensor] = []  # of every part, and how many examples each was of
+        counts: list[int] = []
+        below: list[Tensor] = []
         visited = []
         self.model.train()
         criterion.train()
         with self._randomness(epoch) as generator:
             batches = zip(self.loader.epoch(epoch), self.loader.batch_sizes(), strict=True)
             for batch, size in batches:
-                totals += self._step(batch, size, generator)
+                for mean, count in self._step(batch, size, generator):
+                    means.append(mean)
+                    counts.append(count)
                 if step_bound is not None:
-                    steps_below += step_bound.monitor.last_below
+                    below.append(step_bound.monitor.last_below)
                 visited.append(batch.indices)
         share_buffers(self.state.model, self.fabric)
         if self.state.averaged is not None:
@@ -108,6 +112,8 @@ class Training:
         pruned = prune(criterion, self.model, self.loader, epoch)
         if pruned is not None:
             share_memory(criterion, pruned, self.fabric)
+        weights = torch.tensor(counts, dtype=torch.float64, device=self.fabric.device)
+        totals = torch.stack([torch.stack(means).double() @ weights, weights.sum()])
         total, count = sum_over_ranks(totals, self.fabric).tolist()
         if not math.isfinite(total):
             raise ValueError(
@@ -117,12 +123,15 @@ class Training:
         return {
             "train_loss": total / count,
             "bound": self.objective.bound,
-            "share_below": None if step_bound is None else steps_below.item() / len(self.loader),
+            "share_below": torch.stack(below).double().mean().item() if below else None,
         }
 
-    def _step(self, batch: Batch, size: int, generator: Generator) -> Tensor:
-        """One update by a batch of ``size`` examples over all ranks; its summed loss and count."""
-        totals = torch.zeros(2, dtype=torch.float64, device=self.fabric.device)
+    def _step(
+        self, batch: Batch, size: int, generator: Generator
+    ) -> list[tuple[Float[Tensor, ""], int]]:
+        """One update by a batch of ``size`` examples over all ranks; each part's mean and count."""
+        observed = []
+        self.state.optimizer.zero_grad()
         parts = self._parts(batch, generator)
         for number, (x, y, indices) in enumerate(parts, start=1):
             with self.fabric.no_backward_sync(self.model, enabled=number < len(parts)):
@@ -133,12 +142,11 @@ class Training:
                     self.step_bound.observe(mean, len(y))
                 # gradients are averaged over the ranks: each gives its part of the whole mean
                 self.fabric.backward(mean * (len(y) * self.fabric.world_size / size))
-            totals += torch.stack([mean.detach().double() * len(y), totals.new_tensor(len(y))])
+            observed.append((mean.detach(), len(y)))
         self.optimizer.step()
-        self.state.optimizer.zero_grad()
         if self.state.averaged is not None:
             self.state.averaged.update_parameters(self.state.model)
-        return totals
+        return observed
 
     def _parts(self, batch: Batch, generator: Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
         """The batch, mixed up if need be, in as many parts as gradients are accumulated over."""
