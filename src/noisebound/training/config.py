@@ -12,7 +12,7 @@ _PAPER_LEARNING_RATES = {"mae": 1e-3, "elr": 1e-2}  # and 1e-4 for all others
 class TrainingConfig(BaseModel):
     """How to train; what to train on is given beside it.
 
-    Args:
+    Attributes:
         loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
         noise_rate: the probability that a label is wrong; for bounds, FCE, CEP and the like
         bound: a level of one's own, in place of the noise-bound
