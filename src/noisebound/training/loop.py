@@ -202,5 +202,5 @@ class Training:
         train = self.data.train
         if train.true_labels is None:
             return None
-        wrong = (train.labels != train.true_labels).nonzero().squeeze(1)
-        return train.subset(wrong) if len(wrong) >= self.fabric.world_size else None
+        is_wrong = train.labels != train.true_labels
+        return train.subset(is_wrong) if is_wrong.any() else None

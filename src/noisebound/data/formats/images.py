@@ -83,7 +83,7 @@ def decode_images(
     }
     if bad and not skip_bad:
         raise DataError(
-            f"{len(bad)} of {len(names)} images cannot be read:\n{_listed(list(bad.values()))}\n"
+            f"{len(bad)} of {len(names)} images cannot be read:\n{listed(list(bad.values()))}\n"
             "mend or remove them, or leave them out with --skip-bad (in Python: skip_bad=True)"
         )
     kept = tuple(position for position in range(len(names)) if position not in bad)
@@ -155,6 +155,7 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray(np.rint(values * scale).astype(np.uint8))
 
 
-def _listed(lines: list[str]) -> str:
+def listed(lines: Sequence[str]) -> str:
+    """One a line, the first of them if there are many."""
     more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     return "\n".join(f"  {line}" for line in [*lines[:_SHOWN], *more])

@@ -15,7 +15,7 @@ from noisebound.data.decoded import decode_once
 from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Files, Folder, Zip
 from noisebound.data.labels import check_label_range
-from noisebound.data.published.record import Part, Published, PublishedFile, Release
+from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
 
 CLASS_NAMES = (
     "cat", "lynx", "wolf", "coyote", "cheetah",
@@ -61,7 +61,7 @@ ANIMALS_10N = Published(
             folders=("animals-10n", "animal-10n", "animal10n", "animals10n"),
             releases=(
                 _UNPACKED,
-                Release((_ZIP,), lambda folder: Zip(folder / _ZIP.name), read_animals10n),
+                archived(_ZIP, Zip, read_animals10n),
             ),
             how_to_obtain=(
                 "Animals-10N is given on request: ask for the raw images at "

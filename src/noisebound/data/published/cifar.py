@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from noisebound.data.formats.cifar import (
     read_name_pickle,
     read_pickles,
 )
-from noisebound.data.published.record import Part, Published, PublishedFile, Release
+from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
 
 _URL = "https://www.cs.toronto.edu/~kriz/"
 
@@ -83,10 +82,7 @@ def _read_cifar100_pickles(files: Files) -> Cifar:
 
 
 def _archive(name: str, md5: str, read: Callable[[Files], Cifar]) -> Release:
-    def open_archive(folder: Path) -> Files:
-        return Tar(folder / name)
-
-    return Release((PublishedFile(name, (f"md5:{md5}",), _URL + name),), open_archive, read)
+    return archived(PublishedFile(name, (f"md5:{md5}",), _URL + name), Tar, read)
 
 
 def _unpacked(folder: str, md5s: dict[str, str], read: Callable[[Files], Cifar]) -> Release:
@@ -178,24 +174,11 @@ def cifar_splits(cifar: Cifar, name: str, kind: int) -> Splits:
     return Splits(name, dataset(cifar.train), dataset(cifar.test), source=cifar.source)
 
 
-CIFAR10 = Published(
-    "cifar10",
-    "photographs, 32×32",
-    (CIFAR10_PART,),
-    partial(cifar_splits, name="cifar10", kind=-1),
-    counts=((50_000, 10_000),),
-)
-CIFAR100 = Published(
-    "cifar100",
-    "photographs, 100 classes, 32×32",
-    (CIFAR100_PART,),
-    partial(cifar_splits, name="cifar100", kind=-1),
-    counts=((50_000, 10_000),),
-)
-CIFAR100_COARSE = Published(
-    "cifar100-coarse",
-    "CIFAR-100, 20 superclasses",
-    (CIFAR100_PART,),
-    partial(cifar_splits, name="cifar100-coarse", kind=0),
-    counts=((50_000, 10_000),),
-)
+def _published(name: str, title: str, part: Part, kind: int) -> Published:
+    assemble = partial(cifar_splits, name=name, kind=kind)
+    return Published(name, title, (part,), assemble, counts=((50_000, 10_000),))
+
+
+CIFAR10 = _published("cifar10", "photographs, 32×32", CIFAR10_PART, kind=-1)
+CIFAR100 = _published("cifar100", "photographs, 100 classes, 32×32", CIFAR100_PART, kind=-1)
+CIFAR100_COARSE = _published("cifar100-coarse", "CIFAR-100, 20 superclasses", CIFAR100_PART, kind=0)

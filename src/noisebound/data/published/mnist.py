@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 
 from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.formats.archives import Files, Folder, Zip
 from noisebound.data.formats.idx import read_idx_pair
-from noisebound.data.published.record import Part, Published, PublishedFile, Release
+from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
 
 DIGITS = tuple("0123456789")
 CLOTHES = (
@@ -163,7 +162,7 @@ def _emnist(split: str) -> Published:
         for kind in ("images-idx3", "labels-idx1")
     )
     releases = (
-        Release((_EMNIST_ZIP,), _zip_in, partial(read, folder="gzip/")),
+        archived(_EMNIST_ZIP, Zip, partial(read, folder="gzip/")),
         Release(unpacked, Folder, partial(read, folder="")),
     )
     title = f"handwritten, {len(record.class_names)} classes, 28×28"
@@ -171,10 +170,6 @@ def _emnist(split: str) -> Published:
     return Published(
         name, title, (Part(folders, releases),), lambda splits: splits, counts=record.counts
     )
-
-
-def _zip_in(folder: Path) -> Files:
-    return Zip(folder / _EMNIST_ZIP.name)
 
 
 EMNIST = tuple(_emnist(split) for split in EMNIST_SPLITS)

@@ -45,6 +45,13 @@ class Release:
         return all(file.url for file in self.files)
 
 
+def archived(
+    file: PublishedFile, kind: Callable[[Path], Files], read: Callable[[Files], Any]
+) -> Release:
+    """A release that is one zip or tar file."""
+    return Release((file,), lambda folder: kind(folder / file.name), read)
+
+
 @dataclass(frozen=True)
 class Part:
     """Files that belong together, in the releases in which they may lie on a disk.

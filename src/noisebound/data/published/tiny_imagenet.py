@@ -11,7 +11,7 @@ from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.decoded import decode_once
 from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Files, Folder, Zip
-from noisebound.data.published.record import Part, Published, PublishedFile, Release
+from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
 
 _ROOT = "tiny-imagenet-200/"
 
@@ -96,7 +96,7 @@ TINY_IMAGENET = Published(
         Part(
             folders=("tiny-imagenet", "", "tiny_imagenet", "TinyImageNet"),
             releases=(
-                Release((_ZIP,), lambda folder: Zip(folder / _ZIP.name), read_tiny_imagenet),
+                archived(_ZIP, Zip, read_tiny_imagenet),
                 Release(_UNPACKED, Folder, read_tiny_imagenet),
             ),
         ),

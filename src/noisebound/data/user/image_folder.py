@@ -12,13 +12,12 @@ from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.decoded import decode_once
 from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Folder
-from noisebound.data.formats.images import Mode, image_extensions, probe_images
+from noisebound.data.formats.images import Mode, image_extensions, listed, probe_images
 
 _TRAIN_NAMES = ("train", "training")
 _TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # the first that is there
 
 
-_SHOWN = 20
 _DEFAULT_SIZE = 64  # for images of different sizes
 
 
@@ -51,8 +50,8 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
                 "class's folder"
             )
         if decoded.bad:
-            names = "\n".join(f"  {name}" for name in decoded.bad[:_SHOWN])
-            notes.append(f"{len(decoded.bad)} unreadable images were left out:\n{names}")
+            count = len(decoded.bad)
+            notes.append(f"{count} unreadable images were left out:\n{listed(decoded.bad)}")
         labels = tree.labels[list(decoded.kept)]
         parts.append(Dataset(decoded.images, labels, tree.class_names))
     held_out = parts[1] if test else None
