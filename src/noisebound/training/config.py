@@ -17,6 +17,7 @@ class TrainingConfig(BaseModel):
         noise_rate: the probability that a label is wrong; for bounds, FCE, CEP and the like
         bound: a level of one's own, in place of the noise-bound
         bound_classes: c in the noise-bound, where it is not the number of classes
+        bound_offset: added to the noise-bound, to train above or below it
         model: one of the networks by name
         epochs: how often the training examples are seen
         batch_size: examples a step, over all ranks
@@ -28,6 +29,7 @@ class TrainingConfig(BaseModel):
         weight_decay: Adam's
         augment: whether images are cropped and flipped at random
         average_epochs: over about how many epochs the weights are averaged; 0 for not at all
+        measure_every: after every how many epochs, and after the last, accuracies are measured
         validation_share: of the training examples, held out with the labels they have
         seed: decides weights, orders and augmentation
     """
@@ -38,6 +40,7 @@ class TrainingConfig(BaseModel):
     noise_rate: float | None = Field(default=None, ge=0, le=1)
     bound: float | None = Field(default=None, allow_inf_nan=False)
     bound_classes: int | None = Field(default=None, ge=2)
+    bound_offset: float = Field(default=0.0, allow_inf_nan=False)
     model: ModelName = "mlp"
     epochs: int = Field(default=50, ge=1)
     batch_size: int = Field(default=300, ge=1)
@@ -48,6 +51,7 @@ class TrainingConfig(BaseModel):
     weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     augment: bool = False
     average_epochs: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    measure_every: int = Field(default=1, ge=1)
     validation_share: float = Field(default=0.1, ge=0, lt=1)
     seed: int = Field(default=0, ge=0, lt=2**63)
 

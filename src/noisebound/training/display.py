@@ -34,11 +34,14 @@ def draw_loss(losses: Sequence[float], bound: float | None) -> str:
 class Display:
     """A live picture on a terminal; nothing elsewhere."""
 
-    def __init__(self, title: str, epochs: int, history: Sequence[Metrics]) -> None:
+    def __init__(
+        self, title: str, epochs: int, history: Sequence[Metrics], show: bool = True
+    ) -> None:
         self._title, self._epochs = title, epochs
         self._losses = [record["train_loss"] for record in history]
         console = Console(stderr=True)
-        self._live = Live(console=console, transient=True) if console.is_terminal else None
+        is_seen = show and console.is_terminal
+        self._live = Live(console=console, transient=True) if is_seen else None
 
     def __enter__(self) -> "Display":
         if self._live is not None:

@@ -32,6 +32,7 @@ def fit(
     model: nn.Module | None = None,
     fabric: Fabric | None = None,
     checkpoint_seconds: float = 10.0,
+    show: bool = True,
 ) -> FitResult:
     """Train on a data set; leave the model, and how it went, in a folder.
 
@@ -45,6 +46,7 @@ def fit(
         fabric: launched, for other devices than one; its loggers get the measurements too
         checkpoint_seconds: how much work may be lost at most, not counting an epoch; results do
             not depend on it
+        show: draw the loss as it falls, if someone is looking
     """
     fabric = fabric or Fabric(devices=1)
     folder = RunFolder(Path(out))
@@ -62,7 +64,7 @@ def fit(
     if fabric.is_global_zero:
         folder.begin(config)
     try:
-        history = _run(training, folder, identity, checkpoint_seconds)
+        history = _run(training, folder, identity, checkpoint_seconds, show)
     finally:
         for logger in fabric.loggers:
             logger.finalize("success")  # or what they still hold would be lost
@@ -122,7 +124,7 @@ def _initial_state(
 
 
 def _run(
-    training: Training, folder: RunFolder, identity: str, checkpoint_seconds: float
+    training: Training, folder: RunFolder, identity: str, checkpoint_seconds: float, show: bool
 ) -> list[Metrics]:
     """Every epoch; the first rank writes down each before any begins the next."""
     fabric, config = training.fabric, training.config
@@ -137,7 +139,7 @@ def _run(
             "another folder"
         )
     saved_at = time.monotonic()
-    with Display(config.loss, config.epochs, file.history) as display:
+    with Display(config.loss, config.epochs, file.history, show) as display:
         for metrics in training.epochs():
             file.append(metrics)
             is_last = metrics["epoch"] == config.epochs

@@ -84,7 +84,7 @@ class Training:
                 "epoch": self.state.epoch,
                 "learning_rate": rate,
                 **trained,
-                **self._measure(),
+                **(self._measure() if self._is_measured(self.state.epoch) else {}),
                 "seconds": round(time.perf_counter() - started, 3),
             }
 
@@ -174,6 +174,9 @@ class Training:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
             yield Generator().manual_seed(mixing_seed)
+
+    def _is_measured(self, epoch: int) -> bool:
+        return epoch % self.config.measure_every == 0 or epoch == self.config.epochs
 
     def _measure(self) -> Metrics:
         """Losses and accuracies of the weights as they are, and of their average."""

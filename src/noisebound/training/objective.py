@@ -44,7 +44,8 @@ def make_objective(config: TrainingConfig, num_classes: int, num_samples: int) -
         )
     if name == "mixup" and is_bounded:
         raise ValueError("mixup has no noise-bound: its labels are blends; leave out '+b'")
-    if not is_bounded and (config.bound is not None or config.bound_classes is not None):
+    about_bounds = (config.bound, config.bound_classes, config.bound_offset or None)
+    if not is_bounded and any(option is not None for option in about_bounds):
         raise ValueError(
             f"a bound is given, but {config.loss!r} is not bounded: ask for '{config.loss}+b', or "
             "leave out the bound"
@@ -64,10 +65,11 @@ def make_objective(config: TrainingConfig, num_classes: int, num_samples: int) -
 
 def _bound(config: TrainingConfig, criterion: nn.Module, num_classes: int) -> float:
     if config.bound is not None:
-        return config.bound
+        return config.bound + config.bound_offset
     if config.noise_rate is None:
         raise ValueError(
             f"{config.loss} needs to know how noisy the labels are: give the noise rate "
             "(--noise-rate), the probability that a label is wrong, or a bound (--bound)"
         )
-    return float(noise_bound(criterion, config.noise_rate, config.bound_classes or num_classes))
+    level = noise_bound(criterion, config.noise_rate, config.bound_classes or num_classes)
+    return float(level) + config.bound_offset

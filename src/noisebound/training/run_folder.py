@@ -80,13 +80,16 @@ class RunFolder:
         with written_whole(self.result) as part:
             part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
-    def read_result(self, identity: str) -> FitResult | None:
-        """The result of the run if it is finished, and if it is this one."""
+    def read_result(self, identity: str | None = None) -> FitResult | None:
+        """The result of the run if it is finished, and if it is this one.
+
+        Without an identity, whichever it is.
+        """
         try:
             content = json.loads(self.result.read_text(encoding="utf-8"))
         except (FileNotFoundError, json.JSONDecodeError):
             return None
-        if content.pop("identity") != identity:
+        if content.pop("identity") != identity and identity is not None:
             raise ValueError(
                 f"{self.path} holds a finished run on other data: choose another folder"
             )

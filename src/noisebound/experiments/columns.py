@@ -1,0 +1,159 @@
+"""The columns of the paper's tables: a data set and the noise in its labels."""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from noisebound.corruption import NoiseKind
+
+TableName: TypeAlias = Literal["table1", "table2", "open-set", "own"]
+Metric: TypeAlias = Literal["top1", "top5"]
+
+
+class Column(BaseModel):
+    """A data set with noisy labels, and what is measured on it.
+
+    Attributes:
+        name: for the command line
+        title: for the reader
+        table: where the paper has it; ``own`` for those that it has not
+        dataset: the name of a published data set
+        noise: what `noisebound.corrupt` puts into its labels; None where they are noisy as they are
+        noise_rate: of that noise; what the methods are told
+        bound_classes: c in the noise-bound, where it is not the number of classes
+        metrics: accuracies, of the first answer and of the first five
+        offset_range: how far around the noise-bound B* is searched
+        paper_noise: what the paper's figures call the noise; None where it has none
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    title: str
+    table: TableName
+    dataset: str
+    noise: NoiseKind | None
+    noise_rate: float
+    bound_classes: int | None = None
+    metrics: tuple[Metric, ...] = ("top1",)
+    offset_range: float = 0.2
+    paper_dataset: str | None = None
+    paper_noise: str | None = None
+
+
+def _symmetric(
+    table: TableName, dataset: str, title: str, rates: Sequence[float], metrics: tuple[Metric, ...]
+) -> list[Column]:
+    return [
+        Column(
+            name=f"{dataset}-{rate}",
+            title=f"{title} {rate}",
+            table=table,
+            dataset=dataset,
+            noise="symmetric",
+            noise_rate=rate,
+            metrics=metrics,
+            paper_dataset=title.replace("-", ""),
+            paper_noise="symmetric",
+        )
+        for rate in rates
+    ]
+
+
+_BOTH: tuple[Metric, ...] = ("top1", "top5")
+
+_TABLE_1 = [
+    *_symmetric("table1", "mnist", "MNIST", (0.4, 0.6), ("top1",)),
+    *_symmetric("table1", "fashion-mnist", "FashionMNIST", (0.2, 0.4), ("top1",)),
+    *_symmetric("table1", "emnist", "EMNIST", (0.2, 0.4), _BOTH),
+    *_symmetric("table1", "cifar10", "CIFAR-10", (0.2, 0.4), ("top1",)),
+]
+
+_TABLE_2 = [
+    *_symmetric("table2", "cifar100", "CIFAR-100", (0.2, 0.4), _BOTH),
+    *(
+        Column(
+            name=f"asym-cifar100-{rate}",
+            title=f"Asym-CIFAR-100 {rate}",
+            table="table2",
+            dataset="cifar100",
+            noise="superclass",
+            noise_rate=rate,
+            metrics=_BOTH,
+            offset_range=0.6,
+            paper_dataset="CIFAR100",
+            paper_noise="asymmetric-superclass",
+        )
+        for rate in (0.2, 0.4)
+    ),
+    Column(
+        name="nonuniform-emnist-0.6",
+        title="Non-uniform EMNIST 0.6",
+        table="table2",
+        dataset="emnist",
+        noise="classifier",
+        noise_rate=0.6,
+        bound_classes=2,  # a label is the true one or the classifier's
+        metrics=_BOTH,
+        offset_range=0.6,
+        paper_dataset="EMNIST",
+        paper_noise="non-uniform-linear",
+    ),
+]
+
+_OPEN_SET = [
+    *_symmetric("open-set", "tiny-imagenet", "TinyImageNet", (0.2, 0.4), _BOTH),
+    Column(
+        name="animals-10n",
+        title="Animals-10N",
+        table="open-set",
+        dataset="animals-10n",
+        noise=None,
+        noise_rate=0.11,
+        paper_dataset="Animals10N",
+        paper_noise="intrinsic",
+    ),
+]
+
+_OWN = [
+    *(
+        Column(
+            name=f"cifar10n-{which}",
+            title=f"CIFAR-10N {which} ({rate:.1%})",
+            table="own",
+            dataset=f"cifar10n-{which}",
+            noise=None,
+            noise_rate=rate,
+        )
+        for which, rate in (("aggregate", 0.0901), ("random1", 0.1723), ("worst", 0.4021))
+    ),
+    Column(
+        name="digits-0.4",
+        title="Digits 0.4",
+        table="own",
+        dataset="digits",
+        noise="symmetric",
+        noise_rate=0.4,
+    ),
+]
+
+COLUMNS = {column.name: column for column in (*_TABLE_1, *_TABLE_2, *_OPEN_SET, *_OWN)}
+
+
+def columns_of(table: TableName) -> tuple[Column, ...]:
+    """Those that a table has."""
+    return tuple(column for column in COLUMNS.values() if column.table == table)
+
+
+def find_columns(names: Sequence[str]) -> tuple[Column, ...]:
+    """Columns by name; or by the name of a data set, all that it has."""
+    found = []
+    for name in names:
+        matching = [
+            column for column in COLUMNS.values() if name.lower() in (column.name, column.dataset)
+        ]
+        if not matching:
+            raise ValueError(f"unknown column {name!r}: choose from {', '.join(COLUMNS)}")
+        found += matching
+    return tuple(dict.fromkeys(found))

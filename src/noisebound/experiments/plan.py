@@ -1,0 +1,79 @@
+"""Which runs a table, a search for the best bound, or a sweep over noise rates consists of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from noisebound.experiments.columns import Column
+from noisebound.experiments.methods import SEARCHED
+from noisebound.experiments.presets import Preset
+from noisebound.experiments.run import DataSources, RunConfig, make_run
+
+_OFFSET_STEP = 0.05
+SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How runs are made: the scale, the seeds, and where the data is.
+
+    Args:
+        preset: the scale
+        seeds: each decides the examples, their noise, the first weights and the order; methods
+            with the same seed can be compared pair by pair
+        sources: where the data is
+    """
+
+    preset: Preset
+    seeds: tuple[int, ...]
+    sources: DataSources
+
+    def method_runs(self, column: Column, method: str) -> tuple[RunConfig, ...]:
+        """A run for each seed."""
+        return tuple(self._run(column, method, seed) for seed in self.seeds)
+
+    def offset_runs(self, column: Column, method: str) -> dict[float, tuple[RunConfig, ...]]:
+        """For each offset from the noise-bound, a run for each seed; B* is the best of them."""
+        bounded = method.removesuffix(SEARCHED) + "+b"
+        return {
+            offset: tuple(
+                self._run(column, bounded, seed, bound_offset=offset) for seed in self.seeds
+            )
+            for offset in offsets(column)
+        }
+
+    def rate_runs(self, column: Column, method: str) -> dict[float, tuple[RunConfig, ...]]:
+        """For each noise rate that one might believe in, a run for each seed."""
+        rates = sorted({*SWEPT_RATES, column.noise_rate})
+        return {
+            rate: tuple(self._run(column, method, seed, noise_rate=rate) for seed in self.seeds)
+            for rate in rates
+        }
+
+    def table_runs(self, columns: Sequence[Column], methods: Sequence[str]) -> list[RunConfig]:
+        """All of them, data set after data set, so that a worker need not load one twice."""
+        runs: list[RunConfig] = []
+        for column in columns:
+            for method in methods:
+                if method.endswith(SEARCHED):
+                    for group in self.offset_runs(column, method).values():
+                        runs += group
+                else:
+                    runs += self.method_runs(column, method)
+        return runs
+
+    def _run(self, column: Column, method: str, seed: int, **changes: float) -> RunConfig:
+        training = self.preset.training(column, method, seed).model_copy(update=changes)
+        examples = self.preset.settings_for(column.dataset).train_examples
+        return make_run(column, training, examples, self.sources)
+
+
+def offsets(column: Column) -> tuple[float, ...]:
+    """The grid of B*.
+
+    Example:
+        >>> from noisebound.experiments.columns import COLUMNS
+        >>> offsets(COLUMNS["mnist-0.4"])
+        (-0.2, -0.15, -0.1, -0.05, 0.0, 0.05, 0.1, 0.15, 0.2)
+    """
+    count = round(column.offset_range / _OFFSET_STEP)
+    return tuple(round(step * _OFFSET_STEP, 2) for step in range(-count, count + 1))

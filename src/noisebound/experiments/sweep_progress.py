@@ -1,0 +1,75 @@
+"""How far a sweep is: runs finished, running, failed, and how long it may still take."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from noisebound.experiments.run import RunConfig, RunStore, State
+
+_LOOK_SECONDS = 1.0
+_LOG_SECONDS = 60.0
+
+
+class SweepProgress:
+    """A live line on a terminal; elsewhere a line a minute; both on standard error."""
+
+    def __init__(self, runs: Sequence[RunConfig], store: RunStore) -> None:
+        self._runs, self._store = list(dict.fromkeys(runs)), store
+        self._begun = time.time()
+        self._done_before = self._counts()["finished"]
+        self._console = Console(stderr=True)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def state(self, run: RunConfig) -> State:
+        """Of a run, as far as this sweep goes: what an earlier one left unfinished is waiting."""
+        return self._store.state(run, since=self._begun)
+
+    def line(self) -> str:
+        """What there is to say."""
+        counts = self._counts()
+        done = counts["finished"] + counts["failed"] - self._done_before
+        left = counts["waiting"] + counts["running"]
+        line = (
+            f"{len(self._runs)} runs: {counts['finished']} finished, {counts['running']} running, "
+            f"{counts['failed']} failed"
+        )
+        if left and done > 0:
+            # those that are running count as half done
+            elapsed = time.time() - self._begun
+            each = elapsed / (done + counts["running"] / 2)
+            remaining = timedelta(seconds=round(each * (left - counts["running"] / 2)))
+            line += f", about {remaining} left"
+        return line
+
+    def __enter__(self) -> "SweepProgress":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _counts(self) -> Counter[State]:
+        return Counter(self.state(run) for run in self._runs)
+
+    def _watch(self) -> None:
+        if not self._console.is_terminal:
+            while not self._ended.wait(_LOG_SECONDS):
+                self._console.print(self.line(), soft_wrap=True)
+            return
+        with Live(console=self._console, transient=True) as live:
+            while not self._ended.wait(_LOOK_SECONDS):
+                live.update(Text(self.line()))
