@@ -25,6 +25,13 @@ for _name, _help, _example in (
     ),
     ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
     ("bound", "Show the noise-bound of a loss.", "sce --noise-rate 0.4 --classes 10"),
+    (
+        "reproduce",
+        "Make a table of the paper, the paper's figures beside ours.",
+        "table1 --columns digits-0.4 --set epochs=20",
+    ),
+    ("figure", "Draw a figure of the paper.", "sensitivity"),
+    ("preset", "Print the settings of the experiments.", "cpu > mine.json"),
 ):
     app.command(
         f"noisebound.cli.{_name}_command:{_name}",

@@ -19,12 +19,14 @@ class Column(BaseModel):
         title: for the reader
         table: where the paper has it; ``own`` for those that it has not
         dataset: the name of a published data set
+        num_classes: that it has
         noise: what `noisebound.corrupt` puts into its labels; None where they are noisy as they are
         noise_rate: of that noise; what the methods are told
         bound_classes: c in the noise-bound, where it is not the number of classes
         metrics: accuracies, of the first answer and of the first five
         offset_range: how far around the noise-bound B* is searched
-        paper_noise: what the paper's figures call the noise; None where it has none
+        paper_dataset: what the paper's figures call the data set; None where it has none
+        paper_noise: what they call the noise
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,6 +35,7 @@ class Column(BaseModel):
     title: str
     table: TableName
     dataset: str
+    num_classes: int
     noise: NoiseKind | None
     noise_rate: float
     bound_classes: int | None = None
@@ -43,7 +46,12 @@ class Column(BaseModel):
 
 
 def _symmetric(
-    table: TableName, dataset: str, title: str, rates: Sequence[float], metrics: tuple[Metric, ...]
+    table: TableName,
+    dataset: str,
+    title: str,
+    num_classes: int,
+    rates: Sequence[float],
+    metrics: tuple[Metric, ...],
 ) -> list[Column]:
     return [
         Column(
@@ -51,6 +59,7 @@ def _symmetric(
             title=f"{title} {rate}",
             table=table,
             dataset=dataset,
+            num_classes=num_classes,
             noise="symmetric",
             noise_rate=rate,
             metrics=metrics,
@@ -64,20 +73,21 @@ def _symmetric(
 _BOTH: tuple[Metric, ...] = ("top1", "top5")
 
 _TABLE_1 = [
-    *_symmetric("table1", "mnist", "MNIST", (0.4, 0.6), ("top1",)),
-    *_symmetric("table1", "fashion-mnist", "FashionMNIST", (0.2, 0.4), ("top1",)),
-    *_symmetric("table1", "emnist", "EMNIST", (0.2, 0.4), _BOTH),
-    *_symmetric("table1", "cifar10", "CIFAR-10", (0.2, 0.4), ("top1",)),
+    *_symmetric("table1", "mnist", "MNIST", 10, (0.4, 0.6), ("top1",)),
+    *_symmetric("table1", "fashion-mnist", "FashionMNIST", 10, (0.2, 0.4), ("top1",)),
+    *_symmetric("table1", "emnist", "EMNIST", 47, (0.2, 0.4), _BOTH),
+    *_symmetric("table1", "cifar10", "CIFAR-10", 10, (0.2, 0.4), ("top1",)),
 ]
 
 _TABLE_2 = [
-    *_symmetric("table2", "cifar100", "CIFAR-100", (0.2, 0.4), _BOTH),
+    *_symmetric("table2", "cifar100", "CIFAR-100", 100, (0.2, 0.4), _BOTH),
     *(
         Column(
             name=f"asym-cifar100-{rate}",
             title=f"Asym-CIFAR-100 {rate}",
             table="table2",
             dataset="cifar100",
+            num_classes=100,
             noise="superclass",
             noise_rate=rate,
             metrics=_BOTH,
@@ -92,6 +102,7 @@ _TABLE_2 = [
         title="Non-uniform EMNIST 0.6",
         table="table2",
         dataset="emnist",
+        num_classes=47,
         noise="classifier",
         noise_rate=0.6,
         bound_classes=2,  # a label is the true one or the classifier's
@@ -103,12 +114,13 @@ _TABLE_2 = [
 ]
 
 _OPEN_SET = [
-    *_symmetric("open-set", "tiny-imagenet", "TinyImageNet", (0.2, 0.4), _BOTH),
+    *_symmetric("open-set", "tiny-imagenet", "TinyImageNet", 200, (0.2, 0.4), _BOTH),
     Column(
         name="animals-10n",
         title="Animals-10N",
         table="open-set",
         dataset="animals-10n",
+        num_classes=10,
         noise=None,
         noise_rate=0.11,
         paper_dataset="Animals10N",
@@ -123,6 +135,7 @@ _OWN = [
             title=f"CIFAR-10N {which} ({rate:.1%})",
             table="own",
             dataset=f"cifar10n-{which}",
+            num_classes=10,
             noise=None,
             noise_rate=rate,
         )
@@ -133,6 +146,7 @@ _OWN = [
         title="Digits 0.4",
         table="own",
         dataset="digits",
+        num_classes=10,
         noise="symmetric",
         noise_rate=0.4,
     ),

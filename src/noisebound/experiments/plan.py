@@ -9,7 +9,7 @@ from noisebound.experiments.presets import Preset
 from noisebound.experiments.run import DataSources, RunConfig, make_run
 
 _OFFSET_STEP = 0.05
-SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+_SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,9 @@ class Plan:
 
     def rate_runs(self, column: Column, method: str) -> dict[float, tuple[RunConfig, ...]]:
         """For each noise rate that one might believe in, a run for each seed."""
-        rates = sorted({*SWEPT_RATES, column.noise_rate})
         return {
             rate: tuple(self._run(column, method, seed, noise_rate=rate) for seed in self.seeds)
-            for rate in rates
+            for rate in swept_rates(column)
         }
 
     def table_runs(self, columns: Sequence[Column], methods: Sequence[str]) -> list[RunConfig]:
@@ -65,6 +64,11 @@ class Plan:
         training = self.preset.training(column, method, seed).model_copy(update=changes)
         examples = self.preset.settings_for(column.dataset).train_examples
         return make_run(column, training, examples, self.sources)
+
+
+def swept_rates(column: Column) -> tuple[float, ...]:
+    """The rates that one might believe in, the true one among them."""
+    return tuple(sorted({*_SWEPT_RATES, column.noise_rate}))
 
 
 def offsets(column: Column) -> tuple[float, ...]:

@@ -146,6 +146,15 @@ PAPER = Preset(
 """Its networks, epochs, batches, rates and schedule. Holding out a tenth of the training data and
 averaging weights beside are ours; the tables say which weights they judge."""
 
+_OF_PHOTOGRAPHS = (
+    "cifar10",
+    "cifar100",
+    "cifar10n-aggregate",
+    "cifar10n-random1",
+    "cifar10n-worst",
+    "tiny-imagenet",
+    "animals-10n",
+)
 _PHOTOGRAPHS = {"model": "strided_cnn", "epochs": 30, "drop_epoch": 18}
 
 CPU = Preset(
@@ -161,18 +170,7 @@ CPU = Preset(
     ),
     for_dataset={
         "digits": {"train_examples": None},
-        **{
-            dataset: _PHOTOGRAPHS
-            for dataset in (
-                "cifar10",
-                "cifar100",
-                "cifar10n-aggregate",
-                "cifar10n-random1",
-                "cifar10n-worst",
-                "tiny-imagenet",
-                "animals-10n",
-            )
-        },
+        **dict.fromkeys(_OF_PHOTOGRAPHS, _PHOTOGRAPHS),
     },
 )
 """What two cores finish: 10,000 training images, small networks, 50 epochs."""

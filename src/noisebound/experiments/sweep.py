@@ -3,6 +3,7 @@
 Runs speak through their folders, so it does not matter who does them, or in how many attempts.
 """
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -120,7 +121,7 @@ def _connect(cluster: str | None) -> None:
         ray.init(
             address=None if cluster == "local" else cluster,
             log_to_driver=False,
-            logging_level="ERROR",
+            logging_level=logging.ERROR,
         )
     except (ConnectionError, RuntimeError) as error:
         raise ValueError(

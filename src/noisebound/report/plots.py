@@ -11,7 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from noisebound.data.folders import written_whole
 
 # Okabe and Ito's colors, which the color-blind can tell apart
-BLUE, ORANGE, GREEN, BLACK = "#0072B2", "#D55E00", "#009E73", "#000000"
+BLUE, ORANGE, GREEN, SKY = "#0072B2", "#D55E00", "#009E73", "#56B4E9"
+BLACK = "#000000"
 
 
 def plot_training(history: Sequence[dict[str, Any]], path: Path) -> None:
@@ -28,7 +29,9 @@ def plot_training(history: Sequence[dict[str, Any]], path: Path) -> None:
     }
     for name, (label, color) in lines.items():
         if name in history[-1]:
-            right.plot(epochs, [100 * record[name] for record in measured], color=color, label=label)
+            right.plot(
+                epochs, [100 * record[name] for record in measured], color=color, label=label
+            )
         if f"averaged_{name}" in history[-1]:
             values = [100 * record[f"averaged_{name}"] for record in measured]
             right.plot(

@@ -1,0 +1,61 @@
+"""``noisebound figure``: the paper's figures."""
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.markup import escape
+
+from noisebound.experiments.rate_sweep import rate_curves
+from noisebound.report.figures import (
+    noise_models_figure,
+    rate_sweep_figure,
+    sensitivity_figure,
+    write_figure,
+)
+
+
+def figure(
+    name: Literal["sensitivity", "noise-models", "rate-sweep"],
+    *,
+    out: Path = Path(),
+    table: Path = Path("reproduction/rate-sweep.json"),
+) -> None:
+    """Draw a figure of the paper, as PNG and SVG.
+
+    Parameters
+    ----------
+    name
+        sensitivity: between which limits a floor lies. noise-models: the inverse noise models of
+        the losses. rate-sweep: accuracy by believed noise rate, from runs.
+    out
+        The folder to write to.
+    table
+        For rate-sweep: what `noisebound reproduce rate-sweep` wrote.
+    """
+    match name:
+        case "sensitivity":
+            drawn = sensitivity_figure()
+        case "noise-models":
+            drawn = noise_models_figure()
+        case "rate-sweep":
+            drawn = rate_sweep_figure(rate_curves(_records(table)))
+    written = write_figure(drawn, out, name)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(escape(f"written: {', '.join(map(str, written))}"))
+
+
+def _records(table: Path) -> list[dict[str, str | float | None]]:
+    try:
+        records = json.loads(table.read_text(encoding="utf-8"))["records"]
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"there is no {table}: make it with  noisebound reproduce rate-sweep , and name it "
+            "with --table"
+        ) from error
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{table} is not what reproduce rate-sweep writes") from error
+    if not records:
+        raise ValueError(f"{table} holds no finished runs")
+    return list(records)

@@ -1,0 +1,26 @@
+"""``noisebound preset``: the settings of the experiments, printed."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from noisebound.experiments.presets import find_preset
+
+
+def preset(
+    name: str,
+    *,
+    set_: Annotated[
+        tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative=())
+    ] = (),
+) -> None:
+    """Print a preset as JSON; saved, changed and given back by --preset, it is one's own.
+
+    Parameters
+    ----------
+    name
+        paper, cpu, or a file.
+    set_
+        Settings to change: epochs=10, or emnist.epochs=10 for one data set.
+    """
+    print(find_preset(name).override(set_).model_dump_json(indent=2))  # noqa: T201

@@ -1,0 +1,118 @@
+"""``noisebound reproduce``: a table of the paper, the paper's figures beside ours."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter, validators
+from rich.console import Console
+from rich.markup import escape
+
+from noisebound.cli.options import DataDir
+from noisebound.experiments.finished import Weights
+from noisebound.experiments.plan import Plan
+from noisebound.experiments.presets import find_preset
+from noisebound.experiments.reproduce import Reproduction, Request, Target
+from noisebound.experiments.reproduce import reproduce as run_reproduce
+from noisebound.experiments.run import DataSources
+from noisebound.experiments.sweep import Workers
+from noisebound.report.table_formats import to_markdown
+
+Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]
+Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
+
+
+def reproduce(
+    target: Target,
+    *,
+    preset: str = "cpu",
+    set_: Annotated[
+        tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative=())
+    ] = (),
+    columns: Names = None,
+    methods: Names = None,
+    seeds: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 3,
+    weights: Weights = "last",
+    jobs: Count = None,
+    cluster: str | None = None,
+    out: Path = Path("reproduction"),
+    data_dir: DataDir = None,
+    source: Names = None,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Make a table of the paper; runs that are finished are not repeated.
+
+    Parameters
+    ----------
+    target
+        The table.
+    preset
+        paper, cpu, or a file that `noisebound preset` printed.
+    set_
+        Settings of the preset to change: epochs=10, or emnist.epochs=10 for one data set.
+    columns
+        Data sets and their noise, such as mnist-0.4, or all of a data set: mnist.
+
+    Methods:
+        Rows, such as ce ce+b sce "ce+b*".
+    seeds
+        How many runs a cell is the mean of.
+    weights
+        Which weights the table judges: the last epoch's, as in the paper, or averaged ones.
+    jobs
+        How many runs at once [default: one a core, or a GPU].
+    cluster
+        Run on Ray: its address, auto for the one that is running here, local to start one.
+    out
+        The folder for the runs and the tables.
+    source
+        Data sets to take from elsewhere: emnist=folder.
+    dry_run
+        Only say which runs there are.
+    """
+    plan = Plan(
+        find_preset(preset).override(set_),
+        tuple(range(seeds)),
+        DataSources(data_dir, _paths(source or ())),
+    )
+    request = Request(target, plan, columns, methods, weights)
+    console = Console(soft_wrap=True, highlight=False)
+    if dry_run:
+        for run in dict.fromkeys(request.runs()):
+            training = run.training
+            console.print(f"{run.key}  {run.column}  {training.loss}  seed {training.seed}")
+        return
+    try:
+        outcome = run_reproduce(request, out, Workers(jobs, cluster))
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted; the same command goes on from here")
+        raise
+    _tell(outcome, out, console)
+
+
+def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
+    paths = {}
+    for source in sources:
+        dataset, equals, path = source.partition("=")
+        if not equals or not path:
+            raise ValueError(f"--source must be written data-set=folder, got {source!r}")
+        if not Path(path).exists():
+            raise ValueError(f"--source {source}: there is no {path}")
+        paths[dataset] = Path(path)
+    return paths
+
+
+def _tell(outcome: Reproduction, out: Path, console: Console) -> None:
+    for table in outcome.tables:
+        console.print(escape(to_markdown(table)))
+    console.print(f"written to {escape(str(out))}: {', '.join(p.name for p in outcome.files)}")
+    if outcome.failures:
+        complaint = Console(stderr=True, soft_wrap=True)
+        complaint.print(f"[bold red]{len(outcome.failures)} runs failed:[/]")
+        for run, error in outcome.failures.items():
+            training = run.training
+            complaint.print(
+                escape(f"  {run.key} {run.column} {training.loss} seed {training.seed}: {error}")
+            )
+        complaint.print("the same command tries them again; the rest is in the tables")
+        sys.exit(1)

@@ -1,0 +1,200 @@
+"""Tables 1, 2 and that of the appendix: methods by columns, the paper's figures beside ours."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from noisebound.experiments.columns import Column, Metric
+from noisebound.experiments.finished import (
+    FinishedRun,
+    Measurements,
+    Weights,
+    accuracies,
+    memorized_shares,
+)
+from noisebound.experiments.methods import BOUNDED, SEARCHED, label_of
+from noisebound.experiments.offset_search import search_offset
+from noisebound.experiments.paper_figures import PaperScore, paper_pairs, paper_score
+from noisebound.experiments.statistics import Gain, paired_gain, summarize
+from noisebound.report.table import EMPTY, Cell, Row, Table, Value
+
+_SIGNIFICANT = 0.05
+_CAPTIONS = {
+    "last": "the weights of the last epoch",
+    "averaged": "weights averaged over the last epochs",
+}
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A method on a column by a metric."""
+
+    column: Column
+    method: str
+    metric: Metric
+    values: Mapping[int, float]
+    averaged: Mapping[int, float]
+    memorized: Mapping[int, float]
+    bound: float | None
+    gain: Gain | None
+    paper: PaperScore | None
+
+    def record(self, weights: Weights) -> dict[str, Value]:
+        summary, averaged = summarize(self.values), summarize(self.averaged)
+        memorized = summarize(self.memorized)
+        assert summary is not None
+        return {
+            "column": self.column.name,
+            "metric": self.metric,
+            "method": self.method,
+            "weights": weights,
+            "mean": summary.mean,
+            "std": summary.std,
+            "seeds": summary.count,
+            "values": " ".join(f"{value:.4f}" for value in self.values.values()),
+            "bound": self.bound,
+            "gain": self.gain.mean if self.gain else None,
+            "gain_p_value": self.gain.p_value if self.gain else None,
+            "wrong_labels_reproduced": memorized.mean if memorized else None,
+            "averaged_mean": averaged.mean if averaged else None,
+            "averaged_std": averaged.std if averaged else None,
+            "paper_mean": self.paper.mean if self.paper else None,
+            "paper_std": self.paper.std if self.paper else None,
+        }
+
+
+def accuracy_table(
+    name: str,
+    title: str,
+    measurements: Measurements,
+    columns: Sequence[Column],
+    methods: Sequence[str],
+    *,
+    weights: Weights = "last",
+    notes: Sequence[str] = (),
+) -> Table:
+    """Accuracies on clean test labels in percent, as far as runs are finished."""
+    places = [(column, metric) for column in columns for metric in column.metrics]
+    entries = {
+        (method, column.name, metric): entry
+        for column, metric in places
+        for method in methods
+        if (entry := _entry(measurements, column, method, metric, weights)) is not None
+    }
+    best = {
+        (column.name, metric): max(
+            (round(_mean(entry), 1) for key, entry in entries.items() if key[1:] == place),
+            default=None,
+        )
+        for column, metric in places
+        for place in [(column.name, metric)]
+    }
+    rows = tuple(
+        Row(
+            label_of(method),
+            tuple(
+                _cell(entries.get((method, column.name, metric)), best[column.name, metric])
+                for column, metric in places
+            ),
+            is_shaded="+b" in method,
+        )
+        for method in methods
+    )
+    return Table(
+        name=name,
+        title=f"{title}: accuracy on clean test labels in %, {_CAPTIONS[weights]}",
+        header=("method", *(_header(column, metric) for column, metric in places)),
+        rows=rows,
+        records=tuple(entry.record(weights) for entry in entries.values()),
+        notes=(
+            "mean ± unbiased standard deviation over seeds; in brackets the paper's; bold: best of "
+            "its column; ↑: the bound is at least as good as none",
+            *_pair_notes(list(entries.values()), columns),
+            *notes,
+        ),
+    )
+
+
+def _header(column: Column, metric: Metric) -> str:
+    return column.title + (" top-5" if metric == "top5" else "")
+
+
+def _entry(
+    measurements: Measurements, column: Column, method: str, metric: Metric, weights: Weights
+) -> _Entry | None:
+    runs = _runs(measurements, column, method, weights)
+    values = accuracies(runs, metric, weights)
+    if not values:
+        return None
+    gain = None
+    if method.endswith(("+b", SEARCHED)):
+        plain = measurements.of(column, method.partition("+")[0])
+        gain = paired_gain(accuracies(plain, metric, weights), values)
+    return _Entry(
+        column,
+        method,
+        metric,
+        values,
+        accuracies(runs, metric, "averaged"),
+        memorized_shares(runs, weights),
+        next(iter(runs.values())).result.bound,
+        gain,
+        paper_score(column, method, metric),
+    )
+
+
+def _runs(
+    measurements: Measurements, column: Column, method: str, weights: Weights
+) -> Mapping[int, FinishedRun]:
+    if not method.endswith(SEARCHED):
+        return measurements.of(column, method)
+    loss = method.removesuffix(SEARCHED)
+    search = search_offset(measurements, column, loss, weights)
+    if search is None:
+        return {}
+    return measurements.of(column, f"{loss}+b", offset=search.by_validation.offset)
+
+
+def _mean(entry: _Entry) -> float:
+    return sum(entry.values.values()) / len(entry.values)
+
+
+def _cell(entry: _Entry | None, best: float | None) -> Cell:
+    if entry is None:
+        return EMPTY
+    summary = summarize(entry.values)
+    assert summary is not None
+    paper = entry.paper
+    beside = ""
+    if paper is not None:
+        beside = f"{paper.mean:.1f}" + ("" if paper.std is None else f" ± {paper.std:.1f}")
+    return Cell(
+        summary.text,
+        beside,
+        summary.mean,
+        is_best=round(summary.mean, 1) == best,
+        is_gain=entry.gain is not None and entry.gain.mean >= 0,
+    )
+
+
+def _pair_notes(entries: Sequence[_Entry], columns: Sequence[Column]) -> list[str]:
+    """In how many pairs the bound helps, here and in the paper."""
+    bounded = [f"{name}+b" for name in BOUNDED]
+    gains = [entry.gain for entry in entries if entry.method in bounded and entry.gain is not None]
+    if not gains:
+        return []
+    helped = sum(gain.mean >= 0 for gain in gains)
+    clear = [gain for gain in gains if gain.p_value is not None and gain.p_value < _SIGNIFICANT]
+    upwards = sum(gain.mean > 0 for gain in clear)
+    notes = [
+        f"the bound helps in {helped} of {len(gains)} pairs ({helped / len(gains):.0%}, counting "
+        f"ties), by {sum(gain.mean for gain in gains) / len(gains):+.1f} points on average; by a "
+        f"paired t-test over seeds (p < {_SIGNIFICANT}) it helps in {upwards} and harms in "
+        f"{len(clear) - upwards}"
+    ]
+    pairs = paper_pairs(tuple(columns))
+    if pairs:
+        same = sum(pair.is_helped for pair in pairs)
+        notes.append(
+            f"the paper on these columns: {same} of {len(pairs)} ({same / len(pairs):.0%})"
+        )
+    return notes

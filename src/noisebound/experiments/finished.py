@@ -1,0 +1,103 @@
+"""What finished runs measured, found by column, method and seed."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pydantic import ValidationError
+
+from noisebound.experiments.columns import Column, Metric
+from noisebound.experiments.run import RunConfig, RunStore
+from noisebound.training import FitResult
+from noisebound.training.metrics import Metrics
+
+Weights: TypeAlias = Literal["last", "averaged"]
+"""Those of the last epoch, as in the paper; or their running average."""
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run and what came of it."""
+
+    config: RunConfig
+    result: FitResult
+
+
+def finished_runs(store: RunStore, runs: Iterable[RunConfig]) -> list[FinishedRun]:
+    """Those of the runs that are finished."""
+    results = ((run, store.result(run)) for run in dict.fromkeys(runs))
+    return [FinishedRun(run, result) for run, result in results if result is not None]
+
+
+def all_finished_runs(store: RunStore) -> list[FinishedRun]:
+    """Whatever a folder of runs holds."""
+    configs = []
+    for path in sorted(store.path.glob("*/run.json")):
+        try:
+            configs.append(RunConfig.model_validate_json(path.read_text(encoding="utf-8")))
+        except ValidationError as error:
+            raise ValueError(
+                f"{path} is not the config of a run, or that of another version: {error}"
+            ) from error
+    return finished_runs(store, configs)
+
+
+class Measurements:
+    """The last measurements of runs, by what distinguishes one from another.
+
+    Args:
+        runs: of one preset: two runs that differ in nothing but, say, their epochs are refused
+    """
+
+    def __init__(self, runs: Iterable[FinishedRun]) -> None:
+        self._finals: dict[tuple[str, str, float, float], dict[int, FinishedRun]] = defaultdict(
+            dict
+        )
+        for run in runs:
+            training = run.config.training
+            rate = training.noise_rate or 0.0
+            key = (run.config.column, training.loss, training.bound_offset, rate)
+            known = self._finals[key].setdefault(training.seed, run)
+            if known.config != run.config:
+                raise ValueError(
+                    f"{known.result.folder} and {run.result.folder} are the same method on the "
+                    "same column, at different settings: keep the runs of each preset apart"
+                )
+
+    def of(
+        self, column: Column, method: str, *, offset: float = 0.0, noise_rate: float | None = None
+    ) -> Mapping[int, FinishedRun]:
+        """By seed; told the column's noise rate, unless another is given."""
+        rate = column.noise_rate if noise_rate is None else noise_rate
+        found = self._finals.get((column.name, method, offset, rate), {})
+        return dict(sorted(found.items()))
+
+
+def accuracies(
+    runs: Mapping[int, FinishedRun], metric: Metric, weights: Weights
+) -> dict[int, float]:
+    """On the clean test set, by seed, in percent."""
+    return _percent(runs, f"test_{metric}", weights)
+
+
+def noisy_validation_accuracies(
+    runs: Mapping[int, FinishedRun], weights: Weights
+) -> dict[int, float]:
+    """On held-out examples with noisy labels, by seed, in percent."""
+    return _percent(runs, "validation_top1", weights)
+
+
+def memorized_shares(runs: Mapping[int, FinishedRun], weights: Weights) -> dict[int, float]:
+    """Of the wrong labels among the training examples those that the model repeats, in percent."""
+    return _percent(runs, "memorized", weights)
+
+
+def _percent(runs: Mapping[int, FinishedRun], name: str, weights: Weights) -> dict[int, float]:
+    finals: dict[int, Metrics] = {seed: run.result.final for seed, run in runs.items()}
+    prefix = "averaged_" if weights == "averaged" else ""
+    return {
+        seed: 100 * final[prefix + name]
+        for seed, final in finals.items()
+        if final.get(prefix + name) is not None
+    }

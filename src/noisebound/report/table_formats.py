@@ -1,0 +1,130 @@
+"""A table as Markdown, CSV, LaTeX and JSON."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+from noisebound.data.folders import written_whole
+from noisebound.report.table import Cell, Table
+
+
+def write_table(table: Table, folder: Path) -> list[Path]:
+    """All four, each whole or not at all."""
+    written = []
+    for suffix, text in (
+        (".md", to_markdown(table)),
+        (".csv", to_csv(table)),
+        (".tex", to_latex(table)),
+        (".json", to_json(table)),
+    ):
+        path = folder / f"{table.name}{suffix}"
+        with written_whole(path) as part:
+            part.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def to_markdown(table: Table) -> str:
+    """The best of a column is bold, a gain has an arrow, the paper's figure is in brackets."""
+    lines = [
+        f"**{table.title}**",
+        "",
+        f"| {' | '.join(map(_markdown_text, table.header))} |",
+        "|" + "---|" * len(table.header),
+    ]
+    for row in table.rows:
+        cells = " | ".join(map(_markdown_cell, row.cells))
+        lines.append(f"| {_markdown_text(row.label)} | {cells} |")
+    if table.notes:
+        lines += ["", *(f"- {note}" for note in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_cell(cell: Cell) -> str:
+    text = _markdown_text(cell.text)
+    text = f"**{text}**" if cell.is_best else text
+    arrow = " ↑" if cell.is_gain else ""
+    beside = f" ({_markdown_text(cell.beside)})" if cell.beside else ""
+    return text + arrow + beside
+
+
+def _markdown_text(text: str) -> str:
+    """With what would end a cell, or begin emphasis, escaped."""
+    for character in r"\|*_<":
+        text = text.replace(character, f"\\{character}")
+    return text
+
+
+def to_latex(table: Table) -> str:
+    """As the paper has them: the best bold, a gain boxed, bounded rows shaded.
+
+    It needs the packages booktabs and colortbl with xcolor.
+    """
+    lines = [
+        r"% \usepackage{booktabs}",
+        r"% \usepackage[table]{xcolor}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex_text(table.title)}}}",
+        rf"\begin{{tabular}}{{l{'c' * (len(table.header) - 1)}}}",
+        r"\toprule",
+        " & ".join(map(_latex_text, table.header)) + r" \\",
+        r"\midrule",
+    ]
+    for row in table.rows:
+        shade = r"\rowcolor{blue!8} " if row.is_shaded else ""
+        cells = " & ".join(map(_latex_cell, row.cells))
+        lines.append(rf"{shade}{_latex_text(row.label)} & {cells} \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [rf"\\ {{\footnotesize {_latex_text(note)}}}" for note in table.notes]
+    return "\n".join([*lines, r"\end{table}"]) + "\n"
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = _latex_text(cell.text)
+    text = rf"\textbf{{{text}}}" if cell.is_best else text
+    text = rf"\fbox{{{text}}}" if cell.is_gain else text
+    return text + (rf" {{\scriptsize ({_latex_text(cell.beside)})}}" if cell.beside else "")
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "±": r"$\pm$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "×": r"$\times$",
+    "↑": r"$\uparrow$",
+    "–": "--",
+    "−": "$-$",
+    "η": r"$\eta$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+} | {character: f"\\{character}" for character in "&%$#_"}
+
+
+def _latex_text(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def to_csv(table: Table) -> str:
+    """A line for each record; the names of the first one's fields on top."""
+    stream = io.StringIO()
+    names = list(dict.fromkeys(name for record in table.records for name in record))
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table.records)
+    return stream.getvalue()
+
+
+def to_json(table: Table) -> str:
+    """Title, notes and records."""
+    content = {
+        "name": table.name,
+        "title": table.title,
+        "notes": list(table.notes),
+        "records": [dict(record) for record in table.records],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
