@@ -31,6 +31,7 @@ for _name, _help, _example in (
         "table1 --columns digits-0.4 --set epochs=20",
     ),
     ("figure", "Draw a figure of the paper.", "sensitivity"),
+    ("report", "Write one HTML page about runs.", "reproduction --out report.html"),
     ("preset", "Print the settings of the experiments.", "cpu > mine.json"),
 ):
     app.command(

@@ -169,6 +169,10 @@ class RunStore:
         begun = folder / "run.json"
         return "running" if begun.exists() and begun.stat().st_mtime >= since else "waiting"
 
+    def mark_waiting(self, run: RunConfig) -> None:
+        """When nobody does it any more."""
+        (self.folder(run) / "run.json").unlink(missing_ok=True)
+
     def forget_failure(self, run: RunConfig) -> None:
         """Before it is tried again."""
         (self.folder(run) / "failure.json").unlink(missing_ok=True)

@@ -5,6 +5,7 @@ Runs speak through their folders, so it does not matter who does them, or in how
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from noisebound.experiments.run import DataSources, RunConfig, RunStore, execute
 from noisebound.experiments.sweep_progress import SweepProgress
+
+_DEATHS_OF_A_SUSPECT = 2
 
 
 @dataclass(frozen=True)
@@ -40,20 +43,27 @@ def run_sweep(
 ) -> dict[RunConfig, str]:
     """Do what is not done yet; gives the runs that failed, with their errors.
 
-    Where a worker dies, the runs that were under way are done again one at a time: one whose worker
-    dies then too is to blame, and counts as failed.
+    Where a worker dies, the runs that were under way are done again. One that was under way when
+    workers died twice is done alone: if its worker dies then too, it is to blame, and has failed.
     """
     to_do = [run for run in dict.fromkeys(runs) if store.state(run) != "finished"]
     for run in to_do:
         store.forget_failure(run)
+    deaths: Counter[RunConfig] = Counter()
     with SweepProgress(runs, store) as progress:
         while to_do:
+            suspects = [run for run in to_do if deaths[run] >= _DEATHS_OF_A_SUSPECT]
+            for run in suspects:
+                _alone(run, store, sources, workers)
             try:
-                _in_parallel(to_do, store, sources, workers)
-            except WorkerDiedError:
+                _in_parallel([run for run in to_do if run not in suspects], store, sources, workers)
+            except WorkerDiedError as error:
                 under_way = [run for run in to_do if progress.state(run) == "running"]
-                for run in under_way or to_do[:1]:
-                    _alone(run, store, sources, workers)
+                if not under_way:
+                    raise RuntimeError(f"workers die before they begin a run: {error}") from error
+                for run in under_way:
+                    store.mark_waiting(run)
+                deaths.update(under_way)
             to_do = [run for run in to_do if store.state(run) not in ("finished", "failed")]
     errors = {run: store.error(run) for run in dict.fromkeys(runs)}
     return {run: error for run, error in errors.items() if error is not None}
@@ -63,7 +73,7 @@ def _alone(run: RunConfig, store: RunStore, sources: DataSources, workers: Worke
     try:
         _in_parallel([run], store, sources, Workers(2, workers.cluster))  # not in this process
     except WorkerDiedError as error:
-        store.record_failure(run, f"its worker died twice: {error}", "")
+        store.record_failure(run, f"its worker died: {error}", "")
 
 
 def _in_parallel(

@@ -16,7 +16,12 @@ BLACK = "#000000"
 
 
 def plot_training(history: Sequence[dict[str, Any]], path: Path) -> None:
-    """Training loss against its floor, and the accuracies, epoch by epoch; a PNG."""
+    """`training_figure` as a PNG."""
+    save_figure(training_figure(history), path)
+
+
+def training_figure(history: Sequence[dict[str, Any]]) -> Figure:
+    """Training loss against its floor, and the accuracies, epoch by epoch."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     measured = [record for record in history if record.keys() >= history[-1].keys()]
@@ -41,7 +46,7 @@ def plot_training(history: Sequence[dict[str, Any]], path: Path) -> None:
     right.xaxis.set_major_locator(MaxNLocator(integer=True))
     if right.lines:
         right.legend()
-    save_figure(figure, path)
+    return figure
 
 
 def draw_loss_against_floor(axes: Axes, runs: Mapping[str, Sequence[dict[str, Any]]]) -> None:
