@@ -1,0 +1,75 @@
+"""Small sweeps on the digits, for tests of the runner."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from noisebound.data import Splits
+from noisebound.experiments.columns import COLUMNS
+from noisebound.experiments.plan import Plan
+from noisebound.experiments.presets import CPU
+from noisebound.experiments.run import DataSources, RunConfig, RunStore
+
+COLUMN = COLUMNS["digits-0.4"]
+QUICK = ("epochs=2", "train_examples=200", "batch_size=50")
+LONG = ("epochs=60", "train_examples=400", "batch_size=20", "measure_every=1")
+"""Long enough to be killed in the middle."""
+
+
+def digit_runs(methods, seeds=(0,), sources=None, settings=QUICK) -> list[RunConfig]:
+    """A run for each method and seed."""
+    plan = Plan(CPU.override(settings), tuple(seeds), sources or DataSources())
+    return plan.table_runs([COLUMN], methods)
+
+
+class DeadlySources(DataSources):
+    """Data that kills whoever loads it, as running out of memory would; the digits excepted."""
+
+    def load(self, dataset: str) -> Splits:
+        if dataset != "digits":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().load(dataset)
+
+
+def measured(store: RunStore, run: RunConfig) -> dict:
+    """All that a run found out, but for how long it took."""
+    lines = (store.folder(run) / "metrics.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    return {record["epoch"]: record | {"seconds": None} for record in records}
+
+
+def kill_a_worker(store: RunStore, name: str) -> int:
+    """When an epoch has been measured: kill a process whose command line holds ``name``."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if any(store.path.glob("*/metrics.jsonl")):
+            found = _processes(name)
+            if found:
+                os.kill(found[0], signal.SIGKILL)
+                return found[0]
+        time.sleep(0.05)
+    raise TimeoutError(f"no process {name} has finished an epoch")
+
+
+def _processes(name: str) -> list[int]:
+    """Descendants of this process, so that other tests' are left alone."""
+    parents, named = {}, []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            pid, status = int(path.name), (path / "stat").read_text()
+            command = (path / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        parents[pid] = int(status.rpartition(")")[2].split()[1])
+        named += [pid] if name in command else []
+    return [pid for pid in named if _descends(pid, parents)]
+
+
+def _descends(pid: int, parents: dict[int, int]) -> bool:
+    while pid in parents:
+        pid = parents[pid]
+        if pid == os.getpid():
+            return True
+    return False

@@ -1,0 +1,142 @@
+"""Many runs, in real processes that fail and are killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from experiment_runs import LONG, DeadlySources, digit_runs, kill_a_worker, measured
+from noisebound.experiments.columns import COLUMNS
+from noisebound.experiments.plan import Plan
+from noisebound.experiments.presets import CPU
+from noisebound.experiments.run import DataSources, RunStore, execute
+from noisebound.experiments.sweep import Workers, run_sweep
+from noisebound.experiments.sweep_progress import SweepProgress
+
+
+def test_processes_find_what_one_finds(tmp_path):
+    runs = digit_runs(["ce", "ce+b", "elr"], seeds=[0, 1])
+    alone, together = RunStore(tmp_path / "alone"), RunStore(tmp_path / "together")
+    for run in runs:
+        execute(run, alone, DataSources(), 1)
+    assert run_sweep(runs, together, DataSources(), Workers(jobs=2)) == {}
+    for run in runs:
+        assert measured(together, run) == measured(alone, run)
+
+
+def test_a_run_that_fails_does_not_keep_the_others(tmp_path):
+    store = RunStore(tmp_path)
+    good = digit_runs(["ce", "sce"])
+    (bad,) = digit_runs(["gce"], settings=["learning_rate=1e30", "epochs=5"])
+    failures = run_sweep([good[0], bad, good[1]], store, DataSources(), Workers(jobs=2))
+    assert list(failures) == [bad]
+    assert "diverged" in failures[bad]
+    assert [store.state(run) for run in good] == ["finished", "finished"]
+
+
+def test_a_worker_that_is_killed_loses_nothing(tmp_path):
+    store = RunStore(tmp_path / "runs")
+    runs = digit_runs(["ce", "ce+b", "gce"], settings=LONG)
+    killer = threading.Thread(target=kill_a_worker, args=(store, "LokyProcess"))
+    killer.start()
+    assert run_sweep(runs, store, DataSources(), Workers(jobs=2)) == {}
+    killer.join()
+    undisturbed = RunStore(tmp_path / "undisturbed")
+    execute(runs[0], undisturbed, DataSources(), 1)
+    assert measured(store, runs[0]) == measured(undisturbed, runs[0])
+    assert [store.state(run) for run in runs] == ["finished"] * 3
+
+
+def test_a_run_that_kills_its_workers_is_found_out(tmp_path):
+    sources = DeadlySources()
+    good = digit_runs(["ce", "sce", "gce"])
+    (deadly,) = Plan(CPU, (0,), sources).method_runs(COLUMNS["mnist-0.4"], "ce")
+    failures = run_sweep([good[0], deadly, *good[1:]], RunStore(tmp_path), sources, Workers(jobs=2))
+    assert list(failures) == [deadly]
+    assert "its worker died" in failures[deadly]
+
+
+def test_an_interrupted_sweep_goes_on(tmp_path):
+    """The whole sweep is killed, and the same command finishes it without repeating a run."""
+    command = [
+        *(sys.executable, "-m", "noisebound", "reproduce", "own", "--columns", "digits-0.4"),
+        *("--methods", "ce", "ce+b", "gce", "--seeds", "2", "--jobs", "2"),
+        *("--set", *LONG, "--out", str(tmp_path / "out")),
+    ]
+    process = subprocess.Popen(command, start_new_session=True)
+    store = RunStore(tmp_path / "out" / "runs")
+    deadline = time.monotonic() + 120
+    while not any(store.path.glob("*/result.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = {path: path.stat().st_mtime_ns for path in store.path.glob("*/result.json")}
+    assert 1 <= len(done) < 6
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert len(list(store.path.glob("*/result.json"))) == 6
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    assert "CE+B" in result.stdout
+
+
+def test_progress_in_words(tmp_path):
+    runs = digit_runs(["ce", "sce", "gce"])
+    store = RunStore(tmp_path)
+    progress = SweepProgress(runs, store)
+    assert progress.line() == "3 runs: 0 finished, 0 running, 0 failed"
+    execute(runs[0], store, DataSources(), None)
+    store.record_failure(runs[1], "no", "")
+    assert progress.line().startswith("3 runs: 1 finished, 0 running, 1 failed, about 0:00:")
+
+
+SCRIPT = Path(__file__).parent / "ray_sweep.py"
+
+
+@pytest.fixture(scope="module")
+def on_ray(tmp_path_factory):
+    """A real local cluster: a sweep, and one of whose workers one is killed."""
+    out = tmp_path_factory.mktemp("ray")
+    result = subprocess.run(
+        [sys.executable, SCRIPT, out],
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert result.returncode == 0, result.stderr
+    return out
+
+
+def test_a_ray_cluster_finds_what_this_machine_finds(on_ray, tmp_path):
+    runs = digit_runs(["ce", "ce+b", "elr"], seeds=[0, 1])
+    here = RunStore(tmp_path)
+    for run in runs:
+        execute(run, here, DataSources(), 1)
+        assert measured(RunStore(on_ray / "undisturbed"), run) == measured(here, run)
+
+
+def test_a_ray_worker_that_is_killed_loses_nothing(on_ray, tmp_path):
+    assert (on_ray / "killed").read_text().isdigit()
+    here = RunStore(tmp_path)
+    for run in digit_runs(["ce", "gce+b"], settings=LONG):
+        execute(run, here, DataSources(), 1)
+        assert measured(RunStore(on_ray / "disturbed"), run) == measured(here, run)
+
+
+def test_no_cluster_at_that_address(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_GCS_RPC_TIMEOUT_S", "1")
+    result = subprocess.run(
+        [
+            *(sys.executable, "-m", "noisebound", "reproduce", "own", "--columns", "digits-0.4"),
+            *("--cluster", "auto", "--out", str(tmp_path)),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert "no Ray cluster at 'auto': start one with  ray start --head" in result.stderr
