@@ -29,6 +29,7 @@ bench: $(VENV)/.install
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/losses.py
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/corruption.py
+	$(BIN)/python benchmarks/sweep.py
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/training.py
 
 docs: $(VENV)/.docs

@@ -161,3 +161,78 @@ def test_mistakes_are_told_in_a_line(tmp_path, monkeypatch, capsys, arguments, c
 def test_help_has_an_example(command, capsys):
     app([*command.split(), "--help"], result_action="return_value")
     assert f"Example: noisebound {command}" in capsys.readouterr().out
+
+
+class TestExperiments:
+    QUICK = ("--set", "epochs=2", "train_examples=200", "--seeds", 1, "--jobs", 1)
+
+    def test_reproduce_then_report(self, tmp_path):
+        out = tmp_path / "out"
+        rows = ("--columns", "digits-0.4", "--methods", "ce", "ce+b")
+        result = run("reproduce", "own", *rows, *self.QUICK, "--out", out)
+        assert result.returncode == 0, result.stderr
+        assert "| CE+B |" in result.stdout
+        assert {path.name for path in out.iterdir()} == {
+            *("own.md", "own.csv", "own.tex", "own.json", "own-preset.json", "runs")
+        }
+        assert json.loads((out / "own-preset.json").read_text())["settings"]["epochs"] == 2
+        result = run("report", out, "--out", tmp_path / "page.html")
+        assert result.returncode == 0, result.stderr
+        assert "CE+B" in (tmp_path / "page.html").read_text()
+
+    def test_rate_sweep_and_its_figure(self, tmp_path):
+        column = ("--columns", "digits-0.4", "--methods", "ce")
+        result = run("reproduce", "rate-sweep", *column, *self.QUICK, "--out", tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert (tmp_path / "rate-sweep.svg").exists()
+        table = tmp_path / "rate-sweep.json"
+        assert [r["believed_rate"] for r in json.loads(table.read_text())["records"]][4] == 0.4
+        again = tmp_path / "again"
+        result = run("figure", "rate-sweep", "--table", table, "--out", again)
+        assert result.returncode == 0, result.stderr
+        assert sorted(path.name for path in again.iterdir()) == ["rate-sweep.png", "rate-sweep.svg"]
+
+    def test_failed_runs_are_told_at_the_end(self, tmp_path):
+        rows = ("--columns", "digits-0.4", "--methods", "ce", "mae")
+        bad = ("--set", "epochs=2", 'learning_rates={"ce": 1e30}', "--seeds", 1)
+        result = run("reproduce", "own", *rows, *bad, "--out", tmp_path)
+        assert result.returncode == 1
+        assert "1 runs failed:" in result.stderr
+        assert "digits-0.4 ce seed 0: ValueError: the training loss is" in result.stderr
+        assert "| MAE | **" in result.stdout
+
+    def test_bound_table(self, tmp_path):
+        result = run("reproduce", "bound-table", "--columns", "mnist", "--out", tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert "| FCE | 0.511 (0.511) | 0.673 (0.673) |" in result.stdout
+        assert "| SCE | 5.495 | 7.706 |" in result.stdout
+
+    def test_dry_run(self, tmp_path):
+        result = run("reproduce", "table1", "--dry-run", "--preset", "paper")
+        assert len(result.stdout.splitlines()) == 8 * 19 * 3
+
+    def test_presets_can_be_printed_and_given_back(self, tmp_path):
+        mine = tmp_path / "mine.json"
+        mine.write_text(run("preset", "paper", "--set", "epochs=3").stdout)
+        result = run("preset", mine)
+        assert json.loads(result.stdout)["settings"]["epochs"] == 3
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("reproduce", "table1", "--columns", "svhn"), "unknown column 'svhn'"),
+            (("reproduce", "table1", "--methods", "mse+b"), "unknown method 'mse+b'"),
+            (("reproduce", "table1", "--set", "epochs=x"), "setting epochs"),
+            (("reproduce", "table1", "--source", "emnist"), "must be written data-set=folder"),
+            (("reproduce", "table1", "--source", "emnist=no"), "there is no no"),
+            (("reproduce", "table3"), "table3"),
+            (("figure", "rate-sweep", "--table", "no.json"), "there is no no.json: make it with"),
+            (("report", "nowhere"), "nowhere is not a folder of runs"),
+            (("preset", "gpu"), "neither a preset"),
+        ],
+    )
+    def test_mistakes(self, arguments, message):
+        result = run(*arguments)
+        assert result.returncode == 2
+        assert message in result.stderr
+        assert "Traceback" not in result.stderr

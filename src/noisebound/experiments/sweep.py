@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from joblib import Parallel, delayed, parallel_config
@@ -28,10 +28,12 @@ class Workers:
         jobs: how many at once; None for as many as there are cores, or GPUs
         cluster: a Ray cluster's address, ``"auto"`` for the one that is running here, ``"local"``
             to start one; None for processes of this machine
+        threads: of each; None for its share of the cores, on a cluster for one
     """
 
     jobs: int | None = None
     cluster: str | None = None
+    threads: int | None = None
 
 
 class WorkerDiedError(RuntimeError):
@@ -71,7 +73,7 @@ def run_sweep(
 
 def _alone(run: RunConfig, store: RunStore, sources: DataSources, workers: Workers) -> None:
     try:
-        _in_parallel([run], store, sources, Workers(2, workers.cluster))  # not in this process
+        _in_parallel([run], store, sources, replace(workers, jobs=2))  # not in this process
     except WorkerDiedError as error:
         store.record_failure(run, f"its worker died: {error}", "")
 
@@ -93,7 +95,7 @@ def _pool(workers: Workers) -> Iterator[int | None]:
         return
     cores = len(os.sched_getaffinity(0))
     jobs = workers.jobs or (1 if torch.cuda.is_available() else cores)
-    threads = max(1, cores // jobs)
+    threads = workers.threads or max(1, cores // jobs)
     try:
         with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=threads):
             yield threads
@@ -116,10 +118,10 @@ def _ray(workers: Workers) -> Iterator[int | None]:
     resources = ray.cluster_resources()
     gpus = int(resources.get("GPU", 0))
     jobs = workers.jobs or gpus or int(resources["CPU"])
-    needs = {"num_cpus": 1, "num_gpus": 1 if gpus else 0}
+    needs = {"num_cpus": workers.threads or 1, "num_gpus": 1 if gpus else 0}
     try:
         with parallel_config("ray", n_jobs=jobs, ray_remote_args=needs):
-            yield None if gpus else 1
+            yield workers.threads or (None if gpus else 1)
     except ray.exceptions.RayError as error:
         raise WorkerDiedError(str(error).strip().partition("\n")[0]) from error
 

@@ -1,0 +1,77 @@
+"""Pages about what `reproduce` and `fit` leave."""
+
+import pytest
+
+from experiment_runs import COLUMN, QUICK, digit_runs
+from noisebound.experiments.plan import Plan
+from noisebound.experiments.presets import CPU
+from noisebound.experiments.run import DataSources, RunStore, execute
+from noisebound.experiments.run_report import report_on
+from noisebound.report.page import to_html
+from noisebound.training import TrainingConfig, fit
+from training_data import NOISE_RATE, noisy_clouds
+
+
+@pytest.fixture(scope="module")
+def reproduction(tmp_path_factory):
+    """Runs of a table, of a search for the bound, and of a sweep over rates."""
+    out = tmp_path_factory.mktemp("out")
+    plan = Plan(CPU.override(QUICK), (0,), DataSources())
+    runs = digit_runs(["mse", "ce", "ce+b", "sce+b"])
+    runs += [plan.offset_runs(COLUMN, "ce+b*")[offset][0] for offset in (-0.05, 0.05)]
+    runs += [plan.rate_runs(COLUMN, "sce+b")[rate][0] for rate in (0.2, 0.6)]
+    for run in runs:
+        execute(run, RunStore(out / "runs"), DataSources(), None)
+    return out
+
+
+def test_a_page_about_a_reproduction(reproduction):
+    page = report_on(reproduction)
+    titles = [section.title for section in page.sections]
+    assert titles == [
+        "Accuracies",
+        "Bounds around the noise-bound",
+        "Believing another noise rate",
+        "Digits 0.4, epoch by epoch",
+        "Runs",
+        "Configs",
+    ]
+    assert "the bound helps in" in page.headline
+    accuracies, offsets, rates, _, runs, configs = page.sections
+    labels = [row.label for row in accuracies.tables[0].rows]
+    assert labels[:4] == ["MSE", "CE", "CE+B", "SCE+B"]
+    assert "CE+B*" in labels
+    assert len(offsets.tables[0].rows) == 1
+    assert len(rates.tables[0].rows[0].cells) == 3
+    assert len(runs.tables[0].rows) == 8
+    assert '"dataset": "digits"' in configs.code[0].text
+    assert to_html(page).count("<img") == 2
+
+
+def test_the_folder_of_the_runs_will_do(reproduction):
+    assert report_on(reproduction / "runs").headline == report_on(reproduction).headline
+
+
+def test_one_training(tmp_path):
+    config = TrainingConfig(noise_rate=NOISE_RATE, epochs=2, batch_size=30)
+    fit(noisy_clouds(), config, tmp_path / "<b>mine")
+    page = report_on(tmp_path / "<b>mine")
+    assert page.headline.startswith("ce+b after 2 epochs: training loss ")
+    assert "of the wrong labels reproduced." in page.headline
+    text = to_html(page)
+    assert "&lt;b&gt;mine" in text
+    assert "<b>mine" not in text
+
+
+def test_several_trainings(tmp_path):
+    for loss in ("ce", "ce+b"):
+        config = TrainingConfig(loss=loss, noise_rate=NOISE_RATE, epochs=1, batch_size=30)
+        fit(noisy_clouds(), config, tmp_path / loss)
+    assert [section.title for section in report_on(tmp_path).sections] == ["ce", "ce+b"]
+
+
+def test_nothing_to_report_on(tmp_path):
+    with pytest.raises(ValueError, match="not a folder of runs"):
+        report_on(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="holds no finished run: expected the folder that"):
+        report_on(tmp_path)
