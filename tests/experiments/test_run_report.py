@@ -48,6 +48,16 @@ def test_a_page_about_a_reproduction(reproduction):
     assert to_html(page).count("<img") == 2
 
 
+def test_runs_at_two_scales_are_shown_apart(tmp_path):
+    store = RunStore(tmp_path)
+    for settings in (QUICK, [*QUICK, "epochs=1"]):
+        for run in digit_runs(["ce", "ce+b"], settings=settings):
+            execute(run, store, DataSources(), None)
+    titles = [section.title for section in report_on(tmp_path).sections]
+    assert titles.count("Accuracies") == 2
+    assert titles.count("Runs") == 1
+
+
 def test_the_folder_of_the_runs_will_do(reproduction):
     assert report_on(reproduction / "runs").headline == report_on(reproduction).headline
 

@@ -88,10 +88,10 @@ class TestAccuracyTable:
         assert cells["GCE"].text == "–"
 
     def test_the_share_of_pairs(self):
-        notes = " ".join(self.table.notes)
-        assert "helps in 1 of 2 pairs (50%, counting ties), by +9.3 points on average" in notes
-        assert "it helps in 1 and harms in 0" in notes
-        assert "the paper on these columns: 4 of 5 (80%)" in notes
+        words = self.table.summary
+        assert "helps in 1 of 2 pairs (50%, counting ties), by +9.3 points on average" in words
+        assert "it helps in 1 and harms in 0" in words
+        assert "The paper on these columns: 4 of 5 (80%)" in words
 
 
 def test_averaged_weights():
@@ -129,7 +129,7 @@ class TestOffsets:
         assert (search.by_validation.offset, search.by_validation.test.mean) == (-0.1, 70)
         assert (search.by_test.offset, search.by_test.test.mean) == (0.15, 90)
         assert search.unmoved.test.mean == 50
-        (row,) = offset_table(measurements, [COLUMN], ["ce", "gce"]).rows
+        (row,) = offset_table("o", measurements, [COLUMN], ["ce", "gce"]).rows
         assert [cell.text for cell in row.cells][2:] == ["-0.10", "90.0 ± 0.0", "+0.15"]
         starred = accuracy_table("t", "T", measurements, [COLUMN], ["ce+b*"])
         assert starred.records[0]["mean"] == pytest.approx(70)
@@ -155,7 +155,7 @@ def test_rate_sweep():
     measurements = Measurements(
         finished(run, 0.8 - abs(rate - 0.4)) for rate, group in runs.items() for run in group
     )
-    table = rate_table(measurements, [COLUMN], ["ce+b"])
+    table = rate_table("r", measurements, [COLUMN], ["ce+b"])
     assert [cell.is_best for cell in table.rows[0].cells].index(True) == 4
     (curve,) = rate_curves(table.records)
     assert curve.rates[curve.means.index(max(curve.means))] == curve.true_rate == 0.4
@@ -169,6 +169,7 @@ class TestFormats:
         (Row("<x>", (Cell("1.0 ± 0.1", "2*", 1.0, is_best=True, is_gain=True),), True),),
         ({"method": 'quoted "x", y', "mean": 1.0, "std": None},),
         ("100 % η",),
+        "In all.",
     )
 
     def test_markdown(self):
@@ -176,7 +177,7 @@ class TestFormats:
         assert lines[0] == "**50 % of_it**"
         assert lines[2] == r"| a\|b | c&d |"
         assert lines[4] == r"| \<x> | **1.0 ± 0.1** ↑ (2\*) |"
-        assert lines[-1] == "- 100 % η"
+        assert lines[-3:] == ["In all.", "", "- 100 % η"]
 
     def test_latex(self):
         text = to_latex(self.table)

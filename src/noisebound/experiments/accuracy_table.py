@@ -108,9 +108,9 @@ def accuracy_table(
         notes=(
             "mean ± unbiased standard deviation over seeds; in brackets the paper's; bold: best of "
             "its column; ↑: the bound is at least as good as none",
-            *_pair_notes(list(entries.values()), columns),
             *notes,
         ),
+        summary=_pairs_in_words(list(entries.values()), title, columns),
     )
 
 
@@ -176,25 +176,24 @@ def _cell(entry: _Entry | None, best: float | None) -> Cell:
     )
 
 
-def _pair_notes(entries: Sequence[_Entry], columns: Sequence[Column]) -> list[str]:
+def _pairs_in_words(entries: Sequence[_Entry], title: str, columns: Sequence[Column]) -> str:
     """In how many pairs the bound helps, here and in the paper."""
     bounded = [f"{name}+b" for name in BOUNDED]
     gains = [entry.gain for entry in entries if entry.method in bounded and entry.gain is not None]
     if not gains:
-        return []
+        return ""
     helped = sum(gain.mean >= 0 for gain in gains)
     clear = [gain for gain in gains if gain.p_value is not None and gain.p_value < _SIGNIFICANT]
     upwards = sum(gain.mean > 0 for gain in clear)
-    notes = [
-        f"the bound helps in {helped} of {len(gains)} pairs ({helped / len(gains):.0%}, counting "
-        f"ties), by {sum(gain.mean for gain in gains) / len(gains):+.1f} points on average; by a "
-        f"paired t-test over seeds (p < {_SIGNIFICANT}) it helps in {upwards} and harms in "
-        f"{len(clear) - upwards}"
-    ]
+    words = (
+        f"{title}: the bound helps in {helped} of {len(gains)} pairs "
+        f"({helped / len(gains):.0%}, counting ties), by "
+        f"{sum(gain.mean for gain in gains) / len(gains):+.1f} points on average; by a paired "
+        f"t-test over seeds (p < {_SIGNIFICANT}) it helps in {upwards} and harms in "
+        f"{len(clear) - upwards}."
+    )
     pairs = paper_pairs(tuple(columns))
     if pairs:
         same = sum(pair.is_helped for pair in pairs)
-        notes.append(
-            f"the paper on these columns: {same} of {len(pairs)} ({same / len(pairs):.0%})"
-        )
-    return notes
+        words += f" The paper on these columns: {same} of {len(pairs)} ({same / len(pairs):.0%})."
+    return words

@@ -10,6 +10,13 @@ from noisebound.corruption import NoiseKind
 TableName: TypeAlias = Literal["table1", "table2", "open-set", "own"]
 Metric: TypeAlias = Literal["top1", "top5"]
 
+TABLE_TITLES: dict[str, str] = {
+    "table1": "Table 1",
+    "table2": "Table 2",
+    "open-set": "TinyImageNet and Animals-10N",
+    "own": "Other columns",
+}
+
 
 class Column(BaseModel):
     """A data set with noisy labels, and what is measured on it.

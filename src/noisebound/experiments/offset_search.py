@@ -84,6 +84,7 @@ def _accuracies(
 
 
 def offset_table(
+    name: str,
     measurements: Measurements,
     columns: Sequence[Column],
     losses: Sequence[str],
@@ -101,7 +102,7 @@ def offset_table(
                 rows.append(_row(column, loss, search))
                 records += _records(column, loss, search, weights)
     return Table(
-        name="offsets",
+        name=name,
         title="B*: bounds around the noise-bound; clean test accuracy in % and offset",
         header=(
             "loss and column",

@@ -16,10 +16,9 @@ from noisebound.experiments.statistics import summarize
 from noisebound.report.figures import RateCurve
 from noisebound.report.table import EMPTY, Cell, Row, Table, Value
 
-TABLE_NAME = "rate-sweep"
-
 
 def rate_table(
+    name: str,
     measurements: Measurements,
     columns: Sequence[Column],
     methods: Sequence[str],
@@ -36,7 +35,7 @@ def rate_table(
                 records += [record] if record is not None else []
     rates = sorted({float(str(record["believed_rate"])) for record in records})
     return Table(
-        name=TABLE_NAME,
+        name=name,
         title="Clean test accuracy in %, by the noise rate that the bound is computed with",
         header=("method and column", *(f"{rate:g}" for rate in rates)),
         rows=tuple(

@@ -11,7 +11,13 @@ from typing import Literal, TypeAlias, get_args
 from noisebound.data.folders import written_whole
 from noisebound.experiments.accuracy_table import accuracy_table
 from noisebound.experiments.bound_table import comparison_table, noise_bound_table
-from noisebound.experiments.columns import COLUMNS, Column, columns_of, find_columns
+from noisebound.experiments.columns import (
+    COLUMNS,
+    TABLE_TITLES,
+    Column,
+    columns_of,
+    find_columns,
+)
 from noisebound.experiments.finished import Measurements, Weights, finished_runs
 from noisebound.experiments.methods import (
     METHODS,
@@ -33,13 +39,6 @@ Target: TypeAlias = Literal[
 ]
 TARGETS: tuple[Target, ...] = get_args(Target)
 
-_TITLES = {
-    "table1": "Table 1",
-    "table2": "Table 2",
-    "open-set": "TinyImageNet and Animals-10N",
-    "own": "Columns of our own",
-}
-
 
 @dataclass(frozen=True)
 class Request:
@@ -58,6 +57,11 @@ class Request:
     columns: Sequence[str] | None = None
     methods: Sequence[str] | None = None
     weights: Weights = "last"
+
+    @property
+    def name(self) -> str:
+        """Of the files: those about averaged weights stand beside the others."""
+        return self.target + ("-averaged" if self.weights == "averaged" else "")
 
     def chosen_columns(self) -> tuple[Column, ...]:
         """The columns asked for."""
@@ -132,15 +136,15 @@ def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
     tables = _TABLES[request.target](request, measurements)
     files = [path for table in tables for path in write_table(table, out)]
     if request.target == "rate-sweep" and tables[0].records:
-        files += write_figure(rate_sweep_figure(rate_curves(tables[0].records)), out, "rate-sweep")
+        files += write_figure(rate_sweep_figure(rate_curves(tables[0].records)), out, request.name)
     return Reproduction(tuple(tables), tuple(files), failures)
 
 
 def _accuracy(request: Request, measurements: Measurements) -> list[Table]:
     return [
         accuracy_table(
-            request.target,
-            _TITLES[request.target],
+            request.name,
+            TABLE_TITLES[request.target],
             measurements,
             request.chosen_columns(),
             request.chosen_methods(),
@@ -153,6 +157,7 @@ def _accuracy(request: Request, measurements: Measurements) -> list[Table]:
 def _offsets(request: Request, measurements: Measurements) -> list[Table]:
     return [
         offset_table(
+            request.name,
             measurements,
             request.chosen_columns(),
             [_loss(method) for method in request.chosen_methods()],
@@ -165,6 +170,7 @@ def _offsets(request: Request, measurements: Measurements) -> list[Table]:
 def _rates(request: Request, measurements: Measurements) -> list[Table]:
     return [
         rate_table(
+            request.name,
             measurements,
             request.chosen_columns(),
             request.chosen_methods(),

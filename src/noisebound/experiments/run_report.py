@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from noisebound.experiments.accuracy_table import accuracy_table
-from noisebound.experiments.columns import COLUMNS, Column
+from noisebound.experiments.columns import COLUMNS, TABLE_TITLES, Column
 from noisebound.experiments.finished import FinishedRun, Measurements, all_finished_runs
 from noisebound.experiments.methods import BOUNDED, METHODS, SEARCHED_METHODS, label_of
 from noisebound.experiments.offset_search import offset_table
@@ -22,12 +22,6 @@ from noisebound.report.table import Cell, Row, Table
 from noisebound.training.metrics import Metrics, read_metrics
 from noisebound.training.run_folder import RunFolder
 
-_TITLES = {
-    "table1": "Table 1",
-    "table2": "Table 2",
-    "open-set": "TinyImageNet and Animals-10N",
-    "own": "Columns of our own",
-}
 _PANELS = (
     ("train_loss", "training loss and its floor"),
     ("memorized", "wrong labels reproduced, %"),
@@ -55,17 +49,53 @@ def report_on(path: Path) -> Page:
 
 
 def _page_of_experiments(runs: Sequence[FinishedRun]) -> Page:
+    parts = [_experiment_sections(part) for part in _by_scale(runs)]
+    headlines = [headline for headline, _ in parts if headline]
+    sections = [section for _, part in parts for section in part]
+    sections += [
+        Section("Runs", tables=[_runs_table(runs)]),
+        Section("Configs", "The first of each column.", code=_configs(runs)),
+    ]
+    return Page(
+        "Training on noisy labels, plain and bounded",
+        " ".join(headlines) or f"{len(runs)} finished runs.",
+        sections,
+    )
+
+
+def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
+    """In parts in which every column has been run at one scale only; most often there is one."""
+    scales: dict[str, list[str]] = {}
+    parts: dict[int, list[FinishedRun]] = {}
+    for run in runs:
+        scale = _scale(run)
+        known = scales.setdefault(run.config.column, [])
+        if scale not in known:
+            known.append(scale)
+        parts.setdefault(known.index(scale), []).append(run)
+    return list(parts.values())
+
+
+def _scale(run: FinishedRun) -> str:
+    """What all methods of a column have in common."""
+    of_the_method = {"loss", "noise_rate", "bound", "bound_classes", "bound_offset"}
+    training = run.config.training.model_dump(exclude=of_the_method | {"learning_rate", "seed"})
+    return repr((run.config.source, run.config.train_examples, training))
+
+
+def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section]]:
+    """The tables and pictures of one part, and what they come to in words."""
     measurements = Measurements(runs)
     present = {run.config.column for run in runs}
     columns = [column for column in COLUMNS.values() if column.name in present]
     tables = _accuracy_tables(measurements, columns, runs)
     sections = [Section("Accuracies", tables=tables)]
-    searched = offset_table(measurements, columns, list(BOUNDED))
+    searched = offset_table("offsets", measurements, columns, list(BOUNDED))
     if searched.rows:
         sections.append(Section("Bounds around the noise-bound", tables=[searched]))
     swept = _swept(runs)
     if swept:
-        table = rate_table(measurements, *swept)
+        table = rate_table("rate-sweep", measurements, *swept)
         curves = [curve for curve in rate_curves(table.records) if len(curve.rates) > 1]
         picture = Picture(
             rate_sweep_figure(curves), "Accuracy over the noise rate that the bound is made for"
@@ -80,21 +110,8 @@ def _page_of_experiments(runs: Sequence[FinishedRun]) -> Page:
         for column in columns
         if (figure := _epochs_figure(measurements, column)) is not None
     ]
-    sections += [
-        Section("Runs", tables=[_runs_table(runs)]),
-        Section("Configs", "One for each column: the first of its runs.", code=_configs(runs)),
-    ]
-    headline = " ".join(
-        f"{table.title.partition(':')[0]}: {note}."
-        for table in tables
-        for note in table.notes
-        if note.startswith("the bound helps")
-    )
-    return Page(
-        "Training on noisy labels, plain and bounded",
-        headline or f"{len(runs)} finished runs.",
-        sections,
-    )
+    headline = " ".join(table.summary for table in tables if table.summary)
+    return headline, sections
 
 
 def _accuracy_tables(
@@ -105,7 +122,7 @@ def _accuracy_tables(
     if any(run.config.training.bound_offset for run in runs):
         methods += SEARCHED_METHODS
     tables = []
-    for name, title in _TITLES.items():
+    for name, title in TABLE_TITLES.items():
         here = [column for column in columns if column.table == name]
         if here:
             table = accuracy_table(name, title, measurements, here, methods)

@@ -49,6 +49,7 @@ class Table:
         rows: what a reader sees
         records: the same figures with all their digits, one a cell
         notes: what has to be known to read it
+        summary: what it comes to, in a sentence
     """
 
     name: str
@@ -57,3 +58,4 @@ class Table:
     rows: tuple[Row, ...]
     records: tuple[Mapping[str, Value], ...]
     notes: tuple[str, ...] = ()
+    summary: str = ""

@@ -36,6 +36,8 @@ def to_markdown(table: Table) -> str:
     for row in table.rows:
         cells = " | ".join(map(_markdown_cell, row.cells))
         lines.append(f"| {_markdown_text(row.label)} | {cells} |")
+    if table.summary:
+        lines += ["", table.summary]
     if table.notes:
         lines += ["", *(f"- {note}" for note in table.notes)]
     return "\n".join(lines) + "\n"
@@ -77,7 +79,8 @@ def to_latex(table: Table) -> str:
         cells = " & ".join(map(_latex_cell, row.cells))
         lines.append(rf"{shade}{_latex_text(row.label)} & {cells} \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\\ {{\footnotesize {_latex_text(note)}}}" for note in table.notes]
+    remarks = [table.summary, *table.notes] if table.summary else table.notes
+    lines += [rf"\\ {{\footnotesize {_latex_text(remark)}}}" for remark in remarks]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
@@ -124,6 +127,7 @@ def to_json(table: Table) -> str:
     content = {
         "name": table.name,
         "title": table.title,
+        "summary": table.summary,
         "notes": list(table.notes),
         "records": [dict(record) for record in table.records],
     }
