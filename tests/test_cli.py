@@ -197,7 +197,7 @@ class TestExperiments:
         bad = ("--set", "epochs=2", 'learning_rates={"ce": 1e30}', "--seeds", 1)
         result = run("reproduce", "own", *rows, *bad, "--out", tmp_path)
         assert result.returncode == 1
-        assert "1 runs failed:" in result.stderr
+        assert "failed runs: 1" in result.stderr
         assert "digits-0.4 ce seed 0: ValueError: the training loss is" in result.stderr
         assert "| MAE | **" in result.stdout
 
@@ -209,7 +209,20 @@ class TestExperiments:
 
     def test_dry_run(self, tmp_path):
         result = run("reproduce", "table1", "--dry-run", "--preset", "paper")
-        assert len(result.stdout.splitlines()) == 8 * 19 * 3
+        lines = result.stdout.splitlines()
+        assert len(lines) == 8 * 19 * 3
+        assert lines[0].split()[1:] == ["waiting", "mnist-0.4", "mse", "seed", "0"]
+
+    def test_data_of_the_same_name_is_not_taken_for_the_same(self, tmp_path):
+        out = ("--out", tmp_path / "out")
+        rows = ("--columns", "digits-0.4", "--methods", "mse")
+        for number in (0, 1):
+            (tmp_path / str(number)).mkdir()
+            path = tmp_path / str(number) / "mine.npz"
+            np.savez(path, X=np.eye(40), y=np.arange(40) % (2 + number))
+            result = run("reproduce", "own", *rows, *self.QUICK, *out, "--source", f"digits={path}")
+            assert result.returncode == (2 if number else 0), result.stderr
+        assert "holds runs on other data that was called 'mine.npz' too" in result.stderr
 
     def test_presets_can_be_printed_and_given_back(self, tmp_path):
         mine = tmp_path / "mine.json"
@@ -225,6 +238,8 @@ class TestExperiments:
             (("reproduce", "table1", "--set", "epochs=x"), "setting epochs"),
             (("reproduce", "table1", "--source", "emnist"), "must be written data-set=folder"),
             (("reproduce", "table1", "--source", "emnist=no"), "there is no no"),
+            (("reproduce", "table1", "--source", "emnsit=."), "no column has a data set 'emnsit'"),
+            (("reproduce", "table1", "--jobs", "0"), "jobs"),
             (("reproduce", "table3"), "table3"),
             (("figure", "rate-sweep", "--table", "no.json"), "there is no no.json: make it with"),
             (("report", "nowhere"), "nowhere is not a folder of runs"),

@@ -1,21 +1,28 @@
 """Sweeps on a Ray cluster of this machine's cores: ``ray_sweep.py OUT``. See test_sweep.py."""
 
+import os
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import ray
 
 from experiment_runs import LONG, digit_runs, kill_a_worker
-from noisebound.experiments.run import DataSources, RunStore
-from noisebound.experiments.sweep import Workers, run_sweep
+from noisebound.experiments.run_store import RunStore
+from noisebound.experiments.sources import DataSources
+from noisebound.experiments.sweep import run_sweep
+from noisebound.experiments.workers import Workers
 
 
 def main(out: Path) -> None:
-    """One sweep undisturbed, one of whose workers one is killed."""
+    """One sweep undisturbed, one of a single job, one of whose workers one is killed."""
     workers = Workers(jobs=2, cluster="local")
     runs = digit_runs(["ce", "ce+b", "elr"], seeds=[0, 1])
     failures = run_sweep(runs, RunStore(out / "undisturbed"), DataSources(), workers)
+    os.chdir(out)  # the cluster was started elsewhere
+    one = replace(workers, jobs=1)
+    failures |= run_sweep(digit_runs(["mse"]), RunStore(Path("one")), DataSources(), one)
     store = RunStore(out / "disturbed")
 
     def kill() -> None:
@@ -23,7 +30,8 @@ def main(out: Path) -> None:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    failures |= run_sweep(digit_runs(["ce", "gce+b"], settings=LONG), store, DataSources(), workers)
+    runs = digit_runs(["ce", "gce+b"], settings=LONG)
+    failures |= run_sweep(runs, store, DataSources(), workers, checkpoint_seconds=0)
     killer.join()
     ray.shutdown()
     if failures:

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from experiment_runs import digit_runs
+from experiment_runs import digit_runs, measured
 from noisebound.data import load
 from noisebound.experiments.columns import COLUMNS
 from noisebound.experiments.plan import Plan
 from noisebound.experiments.presets import CPU
-from noisebound.experiments.run import DataSources, RunStore, execute, noisy_splits
+from noisebound.experiments.run import Execution, execute
+from noisebound.experiments.run_config import RunConfig
+from noisebound.experiments.run_store import RunStore
+from noisebound.experiments.sources import DataSources, noisy_splits
 
 
 def test_noise_and_examples_follow_from_the_seed():
@@ -42,7 +45,8 @@ def test_the_noise_is_that_of_the_column():
 def test_classifier_noise_is_that_of_the_whole_training_set():
     """A linear classifier knows 100 images of digits by heart, and would make no noise in them."""
     column = COLUMNS["digits-0.4"].model_copy(update={"noise": "classifier", "noise_rate": 1.0})
-    run = Plan(CPU.override(["train_examples=100"]), (0,), DataSources())._run(column, "ce", 0)
+    plan = Plan(CPU.override(["digits.train_examples=100"]), (0,), DataSources())
+    (run,) = plan.method_runs(column, "ce")
     whole = noisy_splits(run.model_copy(update={"train_examples": None}), DataSources()).train
     part = noisy_splits(run, DataSources()).train
     rows = {
@@ -69,6 +73,17 @@ def test_a_data_set_from_elsewhere(tmp_path):
     assert len(noisy_splits(run, sources).test) == 50
 
 
+def test_a_fingerprint_is_that_of_the_data(tmp_path):
+    rows = np.eye(4, dtype=np.float32)
+    prints = set()
+    for number, labels in enumerate((["u", "v", "u", "v"], ["u", "v", "u", "u"])):
+        path = tmp_path / str(number) / "mine.npz"
+        path.parent.mkdir()
+        np.savez(path, X=rows, y=labels)
+        prints.add(DataSources(paths={"digits": path}).fingerprint("digits"))
+    assert len(prints) == 2
+
+
 class TestExecute:
     @pytest.fixture
     def store(self, tmp_path):
@@ -76,38 +91,64 @@ class TestExecute:
 
     def test_what_a_finished_run_leaves(self, store):
         (run,) = digit_runs(["ce+b"])
-        execute(run, store, DataSources(), None)
+        execute(run, Execution(store, DataSources()))
         folder = store.folder(run)
         assert folder.name == run.key
         assert json.loads((folder / "run.json").read_text())["training"]["loss"] == "ce+b"
+        assert json.loads((folder / "environment.json").read_text())["torch"] == torch.__version__
         assert store.state(run) == "finished"
         assert store.result(run).final["epoch"] == 2
         assert not (folder / "checkpoints").exists()
+        assert not (folder / "running").exists()
 
     def test_it_is_not_repeated(self, store):
         (run,) = digit_runs(["ce"])
-        execute(run, store, DataSources(), None)
+        execute(run, Execution(store, DataSources()))
         before = (store.folder(run) / "result.json").stat().st_mtime_ns
-        execute(run, store, DataSources(Path("nowhere")), None)
+        execute(run, Execution(store, DataSources(Path("nowhere"))))
         assert (store.folder(run) / "result.json").stat().st_mtime_ns == before
 
+    @pytest.mark.parametrize("content", ["", "{}", "[]", '{"identity": "x"}'])
+    def test_a_damaged_result_is_none(self, store, content):
+        (run,) = digit_runs(["ce"])
+        execute(run, Execution(store, DataSources()))
+        before = measured(store, run)
+        (store.folder(run) / "result.json").write_text(content)
+        assert store.state(run) == "waiting"
+        execute(run, Execution(store, DataSources()))
+        assert store.state(run) == "finished"
+        assert measured(store, run) == before
+
+    def test_a_config_that_was_lost_is_written_again(self, store):
+        (run,) = digit_runs(["ce"])
+        execute(run, Execution(store, DataSources()))
+        (store.folder(run) / "run.json").unlink()
+        execute(run, Execution(store, DataSources()))
+        assert RunConfig.model_validate_json((store.folder(run) / "run.json").read_text()) == run
+
+    def test_what_another_sweep_does_is_not_this_ones(self, store):
+        (run,) = digit_runs(["ce"])
+        store.mark_running(run, "theirs")
+        assert store.state(run, "ours") == "waiting"
+        assert store.state(run, "theirs") == "running"
+
     def test_a_failure_is_recorded_and_tried_again(self, store, tmp_path):
-        missing = DataSources(paths={"digits": tmp_path / "later.npz"})
-        (run,) = digit_runs(["ce"], sources=missing)
-        execute(run, store, missing, None)
+        path = tmp_path / "later.npz"
+        sources = DataSources(paths={"digits": path})
+        (run,) = digit_runs(["ce"], sources=sources)
+        execute(run, Execution(store, sources))
         assert store.state(run) == "failed"
         assert "later.npz" in store.error(run)
         failure = json.loads((store.folder(run) / "failure.json").read_text())
         assert "Traceback" in failure["traceback"]
-        execute(replace_source(run), store, DataSources(), None)
-        assert store.state(replace_source(run)) == "finished"
+        train = load("digits").train
+        np.savez(path, X=train.inputs.numpy(), y=train.labels.numpy())
+        execute(run, Execution(store, sources))
+        assert store.state(run) == "finished"
+        assert store.error(run) is None
 
     def test_training_that_diverges_has_failed(self, store):
         (run,) = digit_runs(["ce"], settings=["learning_rate=1e30", "epochs=5"])
-        execute(run, store, DataSources(), None)
+        execute(run, Execution(store, DataSources()))
         assert "training has diverged" in store.error(run)
         assert store.result(run) is None
-
-
-def replace_source(run):
-    return run.model_copy(update={"source": None})

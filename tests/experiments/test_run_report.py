@@ -5,8 +5,10 @@ import pytest
 from experiment_runs import COLUMN, QUICK, digit_runs
 from noisebound.experiments.plan import Plan
 from noisebound.experiments.presets import CPU
-from noisebound.experiments.run import DataSources, RunStore, execute
+from noisebound.experiments.run import Execution, execute
 from noisebound.experiments.run_report import report_on
+from noisebound.experiments.run_store import RunStore
+from noisebound.experiments.sources import DataSources
 from noisebound.report.page import to_html
 from noisebound.training import TrainingConfig, fit
 from training_data import NOISE_RATE, noisy_clouds
@@ -21,7 +23,7 @@ def reproduction(tmp_path_factory):
     runs += [plan.offset_runs(COLUMN, "ce+b*")[offset][0] for offset in (-0.05, 0.05)]
     runs += [plan.rate_runs(COLUMN, "sce+b")[rate][0] for rate in (0.2, 0.6)]
     for run in runs:
-        execute(run, RunStore(out / "runs"), DataSources(), None)
+        execute(run, Execution(RunStore(out / "runs"), DataSources()))
     return out
 
 
@@ -52,7 +54,7 @@ def test_runs_at_two_scales_are_shown_apart(tmp_path):
     store = RunStore(tmp_path)
     for settings in (QUICK, [*QUICK, "epochs=1"]):
         for run in digit_runs(["ce", "ce+b"], settings=settings):
-            execute(run, store, DataSources(), None)
+            execute(run, Execution(store, DataSources()))
     titles = [section.title for section in report_on(tmp_path).sections]
     assert titles.count("Accuracies") == 2
     assert titles.count("Runs") == 1
@@ -80,8 +82,24 @@ def test_several_trainings(tmp_path):
     assert [section.title for section in report_on(tmp_path).sections] == ["ce", "ce+b"]
 
 
+def test_one_run_of_a_reproduction(reproduction):
+    folder = next(iter((reproduction / "runs").iterdir()))
+    assert report_on(folder).title == folder.name
+
+
+def test_the_same_runs_make_the_same_page(reproduction):
+    assert to_html(report_on(reproduction)) == to_html(report_on(reproduction))
+
+
 def test_nothing_to_report_on(tmp_path):
     with pytest.raises(ValueError, match="not a folder of runs"):
         report_on(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="holds no finished run: expected the folder that"):
         report_on(tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "run.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"run\.json is not the config of a run, or that of an"):
+        report_on(tmp_path)
+    (tmp_path / "x" / "metrics.jsonl").write_text("")
+    with pytest.raises(ValueError, match=r"config\.json is not the config of a training"):
+        report_on(tmp_path / "x")

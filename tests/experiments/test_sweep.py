@@ -10,20 +10,31 @@ from pathlib import Path
 
 import pytest
 
-from experiment_runs import LONG, DeadlySources, digit_runs, kill_a_worker, measured
+from experiment_runs import (
+    LONG,
+    QUICK,
+    DeadlySources,
+    digit_runs,
+    first_seconds,
+    kill_a_worker,
+    measured,
+)
 from noisebound.experiments.columns import COLUMNS
 from noisebound.experiments.plan import Plan
 from noisebound.experiments.presets import CPU
-from noisebound.experiments.run import DataSources, RunStore, execute
-from noisebound.experiments.sweep import Workers, run_sweep
+from noisebound.experiments.run import Execution, execute
+from noisebound.experiments.run_store import RunStore
+from noisebound.experiments.sources import DataSources
+from noisebound.experiments.sweep import run_sweep
 from noisebound.experiments.sweep_progress import SweepProgress
+from noisebound.experiments.workers import Workers
 
 
 def test_processes_find_what_one_finds(tmp_path):
     runs = digit_runs(["ce", "ce+b", "elr"], seeds=[0, 1])
     alone, together = RunStore(tmp_path / "alone"), RunStore(tmp_path / "together")
     for run in runs:
-        execute(run, alone, DataSources(), 1)
+        execute(run, Execution(alone, DataSources(), threads=1))
     assert run_sweep(runs, together, DataSources(), Workers(jobs=2)) == {}
     for run in runs:
         assert measured(together, run) == measured(alone, run)
@@ -40,25 +51,51 @@ def test_a_run_that_fails_does_not_keep_the_others(tmp_path):
 
 
 def test_a_worker_that_is_killed_loses_nothing(tmp_path):
+    """What it was doing goes on from its last checkpoint, and comes to the same."""
     store = RunStore(tmp_path / "runs")
     runs = digit_runs(["ce", "ce+b", "gce"], settings=LONG)
-    killer = threading.Thread(target=kill_a_worker, args=(store, "LokyProcess"))
+    begun: dict = {}
+
+    def kill():
+        kill_a_worker(store, "LokyProcess")
+        begun.update({run: first_seconds(store, run) for run in runs})
+
+    killer = threading.Thread(target=kill)
     killer.start()
-    assert run_sweep(runs, store, DataSources(), Workers(jobs=2)) == {}
+    assert run_sweep(runs, store, DataSources(), Workers(jobs=2), checkpoint_seconds=0) == {}
     killer.join()
+    under_way = [run for run in runs if begun[run] is not None]
+    assert under_way
+    for run in under_way:
+        assert first_seconds(store, run) == begun[run]  # the first epoch was not done again
     undisturbed = RunStore(tmp_path / "undisturbed")
-    execute(runs[0], undisturbed, DataSources(), 1)
-    assert measured(store, runs[0]) == measured(undisturbed, runs[0])
-    assert [store.state(run) for run in runs] == ["finished"] * 3
+    execute(under_way[0], Execution(undisturbed, DataSources(), threads=1))
+    assert measured(store, under_way[0]) == measured(undisturbed, under_way[0])
 
 
-def test_a_run_that_kills_its_workers_is_found_out(tmp_path):
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_kills_its_workers_is_found_out(tmp_path, jobs):
     sources = DeadlySources()
-    good = digit_runs(["ce", "sce", "gce"])
+    good = digit_runs(["ce", "sce"])
     (deadly,) = Plan(CPU, (0,), sources).method_runs(COLUMNS["mnist-0.4"], "ce")
-    failures = run_sweep([good[0], deadly, *good[1:]], RunStore(tmp_path), sources, Workers(jobs=2))
+    failures = run_sweep([good[0], deadly, good[1]], RunStore(tmp_path), sources, Workers(jobs))
     assert list(failures) == [deadly]
     assert "its worker died" in failures[deadly]
+    assert "\n" not in failures[deadly]
+
+
+def test_two_sweeps_at_once_do_each_run_once(tmp_path):
+    command = [
+        *(sys.executable, "-m", "noisebound", "reproduce", "own", "--columns", "digits-0.4"),
+        *("--methods", "ce", "ce+b", "--seeds", "2", "--jobs", "1"),
+        *("--set", *QUICK, "--out", str(tmp_path / "out")),
+    ]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    tables = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert tables[0] == tables[1]
+    for path in (tmp_path / "out" / "runs").glob("*/metrics.jsonl"):
+        assert len(path.read_text().splitlines()) == 2
 
 
 def test_an_interrupted_sweep_goes_on(tmp_path):
@@ -87,9 +124,9 @@ def test_an_interrupted_sweep_goes_on(tmp_path):
 def test_progress_in_words(tmp_path):
     runs = digit_runs(["ce", "sce", "gce"])
     store = RunStore(tmp_path)
-    progress = SweepProgress(runs, store)
+    progress = SweepProgress(runs, store, "mine")
     assert progress.line() == "3 runs: 0 finished, 0 running, 0 failed"
-    execute(runs[0], store, DataSources(), None)
+    execute(runs[0], Execution(store, DataSources()))
     store.record_failure(runs[1], "no", "")
     assert progress.line().startswith("3 runs: 1 finished, 0 running, 1 failed, about 0:00:")
 
@@ -116,15 +153,21 @@ def test_a_ray_cluster_finds_what_this_machine_finds(on_ray, tmp_path):
     runs = digit_runs(["ce", "ce+b", "elr"], seeds=[0, 1])
     here = RunStore(tmp_path)
     for run in runs:
-        execute(run, here, DataSources(), 1)
+        execute(run, Execution(here, DataSources(), threads=1))
         assert measured(RunStore(on_ray / "undisturbed"), run) == measured(here, run)
+
+
+def test_one_job_is_done_by_the_cluster_too(on_ray):
+    """And a cluster whose workers stand in another folder finds the way."""
+    (run,) = digit_runs(["mse"])
+    assert RunStore(on_ray / "one").state(run) == "finished"
 
 
 def test_a_ray_worker_that_is_killed_loses_nothing(on_ray, tmp_path):
     assert (on_ray / "killed").read_text().isdigit()
     here = RunStore(tmp_path)
     for run in digit_runs(["ce", "gce+b"], settings=LONG):
-        execute(run, here, DataSources(), 1)
+        execute(run, Execution(here, DataSources(), threads=1))
         assert measured(RunStore(on_ray / "disturbed"), run) == measured(here, run)
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from noisebound.experiments.offset_search import offset_table, search_offset
 from noisebound.experiments.plan import Plan, offsets
 from noisebound.experiments.presets import CPU
 from noisebound.experiments.rate_sweep import rate_curves, rate_table
-from noisebound.experiments.run import DataSources
+from noisebound.experiments.sources import DataSources
 from noisebound.experiments.statistics import paired_gain, summarize
 from noisebound.report.table import Cell, Row, Table
 from noisebound.report.table_formats import to_csv, to_json, to_latex, to_markdown, write_table
@@ -91,7 +92,11 @@ class TestAccuracyTable:
         words = self.table.summary
         assert "helps in 1 of 2 pairs (50%, counting ties), by +9.3 points on average" in words
         assert "it helps in 1 and harms in 0" in words
-        assert "The paper on these columns: 4 of 5 (80%)" in words
+        assert "In the paper, of the same pairs: 2 of 2 (100%)" in words
+
+    def test_cells_with_fewer_seeds_say_so(self):
+        cells = {row.label: row.cells[0] for row in self.table.rows}
+        assert cells["SCE+B"].text == "69.0 [n = 1]"
 
 
 def test_averaged_weights():
@@ -105,6 +110,22 @@ def test_runs_of_two_presets_are_not_mixed():
     runs = [finished(plan.method_runs(COLUMN, "ce")[0], 0.5) for plan in (PLAN, other)]
     with pytest.raises(ValueError, match="keep the runs of each preset apart"):
         Measurements(runs)
+
+
+@pytest.mark.parametrize("count", [360, 7050, 10_000])
+def test_ties_are_ties_whatever_the_last_bits(count):
+    generator = random.Random(0)
+    for _ in range(200):
+        plain = {seed: generator.randrange(count // 2) for seed in range(3)}
+        moved = generator.randrange(1, 50)
+        same, up = (
+            {seed: 100 * ((k + by) / count) for seed, k in plain.items()} for by in (0, moved)
+        )
+        around = {seed: 100 * ((plain[seed] + by) / count) for seed, by in enumerate((1, 2, -3))}
+        shares = {seed: 100 * (k / count) for seed, k in plain.items()}
+        assert paired_gain(shares, same).mean == 0
+        assert paired_gain(shares, up).p_value is None  # it never varies
+        assert paired_gain(shares, around).mean == 0
 
 
 def test_a_difference_that_never_varies_cannot_be_tested():
@@ -130,7 +151,9 @@ class TestOffsets:
         assert (search.by_test.offset, search.by_test.test.mean) == (0.15, 90)
         assert search.unmoved.test.mean == 50
         (row,) = offset_table("o", measurements, [COLUMN], ["ce", "gce"]).rows
-        assert [cell.text for cell in row.cells][2:] == ["-0.10", "90.0 ± 0.0", "+0.15"]
+        assert [cell.text for cell in row.cells][2:] == [
+            *("-0.10", "90.0 ± 0.0", "+0.15", "9, 3 seeds each")
+        ]
         starred = accuracy_table("t", "T", measurements, [COLUMN], ["ce+b*"])
         assert starred.records[0]["mean"] == pytest.approx(70)
 
@@ -139,12 +162,20 @@ class TestOffsets:
         search = search_offset(self.measurements(flat, flat), COLUMN, "ce", "last")
         assert search.by_validation.offset == search.by_test.offset == 0
 
-    def test_an_offset_that_some_seeds_lack_is_not_chosen(self):
+    def test_offsets_are_compared_on_the_seeds_that_all_have(self):
+        """Seed 2 is an easy one, which only the first offset has been run with."""
         runs = PLAN.offset_runs(COLUMN, "ce+b*")
-        some = [finished(run, 0.5) for offset in (0.0, 0.05) for run in runs[offset]]
-        some.append(finished(runs[0.2][0], 0.99, 0.99))
-        search = search_offset(Measurements(some), COLUMN, "ce", "last")
-        assert search.by_test.offset == 0
+        some = [
+            finished(run, 0.5 + offset + (run.training.seed == 2), 0.5 + offset)
+            for offset in (0.0, 0.05)
+            for run in runs[offset][: 3 if offset == 0 else 2]
+        ]
+        measurements = Measurements(some)
+        search = search_offset(measurements, COLUMN, "ce", "last")
+        assert search.by_test.offset == search.by_validation.offset == 0.05
+        assert search.seeds == (0, 1)
+        (row,) = offset_table("o", measurements, [COLUMN], ["ce"]).rows
+        assert row.cells[-1].text == "2 of 9, 2 seeds each"
 
     def test_nothing_to_search(self):
         assert search_offset(measured(ce_b=(0.5,)), COLUMN, "ce", "last") is None
@@ -174,7 +205,7 @@ class TestFormats:
 
     def test_markdown(self):
         lines = to_markdown(self.table).splitlines()
-        assert lines[0] == "**50 % of_it**"
+        assert lines[0] == r"**50 % of\_it**"
         assert lines[2] == r"| a\|b | c&d |"
         assert lines[4] == r"| \<x> | **1.0 ± 0.1** ↑ (2\*) |"
         assert lines[-3:] == ["In all.", "", "- 100 % η"]
@@ -183,7 +214,9 @@ class TestFormats:
         text = to_latex(self.table)
         assert r"\caption{50 \% of\_it}" in text
         assert r"c\&d" in text
-        assert r"\rowcolor{blue!8} <x> & \fbox{\textbf{1.0 $\pm$ 0.1}} {\scriptsize (2*)}" in text
+        assert (
+            r"\rowcolor{blue!8} $<$x$>$ & \fbox{\textbf{1.0 $\pm$ 0.1}} {\scriptsize (2*)}" in text
+        )
         assert text.count("{") == text.count("}")
 
     def test_csv(self):
@@ -194,6 +227,12 @@ class TestFormats:
         content = json.loads(to_json(self.table))
         assert content["records"][0]["std"] is None
         assert content["notes"] == ["100 % η"]
+
+    def test_nothing_measured(self):
+        table = rate_table("r", Measurements([]), [COLUMN], ["ce+b"])
+        assert table.rows == ()
+        assert to_csv(table) == ""
+        assert to_markdown(table).splitlines()[2] == "| method and column |"
 
     def test_files(self, tmp_path):
         written = write_table(self.table, tmp_path / "new")

@@ -28,7 +28,7 @@ for _name, _help, _example in (
     (
         "reproduce",
         "Make a table of the paper, the paper's figures beside ours.",
-        "table1 --columns digits-0.4 --set epochs=20",
+        "own --columns digits-0.4 --set epochs=20",
     ),
     ("figure", "Draw a figure of the paper.", "sensitivity"),
     ("report", "Write one HTML page about runs.", "reproduction --out report.html"),

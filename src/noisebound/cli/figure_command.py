@@ -56,6 +56,8 @@ def _records(table: Path) -> list[dict[str, str | float | None]]:
         ) from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{table} is not what reproduce rate-sweep writes") from error
+    if any("believed_rate" not in record for record in records):
+        raise ValueError(f"{table} is not what reproduce rate-sweep writes")
     if not records:
         raise ValueError(f"{table} holds no finished runs")
     return list(records)

@@ -1,7 +1,9 @@
 """``noisebound reproduce``: a table of the paper, the paper's figures beside ours."""
 
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 from cyclopts import Parameter, validators
@@ -11,11 +13,12 @@ from rich.markup import escape
 from noisebound.cli.options import DataDir
 from noisebound.experiments.finished import Weights
 from noisebound.experiments.plan import Plan
-from noisebound.experiments.presets import find_preset
+from noisebound.experiments.presets import check_dataset, find_preset
 from noisebound.experiments.reproduce import Reproduction, Request, Target
 from noisebound.experiments.reproduce import reproduce as run_reproduce
-from noisebound.experiments.run import DataSources
-from noisebound.experiments.sweep import Workers
+from noisebound.experiments.run_store import RunStore
+from noisebound.experiments.sources import DataSources
+from noisebound.experiments.workers import Workers
 from noisebound.report.table_formats import to_markdown
 
 Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]
@@ -30,12 +33,16 @@ def reproduce(
         tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative=())
     ] = (),
     columns: Names = None,
-    methods: Names = None,
+    methods: Annotated[
+        tuple[str, ...] | None,
+        Parameter(consume_multiple=True, negative=(), help='Rows, such as ce ce+b sce "ce+b*".'),
+    ] = None,
     seeds: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 3,
     weights: Weights = "last",
     jobs: Count = None,
     cluster: str | None = None,
     out: Path = Path("reproduction"),
+    name: str | None = None,
     data_dir: DataDir = None,
     source: Names = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
@@ -52,9 +59,6 @@ def reproduce(
         Settings of the preset to change: epochs=10, or emnist.epochs=10 for one data set.
     columns
         Data sets and their noise, such as mnist-0.4, or all of a data set: mnist.
-
-    Methods:
-        Rows, such as ce ce+b sce "ce+b*".
     seeds
         How many runs a cell is the mean of.
     weights
@@ -65,6 +69,8 @@ def reproduce(
         Run on Ray: its address, auto for the one that is running here, local to start one.
     out
         The folder for the runs and the tables.
+    name
+        Of the table's files [default: the target's].
     source
         Data sets to take from elsewhere: emnist=folder.
     dry_run
@@ -75,19 +81,25 @@ def reproduce(
         tuple(range(seeds)),
         DataSources(data_dir, _paths(source or ())),
     )
-    request = Request(target, plan, columns, methods, weights)
+    request = Request(target, plan, columns, methods, weights, name)
     console = Console(soft_wrap=True, highlight=False)
     if dry_run:
+        store = RunStore(out / "runs")
         for run in dict.fromkeys(request.runs()):
-            training = run.training
-            console.print(f"{run.key}  {run.column}  {training.loss}  seed {training.seed}")
+            console.print(f"{run.key}  {store.state(run):8}  {run.description}")
         return
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         outcome = run_reproduce(request, out, Workers(jobs, cluster))
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted; the same command goes on from here")
         raise
     _tell(outcome, out, console)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ask to end as Ctrl-C does, so that the workers end too."""
+    raise KeyboardInterrupt
 
 
 def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
@@ -98,7 +110,7 @@ def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
             raise ValueError(f"--source must be written data-set=folder, got {source!r}")
         if not Path(path).exists():
             raise ValueError(f"--source {source}: there is no {path}")
-        paths[dataset] = Path(path)
+        paths[check_dataset(dataset)] = Path(path)
     return paths
 
 
@@ -108,11 +120,8 @@ def _tell(outcome: Reproduction, out: Path, console: Console) -> None:
     console.print(f"written to {escape(str(out))}: {', '.join(p.name for p in outcome.files)}")
     if outcome.failures:
         complaint = Console(stderr=True, soft_wrap=True)
-        complaint.print(f"[bold red]{len(outcome.failures)} runs failed:[/]")
+        complaint.print(f"[bold red]failed runs: {len(outcome.failures)}[/]")
         for run, error in outcome.failures.items():
-            training = run.training
-            complaint.print(
-                escape(f"  {run.key} {run.column} {training.loss} seed {training.seed}: {error}")
-            )
+            complaint.print(escape(f"  {run.key} {run.description}: {error}"))
         complaint.print("the same command tries them again; the rest is in the tables")
         sys.exit(1)

@@ -13,8 +13,8 @@ from noisebound.experiments.finished import (
 )
 from noisebound.experiments.methods import BOUNDED, SEARCHED, label_of
 from noisebound.experiments.offset_search import search_offset
-from noisebound.experiments.paper_figures import PaperScore, paper_pairs, paper_score
-from noisebound.experiments.statistics import Gain, paired_gain, summarize
+from noisebound.experiments.paper_figures import PaperScore, paper_score
+from noisebound.experiments.statistics import Gain, Summary, paired_gain, summarize
 from noisebound.report.table import EMPTY, Cell, Row, Table, Value
 
 _SIGNIFICANT = 0.05
@@ -38,10 +38,15 @@ class _Entry:
     gain: Gain | None
     paper: PaperScore | None
 
+    @property
+    def summary(self) -> Summary:
+        summary = summarize(self.values)
+        assert summary is not None  # an entry has a value
+        return summary
+
     def record(self, weights: Weights) -> dict[str, Value]:
-        summary, averaged = summarize(self.values), summarize(self.averaged)
+        summary, averaged = self.summary, summarize(self.averaged)
         memorized = summarize(self.memorized)
-        assert summary is not None
         return {
             "column": self.column.name,
             "metric": self.metric,
@@ -50,7 +55,7 @@ class _Entry:
             "mean": summary.mean,
             "std": summary.std,
             "seeds": summary.count,
-            "values": " ".join(f"{value:.4f}" for value in self.values.values()),
+            "values": " ".join(f"{seed}:{value:.4f}" for seed, value in self.values.items()),
             "bound": self.bound,
             "gain": self.gain.mean if self.gain else None,
             "gain_p_value": self.gain.p_value if self.gain else None,
@@ -80,19 +85,16 @@ def accuracy_table(
         for method in methods
         if (entry := _entry(measurements, column, method, metric, weights)) is not None
     }
-    best = {
-        (column.name, metric): max(
-            (round(_mean(entry), 1) for key, entry in entries.items() if key[1:] == place),
-            default=None,
-        )
-        for column, metric in places
-        for place in [(column.name, metric)]
-    }
+    most_seeds = max((len(entry.values) for entry in entries.values()), default=0)
+    best: dict[tuple[str, Metric], float] = {}
+    for entry in entries.values():
+        place = (entry.column.name, entry.metric)
+        best[place] = max(best.get(place, 0.0), round(entry.summary.mean, 1))
     rows = tuple(
         Row(
             label_of(method),
             tuple(
-                _cell(entries.get((method, column.name, metric)), best[column.name, metric])
+                _cell(entries.get((method, column.name, metric)), best, most_seeds)
                 for column, metric in places
             ),
             is_shaded="+b" in method,
@@ -107,11 +109,18 @@ def accuracy_table(
         records=tuple(entry.record(weights) for entry in entries.values()),
         notes=(
             "mean ± unbiased standard deviation over seeds; in brackets the paper's; bold: best of "
-            "its column; ↑: the bound is at least as good as none",
+            "its column; ↑: the bound is at least as good as none, by the mean with all its digits",
+            *_notes_on_search(methods),
             *notes,
         ),
-        summary=_pairs_in_words(list(entries.values()), title, columns),
+        summary=_pairs_in_words(list(entries.values()), title),
     )
+
+
+def _notes_on_search(methods: Sequence[str]) -> list[str]:
+    if not any(method.endswith(SEARCHED) for method in methods):
+        return []
+    return ["B*: ours is chosen on noisy held-out data, the paper's on the test set"]
 
 
 def _header(column: Column, metric: Metric) -> str:
@@ -151,35 +160,31 @@ def _runs(
     search = search_offset(measurements, column, loss, weights)
     if search is None:
         return {}
-    return measurements.of(column, f"{loss}+b", offset=search.by_validation.offset)
+    runs = measurements.of(column, f"{loss}+b", offset=search.by_validation.offset)
+    return {seed: runs[seed] for seed in search.seeds}
 
 
-def _mean(entry: _Entry) -> float:
-    return sum(entry.values.values()) / len(entry.values)
-
-
-def _cell(entry: _Entry | None, best: float | None) -> Cell:
+def _cell(entry: _Entry | None, best: Mapping[tuple[str, Metric], float], most_seeds: int) -> Cell:
     if entry is None:
         return EMPTY
-    summary = summarize(entry.values)
-    assert summary is not None
-    paper = entry.paper
+    summary, paper = entry.summary, entry.paper
     beside = ""
     if paper is not None:
         beside = f"{paper.mean:.1f}" + ("" if paper.std is None else f" ± {paper.std:.1f}")
     return Cell(
-        summary.text,
+        summary.text + ("" if summary.count == most_seeds else f" [n = {summary.count}]"),
         beside,
         summary.mean,
-        is_best=round(summary.mean, 1) == best,
+        is_best=round(summary.mean, 1) == best[entry.column.name, entry.metric],
         is_gain=entry.gain is not None and entry.gain.mean >= 0,
     )
 
 
-def _pairs_in_words(entries: Sequence[_Entry], title: str, columns: Sequence[Column]) -> str:
+def _pairs_in_words(entries: Sequence[_Entry], title: str) -> str:
     """In how many pairs the bound helps, here and in the paper."""
     bounded = [f"{name}+b" for name in BOUNDED]
-    gains = [entry.gain for entry in entries if entry.method in bounded and entry.gain is not None]
+    pairs = [entry for entry in entries if entry.method in bounded and entry.gain is not None]
+    gains = [entry.gain for entry in pairs if entry.gain is not None]
     if not gains:
         return ""
     helped = sum(gain.mean >= 0 for gain in gains)
@@ -192,8 +197,14 @@ def _pairs_in_words(entries: Sequence[_Entry], title: str, columns: Sequence[Col
         f"t-test over seeds (p < {_SIGNIFICANT}) it helps in {upwards} and harms in "
         f"{len(clear) - upwards}."
     )
-    pairs = paper_pairs(tuple(columns))
-    if pairs:
-        same = sum(pair.is_helped for pair in pairs)
-        words += f" The paper on these columns: {same} of {len(pairs)} ({same / len(pairs):.0%})."
+    theirs = [is_helped for entry in pairs if (is_helped := _helps_in_paper(entry)) is not None]
+    if theirs:
+        same = sum(theirs)
+        words += f" In the paper, of the same pairs: {same} of {len(theirs)} "
+        words += f"({same / len(theirs):.0%})."
     return words
+
+
+def _helps_in_paper(entry: _Entry) -> bool | None:
+    plain = paper_score(entry.column, entry.method.removesuffix("+b"), entry.metric)
+    return None if plain is None or entry.paper is None else entry.paper.mean >= plain.mean

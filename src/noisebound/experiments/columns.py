@@ -169,6 +169,8 @@ def columns_of(table: TableName) -> tuple[Column, ...]:
 
 def find_columns(names: Sequence[str]) -> tuple[Column, ...]:
     """Columns by name; or by the name of a data set, all that it has."""
+    if not names:
+        raise ValueError("name at least one column")
     found = []
     for name in names:
         matching = [

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 from pydantic import ValidationError
 
 from noisebound.experiments.columns import Column, Metric
-from noisebound.experiments.run import RunConfig, RunStore
+from noisebound.experiments.run_config import RunConfig
+from noisebound.experiments.run_store import RunStore
 from noisebound.training import FitResult
 from noisebound.training.metrics import Metrics
 
@@ -38,7 +39,8 @@ def all_finished_runs(store: RunStore) -> list[FinishedRun]:
             configs.append(RunConfig.model_validate_json(path.read_text(encoding="utf-8")))
         except ValidationError as error:
             raise ValueError(
-                f"{path} is not the config of a run, or that of another version: {error}"
+                f"{path} is not the config of a run, or that of another version: "
+                f"{error.errors()[0]['msg']}; move its folder away"
             ) from error
     return finished_runs(store, configs)
 

@@ -35,12 +35,25 @@ def label_of(method: str) -> str:
 
 
 def check_methods(methods: Sequence[str]) -> tuple[str, ...]:
-    """The methods as they are spelled here, or an error that lists them."""
-    spelled = tuple(method.lower() for method in methods)
+    """The methods as they are spelled here, each once, or an error that lists them."""
+    spelled = tuple(dict.fromkeys(method.lower() for method in methods))
     for method in spelled:
         if method not in (*METHODS, *SEARCHED_METHODS):
             raise ValueError(
                 f"unknown method {method!r}: choose from {', '.join(METHODS)}, or with a searched "
                 f"bound {', '.join(SEARCHED_METHODS)}"
             )
+    if not spelled:
+        raise ValueError("name at least one method")
     return spelled
+
+
+def check_bounded(methods: Sequence[str], suffix: str) -> tuple[str, ...]:
+    """The five losses that have a bound, by their names with or without ``+b``; each with it."""
+    losses = tuple(dict.fromkeys(method.lower().partition("+")[0] for method in methods))
+    for loss in losses:
+        if loss not in BOUNDED:
+            raise ValueError(f"{loss!r} has no bound here: choose from {', '.join(BOUNDED)}")
+    if not losses:
+        raise ValueError("name at least one method")
+    return tuple(loss + suffix for loss in losses)

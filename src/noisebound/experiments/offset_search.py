@@ -35,12 +35,14 @@ class OffsetSearch:
         by_validation: chosen by the accuracy on held-out examples with noisy labels
         by_test: chosen by what it is judged by, as the paper did: an upper limit, no result
         curve: every offset with its noisy validation and its clean test accuracy
+        seeds: those that all offsets were run with
     """
 
     unmoved: Choice | None
     by_validation: Choice
     by_test: Choice
     curve: Mapping[float, tuple[Summary, Summary]]
+    seeds: tuple[int, ...]
 
 
 def search_offset(
@@ -48,17 +50,18 @@ def search_offset(
 ) -> OffsetSearch | None:
     """The best offset for a loss on a column, as far as runs are finished."""
     by_offset = {
-        offset: measurements.of(column, f"{loss}+b", offset=offset) for offset in offsets(column)
+        offset: runs
+        for offset in offsets(column)
+        if (runs := measurements.of(column, f"{loss}+b", offset=offset))
     }
-    most = max(len(runs) for runs in by_offset.values())
-    # an offset that not all seeds have been run with is not comparable
-    complete = {offset: runs for offset, runs in by_offset.items() if len(runs) == most}
-    if most == 0 or len(complete) < 2:
+    if len(by_offset) < 2:
         return None
+    # offsets are compared on the seeds that all of them have been run with
+    seeds = set.intersection(*(set(runs) for runs in by_offset.values()))
     curve = {
         offset: pair
-        for offset, runs in complete.items()
-        if (pair := _accuracies(runs, weights)) is not None
+        for offset, runs in by_offset.items()
+        if (pair := _accuracies({seed: runs[seed] for seed in seeds}, weights)) is not None
     }
     if not curve:
         return None
@@ -72,6 +75,7 @@ def search_offset(
         Choice(by_validation, curve[by_validation][1]),
         Choice(by_test, curve[by_test][1]),
         curve,
+        tuple(sorted(seeds)),
     )
 
 
@@ -111,6 +115,7 @@ def offset_table(
             "offset",
             "chosen on the test set (as in the paper; not a result)",
             "its offset",
+            "offsets tried",
         ),
         rows=tuple(rows),
         records=tuple(records),
@@ -134,6 +139,7 @@ def _row(column: Column, loss: str, search: OffsetSearch) -> Row:
             _offset(search.by_validation, ""),
             _score(search.by_test, f"{starred.mean:.1f}" if starred else ""),
             _offset(search.by_test, "" if paper is None else f"{paper:+.2f}"),
+            _tried(column, search),
         ),
     )
 
@@ -144,6 +150,13 @@ def _score(choice: Choice, beside: str) -> Cell:
 
 def _offset(choice: Choice, beside: str) -> Cell:
     return Cell(f"{choice.offset:+.2f}", beside, choice.offset)
+
+
+def _tried(column: Column, search: OffsetSearch) -> Cell:
+    """How many of the grid, and with how many seeds."""
+    tried, whole = len(search.curve), len(offsets(column))
+    of = "" if tried == whole else f" of {whole}"
+    return Cell(f"{tried}{of}, {len(search.seeds)} seeds each", "", tried)
 
 
 def _records(

@@ -60,7 +60,7 @@ def paper_offset(column: Column, method: str) -> float | None:
     return None
 
 
-def paper_pairs(columns: tuple[Column, ...] | None = None) -> list[PaperPair]:
+def paper_pairs() -> list[PaperPair]:
     """Every pair of a loss without and with its bound in tables 1 and 2.
 
     Example:
@@ -68,17 +68,11 @@ def paper_pairs(columns: tuple[Column, ...] | None = None) -> list[PaperPair]:
         >>> sum(pair.is_helped for pair in pairs), len(pairs)
         (82, 100)
     """
-    asked = None
-    if columns is not None:
-        asked = {
-            (column.paper_dataset, column.paper_noise, column.noise_rate) for column in columns
-        }
     pairs = []
     for key, plain in _scores("tables-1-2").items():
         loss, dataset, noise, noise_rate, metric = key
         bounded = _scores().get((f"{loss}+B", *key[1:]))
-        is_asked = asked is None or (dataset, noise, noise_rate) in asked
-        if loss in BOUNDED.values() and bounded is not None and is_asked:
+        if loss in BOUNDED.values() and bounded is not None:
             pairs.append(
                 PaperPair(loss, dataset, noise, noise_rate, metric, plain.mean, bounded.mean)
             )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from noisebound.experiments.columns import Column
 from noisebound.experiments.methods import SEARCHED
 from noisebound.experiments.presets import Preset
-from noisebound.experiments.run import DataSources, RunConfig, make_run
+from noisebound.experiments.run_config import RunConfig, make_run
+from noisebound.experiments.sources import DataSources
 
 _OFFSET_STEP = 0.05
 _SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -60,10 +61,20 @@ class Plan:
                     runs += self.method_runs(column, method)
         return runs
 
-    def _run(self, column: Column, method: str, seed: int, **changes: float) -> RunConfig:
-        training = self.preset.training(column, method, seed).model_copy(update=changes)
+    def _run(
+        self,
+        column: Column,
+        method: str,
+        seed: int,
+        *,
+        bound_offset: float = 0.0,
+        noise_rate: float | None = None,
+    ) -> RunConfig:
+        training = self.preset.training(column, method, seed)
+        rate = training.noise_rate if noise_rate is None else noise_rate
+        training = training.model_copy(update={"bound_offset": bound_offset, "noise_rate": rate})
         examples = self.preset.settings_for(column.dataset).train_examples
-        return make_run(column, training, examples, self.sources)
+        return make_run(column, training, examples, self.sources.source_of(column.dataset))
 
 
 def swept_rates(column: Column) -> tuple[float, ...]:

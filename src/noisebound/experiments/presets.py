@@ -3,13 +3,16 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from noisebound.experiments.columns import Column
+from noisebound.experiments.columns import COLUMNS, Column
+from noisebound.experiments.methods import BASELINES, BOUNDED
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig
+
+Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Settings(BaseModel):
@@ -35,13 +38,21 @@ class Settings(BaseModel):
     model: ModelName = "resnet18"
     epochs: int = Field(default=100, ge=1)
     batch_size: int = Field(default=300, ge=1)
-    learning_rate: float = Field(default=1e-4, gt=0)
-    learning_rates: dict[str, float] = {"mae": 1e-3, "elr": 1e-2}
+    learning_rate: Rate = 1e-4
+    learning_rates: dict[str, Rate] = {"mae": 1e-3, "elr": 1e-2}
     drop_epoch: int | None = Field(default=60, ge=1)
     drop_factor: float = Field(default=0.6, gt=0, le=1)
-    average_epochs: float = Field(default=5.0, ge=0)
+    average_epochs: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     measure_every: int = Field(default=1, ge=1)
     validation_share: float = Field(default=0.1, ge=0, lt=1)
+
+    @field_validator("learning_rates")
+    @classmethod
+    def _of_methods(cls, rates: dict[str, float]) -> dict[str, float]:
+        for name in rates:
+            if name not in (*BASELINES, *BOUNDED):
+                raise ValueError(f"{name!r} is no method: {', '.join((*BASELINES, *BOUNDED))}")
+        return rates
 
 
 class Preset(BaseModel):
@@ -58,6 +69,14 @@ class Preset(BaseModel):
     name: str
     settings: Settings = Settings()
     for_dataset: dict[str, dict[str, Any]] = {}
+
+    @field_validator("for_dataset")
+    @classmethod
+    def _of_datasets(cls, particular: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for dataset, fields in particular.items():
+            check_dataset(dataset)
+            _revised(Settings(), fields)
+        return particular
 
     def settings_for(self, dataset: str) -> Settings:
         """With what the data set needs in particular."""
@@ -91,6 +110,14 @@ class Preset(BaseModel):
         return preset
 
 
+def check_dataset(name: str) -> str:
+    """The name, if a column has that data set."""
+    known = dict.fromkeys(column.dataset for column in COLUMNS.values())
+    if name not in known:
+        raise ValueError(f"no column has a data set {name!r}; there are {', '.join(known)}")
+    return name
+
+
 def _with_change(preset: Preset, change: str) -> Preset:
     field, equals, text = change.partition("=")
     dataset, dot, name = field.rpartition(".")
@@ -103,13 +130,15 @@ def _with_change(preset: Preset, change: str) -> Preset:
         value = json.loads(text)
     except json.JSONDecodeError:
         value = text
-    particular = preset.for_dataset
+    particular, settings = preset.for_dataset, preset.settings
+    if name == "learning_rates" and isinstance(value, dict):  # the others keep theirs
+        value = (preset.settings_for(dataset) if dot else settings).learning_rates | value
     if dot:
-        particular = particular | {dataset: particular.get(dataset, {}) | {name: value}}
-        settings = preset.settings
+        check_dataset(dataset)
         _revised(settings, {name: value})  # complains now rather than at the first run
+        particular = particular | {dataset: particular.get(dataset, {}) | {name: value}}
     else:  # for all means for those too that had their own
-        settings = _revised(preset.settings, {name: value})
+        settings = _revised(settings, {name: value})
         particular = {
             key: {other: old for other, old in fields.items() if other != name}
             for key, fields in particular.items()

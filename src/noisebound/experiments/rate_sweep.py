@@ -36,10 +36,13 @@ def rate_table(
     rates = sorted({float(str(record["believed_rate"])) for record in records})
     return Table(
         name=name,
-        title="Clean test accuracy in %, by the noise rate that the bound is computed with",
+        title="Clean test accuracy in %, by the noise rate that the method is told",
         header=("method and column", *(f"{rate:g}" for rate in rates)),
         rows=tuple(
-            _row(column, method, rates, records) for column in columns for method in methods
+            _row(column, method, rates, records)
+            for column in columns
+            for method in methods
+            if any((r["column"], r["method"]) == (column.name, method) for r in records)
         ),
         records=tuple(records),
         notes=("bold: the true noise rate", *notes),

@@ -1,12 +1,11 @@
 """One call for each table: make its runs, do those that are missing, write what they show."""
 
-import os
-import platform
+import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from noisebound.data.folders import written_whole
 from noisebound.experiments.accuracy_table import accuracy_table
@@ -18,18 +17,21 @@ from noisebound.experiments.columns import (
     columns_of,
     find_columns,
 )
-from noisebound.experiments.finished import Measurements, Weights, finished_runs
+from noisebound.experiments.finished import FinishedRun, Measurements, Weights, finished_runs
 from noisebound.experiments.methods import (
+    BOUNDED,
     METHODS,
     SEARCHED,
-    SEARCHED_METHODS,
+    check_bounded,
     check_methods,
 )
 from noisebound.experiments.offset_search import offset_table
 from noisebound.experiments.plan import Plan
 from noisebound.experiments.rate_sweep import rate_curves, rate_table
-from noisebound.experiments.run import RunConfig, RunStore
-from noisebound.experiments.sweep import Workers, run_sweep
+from noisebound.experiments.run_config import RunConfig
+from noisebound.experiments.run_store import RunStore
+from noisebound.experiments.sweep import run_sweep
+from noisebound.experiments.workers import Workers
 from noisebound.report.figures import rate_sweep_figure, write_figure
 from noisebound.report.table import Table
 from noisebound.report.table_formats import write_table
@@ -37,7 +39,6 @@ from noisebound.report.table_formats import write_table
 Target: TypeAlias = Literal[
     "table1", "table2", "open-set", "own", "offsets", "rate-sweep", "bound-table"
 ]
-TARGETS: tuple[Target, ...] = get_args(Target)
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Request:
         columns: by name; None for those of the table
         methods: by name; None for those of the table
         weights: which weights the tables judge
+        name: of the files; None for the target's
     """
 
     target: Target
@@ -57,11 +59,27 @@ class Request:
     columns: Sequence[str] | None = None
     methods: Sequence[str] | None = None
     weights: Weights = "last"
+    name: str | None = None
 
     @property
-    def name(self) -> str:
-        """Of the files: those about averaged weights stand beside the others."""
-        return self.target + ("-averaged" if self.weights == "averaged" else "")
+    def file_name(self) -> str:
+        """Without its ending; what is about averaged weights stands beside the rest."""
+        return (self.name or self.target) + ("-averaged" if self.weights == "averaged" else "")
+
+    def check(self) -> None:
+        """Refuse what could come to nothing, before hours are spent on it."""
+        for column in self.chosen_columns():
+            settings = self.plan.preset.settings_for(column.dataset)
+            if self.target == "offsets" and not settings.validation_share:
+                raise ValueError(
+                    f"offsets are chosen on held-out data, and validation_share is 0 for "
+                    f"{column.dataset}: raise it (--set validation_share=0.1)"
+                )
+            if self.weights == "averaged" and not settings.average_epochs:
+                raise ValueError(
+                    f"weights are not averaged for {column.dataset}: raise average_epochs "
+                    "(--set average_epochs=5), or leave out --weights averaged"
+                )
 
     def chosen_columns(self) -> tuple[Column, ...]:
         """The columns asked for."""
@@ -81,13 +99,13 @@ class Request:
         """The methods asked for, as the table spells them."""
         match self.target:
             case "offsets":
-                asked = self.methods or SEARCHED_METHODS
-                return check_methods([f"{_loss(method)}{SEARCHED}" for method in asked])
+                return check_bounded(
+                    tuple(BOUNDED) if self.methods is None else self.methods, SEARCHED
+                )
             case "rate-sweep":
-                asked = self.methods or ("ce", "sce")
-                return check_methods([f"{_loss(method)}+b" for method in asked])
+                return check_bounded(("ce", "sce") if self.methods is None else self.methods, "+b")
             case _:
-                return check_methods(self.methods or METHODS)
+                return check_methods(METHODS if self.methods is None else self.methods)
 
     def runs(self) -> list[RunConfig]:
         """All that the table needs."""
@@ -103,10 +121,6 @@ class Request:
                 for run in runs
             ]
         return self.plan.table_runs(columns, methods)
-
-
-def _loss(method: str) -> str:
-    return method.partition("+")[0]
 
 
 @dataclass(frozen=True)
@@ -126,65 +140,70 @@ class Reproduction:
 
 def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
     """Do those runs in ``out/runs`` that are not finished; write the tables to ``out``."""
+    request.check()
     store, runs = RunStore(out / "runs"), request.runs()
     failures: Mapping[RunConfig, str] = {}
     if runs:
-        with written_whole(out / f"{request.target}-preset.json") as part:
+        _check_sources(request, out / "sources.json")
+        with written_whole(out / f"{request.file_name}-preset.json") as part:
             part.write_text(request.plan.preset.model_dump_json(indent=2) + "\n", encoding="utf-8")
         failures = run_sweep(runs, store, request.plan.sources, workers)
-    measurements = Measurements(finished_runs(store, runs))
-    tables = _TABLES[request.target](request, measurements)
+    finished = finished_runs(store, runs)
+    notes = _circumstances(request, finished)
+    tables = _TABLES[request.target](request, Measurements(finished), notes)
     files = [path for table in tables for path in write_table(table, out)]
     if request.target == "rate-sweep" and tables[0].records:
-        files += write_figure(rate_sweep_figure(rate_curves(tables[0].records)), out, request.name)
+        files += write_figure(
+            rate_sweep_figure(rate_curves(tables[0].records)), out, request.file_name
+        )
     return Reproduction(tuple(tables), tuple(files), failures)
 
 
-def _accuracy(request: Request, measurements: Measurements) -> list[Table]:
+def _accuracy(request: Request, measurements: Measurements, notes: Sequence[str]) -> list[Table]:
     return [
         accuracy_table(
-            request.name,
+            request.file_name,
             TABLE_TITLES[request.target],
             measurements,
             request.chosen_columns(),
             request.chosen_methods(),
             weights=request.weights,
-            notes=_circumstances(request),
+            notes=notes,
         )
     ]
 
 
-def _offsets(request: Request, measurements: Measurements) -> list[Table]:
+def _offsets(request: Request, measurements: Measurements, notes: Sequence[str]) -> list[Table]:
     return [
         offset_table(
-            request.name,
+            request.file_name,
             measurements,
             request.chosen_columns(),
-            [_loss(method) for method in request.chosen_methods()],
+            [method.removesuffix(SEARCHED) for method in request.chosen_methods()],
             weights=request.weights,
-            notes=_circumstances(request),
+            notes=notes,
         )
     ]
 
 
-def _rates(request: Request, measurements: Measurements) -> list[Table]:
+def _rates(request: Request, measurements: Measurements, notes: Sequence[str]) -> list[Table]:
     return [
         rate_table(
-            request.name,
+            request.file_name,
             measurements,
             request.chosen_columns(),
             request.chosen_methods(),
             weights=request.weights,
-            notes=_circumstances(request),
+            notes=notes,
         )
     ]
 
 
-def _bounds(request: Request, measurements: Measurements) -> list[Table]:
+def _bounds(request: Request, measurements: Measurements, notes: Sequence[str]) -> list[Table]:
     return [comparison_table(), noise_bound_table(request.chosen_columns())]
 
 
-_TABLES: dict[Target, Callable[[Request, Measurements], list[Table]]] = {
+_TABLES: dict[Target, Callable[[Request, Measurements, Sequence[str]], list[Table]]] = {
     "table1": _accuracy,
     "table2": _accuracy,
     "open-set": _accuracy,
@@ -195,16 +214,38 @@ _TABLES: dict[Target, Callable[[Request, Measurements], list[Table]]] = {
 }
 
 
-def _circumstances(request: Request) -> list[str]:
-    """At what scale, on what data and on what machine."""
+def _check_sources(request: Request, record: Path) -> None:
+    """Data from elsewhere has a name only: make sure that it stands for the same data as before."""
+    try:
+        known = json.loads(record.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        known = {}
+    found = dict(known)
+    for dataset in dict.fromkeys(column.dataset for column in request.chosen_columns()):
+        source = request.plan.sources.source_of(dataset)
+        if source is None:
+            continue
+        fingerprint = request.plan.sources.fingerprint(dataset)
+        if found.setdefault(source, fingerprint) != fingerprint:
+            raise ValueError(
+                f"{record.parent} holds runs on other data that was called {source!r} too: rename "
+                "the data, or choose another folder (--out)"
+            )
+    if found != known:
+        with written_whole(record) as part:
+            part.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+def _circumstances(request: Request, finished: Sequence[FinishedRun]) -> list[str]:
+    """At what scale, on what data and with what the runs were done."""
     plan, columns = request.plan, request.chosen_columns()
     notes = []
     scales: dict[str, list[str]] = {}
     for column in columns:
         settings = plan.preset.settings_for(column.dataset)
         examples = settings.train_examples
-        scale = f"{'all' if examples is None else f'{examples:,}'} training examples, of which "
-        scale += f"{settings.validation_share:.0%} are held out; {settings.model}, "
+        scale = f"{'all' if examples is None else f'up to {examples:,}'} training examples, of "
+        scale += f"which {settings.validation_share:.0%} are held out; {settings.model}, "
         scale += f"{settings.epochs} epochs, batches of {settings.batch_size}"
         scales.setdefault(scale, []).append(column.title)
     for scale, titles in scales.items():
@@ -213,8 +254,19 @@ def _circumstances(request: Request) -> list[str]:
         source = plan.sources.source_of(dataset)
         if source is not None:
             notes.append(f"{dataset} was taken from {source!r}: not the published data set")
-    notes.append(
-        f"{len(plan.seeds)} seeds; noisebound {version('noisebound')}, torch {version('torch')}, "
-        f"Python {platform.python_version()}, {os.cpu_count()} cores"
-    )
+    notes += _environments(finished)
     return notes
+
+
+def _environments(finished: Sequence[FinishedRun]) -> list[str]:
+    """With what the runs were done, as each of them recorded it."""
+    counts: Counter[str] = Counter()
+    for run in finished:
+        path = run.result.folder / "environment.json"
+        if path.exists():
+            found = json.loads(path.read_text(encoding="utf-8"))
+            counts[
+                f"noisebound {found['noisebound']}, torch {found['torch']}, Python "
+                f"{found['python']}, {found['device']} with {found['cores']} cores"
+            ] += 1
+    return [f"{count} of {len(finished)} runs: {words}" for words, count in counts.items()]

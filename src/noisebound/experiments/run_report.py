@@ -2,23 +2,24 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from noisebound.experiments.accuracy_table import accuracy_table
 from noisebound.experiments.columns import COLUMNS, TABLE_TITLES, Column
 from noisebound.experiments.finished import FinishedRun, Measurements, all_finished_runs
-from noisebound.experiments.methods import BOUNDED, METHODS, SEARCHED_METHODS, label_of
+from noisebound.experiments.methods import BASELINES, BOUNDED, METHODS, SEARCHED_METHODS, label_of
 from noisebound.experiments.offset_search import offset_table
 from noisebound.experiments.rate_sweep import rate_curves, rate_table
-from noisebound.experiments.run import RunStore
+from noisebound.experiments.run_store import RunStore
 from noisebound.report.figures import rate_sweep_figure
 from noisebound.report.page import Code, Page, Picture, Section
-from noisebound.report.plots import BLUE, ORANGE, training_figure
-from noisebound.report.table import Cell, Row, Table
+from noisebound.report.plots import BLACK, BLUE, GREEN, ORANGE, SKY, training_figure
+from noisebound.report.table import EMPTY, Cell, Row, Table
 from noisebound.training.metrics import Metrics, read_metrics
 from noisebound.training.run_folder import RunFolder
 
@@ -27,13 +28,15 @@ _PANELS = (
     ("memorized", "wrong labels reproduced, %"),
     ("test_top1", "clean test accuracy, %"),
 )
+_COLORS = (BLUE, ORANGE, GREEN, SKY, BLACK)
+_DASHES = ("-", "--", ":")
 
 
 def report_on(path: Path) -> Page:
     """The page about a run's folder, about a folder of runs, or about one that holds ``runs``."""
     if not path.is_dir():
         raise ValueError(f"{path} is not a folder of runs")
-    if (path / "metrics.jsonl").exists() and not (path / "run.json").exists():
+    if (path / "metrics.jsonl").exists():
         return _page_of_fits([path])
     folder = path / "runs" if (path / "runs").is_dir() else path
     runs = all_finished_runs(RunStore(folder))
@@ -104,7 +107,7 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
     sections += [
         Section(
             f"{column.title}, epoch by epoch",
-            "Plain in orange, bounded in blue; means over seeds.",
+            "Of a pair the plain one is orange, the bounded one blue; means over seeds.",
             pictures=[Picture(figure, f"Training on {column.title}, epoch by epoch")],
         )
         for column in columns
@@ -126,7 +129,8 @@ def _accuracy_tables(
         here = [column for column in columns if column.table == name]
         if here:
             table = accuracy_table(name, title, measurements, here, methods)
-            tables.append(table)
+            rows = tuple(row for row in table.rows if any(cell != EMPTY for cell in row.cells))
+            tables.append(replace(table, rows=rows))
     return tables
 
 
@@ -143,32 +147,56 @@ def _swept(runs: Sequence[FinishedRun]) -> tuple[list[Column], list[str]] | None
 
 
 def _epochs_figure(measurements: Measurements, column: Column) -> Figure | None:
-    """A row for each of the five losses: its training loss, what it memorizes, its accuracy."""
-    losses = [loss for loss in BOUNDED if measurements.of(column, f"{loss}+b")]
-    if not losses:
+    """A row for each of the five losses, plain and bounded, and one for all the others."""
+    rows = [*((loss, f"{loss}+b") for loss in BOUNDED), tuple(BASELINES)]
+    curves = [
+        {method: found for method in row if (found := _curves(measurements, column, method))}
+        for row in rows
+    ]
+    curves = [row for row in curves if row]
+    if not curves:
         return None
-    figure = Figure(figsize=(11, 2.4 * len(losses)), layout="constrained")
-    grid = figure.subplots(len(losses), len(_PANELS), squeeze=False, sharex=True)
-    for row, loss in zip(grid, losses, strict=True):
-        for suffix, color, dash in (("", ORANGE, "--"), ("+b", BLUE, "-")):
-            runs = list(measurements.of(column, loss + suffix).values())
-            for axes, (name, title) in zip(row, _PANELS, strict=True):
-                epochs, means = _mean_curve([_history(run) for run in runs], name)
-                factor = 1 if name == "train_loss" else 100
-                axes.plot(
-                    epochs,
-                    [factor * mean for mean in means],
-                    color=color,
-                    linestyle=dash,
-                    label=label_of(loss + suffix),
-                )
-                axes.set_title(title, fontsize=9)
-            if runs and runs[0].result.bound is not None:
-                row[0].axhline(runs[0].result.bound, color="black", linestyle=":", label="floor")
-        row[0].legend(fontsize=8)
+    figure = Figure(figsize=(11, 2.4 * len(curves)), layout="constrained")
+    grid = figure.subplots(len(curves), len(_PANELS), squeeze=False, sharex=True)
+    for axes, row in zip(grid, curves, strict=True):
+        for number, (method, lines) in enumerate(row.items()):
+            _draw(axes, method, lines, number, is_pair=method.partition("+")[0] in BOUNDED)
+        axes[0].legend(fontsize=7, ncols=1 + len(row) // 4)
     for axes in grid[-1]:
         axes.set_xlabel("epoch")
     return figure
+
+
+@dataclass(frozen=True)
+class _Curves:
+    """Means over seeds, epoch by epoch, and the floor."""
+
+    lines: dict[str, tuple[list[int], list[float]]]
+    bound: float | None
+
+
+def _curves(measurements: Measurements, column: Column, method: str) -> _Curves | None:
+    runs = list(measurements.of(column, method).values())
+    if not runs:
+        return None
+    histories = [_history(run) for run in runs]
+    lines = {name: _mean_curve(histories, name) for name, _ in _PANELS}
+    return _Curves(lines, runs[0].result.bound)
+
+
+def _draw(panels: Sequence[Axes], method: str, curves: _Curves, number: int, is_pair: bool) -> None:
+    if is_pair:
+        color, dash = (BLUE, "-") if method.endswith("+b") else (ORANGE, "--")
+    else:
+        color, dash = _COLORS[number % len(_COLORS)], _DASHES[number // len(_COLORS)]
+    for axes, (name, title) in zip(panels, _PANELS, strict=True):
+        epochs, means = curves.lines[name]
+        factor = 1 if name == "train_loss" else 100
+        values = [factor * mean for mean in means]
+        axes.plot(epochs, values, color=color, linestyle=dash, label=label_of(method))
+        axes.set_title(title, fontsize=9)
+    if curves.bound is not None:
+        panels[0].axhline(curves.bound, color=BLACK, linestyle=":", label="floor")
 
 
 def _history(run: FinishedRun) -> list[Metrics]:
@@ -245,7 +273,11 @@ class _Fit:
     @staticmethod
     def read(path: Path) -> "_Fit":
         folder = RunFolder(path)
-        config = json.loads(folder.config.read_text(encoding="utf-8"))
+        try:
+            config = json.loads(folder.config.read_text(encoding="utf-8"))
+            config["loss"]
+        except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError) as error:
+            raise ValueError(f"{folder.config} is not the config of a training") from error
         return _Fit(path.resolve().name, config, read_metrics(folder.metrics))
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from scipy import stats
 
+_DIGITS = 9
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -40,15 +42,13 @@ class Gain:
     """What a bound adds, seed by seed on the same examples, noise and first weights.
 
     Args:
-        mean: of the differences
+        mean: of the differences; 0 is a tie
         p_value: of a paired t-test, two-sided; None where one seed, or none that differs, cannot
             tell
-        count: of seeds
     """
 
     mean: float
     p_value: float | None
-    count: int
 
 
 def paired_gain(plain: Mapping[int, float], bounded: Mapping[int, float]) -> Gain | None:
@@ -62,8 +62,9 @@ def paired_gain(plain: Mapping[int, float], bounded: Mapping[int, float]) -> Gai
     seeds = sorted(plain.keys() & bounded.keys())
     if not seeds:
         return None
-    differences = [bounded[seed] - plain[seed] for seed in seeds]
-    mean = statistics.fmean(differences)
+    # percentages of whole counts: what differs in the last bits only is the same
+    differences = [round(bounded[seed] - plain[seed], _DIGITS) for seed in seeds]
+    mean = round(statistics.fmean(differences), _DIGITS)
     if len(set(differences)) == 1:
-        return Gain(mean, None, len(seeds))
-    return Gain(mean, float(stats.ttest_1samp(differences, 0.0).pvalue), len(seeds))
+        return Gain(mean, None)
+    return Gain(mean, float(stats.ttest_1samp(differences, 0.0).pvalue))

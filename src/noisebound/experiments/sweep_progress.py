@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from noisebound.experiments.run import RunConfig, RunStore, State
+from noisebound.experiments.run_config import RunConfig
+from noisebound.experiments.run_store import RunStore, State
 
 _LOOK_SECONDS = 1.0
 _LOG_SECONDS = 60.0
@@ -20,17 +21,14 @@ _LOG_SECONDS = 60.0
 class SweepProgress:
     """A live line on a terminal; elsewhere a line a minute; both on standard error."""
 
-    def __init__(self, runs: Sequence[RunConfig], store: RunStore) -> None:
-        self._runs, self._store = list(dict.fromkeys(runs)), store
-        self._begun = time.time()
+    def __init__(self, runs: Sequence[RunConfig], store: RunStore, sweep: str) -> None:
+        self._runs, self._store, self._sweep = runs, store, sweep
+        self._begun = time.monotonic()
+        self._finished: set[RunConfig] = set()
         self._done_before = self._counts()["finished"]
         self._console = Console(stderr=True)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def state(self, run: RunConfig) -> State:
-        """Of a run, as far as this sweep goes: what an earlier one left unfinished is waiting."""
-        return self._store.state(run, since=self._begun)
 
     def line(self) -> str:
         """What there is to say."""
@@ -43,7 +41,7 @@ class SweepProgress:
         )
         if left and done > 0:
             # those that are running count as half done
-            elapsed = time.time() - self._begun
+            elapsed = time.monotonic() - self._begun
             each = elapsed / (done + counts["running"] / 2)
             remaining = timedelta(seconds=round(each * (left - counts["running"] / 2)))
             line += f", about {remaining} left"
@@ -63,7 +61,15 @@ class SweepProgress:
         self._thread.join()
 
     def _counts(self) -> Counter[State]:
-        return Counter(self.state(run) for run in self._runs)
+        return Counter(self._state(run) for run in self._runs)
+
+    def _state(self, run: RunConfig) -> State:
+        if run in self._finished:  # and remains so: need not be read each time
+            return "finished"
+        state = self._store.state(run, self._sweep)
+        if state == "finished":
+            self._finished.add(run)
+        return state
 
     def _watch(self) -> None:
         if not self._console.is_terminal:

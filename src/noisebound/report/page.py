@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from noisebound.data.folders import written_whole
@@ -24,7 +25,8 @@ class Picture:
     def source(self) -> str:
         """Itself, in place of an address: an image in a page cannot run scripts."""
         stream = io.BytesIO()
-        self.figure.savefig(stream, format="svg", metadata={"Date": None})
+        with rc_context({"svg.hashsalt": "noisebound"}):  # the same picture, the same text
+            self.figure.savefig(stream, format="svg", metadata={"Date": None})
         return f"data:image/svg+xml;base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 

@@ -28,7 +28,7 @@ def write_table(table: Table, folder: Path) -> list[Path]:
 def to_markdown(table: Table) -> str:
     """The best of a column is bold, a gain has an arrow, the paper's figure is in brackets."""
     lines = [
-        f"**{table.title}**",
+        f"**{_markdown_text(table.title)}**",
         "",
         f"| {' | '.join(map(_markdown_text, table.header))} |",
         "|" + "---|" * len(table.header),
@@ -37,9 +37,9 @@ def to_markdown(table: Table) -> str:
         cells = " | ".join(map(_markdown_cell, row.cells))
         lines.append(f"| {_markdown_text(row.label)} | {cells} |")
     if table.summary:
-        lines += ["", table.summary]
+        lines += ["", _markdown_text(table.summary)]
     if table.notes:
-        lines += ["", *(f"- {note}" for note in table.notes)]
+        lines += ["", *(f"- {_markdown_text(note)}" for note in table.notes)]
     return "\n".join(lines) + "\n"
 
 
@@ -61,14 +61,15 @@ def _markdown_text(text: str) -> str:
 def to_latex(table: Table) -> str:
     """As the paper has them: the best bold, a gain boxed, bounded rows shaded.
 
-    It needs the packages booktabs and colortbl with xcolor.
+    It needs the packages booktabs, graphicx, and xcolor with colortbl.
     """
     lines = [
-        r"% \usepackage{booktabs}",
+        r"% \usepackage{booktabs, graphicx}",
         r"% \usepackage[table]{xcolor}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{_latex_text(table.title)}}}",
+        r"\resizebox{\textwidth}{!}{%",
         rf"\begin{{tabular}}{{l{'c' * (len(table.header) - 1)}}}",
         r"\toprule",
         " & ".join(map(_latex_text, table.header)) + r" \\",
@@ -78,9 +79,11 @@ def to_latex(table: Table) -> str:
         shade = r"\rowcolor{blue!8} " if row.is_shaded else ""
         cells = " & ".join(map(_latex_cell, row.cells))
         lines.append(rf"{shade}{_latex_text(row.label)} & {cells} \\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [r"\bottomrule", r"\end{tabular}}"]
     remarks = [table.summary, *table.notes] if table.summary else table.notes
-    lines += [rf"\\ {{\footnotesize {_latex_text(remark)}}}" for remark in remarks]
+    lines += [
+        rf"\\ \parbox{{\textwidth}}{{\footnotesize {_latex_text(remark)}}}" for remark in remarks
+    ]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
@@ -102,6 +105,9 @@ _LATEX = {
     "↑": r"$\uparrow$",
     "–": "--",
     "−": "$-$",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
     "η": r"$\eta$",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -115,6 +121,8 @@ def _latex_text(text: str) -> str:
 def to_csv(table: Table) -> str:
     """A line for each record; the names of the first one's fields on top."""
     stream = io.StringIO()
+    if not table.records:
+        return ""
     names = list(dict.fromkeys(name for record in table.records for name in record))
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()

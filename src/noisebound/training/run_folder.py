@@ -87,10 +87,12 @@ class RunFolder:
         """
         try:
             content = json.loads(self.result.read_text(encoding="utf-8"))
-        except (FileNotFoundError, json.JSONDecodeError):
-            return None
-        if content.pop("identity") != identity and identity is not None:
+            found = content.pop("identity")
+            result = FitResult(self.path, **content)
+        except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError, AttributeError):
+            return None  # not there, or not whole
+        if identity not in (None, found):
             raise ValueError(
                 f"{self.path} holds a finished run on other data: choose another folder"
             )
-        return FitResult(self.path, **content)
+        return result

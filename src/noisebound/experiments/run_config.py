@@ -1,0 +1,67 @@
+"""All that decides a run's result, and the hash of it that names the run."""
+
+import hashlib
+import json
+from functools import cached_property
+
+from pydantic import BaseModel, ConfigDict
+
+from noisebound.corruption import NoiseKind
+from noisebound.experiments.columns import Column
+from noisebound.training import TrainingConfig
+
+
+class RunConfig(BaseModel):
+    """A column's data with its noise, one method, one seed.
+
+    Attributes:
+        column: the name of the column
+        dataset: the name of the data set
+        source: the folder's name where the data set is not the published one
+        noise: what was put into its labels, or None
+        noise_rate: of that noise
+        train_examples: how many were drawn from the training set; None for all
+        training: the method, its network and its seed, which also decides the noise
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    column: str
+    dataset: str
+    source: str | None
+    noise: NoiseKind | None
+    noise_rate: float
+    train_examples: int | None
+    training: TrainingConfig
+
+    @cached_property
+    def key(self) -> str:
+        """The hash that names the run's folder."""
+        text = json.dumps(json.loads(self.model_dump_json()), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def description(self) -> str:
+        """For people: what distinguishes it from others of its sweep."""
+        training = self.training
+        words = f"{self.column} {training.loss} seed {training.seed}"
+        if training.bound_offset:
+            words += f" offset {training.bound_offset:+g}"
+        if training.noise_rate != self.noise_rate:
+            words += f" told {training.noise_rate:g}"
+        return words
+
+
+def make_run(
+    column: Column, training: TrainingConfig, train_examples: int | None, source: str | None
+) -> RunConfig:
+    """A run of a column with a training."""
+    return RunConfig(
+        column=column.name,
+        dataset=column.dataset,
+        source=source,
+        noise=column.noise,
+        noise_rate=column.noise_rate,
+        train_examples=train_examples,
+        training=training,
+    )

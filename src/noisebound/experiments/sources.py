@@ -1,0 +1,100 @@
+"""Where the experiments' data comes from, and the noise that is put into it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from noisebound.corruption import corrupt
+from noisebound.corruption.linear_classifier import linear_probabilities
+from noisebound.data import Splits, load
+from noisebound.experiments.run_config import RunConfig
+
+
+@dataclass(frozen=True)
+class DataSources:
+    """Where data lies on this machine; results depend on what it is, not on where.
+
+    Args:
+        data_dir: where published files are looked for first
+        paths: for data sets that are to be taken from elsewhere, such as another split
+    """
+
+    data_dir: Path | None = None
+    paths: Mapping[str, Path] = field(default_factory=dict)
+
+    def source_of(self, dataset: str) -> str | None:
+        """What to call data that is not the published one."""
+        path = self.paths.get(dataset)
+        return None if path is None else path.resolve().name
+
+    def load(self, dataset: str) -> Splits:
+        """The data set."""
+        return _load(*self._place(dataset))
+
+    def linear_probabilities(self, dataset: str) -> Float64[Tensor, "n classes"]:
+        """What a linear classifier says of the whole training set."""
+        return _linear_probabilities(*self._place(dataset))
+
+    def fingerprint(self, dataset: str) -> str:
+        """Of everything in the data set."""
+        splits = self.load(dataset)
+        digest = hashlib.sha256()
+        for part in (splits.train, splits.test):
+            if part is not None:
+                digest.update(part.inputs.contiguous().numpy().tobytes())
+                digest.update(part.labels.numpy().tobytes())
+        return digest.hexdigest()
+
+    def resolved(self) -> "DataSources":
+        """The same for a process that stands in another folder."""
+        data_dir = None if self.data_dir is None else self.data_dir.resolve()
+        paths = {name: path.resolve() for name, path in self.paths.items()}
+        return replace(self, data_dir=data_dir, paths=paths)
+
+    def _place(self, dataset: str) -> tuple[str, Path | None]:
+        path = self.paths.get(dataset)
+        return (dataset, self.data_dir) if path is None else (str(path), None)
+
+
+# a worker does many runs on the same data, one after another
+
+
+@lru_cache(maxsize=2)
+def _load(name: str, data_dir: Path | None) -> Splits:
+    return load(name, data_dir=data_dir)
+
+
+@lru_cache(maxsize=1)
+def _linear_probabilities(name: str, data_dir: Path | None) -> Float64[Tensor, "n classes"]:
+    train = _load(name, data_dir).train
+    return linear_probabilities(train.inputs, train.labels, train.num_classes)
+
+
+def noisy_splits(run: RunConfig, sources: DataSources) -> Splits:
+    """The data that a run is trained on, and the clean test set.
+
+    Noise comes first, and the draw of examples second: so the linear classifier of the non-uniform
+    noise is that of the whole training set, and not one that knows a few examples by heart.
+    """
+    splits = sources.load(run.dataset)
+    train, seed = splits.train, run.training.seed
+    if run.noise is not None:
+        is_classifiers = run.noise == "classifier"
+        noisy = corrupt(
+            train.labels,
+            run.noise,
+            run.noise_rate,
+            train.num_classes,
+            generator=torch.Generator().manual_seed(seed),
+            probs=sources.linear_probabilities(run.dataset) if is_classifiers else None,
+        )
+        train = train.with_labels(noisy.labels)
+    if run.train_examples is not None and run.train_examples < len(train):
+        train = train.take(run.train_examples, seed)
+    return replace(splits, train=train)
