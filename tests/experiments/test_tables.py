@@ -52,7 +52,6 @@ def measured(**scores):
 class TestAccuracyTable:
     table = accuracy_table(
         "table1",
-        "Table 1",
         measured(ce=(0.60, 0.62, 0.61), ce_b=(0.80, 0.83, 0.79), sce=(0.7,), sce_b=(0.69,)),
         [COLUMN],
         ["ce", "ce+b", "sce", "sce+b", "gce"],
@@ -100,7 +99,7 @@ class TestAccuracyTable:
 
 
 def test_averaged_weights():
-    table = accuracy_table("t", "T", measured(ce=(0.6,)), [COLUMN], ["ce"], weights="averaged")
+    table = accuracy_table("t", measured(ce=(0.6,)), [COLUMN], ["ce"], weights="averaged")
     assert table.records[0]["mean"] == pytest.approx(61)
     assert "averaged" in table.title
 
@@ -154,7 +153,7 @@ class TestOffsets:
         assert [cell.text for cell in row.cells][2:] == [
             *("-0.10", "90.0 ± 0.0", "+0.15", "9, 3 seeds each")
         ]
-        starred = accuracy_table("t", "T", measurements, [COLUMN], ["ce+b*"])
+        starred = accuracy_table("t", measurements, [COLUMN], ["ce+b*"])
         assert starred.records[0]["mean"] == pytest.approx(70)
 
     def test_the_noise_bound_stays_where_nothing_is_better(self):

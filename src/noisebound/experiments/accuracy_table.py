@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from noisebound.experiments.columns import Column, Metric
+from noisebound.experiments.columns import TABLE_TITLES, Column, Metric
 from noisebound.experiments.finished import (
     FinishedRun,
     Measurements,
@@ -69,7 +69,6 @@ class _Entry:
 
 def accuracy_table(
     name: str,
-    title: str,
     measurements: Measurements,
     columns: Sequence[Column],
     methods: Sequence[str],
@@ -78,6 +77,7 @@ def accuracy_table(
     notes: Sequence[str] = (),
 ) -> Table:
     """Accuracies on clean test labels in percent, as far as runs are finished."""
+    title = " and ".join(dict.fromkeys(TABLE_TITLES[column.table] for column in columns))
     places = [(column, metric) for column in columns for metric in column.metrics]
     entries = {
         (method, column.name, metric): entry

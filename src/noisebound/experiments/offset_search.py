@@ -91,7 +91,7 @@ def offset_table(
     name: str,
     measurements: Measurements,
     columns: Sequence[Column],
-    losses: Sequence[str],
+    methods: Sequence[str],
     *,
     weights: Weights = "last",
     notes: Sequence[str] = (),
@@ -100,7 +100,7 @@ def offset_table(
     rows: list[Row] = []
     records: list[dict[str, Value]] = []
     for column in columns:
-        for loss in losses:
+        for loss in (method.partition("+")[0] for method in methods):
             search = search_offset(measurements, column, loss, weights)
             if search is not None:
                 rows.append(_row(column, loss, search))

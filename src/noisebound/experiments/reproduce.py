@@ -2,17 +2,16 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from noisebound.data.folders import written_whole
 from noisebound.experiments.accuracy_table import accuracy_table
 from noisebound.experiments.bound_table import comparison_table, noise_bound_table
 from noisebound.experiments.columns import (
     COLUMNS,
-    TABLE_TITLES,
     Column,
     columns_of,
     find_columns,
@@ -149,8 +148,7 @@ def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
             part.write_text(request.plan.preset.model_dump_json(indent=2) + "\n", encoding="utf-8")
         failures = run_sweep(runs, store, request.plan.sources, workers)
     finished = finished_runs(store, runs)
-    notes = _circumstances(request, finished)
-    tables = _TABLES[request.target](request, Measurements(finished), notes)
+    tables = _tables(request, finished)
     files = [path for table in tables for path in write_table(table, out)]
     if request.target == "rate-sweep" and tables[0].records:
         files += write_figure(
@@ -159,59 +157,37 @@ def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
     return Reproduction(tuple(tables), tuple(files), failures)
 
 
-def _accuracy(request: Request, measurements: Measurements, notes: Sequence[str]) -> list[Table]:
+def _tables(request: Request, finished: Sequence[FinishedRun]) -> list[Table]:
+    columns, methods = request.chosen_columns(), request.chosen_methods()
+    if request.target == "bound-table":
+        return [comparison_table(), noise_bound_table(columns)]
+    builder = _BUILDERS.get(request.target, accuracy_table)
     return [
-        accuracy_table(
+        builder(
             request.file_name,
-            TABLE_TITLES[request.target],
-            measurements,
-            request.chosen_columns(),
-            request.chosen_methods(),
+            Measurements(finished),
+            columns,
+            methods,
             weights=request.weights,
-            notes=notes,
+            notes=_circumstances(request, finished),
         )
     ]
 
 
-def _offsets(request: Request, measurements: Measurements, notes: Sequence[str]) -> list[Table]:
-    return [
-        offset_table(
-            request.file_name,
-            measurements,
-            request.chosen_columns(),
-            [method.removesuffix(SEARCHED) for method in request.chosen_methods()],
-            weights=request.weights,
-            notes=notes,
-        )
-    ]
+class _Builder(Protocol):
+    def __call__(
+        self,
+        name: str,
+        measurements: Measurements,
+        columns: Sequence[Column],
+        methods: Sequence[str],
+        *,
+        weights: Weights,
+        notes: Sequence[str],
+    ) -> Table: ...
 
 
-def _rates(request: Request, measurements: Measurements, notes: Sequence[str]) -> list[Table]:
-    return [
-        rate_table(
-            request.file_name,
-            measurements,
-            request.chosen_columns(),
-            request.chosen_methods(),
-            weights=request.weights,
-            notes=notes,
-        )
-    ]
-
-
-def _bounds(request: Request, measurements: Measurements, notes: Sequence[str]) -> list[Table]:
-    return [comparison_table(), noise_bound_table(request.chosen_columns())]
-
-
-_TABLES: dict[Target, Callable[[Request, Measurements, Sequence[str]], list[Table]]] = {
-    "table1": _accuracy,
-    "table2": _accuracy,
-    "open-set": _accuracy,
-    "own": _accuracy,
-    "offsets": _offsets,
-    "rate-sweep": _rates,
-    "bound-table": _bounds,
-}
+_BUILDERS: dict[Target, _Builder] = {"offsets": offset_table, "rate-sweep": rate_table}
 
 
 def _check_sources(request: Request, record: Path) -> None:

@@ -125,10 +125,10 @@ def _accuracy_tables(
     if any(run.config.training.bound_offset for run in runs):
         methods += SEARCHED_METHODS
     tables = []
-    for name, title in TABLE_TITLES.items():
+    for name in TABLE_TITLES:
         here = [column for column in columns if column.table == name]
         if here:
-            table = accuracy_table(name, title, measurements, here, methods)
+            table = accuracy_table(name, measurements, here, methods)
             rows = tuple(row for row in table.rows if any(cell != EMPTY for cell in row.cells))
             tables.append(replace(table, rows=rows))
     return tables
