@@ -1,8 +1,7 @@
 """How a sweep scales: the same runs by one worker and by two, one thread each.
 
 Images are noise of FashionMNIST's shape, so that no data set is needed; a run is that of the preset
-`cpu`. The two are started from nothing, which is part of what is
-measured; the one is this process.
+`cpu`. Workers are started from nothing, which is part of what is measured.
 
     python benchmarks/sweep.py
 """
@@ -12,12 +11,15 @@ import time
 from pathlib import Path
 
 import numpy as np
+from joblib.externals.loky import get_reusable_executor
 
 from noisebound.experiments.columns import COLUMNS
 from noisebound.experiments.plan import Plan
 from noisebound.experiments.presets import CPU
-from noisebound.experiments.run import DataSources, RunStore
-from noisebound.experiments.sweep import Workers, run_sweep
+from noisebound.experiments.run_store import RunStore
+from noisebound.experiments.sources import DataSources
+from noisebound.experiments.sweep import run_sweep
+from noisebound.experiments.workers import Workers
 
 SEEDS, METHODS = (0, 1, 2), ("ce", "ce+b", "sce", "sce+b")
 
@@ -44,6 +46,7 @@ def main() -> None:
             started = time.perf_counter()
             failures = run_sweep(runs, store, sources, Workers(jobs, threads=1))
             seconds[jobs] = time.perf_counter() - started
+            get_reusable_executor().shutdown()  # the next begins with new processes
             if failures:
                 raise RuntimeError(str(failures))
         print(
