@@ -1,0 +1,88 @@
+"""How training went on a column, method by method and epoch by epoch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from noisebound.experiments.columns import Column
+from noisebound.experiments.finished import FinishedRun, Measurements
+from noisebound.experiments.methods import BASELINES, BOUNDED, label_of
+from noisebound.report.plots import BLACK, BLUE, GREEN, ORANGE, SKY
+from noisebound.training.metrics import Metrics, read_metrics
+from noisebound.training.run_folder import RunFolder
+
+_PANELS = (
+    ("train_loss", "training loss and its floor"),
+    ("memorized", "wrong labels reproduced, %"),
+    ("test_top1", "clean test accuracy, %"),
+)
+_COLORS = (BLUE, ORANGE, GREEN, SKY, BLACK)
+_DASHES = ("-", "--", ":")
+
+
+def epoch_figure(measurements: Measurements, column: Column) -> Figure | None:
+    """A row for each of the five losses, plain and bounded, and one for all the others."""
+    rows = [*((loss, f"{loss}+b") for loss in BOUNDED), tuple(BASELINES)]
+    curves = [
+        {method: found for method in row if (found := _curves(measurements, column, method))}
+        for row in rows
+    ]
+    curves = [row for row in curves if row]
+    if not curves:
+        return None
+    figure = Figure(figsize=(11, 2.4 * len(curves)), layout="constrained")
+    grid = figure.subplots(len(curves), len(_PANELS), squeeze=False, sharex=True)
+    for axes, row in zip(grid, curves, strict=True):
+        for number, (method, lines) in enumerate(row.items()):
+            _draw(axes, method, lines, number, is_pair=method.partition("+")[0] in BOUNDED)
+        axes[0].legend(fontsize=7, ncols=1 + len(row) // 4)
+    for axes in grid[-1]:
+        axes.set_xlabel("epoch")
+    return figure
+
+
+@dataclass(frozen=True)
+class _Curves:
+    """Means over seeds, epoch by epoch, and the floor."""
+
+    lines: dict[str, tuple[list[int], list[float]]]
+    bound: float | None
+
+
+def _curves(measurements: Measurements, column: Column, method: str) -> _Curves | None:
+    runs = list(measurements.of(column, method).values())
+    if not runs:
+        return None
+    histories = [_history(run) for run in runs]
+    lines = {name: _mean_curve(histories, name) for name, _ in _PANELS}
+    return _Curves(lines, runs[0].result.bound)
+
+
+def _draw(panels: Sequence[Axes], method: str, curves: _Curves, number: int, is_pair: bool) -> None:
+    if is_pair:
+        color, dash = (BLUE, "-") if method.endswith("+b") else (ORANGE, "--")
+    else:
+        color, dash = _COLORS[number % len(_COLORS)], _DASHES[number // len(_COLORS)]
+    for axes, (name, title) in zip(panels, _PANELS, strict=True):
+        epochs, means = curves.lines[name]
+        factor = 1 if name == "train_loss" else 100
+        values = [factor * mean for mean in means]
+        axes.plot(epochs, values, color=color, linestyle=dash, label=label_of(method))
+        axes.set_title(title, fontsize=9)
+    if curves.bound is not None:
+        panels[0].axhline(curves.bound, color=BLACK, linestyle=":", label="floor")
+
+
+def _history(run: FinishedRun) -> list[Metrics]:
+    return read_metrics(RunFolder(run.result.folder).metrics)
+
+
+def _mean_curve(histories: Sequence[list[Metrics]], name: str) -> tuple[list[int], list[float]]:
+    values: dict[int, list[float]] = {}
+    for history in histories:
+        for record in history:
+            if record.get(name) is not None:
+                values.setdefault(record["epoch"], []).append(record[name])
+    return list(values), [sum(each) / len(each) for each in values.values()]

@@ -1,0 +1,161 @@
+"""A page about the paper's experiments: tables, curves, runs and configs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from noisebound.experiments.accuracy_table import accuracy_table
+from noisebound.experiments.columns import COLUMNS, TABLE_TITLES, Column
+from noisebound.experiments.epoch_figure import epoch_figure
+from noisebound.experiments.finished import FinishedRun, Measurements
+from noisebound.experiments.methods import BOUNDED, METHODS, SEARCHED_METHODS
+from noisebound.experiments.offset_search import offset_table
+from noisebound.experiments.rate_sweep import rate_curves, rate_table
+from noisebound.report.figures import rate_sweep_figure
+from noisebound.report.page import Code, Page, Picture, Section
+from noisebound.report.table import EMPTY, Cell, Row, Table
+
+
+def experiment_page(runs: Sequence[FinishedRun]) -> Page:
+    """What the runs come to; those at another scale apart."""
+    parts = [_experiment_sections(part) for part in _by_scale(runs)]
+    headlines = [headline for headline, _ in parts if headline]
+    sections = [section for _, part in parts for section in part]
+    sections += [
+        Section("Runs", tables=[_runs_table(runs)]),
+        Section("Configs", "The first of each column.", code=_configs(runs)),
+    ]
+    return Page(
+        "Training on noisy labels, plain and bounded",
+        " ".join(headlines) or f"{len(runs)} finished runs.",
+        sections,
+    )
+
+
+def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
+    """In parts in which every column has been run at one scale only; most often there is one."""
+    scales: dict[str, list[str]] = {}
+    parts: dict[int, list[FinishedRun]] = {}
+    for run in runs:
+        scale = _scale(run)
+        known = scales.setdefault(run.config.column, [])
+        if scale not in known:
+            known.append(scale)
+        parts.setdefault(known.index(scale), []).append(run)
+    return list(parts.values())
+
+
+def _scale(run: FinishedRun) -> str:
+    """What all methods of a column have in common."""
+    of_the_method = {"loss", "noise_rate", "bound", "bound_classes", "bound_offset"}
+    training = run.config.training.model_dump(exclude=of_the_method | {"learning_rate", "seed"})
+    return repr((run.config.source, run.config.train_examples, training))
+
+
+def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section]]:
+    """The tables and pictures of one part, and what they come to in words."""
+    measurements = Measurements(runs)
+    present = {run.config.column for run in runs}
+    columns = [column for column in COLUMNS.values() if column.name in present]
+    tables = _accuracy_tables(measurements, columns, runs)
+    sections = [Section("Accuracies", tables=tables)]
+    searched = offset_table("offsets", measurements, columns, list(BOUNDED))
+    if searched.rows:
+        sections.append(Section("Bounds around the noise-bound", tables=[searched]))
+    swept = _swept(runs)
+    if swept:
+        table = rate_table("rate-sweep", measurements, *swept)
+        curves = [curve for curve in rate_curves(table.records) if len(curve.rates) > 1]
+        words = "Accuracy over the noise rate that the method is told"
+        pictures = [Picture(rate_sweep_figure(curves), words)] if curves else []
+        sections.append(Section("Believing another noise rate", tables=[table], pictures=pictures))
+    sections += [
+        Section(
+            f"{column.title}, epoch by epoch",
+            "Of a pair the plain one is orange, the bounded one blue; means over seeds.",
+            pictures=[Picture(figure, f"Training on {column.title}, epoch by epoch")],
+        )
+        for column in columns
+        if (figure := epoch_figure(measurements, column)) is not None
+    ]
+    headline = " ".join(table.summary for table in tables if table.summary)
+    return headline, sections
+
+
+def _accuracy_tables(
+    measurements: Measurements, columns: Sequence[Column], runs: Sequence[FinishedRun]
+) -> list[Table]:
+    done = {run.config.training.loss for run in runs}
+    methods = [method for method in METHODS if method in done]
+    if any(run.config.training.bound_offset for run in runs):
+        methods += SEARCHED_METHODS
+    tables = []
+    for name in TABLE_TITLES:
+        here = [column for column in columns if column.table == name]
+        if here:
+            table = accuracy_table(name, measurements, here, methods)
+            rows = tuple(row for row in table.rows if any(cell != EMPTY for cell in row.cells))
+            tables.append(replace(table, rows=rows))
+    return tables
+
+
+def _swept(runs: Sequence[FinishedRun]) -> tuple[list[Column], list[str]] | None:
+    """The columns and methods that were told other noise rates than the true one."""
+    found = [
+        (COLUMNS[run.config.column], run.config.training.loss)
+        for run in runs
+        if run.config.training.noise_rate != run.config.noise_rate
+    ]
+    if not found:
+        return None
+    return list(dict.fromkeys(c for c, _ in found)), list(dict.fromkeys(m for _, m in found))
+
+
+def _runs_table(runs: Sequence[FinishedRun]) -> Table:
+    rows = []
+    for run in runs:
+        training, final = run.config.training, run.result.final
+        rows.append(
+            Row(
+                run.config.key,
+                (
+                    Cell(run.config.column),
+                    Cell(training.loss),
+                    _number(training.seed, "d"),
+                    _number(training.noise_rate, "g"),
+                    _number(run.result.bound, ".3f"),
+                    _number(final["train_loss"], ".3f"),
+                    _number(final.get("test_top1"), ".1%"),
+                    _number(final.get("averaged_test_top1"), ".1%"),
+                    _number(final.get("memorized"), ".1%"),
+                ),
+                is_shaded=training.loss.endswith("+b"),
+            )
+        )
+    return Table(
+        name="runs",
+        title=f"{len(runs)} finished runs, after the last epoch",
+        header=(
+            "run",
+            "column",
+            "method",
+            "seed",
+            "noise rate told",
+            "bound",
+            "training loss",
+            "test accuracy",
+            "averaged weights",
+            "wrong labels reproduced",
+        ),
+        rows=tuple(rows),
+        records=(),
+    )
+
+
+def _number(value: Any, form: str) -> Cell:
+    return Cell("–") if value is None else Cell(format(value, form), "", float(value))
+
+
+def _configs(runs: Sequence[FinishedRun]) -> list[Code]:
+    first = {run.config.column: run.config for run in reversed(runs)}
+    return [Code(name, config.model_dump_json(indent=2)) for name, config in sorted(first.items())]
