@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 from joblib.externals.loky import get_reusable_executor
 
-from noisebound.experiments.columns import COLUMNS
-from noisebound.experiments.plan import Plan
-from noisebound.experiments.presets import CPU
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.sources import DataSources
-from noisebound.experiments.sweep import run_sweep
-from noisebound.experiments.workers import Workers
+from noisebound.experiments.protocol.columns import COLUMNS
+from noisebound.experiments.protocol.plan import Plan
+from noisebound.experiments.protocol.presets import CPU
+from noisebound.experiments.protocol.sources import DataSources
+from noisebound.experiments.runner.run_store import RunStore
+from noisebound.experiments.runner.sweep import run_sweep
+from noisebound.experiments.runner.workers import Workers
 
 SEEDS, METHODS = (0, 1, 2), ("ce", "ce+b", "sce", "sce+b")
 

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 from noisebound.data import Splits
-from noisebound.experiments.columns import COLUMNS
-from noisebound.experiments.plan import Plan
-from noisebound.experiments.presets import CPU
-from noisebound.experiments.run_config import RunConfig
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.sources import DataSources
+from noisebound.experiments.protocol.columns import COLUMNS
+from noisebound.experiments.protocol.plan import Plan
+from noisebound.experiments.protocol.presets import CPU
+from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.experiments.protocol.sources import DataSources
+from noisebound.experiments.runner.run_store import RunStore
 
 COLUMN = COLUMNS["digits-0.4"]
 QUICK = ("epochs=2", "train_examples=200", "batch_size=50")

@@ -7,7 +7,7 @@ from typing import Literal
 from rich.console import Console
 from rich.markup import escape
 
-from noisebound.experiments.rate_sweep import rate_curves
+from noisebound.experiments.outcome.rate_sweep import rate_curves
 from noisebound.report.figures import (
     noise_models_figure,
     rate_sweep_figure,

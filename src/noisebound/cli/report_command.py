@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from noisebound.experiments.run_report import report_on
+from noisebound.experiments.outcome.run_report import report_on
 from noisebound.report.page import write_page
 
 

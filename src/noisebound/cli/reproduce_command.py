@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir
-from noisebound.experiments.finished import Weights
-from noisebound.experiments.plan import Plan
-from noisebound.experiments.presets import check_dataset, find_preset
+from noisebound.experiments.outcome.finished import Weights
+from noisebound.experiments.protocol.plan import Plan
+from noisebound.experiments.protocol.presets import check_dataset, find_preset
+from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce import Reproduction, Request, Target
 from noisebound.experiments.reproduce import reproduce as run_reproduce
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.sources import DataSources
-from noisebound.experiments.workers import Workers
+from noisebound.experiments.runner.run_store import RunStore
+from noisebound.experiments.runner.workers import Workers
 from noisebound.report.table_formats import to_markdown
 
 Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]

@@ -8,29 +8,34 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from noisebound.data.folders import written_whole
-from noisebound.experiments.accuracy_table import accuracy_table
-from noisebound.experiments.bound_table import comparison_table, noise_bound_table
-from noisebound.experiments.columns import (
+from noisebound.experiments.outcome.accuracy_table import accuracy_table
+from noisebound.experiments.outcome.bound_table import comparison_table, noise_bound_table
+from noisebound.experiments.outcome.finished import (
+    FinishedRun,
+    Measurements,
+    Weights,
+    finished_runs,
+)
+from noisebound.experiments.outcome.offset_search import offset_table
+from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
+from noisebound.experiments.protocol.columns import (
     COLUMNS,
     Column,
     columns_of,
     find_columns,
 )
-from noisebound.experiments.finished import FinishedRun, Measurements, Weights, finished_runs
-from noisebound.experiments.methods import (
+from noisebound.experiments.protocol.methods import (
     BOUNDED,
     METHODS,
     SEARCHED,
     check_bounded,
     check_methods,
 )
-from noisebound.experiments.offset_search import offset_table
-from noisebound.experiments.plan import Plan
-from noisebound.experiments.rate_sweep import rate_curves, rate_table
-from noisebound.experiments.run_config import RunConfig
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.sweep import run_sweep
-from noisebound.experiments.workers import Workers
+from noisebound.experiments.protocol.plan import Plan
+from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.experiments.runner.run_store import RunStore
+from noisebound.experiments.runner.sweep import run_sweep
+from noisebound.experiments.runner.workers import Workers
 from noisebound.report.figures import rate_sweep_figure, write_figure
 from noisebound.report.table import Table
 from noisebound.report.table_formats import write_table

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from noisebound.experiments.run import Execution
-from noisebound.experiments.run_config import RunConfig
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.sources import DataSources
-from noisebound.experiments.sweep_progress import SweepProgress
-from noisebound.experiments.workers import WorkerDiedError, Workers, do_runs
+from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.experiments.protocol.sources import DataSources
+from noisebound.experiments.runner.run import Execution
+from noisebound.experiments.runner.run_store import RunStore
+from noisebound.experiments.runner.sweep_progress import SweepProgress
+from noisebound.experiments.runner.workers import WorkerDiedError, Workers, do_runs
 
 _DEATHS_OF_A_SUSPECT = 2
 _DEATHS_IN_VAIN = 3

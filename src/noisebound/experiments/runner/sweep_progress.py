@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from noisebound.experiments.run_config import RunConfig
-from noisebound.experiments.run_store import RunStore, State
+from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.experiments.runner.run_store import RunStore, State
 
 _LOOK_SECONDS = 1.0
 _LOG_SECONDS = 60.0

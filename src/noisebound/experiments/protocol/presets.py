@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from noisebound.experiments.columns import COLUMNS, Column
-from noisebound.experiments.methods import BASELINES, BOUNDED
+from noisebound.experiments.protocol.columns import COLUMNS, Column
+from noisebound.experiments.protocol.methods import BASELINES, BOUNDED
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig
 

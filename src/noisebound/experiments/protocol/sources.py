@@ -13,7 +13,7 @@ from torch import Tensor
 from noisebound.corruption import corrupt
 from noisebound.corruption.linear_classifier import linear_probabilities
 from noisebound.data import Splits, load
-from noisebound.experiments.run_config import RunConfig
+from noisebound.experiments.protocol.run_config import RunConfig
 
 
 @dataclass(frozen=True)

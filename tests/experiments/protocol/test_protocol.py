@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from noisebound.data import DATASETS
-from noisebound.experiments.columns import COLUMNS, columns_of, find_columns
-from noisebound.experiments.methods import BASELINES, BOUNDED, METHODS, check_methods
-from noisebound.experiments.plan import Plan, offsets
-from noisebound.experiments.presets import CPU, PAPER, Preset, find_preset
+from noisebound.experiments.protocol.columns import COLUMNS, columns_of, find_columns
+from noisebound.experiments.protocol.methods import BASELINES, BOUNDED, METHODS, check_methods
+from noisebound.experiments.protocol.plan import Plan, offsets
+from noisebound.experiments.protocol.presets import CPU, PAPER, Preset, find_preset
+from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce import Request
-from noisebound.experiments.sources import DataSources
 from noisebound.training import METHOD_NAMES
 from noisebound.training.objective import make_objective
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from noisebound.experiments.columns import COLUMNS, columns_of
-from noisebound.experiments.methods import METHODS, SEARCHED_METHODS, label_of
-from noisebound.experiments.paper_figures import paper_offset, paper_pairs, paper_score
+from noisebound.experiments.outcome.paper_figures import paper_offset, paper_pairs, paper_score
+from noisebound.experiments.protocol.columns import COLUMNS, columns_of
+from noisebound.experiments.protocol.methods import METHODS, SEARCHED_METHODS, label_of
 
 
 def test_the_bound_helps_in_82_of_100_pairs():

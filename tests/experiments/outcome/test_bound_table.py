@@ -3,8 +3,8 @@
 import pytest
 
 import noisebound as nb
-from noisebound.experiments.bound_table import comparison_table, noise_bound_table
-from noisebound.experiments.columns import COLUMNS
+from noisebound.experiments.outcome.bound_table import comparison_table, noise_bound_table
+from noisebound.experiments.protocol.columns import COLUMNS
 
 
 def test_the_papers_example():

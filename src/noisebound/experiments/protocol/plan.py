@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from noisebound.experiments.columns import Column
-from noisebound.experiments.methods import SEARCHED
-from noisebound.experiments.presets import Preset
-from noisebound.experiments.run_config import RunConfig, make_run
-from noisebound.experiments.sources import DataSources
+from noisebound.experiments.protocol.columns import Column
+from noisebound.experiments.protocol.methods import SEARCHED
+from noisebound.experiments.protocol.presets import Preset
+from noisebound.experiments.protocol.run_config import RunConfig, make_run
+from noisebound.experiments.protocol.sources import DataSources
 
 _OFFSET_STEP = 0.05
 _SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -86,7 +86,7 @@ def offsets(column: Column) -> tuple[float, ...]:
     """The grid of B*.
 
     Example:
-        >>> from noisebound.experiments.columns import COLUMNS
+        >>> from noisebound.experiments.protocol.columns import COLUMNS
         >>> offsets(COLUMNS["mnist-0.4"])
         (-0.2, -0.15, -0.1, -0.05, 0.0, 0.05, 0.1, 0.15, 0.2)
     """

@@ -6,9 +6,9 @@ import torch
 
 from noisebound.bounds import noise_bound
 from noisebound.catalog import create_loss
-from noisebound.experiments.columns import Column
-from noisebound.experiments.methods import BOUNDED, label_of
-from noisebound.experiments.presets import PAPER
+from noisebound.experiments.protocol.columns import Column
+from noisebound.experiments.protocol.methods import BOUNDED, label_of
+from noisebound.experiments.protocol.presets import PAPER
 from noisebound.report.table import Cell, Row, Table, Value
 from noisebound.training.objective import make_objective
 

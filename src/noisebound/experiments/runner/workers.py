@@ -14,8 +14,8 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from noisebound.experiments.run import Execution, execute
-from noisebound.experiments.run_config import RunConfig
+from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.experiments.runner.run import Execution, execute
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import cached_property
 from pydantic import BaseModel, ConfigDict
 
 from noisebound.corruption import NoiseKind
-from noisebound.experiments.columns import Column
+from noisebound.experiments.protocol.columns import Column
 from noisebound.training import TrainingConfig
 
 

@@ -9,13 +9,13 @@ import torch
 
 from experiment_runs import digit_runs, measured
 from noisebound.data import load
-from noisebound.experiments.columns import COLUMNS
-from noisebound.experiments.plan import Plan
-from noisebound.experiments.presets import CPU
-from noisebound.experiments.run import Execution, execute
-from noisebound.experiments.run_config import RunConfig
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.sources import DataSources, noisy_splits
+from noisebound.experiments.protocol.columns import COLUMNS
+from noisebound.experiments.protocol.plan import Plan
+from noisebound.experiments.protocol.presets import CPU
+from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.experiments.protocol.sources import DataSources, noisy_splits
+from noisebound.experiments.runner.run import Execution, execute
+from noisebound.experiments.runner.run_store import RunStore
 
 
 def test_noise_and_examples_follow_from_the_seed():

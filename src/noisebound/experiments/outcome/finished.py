@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from noisebound.experiments.columns import Column, Metric
-from noisebound.experiments.run_config import RunConfig
-from noisebound.experiments.run_store import RunStore
+from noisebound.experiments.protocol.columns import Column, Metric
+from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.experiments.runner.run_store import RunStore
 from noisebound.training import FitResult
 from noisebound.training.metrics import Metrics
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from noisebound.data.folders import written_whole
-from noisebound.experiments.run_config import RunConfig
+from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.training import FitResult
 from noisebound.training.run_folder import RunFolder
 

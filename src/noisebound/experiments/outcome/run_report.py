@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from noisebound.experiments.experiment_page import experiment_page
-from noisebound.experiments.finished import all_finished_runs
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.training_page import training_page
+from noisebound.experiments.outcome.experiment_page import experiment_page
+from noisebound.experiments.outcome.finished import all_finished_runs
+from noisebound.experiments.outcome.training_page import training_page
+from noisebound.experiments.runner.run_store import RunStore
 from noisebound.report.page import Page
 
 

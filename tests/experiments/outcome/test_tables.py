@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from noisebound.experiments.accuracy_table import accuracy_table
-from noisebound.experiments.columns import COLUMNS
-from noisebound.experiments.finished import FinishedRun, Measurements
-from noisebound.experiments.offset_search import offset_table, search_offset
-from noisebound.experiments.plan import Plan, offsets
-from noisebound.experiments.presets import CPU
-from noisebound.experiments.rate_sweep import rate_curves, rate_table
-from noisebound.experiments.sources import DataSources
-from noisebound.experiments.statistics import paired_gain, summarize
+from noisebound.experiments.outcome.accuracy_table import accuracy_table
+from noisebound.experiments.outcome.finished import FinishedRun, Measurements
+from noisebound.experiments.outcome.offset_search import offset_table, search_offset
+from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
+from noisebound.experiments.outcome.statistics import paired_gain, summarize
+from noisebound.experiments.protocol.columns import COLUMNS
+from noisebound.experiments.protocol.plan import Plan, offsets
+from noisebound.experiments.protocol.presets import CPU
+from noisebound.experiments.protocol.sources import DataSources
 from noisebound.report.table import Cell, Row, Table
 from noisebound.report.table_formats import to_csv, to_json, to_latex, to_markdown, write_table
 from noisebound.training import FitResult

@@ -19,15 +19,15 @@ from experiment_runs import (
     kill_a_worker,
     measured,
 )
-from noisebound.experiments.columns import COLUMNS
-from noisebound.experiments.plan import Plan
-from noisebound.experiments.presets import CPU
-from noisebound.experiments.run import Execution, execute
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.sources import DataSources
-from noisebound.experiments.sweep import run_sweep
-from noisebound.experiments.sweep_progress import SweepProgress
-from noisebound.experiments.workers import Workers
+from noisebound.experiments.protocol.columns import COLUMNS
+from noisebound.experiments.protocol.plan import Plan
+from noisebound.experiments.protocol.presets import CPU
+from noisebound.experiments.protocol.sources import DataSources
+from noisebound.experiments.runner.run import Execution, execute
+from noisebound.experiments.runner.run_store import RunStore
+from noisebound.experiments.runner.sweep import run_sweep
+from noisebound.experiments.runner.sweep_progress import SweepProgress
+from noisebound.experiments.runner.workers import Workers
 
 
 def test_processes_find_what_one_finds(tmp_path):
@@ -143,7 +143,7 @@ def on_ray(tmp_path_factory):
         capture_output=True,
         text=True,
         start_new_session=True,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert result.returncode == 0, result.stderr
     return out

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from noisebound.experiments.columns import Column, Metric
-from noisebound.experiments.methods import BOUNDED, label_of
+from noisebound.experiments.protocol.columns import Column, Metric
+from noisebound.experiments.protocol.methods import BOUNDED, label_of
 
 
 @dataclass(frozen=True)
@@ -99,5 +99,7 @@ def _scores(table: str | None = None) -> dict[_Key, PaperScore]:
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:
-    text = files("noisebound.experiments").joinpath("paper", name).read_text(encoding="utf-8")
+    text = (
+        files("noisebound.experiments.outcome").joinpath("paper", name).read_text(encoding="utf-8")
+    )
     yield from csv.DictReader(text.splitlines())

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from noisebound.experiments.columns import Column
-from noisebound.experiments.finished import FinishedRun, Measurements
-from noisebound.experiments.methods import BASELINES, BOUNDED, label_of
+from noisebound.experiments.outcome.finished import FinishedRun, Measurements
+from noisebound.experiments.protocol.columns import Column
+from noisebound.experiments.protocol.methods import BASELINES, BOUNDED, label_of
 from noisebound.report.plots import BLACK, BLUE, GREEN, ORANGE, SKY
 from noisebound.training.metrics import Metrics, read_metrics
 from noisebound.training.run_folder import RunFolder

@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from noisebound.experiments.columns import Column
-from noisebound.experiments.finished import (
+from noisebound.experiments.outcome.finished import (
     FinishedRun,
     Measurements,
     Weights,
     accuracies,
     noisy_validation_accuracies,
 )
-from noisebound.experiments.methods import label_of
-from noisebound.experiments.paper_figures import paper_offset, paper_score
-from noisebound.experiments.plan import offsets
-from noisebound.experiments.statistics import Summary, summarize
+from noisebound.experiments.outcome.paper_figures import paper_offset, paper_score
+from noisebound.experiments.outcome.statistics import Summary, summarize
+from noisebound.experiments.protocol.columns import Column
+from noisebound.experiments.protocol.methods import label_of
+from noisebound.experiments.protocol.plan import offsets
 from noisebound.report.table import Cell, Row, Table, Value
 
 

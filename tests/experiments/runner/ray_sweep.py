@@ -9,10 +9,10 @@ from pathlib import Path
 import ray
 
 from experiment_runs import LONG, digit_runs, kill_a_worker
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.sources import DataSources
-from noisebound.experiments.sweep import run_sweep
-from noisebound.experiments.workers import Workers
+from noisebound.experiments.protocol.sources import DataSources
+from noisebound.experiments.runner.run_store import RunStore
+from noisebound.experiments.runner.sweep import run_sweep
+from noisebound.experiments.runner.workers import Workers
 
 
 def main(out: Path) -> None:

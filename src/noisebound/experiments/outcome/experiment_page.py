@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from noisebound.experiments.accuracy_table import accuracy_table
-from noisebound.experiments.columns import COLUMNS, TABLE_TITLES, Column
-from noisebound.experiments.epoch_figure import epoch_figure
-from noisebound.experiments.finished import FinishedRun, Measurements
-from noisebound.experiments.methods import BOUNDED, METHODS, SEARCHED_METHODS
-from noisebound.experiments.offset_search import offset_table
-from noisebound.experiments.rate_sweep import rate_curves, rate_table
+from noisebound.experiments.outcome.accuracy_table import accuracy_table
+from noisebound.experiments.outcome.epoch_figure import epoch_figure
+from noisebound.experiments.outcome.finished import FinishedRun, Measurements
+from noisebound.experiments.outcome.offset_search import offset_table
+from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
+from noisebound.experiments.protocol.columns import COLUMNS, TABLE_TITLES, Column
+from noisebound.experiments.protocol.methods import BOUNDED, METHODS, SEARCHED_METHODS
 from noisebound.report.figures import rate_sweep_figure
 from noisebound.report.page import Code, Page, Picture, Section
 from noisebound.report.table import EMPTY, Cell, Row, Table

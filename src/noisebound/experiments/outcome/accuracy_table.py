@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from noisebound.experiments.columns import TABLE_TITLES, Column, Metric
-from noisebound.experiments.finished import (
+from noisebound.experiments.outcome.finished import (
     FinishedRun,
     Measurements,
     Weights,
     accuracies,
     memorized_shares,
 )
-from noisebound.experiments.methods import BOUNDED, SEARCHED, label_of
-from noisebound.experiments.offset_search import search_offset
-from noisebound.experiments.paper_figures import PaperScore, paper_score
-from noisebound.experiments.statistics import Gain, Summary, paired_gain, summarize
+from noisebound.experiments.outcome.offset_search import search_offset
+from noisebound.experiments.outcome.paper_figures import PaperScore, paper_score
+from noisebound.experiments.outcome.statistics import Gain, Summary, paired_gain, summarize
+from noisebound.experiments.protocol.columns import TABLE_TITLES, Column, Metric
+from noisebound.experiments.protocol.methods import BOUNDED, SEARCHED, label_of
 from noisebound.report.table import EMPTY, Cell, Row, Table, Value
 
 _SIGNIFICANT = 0.05

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from noisebound.experiments.columns import COLUMNS, Column
-from noisebound.experiments.finished import (
+from noisebound.experiments.outcome.finished import (
     Measurements,
     Weights,
     accuracies,
     memorized_shares,
     noisy_validation_accuracies,
 )
-from noisebound.experiments.methods import label_of
-from noisebound.experiments.plan import swept_rates
-from noisebound.experiments.statistics import summarize
+from noisebound.experiments.outcome.statistics import summarize
+from noisebound.experiments.protocol.columns import COLUMNS, Column
+from noisebound.experiments.protocol.methods import label_of
+from noisebound.experiments.protocol.plan import swept_rates
 from noisebound.report.figures import RateCurve
 from noisebound.report.table import EMPTY, Cell, Row, Table, Value
 

@@ -3,12 +3,12 @@
 import pytest
 
 from experiment_runs import COLUMN, QUICK, digit_runs
-from noisebound.experiments.plan import Plan
-from noisebound.experiments.presets import CPU
-from noisebound.experiments.run import Execution, execute
-from noisebound.experiments.run_report import report_on
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.sources import DataSources
+from noisebound.experiments.outcome.run_report import report_on
+from noisebound.experiments.protocol.plan import Plan
+from noisebound.experiments.protocol.presets import CPU
+from noisebound.experiments.protocol.sources import DataSources
+from noisebound.experiments.runner.run import Execution, execute
+from noisebound.experiments.runner.run_store import RunStore
 from noisebound.report.page import to_html
 from noisebound.training import TrainingConfig, fit
 from training_data import NOISE_RATE, noisy_clouds

@@ -12,9 +12,9 @@ import torch
 from filelock import FileLock
 
 from noisebound.data.folders import written_whole
-from noisebound.experiments.run_config import RunConfig
-from noisebound.experiments.run_store import RunStore
-from noisebound.experiments.sources import DataSources, noisy_splits
+from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.experiments.protocol.sources import DataSources, noisy_splits
+from noisebound.experiments.runner.run_store import RunStore
 from noisebound.training import fit
 
 

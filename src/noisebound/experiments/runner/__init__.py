@@ -1,0 +1,1 @@
+"""How runs are done: in folders of their own, by processes or a cluster, however interrupted."""
