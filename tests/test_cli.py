@@ -213,6 +213,18 @@ class TestExperiments:
         assert len(lines) == 8 * 19 * 3
         assert lines[0].split()[1:] == ["waiting", "mnist-0.4", "mse", "seed", "0"]
 
+    @pytest.mark.parametrize(
+        ("seeds", "expected"), [(("2",), [0, 1]), (("4", "7"), [4, 7]), (("4,7",), [4, 7])]
+    )
+    def test_seeds_and_lists(self, capsys, seeds, expected):
+        rows = ("--columns", "digits-0.4,mnist-0.4", "--methods", "ce,mse")
+        with pytest.raises(SystemExit) as stopped:
+            main(["reproduce", "own", "--dry-run", *rows, "--seeds", *seeds])
+        assert stopped.value.code == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert {int(line.split()[-1]) for line in lines} == set(expected)
+        assert len(lines) == 4 * len(expected)
+
     def test_data_of_the_same_name_is_not_taken_for_the_same(self, tmp_path):
         out = ("--out", tmp_path / "out")
         rows = ("--columns", "digits-0.4", "--methods", "mse")
@@ -240,6 +252,8 @@ class TestExperiments:
             (("reproduce", "table1", "--source", "emnist=no"), "there is no no"),
             (("reproduce", "table1", "--source", "emnsit=."), "no column has a data set 'emnsit'"),
             (("reproduce", "table1", "--jobs", "0"), "jobs"),
+            (("reproduce", "table1", "--seeds", "0"), "--seeds must be a number of at least 1"),
+            (("reproduce", "table1", "--seeds", "x"), "--seeds must be a number of at least 1"),
             (("reproduce", "table3"), "table3"),
             (("figure", "rate-sweep", "--table", "no.json"), "there is no no.json: make it with"),
             (("report", "nowhere"), "nowhere is not a folder of runs"),

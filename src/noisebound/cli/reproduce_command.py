@@ -37,7 +37,7 @@ def reproduce(
         tuple[str, ...] | None,
         Parameter(consume_multiple=True, negative=(), help='Rows, such as ce ce+b sce "ce+b*".'),
     ] = None,
-    seeds: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 3,
+    seeds: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = ("3",),
     weights: Weights = "last",
     jobs: Count = None,
     cluster: str | None = None,
@@ -58,9 +58,10 @@ def reproduce(
     set_
         Settings of the preset to change: epochs=10, or emnist.epochs=10 for one data set.
     columns
-        Data sets and their noise, such as mnist-0.4, or all of a data set: mnist.
+        Data sets and their noise, such as mnist-0.4, or all of a data set: mnist. Like the other
+        lists, with spaces or commas between.
     seeds
-        How many runs a cell is the mean of.
+        How many runs a cell is the mean of; or several numbers, to use those seeds.
     weights
         Which weights the table judges: the last epoch's, as in the paper, or averaged ones.
     jobs
@@ -78,10 +79,14 @@ def reproduce(
     """
     plan = Plan(
         find_preset(preset).override(set_),
-        tuple(range(seeds)),
+        _seeds(_split(seeds)),
         DataSources(data_dir, _paths(source or ())),
     )
-    request = Request(target, plan, columns, methods, weights, name)
+    asked = (
+        None if columns is None else _split(columns),
+        None if methods is None else _split(methods),
+    )
+    request = Request(target, plan, *asked, weights, name)
     console = Console(soft_wrap=True, highlight=False)
     if dry_run:
         store = RunStore(out / "runs")
@@ -100,6 +105,20 @@ def reproduce(
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Ask to end as Ctrl-C does, so that the workers end too."""
     raise KeyboardInterrupt
+
+
+def _split(words: tuple[str, ...]) -> list[str]:
+    return [part for word in words for part in word.split(",") if part]
+
+
+def _seeds(words: list[str]) -> tuple[int, ...]:
+    """A single number counts them, several are the seeds themselves."""
+    if not words or not all(word.isdecimal() for word in words) or words == ["0"]:
+        raise ValueError(
+            f"--seeds must be a number of at least 1, or several seeds; got {' '.join(words)!r}"
+        )
+    numbers = [int(word) for word in words]
+    return tuple(range(numbers[0])) if len(numbers) == 1 else tuple(dict.fromkeys(numbers))
 
 
 def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
