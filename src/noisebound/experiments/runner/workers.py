@@ -6,6 +6,7 @@ the memory, does not take the sweep with it.
 
 import logging
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -101,6 +102,7 @@ def _connected(workers: Workers) -> Iterator["ray"]:  # type: ignore[name-define
     register_ray()
     try:
         if not ray.is_initialized():
+            _knock(workers.cluster)
             ray.init(
                 address=None if workers.cluster == "local" else workers.cluster,
                 log_to_driver=False,
@@ -115,6 +117,16 @@ def _connected(workers: Workers) -> Iterator["ray"]:  # type: ignore[name-define
         yield ray
     except ray.exceptions.RayError as error:
         raise WorkerDiedError(_first_line(error)) from error
+
+
+def _knock(address: str | None) -> None:
+    """See whether anyone is there: Ray would try for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, OverflowError) as error:
+            raise ConnectionError(str(error)) from error
 
 
 def _first_line(error: Exception) -> str:
