@@ -40,7 +40,7 @@ def run_sweep(
         checkpoint_seconds: how much of a run may be lost at most, not counting an epoch
     """
     sweep = _Sweep(runs, store, sources, workers, checkpoint_seconds)
-    with SweepProgress(sweep.runs, store, sweep.name):
+    with SweepProgress(sweep.runs, store, sweep.name).shown():
         sweep.run()
     errors = {run: store.error(run) for run in sweep.runs if store.result(run) is None}
     return {run: error for run, error in errors.items() if error is not None}

@@ -3,9 +3,9 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
@@ -47,18 +47,15 @@ class SweepProgress:
             line += f", about {remaining} left"
         return line
 
-    def __enter__(self) -> "SweepProgress":
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Within it, the line is kept up to date."""
         self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            self._thread.join()
 
     def _counts(self) -> Counter[State]:
         return Counter(self._state(run) for run in self._runs)
