@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from noisebound.data.folders import written_whole
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
@@ -13,6 +13,7 @@ from noisebound.experiments.outcome.bound_table import comparison_table, noise_b
 from noisebound.experiments.outcome.finished import (
     FinishedRun,
     Measurements,
+    Selection,
     Weights,
     finished_runs,
 )
@@ -166,33 +167,21 @@ def _tables(request: Request, finished: Sequence[FinishedRun]) -> list[Table]:
     columns, methods = request.chosen_columns(), request.chosen_methods()
     if request.target == "bound-table":
         return [comparison_table(), noise_bound_table(columns)]
-    builder = _BUILDERS.get(request.target, accuracy_table)
-    return [
-        builder(
-            request.file_name,
-            Measurements(finished),
-            columns,
-            methods,
-            weights=request.weights,
-            notes=_circumstances(request, finished),
-        )
-    ]
-
-
-class _Builder(Protocol):
-    def __call__(
-        self,
-        name: str,
-        measurements: Measurements,
-        columns: Sequence[Column],
-        methods: Sequence[str],
-        *,
-        weights: Weights,
-        notes: Sequence[str],
-    ) -> Table: ...
-
-
-_BUILDERS: dict[Target, _Builder] = {"offsets": offset_table, "rate-sweep": rate_table}
+    selection = Selection(
+        request.file_name,
+        Measurements(finished),
+        columns,
+        methods,
+        request.weights,
+        _circumstances(request, finished),
+    )
+    match request.target:
+        case "offsets":
+            return [offset_table(selection)]
+        case "rate-sweep":
+            return [rate_table(selection)]
+        case _:
+            return [accuracy_table(selection)]
 
 
 def _check_sources(request: Request, record: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
-from noisebound.experiments.outcome.finished import FinishedRun, Measurements
+from noisebound.experiments.outcome.finished import FinishedRun, Measurements, Selection
 from noisebound.experiments.outcome.offset_search import offset_table, search_offset
 from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
 from noisebound.experiments.outcome.statistics import paired_gain, summarize
@@ -51,10 +51,12 @@ def measured(**scores):
 
 class TestAccuracyTable:
     table = accuracy_table(
-        "table1",
-        measured(ce=(0.60, 0.62, 0.61), ce_b=(0.80, 0.83, 0.79), sce=(0.7,), sce_b=(0.69,)),
-        [COLUMN],
-        ["ce", "ce+b", "sce", "sce+b", "gce"],
+        Selection(
+            "table1",
+            measured(ce=(0.60, 0.62, 0.61), ce_b=(0.80, 0.83, 0.79), sce=(0.7,), sce_b=(0.69,)),
+            [COLUMN],
+            ["ce", "ce+b", "sce", "sce+b", "gce"],
+        )
     )
 
     def test_means_and_unbiased_deviations(self):
@@ -99,7 +101,9 @@ class TestAccuracyTable:
 
 
 def test_averaged_weights():
-    table = accuracy_table("t", measured(ce=(0.6,)), [COLUMN], ["ce"], weights="averaged")
+    table = accuracy_table(
+        Selection("t", measured(ce=(0.6,)), [COLUMN], ["ce"], weights="averaged")
+    )
     assert table.records[0]["mean"] == pytest.approx(61)
     assert "averaged" in table.title
 
@@ -149,11 +153,11 @@ class TestOffsets:
         assert (search.by_validation.offset, search.by_validation.test.mean) == (-0.1, 70)
         assert (search.by_test.offset, search.by_test.test.mean) == (0.15, 90)
         assert search.unmoved.test.mean == 50
-        (row,) = offset_table("o", measurements, [COLUMN], ["ce", "gce"]).rows
+        (row,) = offset_table(Selection("o", measurements, [COLUMN], ["ce", "gce"])).rows
         assert [cell.text for cell in row.cells][2:] == [
             *("-0.10", "90.0 ± 0.0", "+0.15", "9, 3 seeds each")
         ]
-        starred = accuracy_table("t", measurements, [COLUMN], ["ce+b*"])
+        starred = accuracy_table(Selection("t", measurements, [COLUMN], ["ce+b*"]))
         assert starred.records[0]["mean"] == pytest.approx(70)
 
     def test_the_noise_bound_stays_where_nothing_is_better(self):
@@ -173,7 +177,7 @@ class TestOffsets:
         search = search_offset(measurements, COLUMN, "ce", "last")
         assert search.by_test.offset == search.by_validation.offset == 0.05
         assert search.seeds == (0, 1)
-        (row,) = offset_table("o", measurements, [COLUMN], ["ce"]).rows
+        (row,) = offset_table(Selection("o", measurements, [COLUMN], ["ce"])).rows
         assert row.cells[-1].text == "2 of 9, 2 seeds each"
 
     def test_nothing_to_search(self):
@@ -185,7 +189,7 @@ def test_rate_sweep():
     measurements = Measurements(
         finished(run, 0.8 - abs(rate - 0.4)) for rate, group in runs.items() for run in group
     )
-    table = rate_table("r", measurements, [COLUMN], ["ce+b"])
+    table = rate_table(Selection("r", measurements, [COLUMN], ["ce+b"]))
     assert [cell.is_best for cell in table.rows[0].cells].index(True) == 4
     (curve,) = rate_curves(table.records)
     assert curve.rates[curve.means.index(max(curve.means))] == curve.true_rate == 0.4
@@ -228,7 +232,7 @@ class TestFormats:
         assert content["notes"] == ["100 % η"]
 
     def test_nothing_measured(self):
-        table = rate_table("r", Measurements([]), [COLUMN], ["ce+b"])
+        table = rate_table(Selection("r", Measurements([]), [COLUMN], ["ce+b"]))
         assert table.rows == ()
         assert to_csv(table) == ""
         assert to_markdown(table).splitlines()[2] == "| method and column |"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from noisebound.experiments.outcome.finished import (
     FinishedRun,
     Measurements,
+    Selection,
     Weights,
     accuracies,
     memorized_shares,
@@ -67,16 +68,10 @@ class _Entry:
         }
 
 
-def accuracy_table(
-    name: str,
-    measurements: Measurements,
-    columns: Sequence[Column],
-    methods: Sequence[str],
-    *,
-    weights: Weights = "last",
-    notes: Sequence[str] = (),
-) -> Table:
+def accuracy_table(selection: Selection) -> Table:
     """Accuracies on clean test labels in percent, as far as runs are finished."""
+    measurements, columns = selection.measurements, selection.columns
+    methods, weights = selection.methods, selection.weights
     title = " and ".join(dict.fromkeys(TABLE_TITLES[column.table] for column in columns))
     places = [(column, metric) for column in columns for metric in column.metrics]
     entries = {
@@ -102,7 +97,7 @@ def accuracy_table(
         for method in methods
     )
     return Table(
-        name=name,
+        name=selection.name,
         title=f"{title}: accuracy on clean test labels in %, {_CAPTIONS[weights]}",
         header=("method", *(_header(column, metric) for column, metric in places)),
         rows=rows,
@@ -111,7 +106,7 @@ def accuracy_table(
             "mean ± unbiased standard deviation over seeds; in brackets the paper's; bold: best of "
             "its column; ↑: the bound is at least as good as none, by the mean with all its digits",
             *_notes_on_search(methods),
-            *notes,
+            *selection.notes,
         ),
         summary=_pairs_in_words(list(entries.values()), title),
     )

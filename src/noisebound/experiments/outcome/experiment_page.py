@@ -6,7 +6,7 @@ from typing import Any
 
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
 from noisebound.experiments.outcome.epoch_figure import epoch_figure
-from noisebound.experiments.outcome.finished import FinishedRun, Measurements
+from noisebound.experiments.outcome.finished import FinishedRun, Measurements, Selection
 from noisebound.experiments.outcome.offset_search import offset_table
 from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
 from noisebound.experiments.protocol.columns import COLUMNS, TABLE_TITLES, Column
@@ -59,12 +59,12 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
     columns = [column for column in COLUMNS.values() if column.name in present]
     tables = _accuracy_tables(measurements, columns, runs)
     sections = [Section("Accuracies", tables=tables)]
-    searched = offset_table("offsets", measurements, columns, list(BOUNDED))
+    searched = offset_table(Selection("offsets", measurements, columns, list(BOUNDED)))
     if searched.rows:
         sections.append(Section("Bounds around the noise-bound", tables=[searched]))
     swept = _swept(runs)
     if swept:
-        table = rate_table("rate-sweep", measurements, *swept)
+        table = rate_table(Selection("rate-sweep", measurements, *swept))
         curves = [curve for curve in rate_curves(table.records) if len(curve.rates) > 1]
         words = "Accuracy over the noise rate that the method is told"
         pictures = [Picture(rate_sweep_figure(curves), words)] if curves else []
@@ -93,7 +93,7 @@ def _accuracy_tables(
     for name in TABLE_TITLES:
         here = [column for column in columns if column.table == name]
         if here:
-            table = accuracy_table(name, measurements, here, methods)
+            table = accuracy_table(Selection(name, measurements, here, methods))
             rows = tuple(row for row in table.rows if any(cell != EMPTY for cell in row.cells))
             tables.append(replace(table, rows=rows))
     return tables

@@ -1,7 +1,7 @@
 """What finished runs measured, found by column, method and seed."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -74,6 +74,27 @@ class Measurements:
         rate = column.noise_rate if noise_rate is None else noise_rate
         found = self._finals.get((column.name, method, offset, rate), {})
         return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What a table is made from.
+
+    Args:
+        name: of the table's files
+        measurements: of the runs that are finished
+        columns: in their order
+        methods: in theirs
+        weights: which weights are judged
+        notes: on the circumstances, for the table's foot
+    """
+
+    name: str
+    measurements: Measurements
+    columns: Sequence[Column]
+    methods: Sequence[str]
+    weights: Weights = "last"
+    notes: Sequence[str] = ()
 
 
 def accuracies(

@@ -1,11 +1,12 @@
 """B*: the best bound around the noise-bound, chosen honestly, and as the paper chose it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from noisebound.experiments.outcome.finished import (
     FinishedRun,
     Measurements,
+    Selection,
     Weights,
     accuracies,
     noisy_validation_accuracies,
@@ -87,16 +88,10 @@ def _accuracies(
     return None if validation is None or test is None else (validation, test)
 
 
-def offset_table(
-    name: str,
-    measurements: Measurements,
-    columns: Sequence[Column],
-    methods: Sequence[str],
-    *,
-    weights: Weights = "last",
-    notes: Sequence[str] = (),
-) -> Table:
+def offset_table(selection: Selection) -> Table:
     """For every loss and column: no offset, the chosen one, and what the test set would choose."""
+    measurements, columns = selection.measurements, selection.columns
+    methods, weights = selection.methods, selection.weights
     rows: list[Row] = []
     records: list[dict[str, Value]] = []
     for column in columns:
@@ -106,7 +101,7 @@ def offset_table(
                 rows.append(_row(column, loss, search))
                 records += _records(column, loss, search, weights)
     return Table(
-        name=name,
+        name=selection.name,
         title="B*: bounds around the noise-bound; clean test accuracy in % and offset",
         header=(
             "loss and column",
@@ -122,7 +117,7 @@ def offset_table(
         notes=(
             "positive offsets lie above the noise-bound; in brackets the paper's",
             "one offset a cell, by the mean over seeds",
-            *notes,
+            *selection.notes,
         ),
     )
 

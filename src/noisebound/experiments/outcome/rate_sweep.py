@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from noisebound.experiments.outcome.finished import (
     Measurements,
+    Selection,
     Weights,
     accuracies,
     memorized_shares,
@@ -17,16 +18,10 @@ from noisebound.report.figures import RateCurve
 from noisebound.report.table import EMPTY, Cell, Row, Table, Value
 
 
-def rate_table(
-    name: str,
-    measurements: Measurements,
-    columns: Sequence[Column],
-    methods: Sequence[str],
-    *,
-    weights: Weights = "last",
-    notes: Sequence[str] = (),
-) -> Table:
+def rate_table(selection: Selection) -> Table:
     """Accuracy by believed rate, as far as runs are finished."""
+    measurements, columns = selection.measurements, selection.columns
+    methods, weights = selection.methods, selection.weights
     records: list[dict[str, Value]] = []
     for column in columns:
         for method in methods:
@@ -35,7 +30,7 @@ def rate_table(
                 records += [record] if record is not None else []
     rates = sorted({float(str(record["believed_rate"])) for record in records})
     return Table(
-        name=name,
+        name=selection.name,
         title="Clean test accuracy in %, by the noise rate that the method is told",
         header=("method and column", *(f"{rate:g}" for rate in rates)),
         rows=tuple(
@@ -45,7 +40,7 @@ def rate_table(
             if any((r["column"], r["method"]) == (column.name, method) for r in records)
         ),
         records=tuple(records),
-        notes=("bold: the true noise rate", *notes),
+        notes=("bold: the true noise rate", *selection.notes),
     )
 
 
