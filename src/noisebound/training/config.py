@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from noisebound.models import ModelName
 
-_PAPER_LEARNING_RATES = {"mae": 1e-3, "elr": 1e-2}  # and 1e-4 for all others
+PAPER_LEARNING_RATE = 1e-4
+PAPER_LEARNING_RATES = {"mae": 1e-3, "elr": 1e-2}  # of the methods that have another
 
 
 class TrainingConfig(BaseModel):
@@ -58,7 +59,7 @@ class TrainingConfig(BaseModel):
     def learning_rate_at(self, epoch: int) -> float:
         """The rate of epoch number ``epoch``, counted from 0."""
         name = self.loss.lower().removesuffix("+b")
-        paper = _PAPER_LEARNING_RATES.get(name, 1e-4)
+        paper = PAPER_LEARNING_RATES.get(name, PAPER_LEARNING_RATE)
         first = paper if self.learning_rate == "paper" else self.learning_rate
         is_dropped = self.drop_epoch is not None and epoch >= self.drop_epoch
         return first * self.drop_factor if is_dropped else first

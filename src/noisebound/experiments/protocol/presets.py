@@ -11,6 +11,7 @@ from noisebound.experiments.protocol.columns import COLUMNS, Column
 from noisebound.experiments.protocol.methods import BASELINES, BOUNDED
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig
+from noisebound.training.config import PAPER_LEARNING_RATE, PAPER_LEARNING_RATES
 
 Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -38,8 +39,8 @@ class Settings(BaseModel):
     model: ModelName = "resnet18"
     epochs: int = Field(default=100, ge=1)
     batch_size: int = Field(default=300, ge=1)
-    learning_rate: Rate = 1e-4
-    learning_rates: dict[str, Rate] = {"mae": 1e-3, "elr": 1e-2}
+    learning_rate: Rate = PAPER_LEARNING_RATE
+    learning_rates: dict[str, Rate] = PAPER_LEARNING_RATES
     drop_epoch: int | None = Field(default=60, ge=1)
     drop_factor: float = Field(default=0.6, gt=0, le=1)
     average_epochs: float = Field(default=5.0, ge=0, allow_inf_nan=False)
