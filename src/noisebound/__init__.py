@@ -13,6 +13,7 @@ from noisebound.bounds import (
 from noisebound.catalog import LOSS_NAMES, create_loss
 from noisebound.checks import NoiseRateWarning
 from noisebound.corruption import NOISE_KINDS, NoisyLabels, corrupt
+from noisebound.estimation import Floor, NoiseEstimate, estimate_noise, measured_floor
 from noisebound.losses import (
     BackwardCrossEntropy,
     Bootstrapping,
@@ -40,12 +41,14 @@ __all__ = [
     "CrossEntropy",
     "Curriculum",
     "EarlyLearning",
+    "Floor",
     "ForwardCrossEntropy",
     "GeneralizedCrossEntropy",
     "Loss",
     "MeanAbsoluteError",
     "MeanSquaredError",
     "NoiseBoundedLoss",
+    "NoiseEstimate",
     "NoiseRateWarning",
     "NoisyLabels",
     "NormalizedCrossEntropyMAE",
@@ -58,6 +61,8 @@ __all__ = [
     "create_loss",
     "entropy",
     "entropy_interval",
+    "estimate_noise",
+    "measured_floor",
     "noise_bound",
     "nonuniform_bound",
     "pairwise_noise",

@@ -1,0 +1,118 @@
+"""The measured floor: the least loss that a model reached on noisy labels it was not trained on.
+
+Whatever the structure of the noise, every model's expected loss on noisy labels is at least their
+entropy. So a held-out loss is an upper bound of the floor that needs no noise rate, no transition
+matrix and no separable classes.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64, Int64
+from scipy.optimize import minimize_scalar
+from torch import Tensor
+
+from noisebound.bounds import AnyLoss
+from noisebound.checks import ArrayLike, as_float64
+from noisebound.estimation.labels import check_labels
+from noisebound.losses import Loss, RememberingLoss
+
+_GROUPS = 20
+_SHARPEST = 8.0  # and the flattest is as far below one
+
+
+@dataclass(frozen=True, eq=False)
+class Floor:
+    """The least held-out loss.
+
+    Args:
+        level: its mean
+        standard_error: of that mean, which is large where few examples were held out
+        temperature: by which the predictions were divided to reach it
+        of_class: the mean among the examples with each label; NaN where there are none
+    """
+
+    level: float
+    standard_error: float
+    temperature: float
+    of_class: Float64[Tensor, " classes"]
+
+    @property
+    def cautious_level(self) -> float:
+        """What the floor hardly lies below by chance: a bound that is too high is worse than none.
+
+        One standard error lower, so that little held-out data makes for a low bound.
+        """
+        return self.level - self.standard_error
+
+
+def measured_floor(loss: AnyLoss, logits: ArrayLike, labels: ArrayLike) -> Floor:
+    """The floor of any loss from predictions on held-out examples with noisy labels.
+
+    The model may have been trained with another loss, and be too sure or not sure enough for this
+    one: of all temperatures the one with the least loss is taken.
+
+    Args:
+        loss: one of ours, or any function or module of ``(logits, labels)`` that gives per-sample
+            losses or their mean
+        logits: on examples that the model was not trained on
+        labels: their noisy labels
+
+    Example:
+        >>> import noisebound as nb
+        >>> labels = torch.tensor([0] * 80 + [1] * 20)  # and nothing to tell them apart by
+        >>> floor = measured_floor(nb.CrossEntropy(), torch.tensor([[3.0, 0.0]] * 100), labels)
+        >>> f"{floor.level:.3f} {nb.entropy(nb.CrossEntropy(), [0.8, 0.2]):.3f}"
+        '0.500 0.500'
+    """
+    if isinstance(loss, RememberingLoss):
+        raise ValueError(
+            f"{type(loss).__name__} depends on what it remembers of its examples, and has no floor"
+        )
+    scores = as_float64(logits).detach().cpu()
+    observed = check_labels(labels, scores, "logits")
+    mean = _mean_of(loss)
+    scale = _best_scale(lambda scale: mean(scale * scores, observed))
+    scores = scale * scores
+    means, sizes = _by_group(mean, scores, observed)
+    level = float(means @ sizes / sizes.sum())
+    variance = float((sizes / sizes.sum()) @ (means - level) ** 2) / (len(means) - 1)
+    of_class = torch.full((scores.shape[1],), math.nan, dtype=torch.float64)
+    for k in torch.unique(observed).tolist():
+        of_class[k] = mean(scores[observed == k], observed[observed == k])
+    return Floor(level, math.sqrt(variance), 1 / scale, of_class)
+
+
+def _mean_of(loss: AnyLoss) -> Callable[[Tensor, Tensor], float]:
+    def mean(logits: Tensor, labels: Tensor) -> float:
+        with torch.no_grad():
+            losses = (
+                loss.reduced("mean", logits, labels)
+                if isinstance(loss, Loss)
+                else loss(logits, labels).mean()
+            )
+        return float(losses)
+
+    return mean
+
+
+def _best_scale(mean_at: Callable[[float], float]) -> float:
+    reach = math.log(_SHARPEST)
+    found = minimize_scalar(
+        lambda exponent: mean_at(math.exp(exponent)), bounds=(-reach, reach), method="bounded"
+    )
+    best = math.exp(float(found.x))
+    return best if mean_at(best) < mean_at(1.0) else 1.0
+
+
+def _by_group(
+    mean: Callable[[Tensor, Tensor], float], logits: Tensor, labels: Int64[Tensor, " n"]
+) -> tuple[Float64[Tensor, " groups"], Float64[Tensor, " groups"]]:
+    """The mean losses of random groups, whose spread tells the error; and the groups' sizes."""
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    groups = order.tensor_split(min(_GROUPS, len(labels)))
+    means = [mean(logits[group], labels[group]) for group in groups]
+    sizes = [len(group) for group in groups]
+    return torch.tensor(means).double(), torch.tensor(sizes).double()

@@ -1,0 +1,39 @@
+"""Observed labels as every estimator takes them: one class index for each row of predictions."""
+
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from noisebound.checks import ArrayLike
+
+_FEWEST = 20
+
+
+def check_labels(
+    labels: ArrayLike, predictions: Float64[Tensor, "n classes"], name: str
+) -> Int64[Tensor, " n"]:
+    """The labels on the CPU, if they belong to the predictions.
+
+    Args:
+        labels: one an example
+        predictions: a row an example, a column a class
+        name: what to call the predictions in an error
+    """
+    if predictions.ndim != 2 or predictions.shape[1] < 2:
+        raise ValueError(
+            f"{name} must have a row for each example and a column for each class, got shape "
+            f"{tuple(predictions.shape)}"
+        )
+    observed = torch.as_tensor(labels).detach().cpu()
+    if observed.shape != predictions.shape[:1]:
+        raise ValueError(
+            f"labels must be one an example, {len(predictions)}; got shape {tuple(observed.shape)}"
+        )
+    if observed.is_floating_point() or observed.is_complex() or observed.dtype == torch.bool:
+        raise TypeError(f"labels must be class indices, whole numbers; got {observed.dtype}")
+    if len(observed) < _FEWEST:
+        raise ValueError(f"at least {_FEWEST} examples are needed, got {len(observed)}")
+    low, high = int(observed.min()), int(observed.max())
+    if low < 0 or high >= predictions.shape[1]:
+        raise ValueError(f"labels must lie in 0 … {predictions.shape[1] - 1}, got {low} … {high}")
+    return observed.long()

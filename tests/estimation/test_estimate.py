@@ -1,0 +1,156 @@
+"""Noise from labels alone: known noise is found again, and what cannot be told is said."""
+
+import numpy as np
+import pytest
+import torch
+
+import noisebound as nb
+from noisebound.estimation import ESTIMATION_METHODS, estimate_noise
+
+CLASSES = 6
+
+
+def noisy_problem(kind="symmetric", rate=0.3, n=6000, spread=0.0, seed=0):
+    """Noisy labels, and what a model says that knows T, and the truth up to some confusion."""
+    generator = torch.Generator().manual_seed(seed)
+    true = torch.randint(CLASSES, (n,), generator=generator)
+    noisy = nb.corrupt(true, kind, rate, CLASSES, generator=generator)
+    logits = 8.0 * torch.nn.functional.one_hot(true, CLASSES).double()
+    logits += spread * torch.randn(n, CLASSES, generator=generator).double()
+    return logits.softmax(1) @ noisy.transition.T, noisy, true
+
+
+@pytest.mark.parametrize("method", ["agreement", "anchor", "confident", "neighbors"])
+@pytest.mark.parametrize(
+    ("kind", "rate"),
+    [("symmetric", 0.0), ("symmetric", 0.3), ("symmetric", 0.6), ("pairwise", 0.3)],
+)
+def test_known_noise_is_found_again(method, kind, rate):
+    probs, noisy, _ = noisy_problem(kind, rate, n=10_000, spread=0.5)
+    found = estimate_noise(probs, noisy.labels, method)
+    assert found.noise_rate == pytest.approx(noisy.noise_rate, abs=0.03)
+    torch.testing.assert_close(found.transition, noisy.transition, atol=0.06, rtol=0)
+    torch.testing.assert_close(found.transition.sum(0), torch.ones(CLASSES).double())
+    torch.testing.assert_close(found.class_prior.sum(), torch.tensor(1.0).double())
+    low, high = found.interval
+    assert 0 <= low <= found.noise_rate <= high <= 1
+
+
+def test_agreement_is_hardly_misled_by_wrong_predictions():
+    """Of a model that is wrong in one of eight examples."""
+    probs, noisy, true = noisy_problem(rate=0.3, n=20_000, spread=3.2)
+    assert 0.08 < (probs.argmax(1) != true).double().mean() < 0.2
+    errors = {
+        method: abs(estimate_noise(probs, noisy.labels, method).noise_rate - noisy.noise_rate)
+        for method in ("agreement", "confident", "neighbors")
+    }
+    assert errors["agreement"] < 0.02
+    assert errors["agreement"] == min(errors.values())
+
+
+def test_dual_t_finds_the_noise_from_a_network_that_has_learnt_the_labels():
+    """Then the predicted class is the label, and only the anchors show the noise."""
+    _, noisy, true = noisy_problem(rate=0.3)
+    learnt = torch.nn.functional.one_hot(noisy.labels, CLASSES).double()
+    probs = 0.5 * learnt + 0.5 / CLASSES  # less sure than the anchors, which are 0.7
+    anchors = (true == noisy.labels) & (torch.arange(len(true)) % 2 == 0)
+    probs[anchors] = noisy.transition[:, true[anchors]].T
+    found = estimate_noise(probs, noisy.labels, "dual-t")
+    assert found.noise_rate == pytest.approx(noisy.noise_rate, abs=0.02)
+    assert estimate_noise(probs, noisy.labels).noise_rate < 0.01  # agreement is not made for it
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says():
+    held = 0
+    for seed in range(60):
+        probs, noisy, _ = noisy_problem(rate=0.3, n=1500, seed=seed)
+        low, high = estimate_noise(probs, noisy.labels, confidence=0.9).interval
+        held += low <= 0.3 <= high
+    assert held >= 48  # 54 expected
+
+
+def test_more_examples_make_it_narrower():
+    widths = []
+    for n in (600, 20_000):
+        probs, noisy, _ = noisy_problem(n=n)
+        low, high = estimate_noise(probs, noisy.labels).interval
+        widths.append(high - low)
+    assert widths[1] < widths[0] / 2
+
+
+class TestWhatCannotBeTold:
+    def test_a_model_that_has_learnt_nothing(self):
+        generator = torch.Generator().manual_seed(0)
+        labels = torch.randint(CLASSES, (2000,), generator=generator)
+        probs = torch.rand(2000, CLASSES, generator=generator).double()
+        found = estimate_noise(probs / probs.sum(1, keepdim=True), labels)
+        assert not found.is_reliable
+        assert "hardly more than guessing" in found.diagnostics.warnings[0]
+
+    def test_labels_that_say_nothing(self):
+        probs, noisy, _ = noisy_problem(rate=0.82, n=20_000)
+        words = " ".join(estimate_noise(probs, noisy.labels).diagnostics.warnings)
+        assert "close to that of labels that say nothing (0.83)" in words
+
+    def test_a_class_that_is_never_predicted(self):
+        probs, noisy, _ = noisy_problem()
+        probs[:, 0] = 0
+        found = estimate_noise(probs / probs.sum(1, keepdim=True), noisy.labels)
+        assert "1 of 6 classes are never predicted" in found.diagnostics.warnings
+        assert found.transition[0, 0] == 1
+
+    def test_nothing_speaks_against_a_good_one(self):
+        probs, noisy, _ = noisy_problem()
+        assert estimate_noise(probs, noisy.labels).is_reliable
+
+
+def test_arrays_and_single_precision_will_do():
+    probs, noisy, _ = noisy_problem()
+    from_arrays = estimate_noise(probs.float().numpy(), noisy.labels.numpy().astype(np.int32))
+    assert from_arrays.noise_rate == estimate_noise(probs, noisy.labels).noise_rate
+
+
+def test_given_features():
+    probs, noisy, true = noisy_problem()
+    features = torch.nn.functional.one_hot(true, CLASSES).float()
+    features += 0.1 * torch.randn(features.shape, generator=torch.Generator().manual_seed(0))
+    useless = torch.full_like(probs, 1 / CLASSES)
+    found = estimate_noise(useless, noisy.labels, "neighbors", features=features)
+    torch.testing.assert_close(found.transition, noisy.transition, atol=0.06, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"method": "magic"}, ValueError, "method must be one of agreement, anchor, dual-t"),
+        ({"labels": torch.zeros(5, dtype=torch.long)}, ValueError, "labels must be one an example"),
+        ({"labels": torch.zeros(100)}, TypeError, "labels must be class indices"),
+        ({"labels": torch.full((100,), 9)}, ValueError, r"labels must lie in 0 … 5, got 9 … 9"),
+        ({"probs": torch.ones(100, 6)}, ValueError, "probs must sum to one"),
+        ({"probs": torch.ones(100, 1)}, ValueError, "probs must have a row for each example"),
+        ({"features": torch.ones(100, 2)}, TypeError, "features do not apply to 'agreement'"),
+        (
+            {"method": "neighbors", "features": torch.ones(9, 2)},
+            ValueError,
+            "features must have one row an example, 100; got 9",
+        ),
+        ({"confidence": 0.0}, ValueError, "confidence"),
+    ],
+)
+def test_bad_input(change, error, message):
+    given = {
+        "probs": torch.full((100, CLASSES), 1 / CLASSES),
+        "labels": torch.zeros(100, dtype=torch.long),
+    }
+    with pytest.raises(error, match=message):
+        estimate_noise(**(given | change))
+
+
+def test_too_few():
+    with pytest.raises(ValueError, match="at least 20 examples are needed, got 3"):
+        estimate_noise(torch.full((3, 2), 0.5), torch.tensor([0, 1, 0]))
+
+
+def test_ours_is_the_default():
+    probs, noisy, _ = noisy_problem()
+    assert ESTIMATION_METHODS[0] == estimate_noise(probs, noisy.labels).diagnostics.method
