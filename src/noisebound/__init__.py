@@ -13,7 +13,14 @@ from noisebound.bounds import (
 from noisebound.catalog import LOSS_NAMES, create_loss
 from noisebound.checks import NoiseRateWarning
 from noisebound.corruption import NOISE_KINDS, NoisyLabels, corrupt
-from noisebound.estimation import Floor, NoiseEstimate, estimate_noise, measured_floor
+from noisebound.estimation import (
+    Floor,
+    NoiseEstimate,
+    Suspects,
+    estimate_noise,
+    find_suspects,
+    measured_floor,
+)
 from noisebound.losses import (
     BackwardCrossEntropy,
     Bootstrapping,
@@ -55,6 +62,7 @@ __all__ = [
     "PriorCrossEntropy",
     "Spherical",
     "StepBound",
+    "Suspects",
     "SymmetricCrossEntropy",
     "Truncated",
     "corrupt",
@@ -62,6 +70,7 @@ __all__ = [
     "entropy",
     "entropy_interval",
     "estimate_noise",
+    "find_suspects",
     "measured_floor",
     "noise_bound",
     "nonuniform_bound",

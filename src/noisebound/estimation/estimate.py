@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 import torch
 from jaxtyping import Float64, Int64
-from scipy import stats
+from scipy.special import stdtrit
 from torch import Tensor
 
 from noisebound.checks import ArrayLike, as_float64, check_distribution, check_within
@@ -137,7 +137,7 @@ def _interval(
         dtype=torch.float64,
     )
     error = math.sqrt((_GROUPS - 1) / _GROUPS * float(((without - without.mean()) ** 2).sum()))
-    reach = float(stats.t.ppf((1 + level) / 2, _GROUPS - 1)) * error
+    reach = float(stdtrit(_GROUPS - 1, (1 + level) / 2)) * error
     central = _rate(agreement_transition(probs, labels), prior)
     shift = max(
         abs(_rate(agreement_transition(probs, labels, share), prior) - central)

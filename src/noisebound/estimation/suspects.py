@@ -1,0 +1,141 @@
+"""Which labels are wrong: how likely it is of each, and what the label should be instead."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from noisebound.checks import ArrayLike, as_float64, check_distribution, check_transition
+from noisebound.estimation.estimate import estimate_noise
+from noisebound.estimation.labels import check_labels
+
+_SCORE_LIMIT = 20.0  # log-odds of one in 500 million; no model knows that much
+_UNFORESEEN = 0.02  # of the labels may be wrong in ways that the transition matrix does not know
+_ROUNDS = 50
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Suspects:
+    """Every label with how suspect it is.
+
+    Args:
+        score: log-odds that the label is wrong
+        suggested: the likeliest class but for the label; None where only losses were known
+    """
+
+    score: Float64[Tensor, " n"]
+    suggested: Int64[Tensor, " n"] | None
+
+    @property
+    def probability(self) -> Float64[Tensor, " n"]:
+        """That the label is wrong."""
+        return self.score.sigmoid()
+
+    @property
+    def ranking(self) -> Int64[Tensor, " n"]:
+        """The examples' positions, the most suspect first."""
+        return self.score.argsort(descending=True, stable=True)
+
+
+def find_suspects(
+    probs_or_losses: ArrayLike,
+    labels: ArrayLike,
+    *,
+    transition: ArrayLike | None = None,
+    corrected: bool = False,
+) -> Suspects:
+    """Which labels are probably wrong.
+
+    With probabilities ``q`` of the true class, Bayes' rule gives the probability that the label
+    ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``.
+
+    Args:
+        probs_or_losses: class probabilities, one row an example, by a model that has not learnt the
+            labels by heart: out-of-sample, or from a bounded training. Or one loss an example, of
+            which those of wrong labels are higher: then there is nothing to suggest.
+        labels: observed
+        transition: ``T[noisy, true]``; estimated if not given
+        corrected: whether the probabilities are those of the true class, as a forward-corrected
+            loss trains them to be; else they are taken for those of the observed label
+
+    Example:
+        >>> probs = torch.tensor([[0.9, 0.1]] * 50 + [[0.1, 0.9]] * 50)
+        >>> labels = torch.tensor([0] * 49 + [1] * 51)  # the 50th looks like class 0
+        >>> suspects = find_suspects(probs, labels)
+        >>> suspects.ranking[0].item(), suspects.suggested[49].item()
+        (49, 0)
+    """
+    given = as_float64(probs_or_losses).detach().cpu()
+    if given.ndim == 1:
+        if transition is not None or corrected:
+            raise TypeError("transition and corrected apply to probabilities, and these are losses")
+        return _suspects_of_losses(given, labels)
+    probs = check_distribution(given, "probs")
+    observed = check_labels(labels, probs, "probs")
+    matrix = (
+        estimate_noise(probs, observed).transition
+        if transition is None
+        else check_transition(transition).cpu()
+    )
+    if len(matrix) != probs.shape[1]:
+        raise ValueError(f"transition is of {len(matrix)} classes, probs are of {probs.shape[1]}")
+    true_probs = probs if corrected else true_class_probabilities(probs, matrix)
+    return suspects_of(true_probs, observed, matrix)
+
+
+def suspects_of(
+    probs: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    transition: Float64[Tensor, "classes classes"],
+) -> Suspects:
+    """By Bayes' rule from probabilities of the true class."""
+    num_classes = len(transition)
+    others = 1 - torch.eye(num_classes, dtype=torch.float64)
+    foreseen = (1 - _UNFORESEEN) * transition + _UNFORESEEN / (num_classes - 1) * others
+    likelihood = (foreseen / foreseen.sum(0))[labels] * probs  # [example, true class]
+    right = likelihood.gather(1, labels[:, None]).squeeze(1)
+    wrong = likelihood.scatter(1, labels[:, None], 0)
+    score = wrong.sum(1).clamp(min=1e-300).log() - right.clamp(min=1e-300).log()
+    return Suspects(score.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), wrong.argmax(1))
+
+
+def true_class_probabilities(
+    noisy_probs: Float64[Tensor, "n classes"], transition: Float64[Tensor, "classes classes"]
+) -> Float64[Tensor, "n classes"]:
+    """What ``T`` makes into the probabilities of the observed label, as nearly as can be.
+
+    ``T⁻¹ p`` may be negative; this is the likeliest distribution instead, by EM.
+    """
+    probs = torch.full_like(noisy_probs, 1 / len(transition))
+    for _ in range(_ROUNDS):
+        ratio = noisy_probs / (probs @ transition.mT).clamp(min=_LEAST)
+        probs = probs * (ratio @ transition)
+        probs = probs / probs.sum(1, keepdim=True)
+    return probs
+
+
+def _suspects_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Suspects:
+    """Two heaps of losses, the higher one of wrong labels: a mixture of two normal distributions.
+
+    Of one width, so that a higher loss is always more suspect.
+    """
+    if len(torch.as_tensor(labels)) != len(losses) or len(losses) < 2:
+        raise ValueError(f"losses and labels must be as many, and at least two; got {len(losses)}")
+    if not bool(torch.isfinite(losses).all()):
+        raise ValueError("losses must be finite, got NaN or infinite ones")
+    from sklearn.mixture import GaussianMixture
+
+    column = losses.numpy()[:, None]
+    mixture = GaussianMixture(
+        2, covariance_type="tied", means_init=np.quantile(column, [0.1, 0.9])[:, None]
+    ).fit(column)
+    low, high = mixture.means_.flatten().argsort()
+    weighted = torch.from_numpy(
+        np.log(mixture.weights_)
+        - (column - mixture.means_.T) ** 2 / (2 * mixture.covariances_.item())
+    )
+    score = weighted[:, high] - weighted[:, low]
+    return Suspects(score.double(), None)

@@ -1,0 +1,121 @@
+"""Wrong labels are found, with probabilities that can be believed."""
+
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+import noisebound as nb
+from noisebound.estimation.suspects import true_class_probabilities
+
+CLASSES = 6
+
+
+def observed(kind="pairwise", rate=0.4, n=20_000, spread=2.0, seed=0):
+    """Noisy labels, and a model that is calibrated about the true class but unsure of it."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = spread * torch.randn(n, CLASSES, generator=generator).double()
+    probs = logits.softmax(1)
+    true = torch.multinomial(probs, 1, generator=generator).squeeze(1)
+    return probs, nb.corrupt(true, kind, rate, CLASSES, generator=generator), true
+
+
+def mean_miscalibration(probability, is_wrong):
+    parts = probability.argsort().tensor_split(10)
+    gaps = [(probability[part].mean() - is_wrong[part].double().mean()).abs() for part in parts]
+    return torch.stack(gaps).mean().item()
+
+
+@pytest.mark.parametrize("kind", ["pairwise", "symmetric"])
+@pytest.mark.parametrize("corrected", [True, False])
+def test_probabilities_are_those_that_come_true(kind, corrected):
+    probs, noisy, _ = observed(kind)
+    given = probs if corrected else probs @ noisy.transition.T
+    suspects = nb.find_suspects(
+        given, noisy.labels, transition=noisy.transition, corrected=corrected
+    )
+    assert mean_miscalibration(suspects.probability, noisy.is_noisy) < 0.03
+    exact = nb.find_suspects(probs, noisy.labels, transition=noisy.transition, corrected=True)
+    best = roc_auc_score(noisy.is_noisy, exact.score)
+    assert roc_auc_score(noisy.is_noisy, suspects.score) > best - 0.01
+
+
+def test_structure_of_the_noise_is_used():
+    """Under pairwise noise the label's own probability says little: 0.4 against 0.6."""
+    probs, noisy, _ = observed("pairwise", spread=6.0)
+    given = probs @ noisy.transition.T
+    suspects = nb.find_suspects(given, noisy.labels)  # which estimates the matrix
+    of_label = given.gather(1, noisy.labels[:, None]).squeeze(1)
+    assert roc_auc_score(noisy.is_noisy, suspects.score) > (
+        roc_auc_score(noisy.is_noisy, -of_label) + 0.05
+    )
+
+
+def test_the_suggestion_is_the_true_label():
+    probs, noisy, true = observed("symmetric", spread=8.0)
+    suspects = nb.find_suspects(probs, noisy.labels, transition=noisy.transition, corrected=True)
+    worst = suspects.ranking[:1000]
+    hits = (suspects.suggested[worst] == true[worst]).double().mean()
+    assert hits == pytest.approx(probs[worst].max(1).values.mean().item(), abs=0.02)
+    assert (suspects.suggested != noisy.labels).all()
+    assert (suspects.score[worst].diff() <= 0).all()
+
+
+def test_without_any_noise_the_odd_one_out_still_comes_first():
+    """A matrix that knows of no noise does not rule it out."""
+    probs = torch.eye(CLASSES).double().repeat_interleave(50, 0) * 0.97 + 0.03 / CLASSES
+    labels = torch.arange(CLASSES).repeat_interleave(50)
+    labels[7] = 3
+    suspects = nb.find_suspects(probs, labels, transition=torch.eye(CLASSES), corrected=True)
+    assert suspects.ranking[0] == 7
+    assert suspects.suggested[7] == 0
+
+
+def test_certainty_stays_finite():
+    probs = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(20, 1)
+    suspects = nb.find_suspects(probs, torch.zeros(40, dtype=torch.long))
+    assert torch.isfinite(suspects.score).all()
+
+
+def test_deconvolution_undoes_the_noise():
+    probs, noisy, _ = observed("symmetric", rate=0.3, n=500, spread=1.0)
+    torch.testing.assert_close(
+        true_class_probabilities(probs @ noisy.transition.T, noisy.transition),
+        probs,
+        atol=0.05,
+        rtol=0,
+    )
+
+
+def test_losses_alone():
+    generator = torch.Generator().manual_seed(0)
+    is_wrong = torch.rand(3000, generator=generator) < 0.2
+    losses = torch.where(is_wrong, 3.0, 0.5) + 0.4 * torch.randn(3000, generator=generator)
+    suspects = nb.find_suspects(losses, torch.zeros(3000, dtype=torch.long))
+    assert suspects.suggested is None
+    assert roc_auc_score(is_wrong, suspects.score) > 0.99
+    assert suspects.probability.mean() == pytest.approx(0.2, abs=0.02)
+    assert (losses[suspects.ranking].diff() <= 1e-6).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"probs_or_losses": torch.ones(40, 2)}, ValueError, "probs must sum to one"),
+        ({"labels": torch.zeros(3, dtype=torch.long)}, ValueError, "labels must be one an example"),
+        ({"transition": torch.eye(3)}, ValueError, "transition is of 3 classes, probs are of 2"),
+        (
+            {"probs_or_losses": torch.ones(40), "corrected": True},
+            TypeError,
+            "apply to probabilities",
+        ),
+        ({"probs_or_losses": torch.ones(39)}, ValueError, "must be as many"),
+        ({"probs_or_losses": torch.full((40,), torch.nan)}, ValueError, "losses must be finite"),
+    ],
+)
+def test_bad_input(change, error, message):
+    given = {
+        "probs_or_losses": torch.full((40, 2), 0.5),
+        "labels": torch.zeros(40, dtype=torch.long),
+    }
+    with pytest.raises(error, match=message):
+        nb.find_suspects(**(given | change))
