@@ -132,7 +132,7 @@ def test_fit_and_predict(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["fit", "digits", "--out", "x"], "how noisy the labels are"),
+        (["fit", "digits", "--out", "x", "--noise-rate", "some"], "noise-rate"),
         (["fit", "digits", "--out", "x", "--noise-rate", "7"], "noise-rate"),
         (["fit", "digits", "--out", "x", "--loss", "hinge"], "loss must be one of"),
         (["fit", "nowhere.csv", "--out", "x"], "neither a file or folder"),

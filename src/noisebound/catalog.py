@@ -53,6 +53,13 @@ LOSS_NAMES = tuple(_RECIPES)
 """The names that :func:`create_loss` knows; each may be followed by ``+b``."""
 
 
+def needs_noise_rate(name: str) -> bool:
+    """Whether a loss, bounded or not, can only be made for a noise rate."""
+    base_name, plus, _ = name.lower().partition("+")
+    recipe = _RECIPES.get(base_name)
+    return bool(plus) or (recipe is not None and "noise_rate" in recipe.needs)
+
+
 def create_loss(
     name: str,
     *,

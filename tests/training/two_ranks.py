@@ -25,7 +25,9 @@ def main(devices: int, out: Path) -> None:
             learning_rate=1e-2,
         )
         fit(noisy_clouds(), config, out / loss, fabric=fabric)
-    config = TrainingConfig(model="small_cnn", noise_rate=NOISE_RATE, epochs=4, batch_size=11)
+    config = TrainingConfig(
+        loss="ce+b", model="small_cnn", noise_rate=NOISE_RATE, epochs=4, batch_size=11
+    )
     fit(noisy_images(), config, out / "batch-norm", fabric=fabric)
     leave_ranks(fabric)
 

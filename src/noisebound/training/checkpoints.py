@@ -94,7 +94,7 @@ def _flattened(state: TrainingState) -> tuple[dict[str, Tensor], dict[str, Any]]
     for index, entry in optimizer["state"].items():
         tensors |= {f"optimizer.{index}.{name}": value for name, value in entry.items()}
     # clones: safetensors refuses tensors that share memory
-    tensors = {name: value.detach().cpu().clone() for name, value in tensors.items()}
+    tensors = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     return tensors, {"param_groups": optimizer["param_groups"]}
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from noisebound.granularity import Granularity
 from noisebound.models import ModelName
 
 PAPER_LEARNING_RATE = 1e-4
@@ -15,10 +16,14 @@ class TrainingConfig(BaseModel):
 
     Attributes:
         loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
-        noise_rate: the probability that a label is wrong; for bounds, FCE, CEP and the like
+        noise_rate: the probability that a label is wrong; for bounds, FCE, CEP and the like.
+            ``"auto"`` estimates it, and the structure of the noise with it, before training
+        transition: ``T[noisy, true]`` by rows, where it is known; in place of the noise rate
         bound: a level of one's own, in place of the noise-bound
         bound_classes: c in the noise-bound, where it is not the number of classes
         bound_offset: added to the noise-bound, to train above or below it
+        granularity: whose mean loss is held against the bound: a batch's, each example's, each
+            class's, or a running mean's
         model: one of the networks by name
         epochs: how often the training examples are seen
         batch_size: examples a step, over all ranks
@@ -37,11 +42,13 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    loss: str = "ce+b"
-    noise_rate: float | None = Field(default=None, ge=0, le=1)
+    loss: str = "fce+b"
+    noise_rate: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = "auto"
+    transition: tuple[tuple[float, ...], ...] | None = None
     bound: float | None = Field(default=None, allow_inf_nan=False)
     bound_classes: int | None = Field(default=None, ge=2)
     bound_offset: float = Field(default=0.0, allow_inf_nan=False)
+    granularity: Granularity = "batch"
     model: ModelName = "mlp"
     epochs: int = Field(default=50, ge=1)
     batch_size: int = Field(default=300, ge=1)

@@ -1,13 +1,16 @@
-"""How good a model is on a data set: its mean loss, and how often it is right."""
+"""How good a model is on a data set: its predictions, its mean loss, how often it is right."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from noisebound.data import Dataset, Loader, Normalization
+from noisebound.data import Batch, Dataset, Loader, Normalization
 from noisebound.training.ranks import sum_over_ranks
 
 _BATCH = 1000
@@ -34,7 +37,43 @@ def evaluate(
     fabric: Fabric,
 ) -> Evaluation:
     """The mean over all examples, each rank taking its share of them."""
+    totals = torch.zeros(4, dtype=torch.float64, device=fabric.device)
+    dtype = next(model.parameters()).dtype
+    with _evaluating(model), _evaluating(criterion):
+        for x, y, _ in _share_of_rank(data, normalization, fabric):
+            logits = model(x.to(dtype))
+            totals += torch.stack(
+                [
+                    criterion(logits, y).double() * len(y),
+                    _hits(logits, y, 1),
+                    _hits(logits, y, min(5, data.num_classes)),
+                    torch.tensor(len(y), device=fabric.device),
+                ]
+            )
+    loss, top1, top5, count = sum_over_ranks(totals, fabric).tolist()
+    mean = loss / count if math.isfinite(loss) else None
+    return Evaluation(mean, top1 / count, top5 / count if data.num_classes > 5 else None)
+
+
+@torch.no_grad()
+def predict_logits(
+    model: nn.Module, data: Dataset, normalization: Normalization, fabric: Fabric
+) -> Float[Tensor, "n classes"]:
+    """Of every example, in order and on every rank; each computes its share of them."""
+    logits = torch.zeros(len(data), data.num_classes, device=fabric.device)
+    dtype = next(model.parameters()).dtype
+    with _evaluating(model):
+        for x, _, indices in _share_of_rank(data, normalization, fabric):
+            logits[indices.to(fabric.device)] = model(x.to(dtype)).float()
+    return sum_over_ranks(logits, fabric).cpu()
+
+
+def _share_of_rank(
+    data: Dataset, normalization: Normalization, fabric: Fabric
+) -> Iterator[Batch] | tuple[Batch, ...]:
     is_divided = len(data) >= fabric.world_size  # else the first rank does it all
+    if not is_divided and not fabric.is_global_zero:
+        return ()
     loader = Loader(
         data,
         _BATCH * fabric.world_size,
@@ -44,26 +83,15 @@ def evaluate(
         world_size=fabric.world_size if is_divided else 1,
         device=fabric.device,
     )
-    was_training = model.training, criterion.training
-    dtype = next(model.parameters()).dtype
-    model.eval()
-    criterion.eval()
-    totals = torch.zeros(4, dtype=torch.float64, device=fabric.device)
-    for x, y, _ in loader.epoch(0) if is_divided or fabric.is_global_zero else ():
-        logits = model(x.to(dtype))
-        totals += torch.stack(
-            [
-                criterion(logits, y).double() * len(y),
-                _hits(logits, y, 1),
-                _hits(logits, y, min(5, data.num_classes)),
-                torch.tensor(len(y), device=fabric.device),
-            ]
-        )
-    model.train(was_training[0])
-    criterion.train(was_training[1])
-    loss, top1, top5, count = sum_over_ranks(totals, fabric).tolist()
-    mean = loss / count if math.isfinite(loss) else None
-    return Evaluation(mean, top1 / count, top5 / count if data.num_classes > 5 else None)
+    return loader.epoch(0)
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    was_training = module.training
+    module.eval()
+    yield
+    module.train(was_training)
 
 
 def _hits(logits: Tensor, labels: Tensor, k: int) -> Tensor:

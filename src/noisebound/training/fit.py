@@ -2,23 +2,30 @@
 
 import hashlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from jaxtyping import Bool
 from lightning_fabric import Fabric
-from torch import nn
+from torch import Tensor, nn
 
-from noisebound.data import Normalization, Splits, TableEncoder
+from noisebound.checks import check_transition
+from noisebound.data import Dataset, Normalization, Splits, TableEncoder
 from noisebound.data.dataset import stratified_indices
+from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import create_model
 from noisebound.report.plots import plot_training
-from noisebound.training.averaging import averaged_copy
 from noisebound.training.checkpoints import TrainingState, load_checkpoint, save_checkpoint
 from noisebound.training.config import TrainingConfig
+from noisebound.training.cross_fit import CrossFit
 from noisebound.training.display import Display
+from noisebound.training.initial_state import initial_state
 from noisebound.training.loop import Training, TrainingData
+from noisebound.training.measured_noise import MeasuredNoise
 from noisebound.training.metrics import Metrics, MetricsFile
-from noisebound.training.objective import Objective, make_objective
+from noisebound.training.noise import KnownNoise, Noise
+from noisebound.training.objective import Objective, check_loss, make_objective, needs_measuring
 from noisebound.training.run_folder import FitResult, RunFolder
 from noisebound.training.saved_model import ModelCard, SavedModel
 
@@ -51,13 +58,16 @@ def fit(
     fabric = fabric or Fabric(devices=1)
     folder = RunFolder(Path(out))
     data = hold_out(splits, config)
-    objective = make_objective(config, data.train.num_classes, len(data.train))
     folder.check(config, resume=resume)
-    state = _initial_state(data, objective, config, fabric, model)
-    identity = _identity(config, data, state)
+    network = model or create_model(
+        config.model, tuple(data.train.inputs.shape[1:]), data.train.num_classes, config.seed
+    )
+    identity = _identity(config, data, network)
     finished = folder.read_result(identity)
     if finished is not None:
         return finished
+    noise, objective = _noise_and_objective(data, config, network, fabric, folder, identity, show)
+    state = initial_state(network, objective, config, len(data.train), fabric)
     load_checkpoint(folder.checkpoints, state, identity)
     training = Training(state, objective, data, config, fabric)
     fabric.barrier()  # all have checked before one writes
@@ -71,7 +81,7 @@ def fit(
     if fabric.is_global_zero:
         _card_and_weights(state, data, splits.encoder, config, model is None).save(folder.path)
         plot_training(history, folder.path / "training.png")
-        folder.finish(identity, objective.bound, history)
+        folder.finish(identity, objective.chosen, noise, history)
     fabric.barrier()
     result = folder.read_result(identity)
     if result is None:
@@ -79,15 +89,57 @@ def fit(
     return result
 
 
+def _noise_and_objective(
+    data: TrainingData,
+    config: TrainingConfig,
+    network: nn.Module,
+    fabric: Fabric,
+    folder: RunFolder,
+    identity: str,
+    show: bool,
+) -> tuple[Noise | None, Objective]:
+    """What to minimize; the noise is measured first, if it is not known and matters."""
+    noise: Noise | None = None
+    if config.transition is not None:
+        noise = _known_noise(config.transition, data.train)
+    elif needs_measuring(config):
+        check_loss(config)
+        fabric.barrier()  # all have checked before one writes
+        if fabric.is_global_zero:
+            folder.begin(config)
+        cross_fit = CrossFit(
+            data, config, network, fabric, folder=folder.cross_fit, identity=identity, show=show
+        )
+        noise = MeasuredNoise(cross_fit.logits(), data.train.labels)
+    return noise, make_objective(config, data.train.num_classes, len(data.train), noise)
+
+
+def _known_noise(given: Sequence[Sequence[float]], train: Dataset) -> KnownNoise:
+    """The classes' shares are those that the matrix made into the labels' shares."""
+    transition = check_transition(given)
+    if len(transition) != train.num_classes:
+        raise ValueError(
+            f"transition is of {len(transition)} classes, the data has {train.num_classes}"
+        )
+    shares = train.class_counts().double() / len(train)
+    return KnownNoise(transition, true_class_probabilities(shares[None], transition)[0])
+
+
 def hold_out(splits: Splits, config: TrainingConfig) -> TrainingData:
     """Training and validation examples, divided class by class by the labels they have."""
-    whole = splits.train
+    whole, is_held_out = splits.train, held_out_for_validation(splits.train, config)
+    validation, train = None, whole
+    if is_held_out.any():
+        validation, train = whole.subset(is_held_out), whole.subset(~is_held_out)
+    return TrainingData(train, validation, splits.test, Normalization.of(train.inputs))
+
+
+def held_out_for_validation(whole: Dataset, config: TrainingConfig) -> Bool[Tensor, " n"]:
+    """Which of the training examples are only watched with."""
     count = round(config.validation_share * len(whole))
-    validation = None
-    train = whole
+    is_held_out = torch.zeros(len(whole), dtype=torch.bool)
     if count:
-        chosen = stratified_indices(whole.labels, count, config.seed)
-        is_held_out = torch.zeros(len(whole), dtype=torch.bool).index_fill_(0, chosen, True)
+        is_held_out[stratified_indices(whole.labels, count, config.seed)] = True
         for index in whole.class_counts().eq(1).nonzero().flatten():
             is_held_out[whole.labels == index] = False  # the only one of its class stays
         if is_held_out.all():
@@ -95,32 +147,7 @@ def hold_out(splits: Splits, config: TrainingConfig) -> TrainingData:
                 f"holding out {count} of {len(whole)} examples leaves none to train on: lower "
                 "the share (--validation-share)"
             )
-        if is_held_out.any():
-            validation, train = whole.subset(is_held_out), whole.subset(~is_held_out)
-    return TrainingData(train, validation, splits.test, Normalization.of(train.inputs))
-
-
-def _initial_state(
-    data: TrainingData,
-    objective: Objective,
-    config: TrainingConfig,
-    fabric: Fabric,
-    model: nn.Module | None,
-) -> TrainingState:
-    shape, num_classes = tuple(data.train.inputs.shape[1:]), data.train.num_classes
-    network = model or create_model(config.model, shape, num_classes, config.seed)
-    with fabric.init_module():  # knows the type of numbers that the precision asks for
-        network.to(fabric.device, torch.get_default_dtype())
-    averaged = None
-    if config.average_epochs:
-        steps = -(-len(data.train) // config.batch_size)
-        averaged = averaged_copy(network, config.average_epochs, steps)
-    return TrainingState(
-        network,
-        averaged,
-        objective.criterion.to(fabric.device),
-        torch.optim.Adam(network.parameters(), weight_decay=config.weight_decay),
-    )
+    return is_held_out
 
 
 def _run(
@@ -173,11 +200,11 @@ def _card_and_weights(
     return SavedModel(model.cpu(), card)
 
 
-def _identity(config: TrainingConfig, data: TrainingData, state: TrainingState) -> str:
+def _identity(config: TrainingConfig, data: TrainingData, network: nn.Module) -> str:
     """Of the config, of what is learnt from, and of what learns."""
     digest = hashlib.sha256(config.model_dump_json().encode())
     digest.update(repr(data.train.class_names).encode())
-    for name, weight in state.model.state_dict().items():
+    for name, weight in network.state_dict().items():
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
     for tensor in (data.train.inputs, data.train.labels):
         digest.update(repr(tuple(tensor.shape)).encode())

@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 from noisebound.bounded import StepBound
 from noisebound.data import Batch, CropAndFlip, Dataset, Loader, Normalization
 from noisebound.data.loader import derived_seed
+from noisebound.granularity import GranularBoundedLoss
 from noisebound.training.checkpoints import TrainingState
 from noisebound.training.config import TrainingConfig
 from noisebound.training.evaluation import evaluate
@@ -68,7 +69,9 @@ class Training:
         )
         self.model, self.optimizer = fabric.setup(state.model, state.optimizer)
         self.step_bound = (
-            None if objective.bound is None else StepBound(state.optimizer, objective.bound)
+            None
+            if objective.step_bound is None
+            else StepBound(state.optimizer, objective.step_bound)
         )
 
     def epochs(self) -> Iterator[Metrics]:
@@ -142,11 +145,16 @@ class Training:
                     self.step_bound.observe(mean, len(y))
                 # gradients are averaged over the ranks: each gives its part of the whole mean
                 self.fabric.backward(mean * (len(y) * self.fabric.world_size / size))
-            observed.append((mean.detach(), len(y)))
+            observed.append((self._raw(mean), len(y)))
         self.optimizer.step()
         if self.state.averaged is not None:
             self.state.averaged.update_parameters(self.state.model)
         return observed
+
+    def _raw(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """The mean loss before any bound."""
+        criterion = self.objective.criterion
+        return criterion.last_mean if isinstance(criterion, GranularBoundedLoss) else mean.detach()
 
     def _parts(self, batch: Batch, generator: Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
         """The batch, mixed up if need be, in as many parts as gradients are accumulated over."""

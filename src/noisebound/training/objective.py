@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from torch import nn
 
 from noisebound.bounds import noise_bound
-from noisebound.catalog import LOSS_NAMES, create_loss
+from noisebound.catalog import LOSS_NAMES, create_loss, needs_noise_rate
 from noisebound.checks import NoiseRateWarning
-from noisebound.losses import RememberingLoss
+from noisebound.granularity import GranularBoundedLoss
+from noisebound.losses import BackwardCrossEntropy, ForwardCrossEntropy, Loss, RememberingLoss
 from noisebound.training.config import TrainingConfig
+from noisebound.training.noise import Bound, Noise
 
 METHOD_NAMES = (*LOSS_NAMES, "mixup")
 """Every method; those in ``LOSS_NAMES`` may be followed by ``+b``."""
+
+_CORRECTIONS: dict[str, type[ForwardCrossEntropy] | type[BackwardCrossEntropy]] = {
+    "fce": ForwardCrossEntropy,
+    "backward": BackwardCrossEntropy,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,23 +27,75 @@ class Objective:
     """What a step minimizes.
 
     Args:
-        criterion: the plain loss, ``(logits, labels)`` or with the examples' indices
-        bound: the level that its mean shall not fall below, or None
+        criterion: the loss, ``(logits, labels)`` or with the examples' indices
+        chosen: the level that its mean shall not fall below, or None
         mixes: whether batches are mixed up
     """
 
     criterion: nn.Module
-    bound: float | None
+    chosen: Bound | None
     mixes: bool
+
+    @property
+    def bound(self) -> float | None:
+        """The level alone."""
+        return None if self.chosen is None else self.chosen.level
+
+    @property
+    def step_bound(self) -> float | None:
+        """The level, where it is held against the mean of a whole step."""
+        return None if isinstance(self.criterion, GranularBoundedLoss) else self.bound
 
     @property
     def remembers(self) -> bool:
         """Whether the criterion has to know which examples these are."""
-        return isinstance(self.criterion, RememberingLoss)
+        plain = self.criterion
+        plain = plain.loss if isinstance(plain, GranularBoundedLoss) else plain
+        return isinstance(plain, RememberingLoss)
 
 
-def make_objective(config: TrainingConfig, num_classes: int, num_samples: int) -> Objective:
-    """The method that the config names, for so many classes and training examples."""
+def needs_measuring(config: TrainingConfig) -> bool:
+    """Whether the noise has to be measured before the objective can be made."""
+    is_asked = config.noise_rate == "auto" and config.transition is None
+    is_given = config.bound is not None and not needs_noise_rate(config.loss.partition("+")[0])
+    return is_asked and needs_noise_rate(config.loss) and not is_given
+
+
+def make_objective(
+    config: TrainingConfig,
+    num_classes: int,
+    num_samples: int,
+    noise: Noise | None = None,
+) -> Objective:
+    """The method that the config names, for so many classes and training examples.
+
+    Args:
+        config: names the method
+        num_classes: how many
+        num_samples: training examples
+        noise: what is known of it beyond the config's noise rate: its structure
+    """
+    check_loss(config)
+    name = config.loss.lower().removesuffix("+b")
+    is_bounded = config.loss.lower().endswith("+b")
+    if noise is not None and name in _CORRECTIONS:
+        criterion: nn.Module = _CORRECTIONS[name](noise.transition)
+    else:
+        criterion = create_loss(
+            "ce" if name == "mixup" else name,
+            noise_rate=_noise_rate(config, noise),
+            num_classes=num_classes,
+            num_samples=num_samples,
+        )
+    chosen = _bound(config, criterion, num_classes, noise) if is_bounded else None
+    if chosen is not None and config.granularity != "batch":
+        assert isinstance(criterion, Loss)
+        criterion = GranularBoundedLoss(criterion, chosen.level, config.granularity)
+    return Objective(criterion, chosen, mixes=name == "mixup")
+
+
+def check_loss(config: TrainingConfig) -> None:
+    """Refuse a method that there is not, before time is spent on measuring its noise."""
     name = config.loss.lower().removesuffix("+b")
     is_bounded = config.loss.lower().endswith("+b")
     if name not in METHOD_NAMES:
@@ -52,29 +111,36 @@ def make_objective(config: TrainingConfig, num_classes: int, num_samples: int) -
             f"a bound is given, but {config.loss!r} is not bounded: ask for '{config.loss}+b', or "
             "leave out the bound"
         )
-    criterion = create_loss(
-        "ce" if name == "mixup" else name,
-        noise_rate=config.noise_rate,
-        num_classes=num_classes,
-        num_samples=num_samples,
-    )
-    return Objective(
-        criterion=criterion,
-        bound=_bound(config, criterion, num_classes) if is_bounded else None,
-        mixes=name == "mixup",
-    )
+    if config.transition is not None and isinstance(config.noise_rate, float):
+        raise ValueError("give the noise rate or the transition matrix, which has it, not both")
+    if not is_bounded and config.granularity != "batch":
+        raise ValueError(f"granularity is one of the bound, and {config.loss!r} has none")
 
 
-def _bound(config: TrainingConfig, criterion: nn.Module, num_classes: int) -> float:
+def _noise_rate(config: TrainingConfig, noise: Noise | None) -> float | None:
+    if noise is not None:
+        return noise.noise_rate
+    return None if config.noise_rate == "auto" else config.noise_rate
+
+
+def _bound(
+    config: TrainingConfig, criterion: nn.Module, num_classes: int, noise: Noise | None
+) -> Bound:
     if config.bound is not None:
-        return config.bound + config.bound_offset
-    if config.noise_rate is None:
+        return Bound(config.bound + config.bound_offset, "given", "as was asked for")
+    if noise is not None:
+        assert isinstance(criterion, Loss)
+        chosen = noise.bound(criterion)
+        return Bound(chosen.level + config.bound_offset, chosen.origin, chosen.reason)
+    if config.noise_rate is None or config.noise_rate == "auto":
         raise ValueError(
             f"{config.loss} needs to know how noisy the labels are: give the noise rate "
-            "(--noise-rate), the probability that a label is wrong, or a bound (--bound)"
+            "(--noise-rate), the probability that a label is wrong, or auto to estimate it, or a "
+            "bound (--bound)"
         )
     with warnings.catch_warnings():
         if config.bound_classes is not None:  # chosen on purpose, as for the paper's 0.6 with c = 2
             warnings.simplefilter("ignore", NoiseRateWarning)
         level = noise_bound(criterion, config.noise_rate, config.bound_classes or num_classes)
-    return float(level) + config.bound_offset
+    words = f"the noise-bound of the rate {config.noise_rate:g} that was given"
+    return Bound(float(level) + config.bound_offset, "given noise rate", words)

@@ -3,10 +3,15 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from pydantic import ValidationError
+
+from noisebound.data import DataError
 from noisebound.data.folders import written_whole
 from noisebound.training.config import TrainingConfig
 from noisebound.training.metrics import Metrics
+from noisebound.training.noise import Bound, Noise
 
 
 @dataclass(frozen=True)
@@ -19,12 +24,18 @@ class FitResult:
         final: what was measured after the last epoch
         best_on_noisy_validation: the same for the epoch with the highest accuracy on held-out
             examples, whose labels are as noisy as the others; None if there are none
+        bound_origin: what the bound was computed from
+        bound_reason: why it was chosen, in words
+        noise: what was estimated, or given of its structure
     """
 
     folder: Path
     bound: float | None
     final: Metrics
     best_on_noisy_validation: Metrics | None
+    bound_origin: str | None = None
+    bound_reason: str | None = None
+    noise: dict[str, Any] | None = None
 
 
 class RunFolder:
@@ -36,6 +47,7 @@ class RunFolder:
         self.metrics = path / "metrics.jsonl"
         self.result = path / "result.json"
         self.checkpoints = path / "checkpoints"
+        self.cross_fit = path / "cross-fit"
 
     def check(self, config: TrainingConfig, *, resume: bool) -> None:
         """Refuse a folder that is taken: by any run, or when resuming by another."""
@@ -47,6 +59,20 @@ class RunFolder:
                 "resume=True), or choose another folder"
             )
         self._check_same(config)
+
+    def read_config(self) -> TrainingConfig:
+        """Of the run that is here."""
+        try:
+            text = self.config.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise DataError(f"{self.path} holds no run: there is no {self.config.name}") from error
+        try:
+            return TrainingConfig.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise DataError(
+                f"{self.config} is damaged, or of another version: {first['msg']}"
+            ) from error
 
     def begin(self, config: TrainingConfig) -> None:
         """Make the folder."""
@@ -65,7 +91,13 @@ class RunFolder:
                 "choose another folder"
             )
 
-    def finish(self, identity: str, bound: float | None, history: list[Metrics]) -> None:
+    def finish(
+        self,
+        identity: str,
+        bound: Bound | None,
+        noise: Noise | None,
+        history: list[Metrics],
+    ) -> None:
         """Write the result: the last epoch, and the best as far as noisy data can tell."""
         name = "averaged_validation_top1"
         name = name if name in history[-1] else "validation_top1"
@@ -73,9 +105,12 @@ class RunFolder:
         best = max(judged, key=lambda record: record[name], default=None)
         content = {
             "identity": identity,
-            "bound": bound,
+            "bound": bound and bound.level,
             "final": history[-1],
             "best_on_noisy_validation": best,
+            "bound_origin": bound and bound.origin,
+            "bound_reason": bound and bound.reason,
+            "noise": noise and noise.record(),
         }
         with written_whole(self.result) as part:
             part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

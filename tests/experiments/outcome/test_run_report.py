@@ -65,7 +65,7 @@ def test_the_folder_of_the_runs_will_do(reproduction):
 
 
 def test_one_training(tmp_path):
-    config = TrainingConfig(noise_rate=NOISE_RATE, epochs=2, batch_size=30)
+    config = TrainingConfig(loss="ce+b", noise_rate=NOISE_RATE, epochs=2, batch_size=30)
     fit(noisy_clouds(), config, tmp_path / "<b>mine")
     page = report_on(tmp_path / "<b>mine")
     assert page.headline.startswith("ce+b after 2 epochs: training loss ")

@@ -45,6 +45,9 @@ def all_finished_runs(store: RunStore) -> list[FinishedRun]:
     return finished_runs(store, configs)
 
 
+_Key: TypeAlias = tuple[str, str, float, float | None]
+
+
 class Measurements:
     """The last measurements of runs, by what distinguishes one from another.
 
@@ -53,13 +56,12 @@ class Measurements:
     """
 
     def __init__(self, runs: Iterable[FinishedRun]) -> None:
-        self._finals: dict[tuple[str, str, float, float], dict[int, FinishedRun]] = defaultdict(
-            dict
-        )
+        self._finals: dict[_Key, dict[int, FinishedRun]] = defaultdict(dict)
         for run in runs:
-            training = run.config.training
-            rate = training.noise_rate or 0.0
-            key = (run.config.column, training.loss, training.bound_offset, rate)
+            config, training = run.config, run.config.training
+            if config.knows != "noise rate":
+                continue  # beyond the paper: those are found by their configs
+            key = (config.column, training.loss, training.bound_offset, config.believes)
             known = self._finals[key].setdefault(training.seed, run)
             if known.config != run.config:
                 raise ValueError(
@@ -71,8 +73,8 @@ class Measurements:
         self, column: Column, method: str, *, offset: float = 0.0, noise_rate: float | None = None
     ) -> Mapping[int, FinishedRun]:
         """By seed; told the column's noise rate, unless another is given."""
-        rate = column.noise_rate if noise_rate is None else noise_rate
-        found = self._finals.get((column.name, method, offset, rate), {})
+        believed = None if noise_rate == column.noise_rate else noise_rate
+        found = self._finals.get((column.name, method, offset, believed), {})
         return dict(sorted(found.items()))
 
 

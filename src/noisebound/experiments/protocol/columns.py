@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from noisebound.corruption import NoiseKind
 
-TableName: TypeAlias = Literal["table1", "table2", "open-set", "own"]
+TableName: TypeAlias = Literal["table1", "table2", "open-set", "own", "beyond"]
 Metric: TypeAlias = Literal["top1", "top5"]
 
 TABLE_TITLES: dict[str, str] = {
@@ -15,6 +15,7 @@ TABLE_TITLES: dict[str, str] = {
     "table2": "Table 2",
     "open-set": "TinyImageNet and Animals-10N",
     "own": "Other columns",
+    "beyond": "Beyond the paper",
 }
 
 
@@ -159,7 +160,69 @@ _OWN = [
     ),
 ]
 
-COLUMNS = {column.name: column for column in (*_TABLE_1, *_TABLE_2, *_OPEN_SET, *_OWN)}
+
+def _structured(dataset: str, title: str, kind: NoiseKind, rate: float) -> Column:
+    return Column(
+        name=f"{dataset}-{kind}-{rate}",
+        title=f"{title} {kind} {rate}",
+        table="beyond",
+        dataset=dataset,
+        num_classes=10,
+        noise=kind,
+        noise_rate=rate,
+    )
+
+
+def _beyond(dataset: str, title: str, symmetric: Sequence[float]) -> list[Column]:
+    """What the other tables lack of a data set."""
+    return [
+        Column(
+            name=f"{dataset}-clean",
+            title=f"{title} clean",
+            table="beyond",
+            dataset=dataset,
+            num_classes=10,
+            noise=None,
+            noise_rate=0.0,
+        ),
+        *(
+            column.model_copy(update={"paper_dataset": None, "paper_noise": None})
+            for column in _symmetric("beyond", dataset, title, 10, symmetric, ("top1",))
+        ),
+        _structured(dataset, title, "pairwise", 0.2),
+        _structured(dataset, title, "pairwise", 0.4),
+        _structured(dataset, title, "classifier", 0.6),
+    ]
+
+
+_BEYOND = [
+    *_beyond("fashion-mnist", "FashionMNIST", [0.6]),
+    *_beyond("mnist", "MNIST", [0.2]),
+]
+
+COLUMNS = {column.name: column for column in (*_TABLE_1, *_TABLE_2, *_OPEN_SET, *_OWN, *_BEYOND)}
+
+BEYOND = tuple(
+    COLUMNS[name]
+    for name in (
+        *(
+            f"{dataset}-{noise}"
+            for dataset in ("fashion-mnist", "mnist")
+            for noise in (
+                "clean",
+                "0.2",
+                "0.4",
+                "0.6",
+                "pairwise-0.2",
+                "pairwise-0.4",
+                "classifier-0.6",
+            )
+        ),
+        "nonuniform-emnist-0.6",
+        "cifar10n-worst",
+    )
+)
+"""The settings in which nothing is given."""
 
 
 def columns_of(table: TableName) -> tuple[Column, ...]:
@@ -167,15 +230,20 @@ def columns_of(table: TableName) -> tuple[Column, ...]:
     return tuple(column for column in COLUMNS.values() if column.table == table)
 
 
-def find_columns(names: Sequence[str]) -> tuple[Column, ...]:
-    """Columns by name; or by the name of a data set, all that it has."""
+def find_columns(names: Sequence[str], among: Sequence[Column] | None = None) -> tuple[Column, ...]:
+    """Columns by name; or by the name of a data set, all that it has.
+
+    Args:
+        names: of columns and of data sets
+        among: where data sets' columns are looked for; None for those that are not beyond the paper
+    """
     if not names:
         raise ValueError("name at least one column")
+    usual = [column for column in COLUMNS.values() if column.table != "beyond"]
     found = []
     for name in names:
-        matching = [
-            column for column in COLUMNS.values() if name.lower() in (column.name, column.dataset)
-        ]
+        of_dataset = [column for column in among or usual if column.dataset == name.lower()]
+        matching = [COLUMNS[name.lower()]] if name.lower() in COLUMNS else of_dataset
         if not matching:
             raise ValueError(f"unknown column {name!r}: choose from {', '.join(COLUMNS)}")
         found += matching

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisebound.experiments.protocol.columns import Column
+from noisebound.experiments.protocol.contenders import CONTENDERS
 from noisebound.experiments.protocol.methods import SEARCHED
 from noisebound.experiments.protocol.presets import Preset
 from noisebound.experiments.protocol.run_config import RunConfig, make_run
@@ -48,6 +49,33 @@ class Plan:
             rate: tuple(self._run(column, method, seed, noise_rate=rate) for seed in self.seeds)
             for rate in swept_rates(column)
         }
+
+    def contender_runs(self, column: Column, name: str) -> tuple[RunConfig, ...]:
+        """A run for each seed of a row beyond the paper's tables."""
+        contender = CONTENDERS[name]
+        settings = self.preset.settings_for(column.dataset)
+        runs = []
+        for seed in self.seeds:
+            training = self.preset.training(column, contender.loss, seed).model_copy(
+                update={
+                    "noise_rate": "auto" if contender.knows == "nothing" else None,
+                    "bound_classes": None,
+                    "granularity": contender.granularity,
+                    # plain training serves early stopping too
+                    "measure_every": 1 if contender.loss == "ce" else settings.measure_every,
+                }
+            )
+            runs.append(
+                make_run(
+                    column,
+                    training,
+                    settings.train_examples,
+                    self.sources.source_of(column.dataset),
+                    knows=contender.knows,
+                    prunes=contender.prunes,
+                )
+            )
+        return tuple(runs)
 
     def table_runs(self, columns: Sequence[Column], methods: Sequence[str]) -> list[RunConfig]:
         """All of them, data set after data set, so that a worker need not load one twice."""

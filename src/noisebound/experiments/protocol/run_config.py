@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from noisebound.corruption import NoiseKind
 from noisebound.experiments.protocol.columns import Column
+from noisebound.experiments.protocol.contenders import Knowledge
 from noisebound.training import TrainingConfig
 
 
@@ -21,7 +22,9 @@ class RunConfig(BaseModel):
         noise: what was put into its labels, or None
         noise_rate: of that noise
         train_examples: how many were drawn from the training set; None for all
-        training: the method, its network and its seed, which also decides the noise
+        knows: what the method is told of the noise
+        prunes: whether cleanlab first takes out the labels that it finds wrong
+        training: the loss, its network and its seed, which also decides the noise
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,6 +35,8 @@ class RunConfig(BaseModel):
     noise: NoiseKind | None
     noise_rate: float
     train_examples: int | None
+    knows: Knowledge = "noise rate"
+    prunes: bool = False
     training: TrainingConfig
 
     @cached_property
@@ -47,13 +52,35 @@ class RunConfig(BaseModel):
         words = f"{self.column} {training.loss} seed {training.seed}"
         if training.bound_offset:
             words += f" offset {training.bound_offset:+g}"
-        if training.noise_rate != self.noise_rate:
-            words += f" told {training.noise_rate:g}"
-        return words
+        if self.believes is not None:
+            words += f" told {self.believes:g}"
+        if self.knows != "noise rate":
+            words += f", knows {self.knows}"
+        if training.granularity != "batch":
+            words += f", by {training.granularity}"
+        return words + (", pruned" if self.prunes else "")
+
+    @property
+    def judges_labels(self) -> bool:
+        """Whether it is also asked how noisy the labels are, and which are wrong."""
+        ours = self.training.loss == "fce+b" and self.training.granularity == "batch"
+        return self.prunes or (ours and self.knows == "nothing")
+
+    @property
+    def believes(self) -> float | None:
+        """The noise rate that the method is told, where it is not the column's."""
+        told = self.training.noise_rate
+        return told if isinstance(told, float) and told != self.noise_rate else None
 
 
 def make_run(
-    column: Column, training: TrainingConfig, train_examples: int | None, source: str | None
+    column: Column,
+    training: TrainingConfig,
+    train_examples: int | None,
+    source: str | None,
+    *,
+    knows: Knowledge = "noise rate",
+    prunes: bool = False,
 ) -> RunConfig:
     """A run of a column with a training."""
     return RunConfig(
@@ -63,5 +90,7 @@ def make_run(
         noise=column.noise,
         noise_rate=column.noise_rate,
         train_examples=train_examples,
+        knows=knows,
+        prunes=prunes,
         training=training,
     )

@@ -7,12 +7,16 @@ from functools import lru_cache
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 from jaxtyping import Float64
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from noisebound.corruption import corrupt
 from noisebound.corruption.linear_classifier import linear_probabilities
 from noisebound.data import Splits, load
+from noisebound.data.folders import cache_folder, written_whole
 from noisebound.experiments.protocol.run_config import RunConfig
 
 
@@ -72,8 +76,20 @@ def _load(name: str, data_dir: Path | None) -> Splits:
 
 @lru_cache(maxsize=1)
 def _linear_probabilities(name: str, data_dir: Path | None) -> Float64[Tensor, "n classes"]:
+    """Computed once on a machine: it takes minutes, and every worker wants it."""
     train = _load(name, data_dir).train
-    return linear_probabilities(train.inputs, train.labels, train.num_classes)
+    digest = hashlib.sha256(train.inputs.contiguous().numpy().tobytes())
+    digest.update(train.labels.numpy().tobytes())
+    path = cache_folder() / "linear" / f"{digest.hexdigest()[:24]}.safetensors"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):
+        try:
+            return load_file(path)["probabilities"]
+        except (OSError, SafetensorError):  # absent or damaged
+            probs = linear_probabilities(train.inputs, train.labels, train.num_classes)
+            with written_whole(path) as part:
+                save_file({"probabilities": probs}, part)
+            return probs
 
 
 def noisy_splits(run: RunConfig, sources: DataSources) -> Splits:

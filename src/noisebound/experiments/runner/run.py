@@ -5,7 +5,7 @@ import os
 import platform
 import shutil
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import torch
@@ -14,8 +14,16 @@ from filelock import FileLock
 from noisebound.data.folders import written_whole
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.protocol.sources import DataSources, noisy_splits
+from noisebound.experiments.runner.label_findings import (
+    findings_of_cleanlab,
+    findings_of_run,
+    write_findings,
+)
+from noisebound.experiments.runner.pruning import prune
 from noisebound.experiments.runner.run_store import RunStore
+from noisebound.experiments.runner.told import told
 from noisebound.training import fit
+from noisebound.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -65,15 +73,27 @@ def _train(run: RunConfig, execution: Execution) -> None:
     folder = execution.store.folder(run)
     with written_whole(folder / "environment.json") as part:
         part.write_text(json.dumps(_environment(), indent=2) + "\n", encoding="utf-8")
+    splits = noisy_splits(run, execution.sources)
+    training = told(run.training, run.knows, splits.train)
+    given, findings = splits, None
+    if run.prunes:
+        pruned = prune(splits, training, folder / "folds")
+        findings = findings_of_cleanlab(pruned, splits.train, training)
+        given = replace(splits, train=pruned.train)
     fit(
-        noisy_splits(run, execution.sources),
-        run.training,
+        given,
+        training,
         folder,
         resume=True,
         checkpoint_seconds=execution.checkpoint_seconds,
         show=False,
     )
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # a finished run needs none
+    if run.judges_labels and findings is None:
+        findings = findings_of_run(RunFolder(folder), splits.train, training)
+    if findings is not None:
+        write_findings(folder, findings)
+    for name in ("checkpoints", "folds"):  # a finished run needs none
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _environment() -> dict[str, str | int | None]:

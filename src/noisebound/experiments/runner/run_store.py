@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from noisebound.data.folders import written_whole
 from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.experiments.runner.label_findings import read_findings
 from noisebound.training import FitResult
 from noisebound.training.run_folder import RunFolder
 
@@ -28,7 +29,10 @@ class RunStore:
 
     def result(self, run: RunConfig) -> FitResult | None:
         """What came of a run, if it is finished."""
-        return RunFolder(self.folder(run)).read_result()
+        folder = self.folder(run)
+        if run.judges_labels and read_findings(folder) is None:
+            return None
+        return RunFolder(folder).read_result()
 
     def error(self, run: RunConfig) -> str | None:
         """Why a run failed, if it did."""

@@ -1,0 +1,113 @@
+"""What a run finds out about its labels, held against the truth: the noise, and which are wrong."""
+
+import json
+import math
+from pathlib import Path
+from typing import TypedDict
+
+import torch
+from jaxtyping import Bool, Float
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from noisebound.data import Dataset
+from noisebound.data.folders import written_whole
+from noisebound.estimation import ESTIMATION_METHODS, estimate_noise
+from noisebound.experiments.runner.pruning import Pruned
+from noisebound.training import TrainingConfig
+from noisebound.training.cross_fit import cross_fit_epochs, read_logits
+from noisebound.training.fit import held_out_for_validation
+from noisebound.training.run_folder import RunFolder
+from noisebound.training.suspects import suspects_of_run
+
+_FILE = "labels.json"
+_FOLDS_SHARE = 4 / 5
+
+
+class LabelFindings(TypedDict):
+    """What is found and what is true.
+
+    Keys:
+        noise_rate: the share of wrong labels
+        estimates: by the name of each estimator
+        interval: of our own estimate; None for a peer
+        suspects_auroc: of ranking wrong labels before right ones; None where none is wrong
+        calibration_error: of the probabilities, in ten equal parts; None for a peer
+        epochs: how often the training examples were learnt from to find the suspects
+    """
+
+    noise_rate: float
+    estimates: dict[str, float]
+    interval: list[float] | None
+    suspects_auroc: float | None
+    calibration_error: float | None
+    epochs: float
+
+
+def findings_of_run(folder: RunFolder, train: Dataset, training: TrainingConfig) -> LabelFindings:
+    """Of a run that measured its noise."""
+    is_wrong = _is_wrong(train)
+    logits = read_logits(folder.cross_fit / "logits.safetensors")
+    assert logits is not None
+    known = ~held_out_for_validation(train, training)
+    probs, labels = logits.double().softmax(1), train.labels[known]
+    found = {method: estimate_noise(probs, labels, method) for method in ESTIMATION_METHODS}
+    suspects = suspects_of_run(folder, train)
+    return LabelFindings(
+        noise_rate=is_wrong[known].double().mean().item(),
+        estimates={method: estimate.noise_rate for method, estimate in found.items()},
+        interval=list(found[ESTIMATION_METHODS[0]].interval),
+        suspects_auroc=_auroc(suspects.score, is_wrong),
+        calibration_error=_calibration_error(suspects.probability, is_wrong),
+        epochs=training.epochs + cross_fit_epochs(training.epochs),
+    )
+
+
+def findings_of_cleanlab(pruned: Pruned, train: Dataset, training: TrainingConfig) -> LabelFindings:
+    """Of its five folds."""
+    is_wrong = _is_wrong(train)
+    return LabelFindings(
+        noise_rate=is_wrong.double().mean().item(),
+        estimates={"five folds": pruned.noise_rate},
+        interval=None,
+        suspects_auroc=_auroc(pruned.score, is_wrong),
+        calibration_error=None,
+        epochs=5 * _FOLDS_SHARE * training.epochs,
+    )
+
+
+def write_findings(folder: Path, findings: LabelFindings) -> None:
+    """Beside the run's result."""
+    with written_whole(folder / _FILE) as part:
+        part.write_text(json.dumps(findings, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def read_findings(folder: Path) -> LabelFindings | None:
+    """What a run has found out, if it was asked."""
+    try:
+        findings: LabelFindings = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return findings
+
+
+def _is_wrong(train: Dataset) -> Bool[Tensor, " n"]:
+    true = train.labels if train.true_labels is None else train.true_labels
+    return train.labels != true
+
+
+def _auroc(score: Float[Tensor, " n"], is_wrong: Bool[Tensor, " n"]) -> float | None:
+    if is_wrong.all() or not is_wrong.any():
+        return None
+    value = float(roc_auc_score(is_wrong.numpy(), score.numpy()))
+    return value if math.isfinite(value) else None
+
+
+def _calibration_error(probability: Float[Tensor, " n"], is_wrong: Bool[Tensor, " n"]) -> float:
+    """How far the probabilities are from the shares that come true, in ten equal parts."""
+    parts = probability.argsort().tensor_split(10)
+    gaps = [
+        (probability[part].mean() - is_wrong[part].double().mean()).abs() * len(part)
+        for part in parts
+    ]
+    return (torch.stack(gaps).sum() / len(probability)).item()

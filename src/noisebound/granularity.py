@@ -1,0 +1,105 @@
+"""Whose mean loss is held against the bound: other answers than the paper's, which is the batch's.
+
+``Σ_g W_g |mean_g - B| / Σ_g W_g`` over groups ``g`` of a batch's examples, of weight ``W_g``: one
+group of all is the bounded loss. What holds of noisy labels on average holds of none of them alone,
+so smaller groups are worse; `results/beyond` has the measurements.
+"""
+
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from jaxtyping import Float, Int, Num
+from torch import Tensor, nn
+
+from noisebound.checks import check_finite_number
+from noisebound.losses import Loss, RememberingLoss
+
+Granularity: TypeAlias = Literal["batch", "example", "class", "running"]
+"""A batch, each example, each class's examples in a batch, or about ten batches."""
+
+_KEPT = 0.9  # of a running mean; the rest is the last batch's
+
+
+class GranularBoundedLoss(nn.Module):
+    """A bounded loss with a mean of its own; the plain mean in evaluation mode.
+
+    Args:
+        loss: one of ours
+        bound: the level that no group's mean loss shall fall below
+        granularity: ``"batch"``, ``"example"``, ``"class"``, or ``"running"``: whether the step
+            goes up or down is decided by a running mean over about ten batches
+
+    Example:
+        >>> import noisebound as nb
+        >>> logits, labels = torch.tensor([[2.0, 0.0], [0.0, 0.0]]), torch.tensor([0, 1])
+        >>> for granularity in ("batch", "example"):
+        ...     GranularBoundedLoss(nb.CrossEntropy(), 0.4, granularity)(logits, labels)
+        tensor(0.0100)
+        tensor(0.2831)
+    """
+
+    last_mean: Tensor
+    running_mean: Tensor
+
+    def __init__(self, loss: Loss, bound: float, granularity: Granularity) -> None:
+        super().__init__()
+        if not isinstance(loss, Loss):
+            raise TypeError(f"loss must be one of noisebound's, got {loss!r}")
+        if granularity not in get_args(Granularity):
+            choices = ", ".join(get_args(Granularity))
+            raise ValueError(f"granularity must be one of {choices}; got {granularity!r}")
+        self.loss = loss
+        self.bound = check_finite_number("bound", bound)
+        self.granularity = granularity
+        self.last_mean = torch.tensor(torch.nan)  # of the last batch, before the bound
+        self.register_buffer("running_mean", torch.tensor(torch.nan))
+
+    def forward(
+        self,
+        logits: Float[Tensor, "batch classes *positions"],
+        labels: Num[Tensor, "..."],
+        indices: Int[Tensor, " batch"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The bounded mean; ``indices`` go to a loss that remembers its examples."""
+        losses, weights = self._losses_and_weights(logits, labels, indices)
+        mean = losses.sum() / weights.sum()
+        if not self.training:
+            return mean
+        self.last_mean = mean.detach()
+        match self.granularity:
+            case "batch":
+                return (mean - self.bound).abs()
+            case "running":
+                return (mean - self.bound) * (self._running(self.last_mean) - self.bound).sign()
+            case "example":
+                return (losses - weights * self.bound).abs().sum() / weights.sum()
+            case _:
+                return self._of_classes(losses, weights, labels)
+
+    def _of_classes(self, losses: Tensor, weights: Tensor, labels: Tensor) -> Tensor:
+        if labels.is_floating_point():
+            raise ValueError("granularity 'class' needs class indices as labels")
+        classes, group = torch.unique(labels, return_inverse=True)
+        zeros = losses.new_zeros(len(classes))
+        sums = zeros.index_add(0, group.flatten(), losses.flatten())
+        sizes = zeros.index_add(0, group.flatten(), weights.flatten())
+        return (sums - sizes * self.bound).abs().sum() / sizes.sum()
+
+    def _losses_and_weights(
+        self, logits: Tensor, labels: Tensor, indices: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        if isinstance(self.loss, RememberingLoss):
+            losses, weights = self.loss.reduced("none", logits, labels, indices), None
+        else:
+            losses, weights = self.loss.weighted_losses(logits, labels)
+        return losses, torch.ones_like(losses) if weights is None else weights
+
+    @torch.no_grad()
+    def _running(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        before = torch.where(self.running_mean.isnan(), mean, self.running_mean)
+        self.running_mean = _KEPT * before + (1 - _KEPT) * mean
+        return self.running_mean
+
+    def extra_repr(self) -> str:
+        """The bound, and of what."""
+        return f"bound={self.bound:.6g}, granularity={self.granularity!r}"
