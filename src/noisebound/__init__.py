@@ -38,6 +38,7 @@ from noisebound.losses import (
     SymmetricCrossEntropy,
     Truncated,
 )
+from noisebound.monitor import MemorizationMonitor, MemorizationWarning
 
 __all__ = [
     "LOSS_NAMES",
@@ -54,6 +55,8 @@ __all__ = [
     "Loss",
     "MeanAbsoluteError",
     "MeanSquaredError",
+    "MemorizationMonitor",
+    "MemorizationWarning",
     "NoiseBoundedLoss",
     "NoiseEstimate",
     "NoiseRateWarning",

@@ -21,7 +21,17 @@ for _name, _help, _example in (
     (
         "fit",
         "Train a robust classifier and leave it in a folder.",
-        "photos/ --noise-rate 0.2 --model small_cnn --out run",
+        "photos/ --model small_cnn --out run",
+    ),
+    (
+        "estimate",
+        "Estimate how many labels are wrong, and which classes are taken for which.",
+        "photos/ --model small_cnn",
+    ),
+    (
+        "suspects",
+        "Rank the labels of a run's training data by how likely they are wrong.",
+        "run --out suspects.csv",
     ),
     ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
     ("bound", "Show the noise-bound of a loss.", "sce --noise-rate 0.4 --classes 10"),

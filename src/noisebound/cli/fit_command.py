@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from cyclopts import Parameter
 from lightning_fabric import Fabric
 from lightning_fabric.loggers.csv_logs import CSVLogger
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
-from noisebound.data import load
+from noisebound.data import DataOrigin
 from noisebound.training import FitResult, TrainingConfig
 from noisebound.training import fit as run_fit
 from noisebound.training.ranks import leave_ranks
@@ -22,11 +23,18 @@ from noisebound.training.ranks import leave_ranks
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
 
+class _Options(TrainingConfig):
+    """The config, but for what a command line has no room for."""
+
+    transition: Annotated[tuple[tuple[float, ...], ...] | None, Parameter(parse=False)] = None
+
+
 def fit(
     data: str,
     *,
     out: Path,
-    config: Annotated[TrainingConfig | None, Parameter(name="*")] = None,
+    config: Annotated[_Options | None, Parameter(name="*")] = None,
+    transition: Path | None = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
     target: Target = None,
     image_size: ImageSize = None,
@@ -47,6 +55,9 @@ def fit(
         A known data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
     out
         The folder for the model, its measurements and its checkpoints.
+    transition
+        A .csv or .npy file with the transition matrix T[noisy, true], where it is known; in place
+            of the noise rate.
     resume
         Go on with the run in that folder.
     devices
@@ -72,15 +83,22 @@ def fit(
     except RuntimeError as error:  # such as devices that are not there
         raise ValueError(str(error)) from error
     fabric.launch()
-    splits = load(data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad)
+    origin = DataOrigin(
+        data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
+    )
+    splits = origin.load()
+    settings = TrainingConfig.model_validate((config or _Options()).model_dump())
+    if transition is not None:
+        settings = settings.model_copy(update={"transition": _read_matrix(transition)})
     console = Console(stderr=True, soft_wrap=True)
     try:
-        result = run_fit(splits, config or TrainingConfig(), out, resume=resume, fabric=fabric)
+        result = run_fit(splits, settings, out, resume=resume, fabric=fabric)
     except KeyboardInterrupt:
         if fabric.is_global_zero:
             console.print(f"interrupted; go on with --resume, in {escape(str(out))}")
         raise
     if fabric.is_global_zero:
+        origin.save(out)
         for note in splits.notes:
             console.print(f"note: {escape(note)}")
         _print_result(result, as_json=json)
@@ -95,13 +113,35 @@ def _loggers(name: str | None, out: Path) -> list[Logger]:
     return []
 
 
+def _read_matrix(path: Path) -> tuple[tuple[float, ...], ...]:
+    try:
+        is_binary = path.suffix.lower() == ".npy"
+        matrix = np.load(path, allow_pickle=False) if is_binary else np.loadtxt(path, delimiter=",")
+        rows: list[list[float]] = matrix.astype(float).tolist()
+        return tuple(tuple(row) for row in rows)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{path} must hold a matrix of numbers T[noisy, true], as .npy or with commas between "
+            f"them: {error}"
+        ) from error
+
+
 def _print_result(result: FitResult, *, as_json: bool) -> None:
     if as_json:
-        record = {"bound": result.bound, "final": result.final, "out": str(result.folder)}
+        record = {
+            "bound": result.bound,
+            "bound_origin": result.bound_origin,
+            "bound_reason": result.bound_reason,
+            "noise": result.noise,
+            "memorizing_since": result.memorizing_since,
+            "final": result.final,
+            "out": str(result.folder),
+        }
         print(json_format.dumps(record))  # noqa: T201
         return
     final = result.final
     console = Console(soft_wrap=True, highlight=False)
+    _print_noise(result, console)
     floor = "" if result.bound is None else f" (floor {result.bound:.3f})"
     console.print(f"after {final['epoch']} epochs: training loss {final['train_loss']:.3f}{floor}")
     names = {
@@ -113,4 +153,23 @@ def _print_result(result: FitResult, *, as_json: bool) -> None:
         value = final.get(f"averaged_{name}", final.get(name))
         if value is not None:
             console.print(f"{label}: {value:.1%}")
+    if result.memorizing_since is not None:
+        console.print(
+            f"[yellow]memorizing since epoch {result.memorizing_since}[/]: the training loss has "
+            "been below the floor that the noise puts under it; bound it with +b"
+        )
     console.print(f"model, measurements and picture: {escape(str(result.folder))}")
+
+
+def _print_noise(result: FitResult, console: Console) -> None:
+    noise = result.noise
+    if noise is not None and "interval" in noise:
+        low, high = noise["interval"]
+        console.print(
+            f"estimated noise rate {noise['noise_rate']:.3f}, with 95 % confidence between "
+            f"{low:.3f} and {high:.3f}"
+        )
+        for warning in noise["warnings"]:
+            console.print(f"[yellow]note:[/] {escape(warning)}")
+    if result.bound is not None:
+        console.print(f"bound {result.bound:.3f}: {escape(str(result.bound_reason))}")

@@ -7,6 +7,7 @@ from noisebound.data.labels import encode_labels
 from noisebound.data.load import load
 from noisebound.data.loader import Batch, Loader
 from noisebound.data.normalization import Normalization
+from noisebound.data.origin import DataOrigin
 from noisebound.data.registry import DATASETS
 from noisebound.data.table_encoder import TableEncoder
 
@@ -15,6 +16,7 @@ __all__ = [
     "Batch",
     "CropAndFlip",
     "DataError",
+    "DataOrigin",
     "Dataset",
     "Loader",
     "Normalization",

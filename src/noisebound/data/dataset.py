@@ -103,6 +103,7 @@ class Splits:
         source: where it was found
         notes: what was done to it on the way
         encoder: for tables, what turns new rows into the same features
+        train_names: of the training examples, such as their files; None where it is their position
     """
 
     name: str
@@ -111,8 +112,11 @@ class Splits:
     source: str
     notes: tuple[str, ...] = ()
     encoder: TableEncoder | None = None
+    train_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.train_names is not None and len(self.train_names) != len(self.train):
+            raise DataError(f"{len(self.train)} examples, but {len(self.train_names)} names")
         if self.test is None:
             return
         shape, test_shape = (list(part.inputs.shape[1:]) for part in (self.train, self.test))

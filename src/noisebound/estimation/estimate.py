@@ -143,7 +143,9 @@ def _interval(
         abs(_rate(agreement_transition(probs, labels, share), prior) - central)
         for share in _OTHER_SHARES
     )
-    return max(0.0, rate - shift - reach), min(1.0, rate + shift + reach)
+    # where no wrong label was seen there may be some, one in as many as were looked at
+    unseen = -math.log1p(-level) / (SUREST * len(labels)) if level < 1 else math.inf
+    return max(0.0, rate - shift - reach), min(1.0, rate + shift + max(reach, unseen))
 
 
 def _diagnose(method: str, rate: float, probs: Tensor, labels: Tensor) -> Diagnostics:

@@ -1,6 +1,7 @@
 """What can be said about label noise from noisy data alone."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Float64
 from torch import Tensor
@@ -41,7 +42,23 @@ class NoiseEstimate:
     interval: tuple[float, float]
     diagnostics: Diagnostics
 
+    def record(self) -> dict[str, Any]:
+        """For a file that people read: few digits."""
+        return {
+            "noise_rate": self.noise_rate,
+            "interval": list(self.interval),
+            "class_prior": rounded(self.class_prior),
+            "transition": [rounded(row) for row in self.transition],
+            "method": self.diagnostics.method,
+            "warnings": list(self.diagnostics.warnings),
+        }
+
     @property
     def is_reliable(self) -> bool:
         """Whether nothing speaks against it."""
         return not self.diagnostics.warnings
+
+
+def rounded(values: Float64[Tensor, " classes"]) -> list[float]:
+    """Few digits."""
+    return [round(value, 4) for value in values.tolist()]

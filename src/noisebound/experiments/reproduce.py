@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from noisebound.data.folders import written_whole
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
 from noisebound.experiments.outcome.bound_table import comparison_table, noise_bound_table
+from noisebound.experiments.outcome.contender_table import Contest, contender_table
 from noisebound.experiments.outcome.finished import (
     FinishedRun,
     Measurements,
@@ -17,13 +18,22 @@ from noisebound.experiments.outcome.finished import (
     Weights,
     finished_runs,
 )
+from noisebound.experiments.outcome.label_tables import estimate_table, suspect_table
 from noisebound.experiments.outcome.offset_search import offset_table
 from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
 from noisebound.experiments.protocol.columns import (
+    BEYOND,
     COLUMNS,
     Column,
     columns_of,
     find_columns,
+)
+from noisebound.experiments.protocol.contenders import (
+    BACKWARD,
+    GRANULARITIES,
+    PEERS,
+    Contender,
+    check_contenders,
 )
 from noisebound.experiments.protocol.methods import (
     BOUNDED,
@@ -42,8 +52,29 @@ from noisebound.report.table import Table
 from noisebound.report.table_formats import write_table
 
 Target: TypeAlias = Literal[
-    "table1", "table2", "open-set", "own", "offsets", "rate-sweep", "bound-table"
+    "table1",
+    "table2",
+    "open-set",
+    "own",
+    "offsets",
+    "rate-sweep",
+    "bound-table",
+    "beyond",
+    "granularity",
+    "backward",
 ]
+
+_CONTESTS: dict[str, dict[str, Contender]] = {
+    "beyond": PEERS,
+    "granularity": GRANULARITIES,
+    "backward": BACKWARD,
+}
+_CONTEST_TITLES = {
+    "beyond": "Nothing given: the noise is estimated",
+    "granularity": "Whose mean loss is held against the bound",
+    "backward": "The backward correction, plain and bounded",
+}
+_FEW_SETTINGS = ("fashion-mnist-0.4", "fashion-mnist-pairwise-0.4", "mnist-0.4")
 
 
 @dataclass(frozen=True)
@@ -89,7 +120,7 @@ class Request:
     def chosen_columns(self) -> tuple[Column, ...]:
         """The columns asked for."""
         if self.columns is not None:
-            return find_columns(self.columns)
+            return find_columns(self.columns, BEYOND if self.target in _CONTESTS else None)
         match self.target:
             case "bound-table":
                 return tuple(COLUMNS.values())
@@ -97,6 +128,10 @@ class Request:
                 return (*columns_of("table1"), *columns_of("table2"))
             case "rate-sweep":
                 return find_columns(["emnist-0.4", "cifar10-0.4"])
+            case "beyond":
+                return BEYOND
+            case "granularity" | "backward":
+                return find_columns(_FEW_SETTINGS)
             case table:
                 return columns_of(table)
 
@@ -109,6 +144,11 @@ class Request:
                 )
             case "rate-sweep":
                 return check_bounded(("ce", "sce") if self.methods is None else self.methods, "+b")
+            case "beyond" | "granularity" | "backward":
+                among = _CONTESTS[self.target]
+                return check_contenders(
+                    tuple(among) if self.methods is None else self.methods, among
+                )
             case _:
                 return check_methods(METHODS if self.methods is None else self.methods)
 
@@ -124,6 +164,13 @@ class Request:
                 for method in methods
                 for runs in self.plan.rate_runs(column, method).values()
                 for run in runs
+            ]
+        if self.target in _CONTESTS:
+            return [
+                run
+                for column in columns
+                for method in methods
+                for run in self.plan.contender_runs(column, method)
             ]
         return self.plan.table_runs(columns, methods)
 
@@ -167,6 +214,8 @@ def _tables(request: Request, finished: Sequence[FinishedRun]) -> list[Table]:
     columns, methods = request.chosen_columns(), request.chosen_methods()
     if request.target == "bound-table":
         return [comparison_table(), noise_bound_table(columns)]
+    if request.target in _CONTESTS:
+        return _contest_tables(request, finished)
     selection = Selection(
         request.file_name,
         Measurements(finished),
@@ -182,6 +231,23 @@ def _tables(request: Request, finished: Sequence[FinishedRun]) -> list[Table]:
             return [rate_table(selection)]
         case _:
             return [accuracy_table(selection)]
+
+
+def _contest_tables(request: Request, finished: Sequence[FinishedRun]) -> list[Table]:
+    contest = Contest(
+        request.file_name,
+        _CONTEST_TITLES[request.target],
+        request.plan,
+        {run.config: run for run in finished},
+        request.chosen_columns(),
+        {name: _CONTESTS[request.target][name] for name in request.chosen_methods()},
+        request.weights,
+        _circumstances(request, finished),
+    )
+    tables = [contender_table(contest)]
+    if request.target == "beyond" and "auto" in contest.contenders:
+        tables += [estimate_table(contest), suspect_table(contest)]
+    return tables
 
 
 def _check_sources(request: Request, record: Path) -> None:

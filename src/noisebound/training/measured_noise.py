@@ -16,7 +16,7 @@ from noisebound.estimation import (
     measured_floor,
 )
 from noisebound.losses import BackwardCrossEntropy, CrossEntropy, ForwardCrossEntropy, Loss
-from noisebound.training.noise import Bound, rounded
+from noisebound.training.noise import Bound
 
 _CORRECTIONS = (ForwardCrossEntropy, BackwardCrossEntropy)
 
@@ -90,12 +90,4 @@ class MeasuredNoise:
 
     def record(self) -> dict[str, Any]:
         """For ``result.json``."""
-        estimate = self.estimate
-        return {
-            "noise_rate": estimate.noise_rate,
-            "interval": list(estimate.interval),
-            "class_prior": rounded(estimate.class_prior),
-            "transition": [rounded(row) for row in estimate.transition],
-            "method": estimate.diagnostics.method,
-            "warnings": list(estimate.diagnostics.warnings),
-        }
+        return self.estimate.record()

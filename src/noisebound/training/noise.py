@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor
 
 from noisebound.bounds import transition_bound
+from noisebound.estimation.noise_estimate import rounded
 from noisebound.losses import Loss
 
 BoundOrigin: TypeAlias = Literal[
@@ -78,8 +79,3 @@ class KnownNoise:
     def record(self) -> dict[str, Any]:
         """For ``result.json``; the config has the matrix."""
         return {"noise_rate": self.noise_rate, "class_prior": rounded(self.class_prior)}
-
-
-def rounded(values: Float[Tensor, " classes"]) -> list[float]:
-    """Few digits, for a file that people read."""
-    return [round(value, 4) for value in values.tolist()]

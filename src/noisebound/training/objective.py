@@ -9,7 +9,13 @@ from noisebound.bounds import noise_bound
 from noisebound.catalog import LOSS_NAMES, create_loss, needs_noise_rate
 from noisebound.checks import NoiseRateWarning
 from noisebound.granularity import GranularBoundedLoss
-from noisebound.losses import BackwardCrossEntropy, ForwardCrossEntropy, Loss, RememberingLoss
+from noisebound.losses import (
+    BackwardCrossEntropy,
+    Curriculum,
+    ForwardCrossEntropy,
+    Loss,
+    RememberingLoss,
+)
 from noisebound.training.config import TrainingConfig
 from noisebound.training.noise import Bound, Noise
 
@@ -30,11 +36,13 @@ class Objective:
         criterion: the loss, ``(logits, labels)`` or with the examples' indices
         chosen: the level that its mean shall not fall below, or None
         mixes: whether batches are mixed up
+        floor: of a loss without a bound, what an honest model's cannot fall below, if known
     """
 
     criterion: nn.Module
     chosen: Bound | None
     mixes: bool
+    floor: float | None = None
 
     @property
     def bound(self) -> float | None:
@@ -91,7 +99,12 @@ def make_objective(
     if chosen is not None and config.granularity != "batch":
         assert isinstance(criterion, Loss)
         criterion = GranularBoundedLoss(criterion, chosen.level, config.granularity)
-    return Objective(criterion, chosen, mixes=name == "mixup")
+    return Objective(
+        criterion,
+        chosen,
+        mixes=name == "mixup",
+        floor=None if is_bounded or name == "mixup" else _floor(config, criterion, num_classes),
+    )
 
 
 def check_loss(config: TrainingConfig) -> None:
@@ -121,6 +134,15 @@ def _noise_rate(config: TrainingConfig, noise: Noise | None) -> float | None:
     if noise is not None:
         return noise.noise_rate
     return None if config.noise_rate == "auto" else config.noise_rate
+
+
+def _floor(config: TrainingConfig, criterion: nn.Module, num_classes: int) -> float | None:
+    """For watching only: what the noise rate says, where it was told and the loss has a floor."""
+    if not isinstance(config.noise_rate, float) or not config.noise_rate:
+        return None
+    if isinstance(criterion, (RememberingLoss, Curriculum)):
+        return None
+    return noise_bound(criterion, config.noise_rate, num_classes)
 
 
 def _bound(

@@ -27,6 +27,8 @@ class FitResult:
         bound_origin: what the bound was computed from
         bound_reason: why it was chosen, in words
         noise: what was estimated, or given of its structure
+        memorizing_since: the epoch from which on the loss of a training without a bound was below
+            the floor; None if it never was, or if there is a bound, or the floor is not known
     """
 
     folder: Path
@@ -36,6 +38,7 @@ class FitResult:
     bound_origin: str | None = None
     bound_reason: str | None = None
     noise: dict[str, Any] | None = None
+    memorizing_since: int | None = None
 
 
 class RunFolder:
@@ -96,6 +99,7 @@ class RunFolder:
         identity: str,
         bound: Bound | None,
         noise: Noise | None,
+        memorizing_since: int | None,
         history: list[Metrics],
     ) -> None:
         """Write the result: the last epoch, and the best as far as noisy data can tell."""
@@ -111,6 +115,7 @@ class RunFolder:
             "bound_origin": bound and bound.origin,
             "bound_reason": bound and bound.reason,
             "noise": noise and noise.record(),
+            "memorizing_since": memorizing_since,
         }
         with written_whole(self.result) as part:
             part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

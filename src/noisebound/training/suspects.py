@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from noisebound.bounds import symmetric_noise
 from noisebound.data import DataError, Dataset
 from noisebound.estimation import Suspects, estimate_noise
 from noisebound.estimation.suspects import suspects_of, true_class_probabilities
@@ -59,6 +60,9 @@ def _transition(
     """What the training was told or has found out; else what its model tells."""
     if config.transition is not None:
         return torch.tensor(config.transition, dtype=torch.float64)
+    if isinstance(config.noise_rate, float):
+        columns = symmetric_noise(config.noise_rate, train.num_classes)
+        return torch.stack([columns.roll(k) for k in range(train.num_classes)], dim=1)
     if noise is not None:
         return torch.tensor(noise["transition"], dtype=torch.float64)
     return estimate_noise(probs, train.labels).transition

@@ -41,7 +41,7 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
     notes = list(aside)
     if any(other != size for other in sizes):
         notes.append(f"images of {len(sizes)} sizes were brought to {size[0]}×{size[1]}")
-    parts = []
+    parts, names = [], []
     for tree in trees:
         decoded = decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=skip_bad)
         if tree.ignored:
@@ -54,8 +54,15 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
             notes.append(f"{count} unreadable images were left out:\n{listed(decoded.bad)}")
         labels = tree.labels[list(decoded.kept)]
         parts.append(Dataset(decoded.images, labels, tree.class_names))
-    held_out = parts[1] if test else None
-    return Splits(path.name, parts[0], held_out, source=str(path), notes=tuple(notes))
+        names.append(tuple(tree.names[position] for position in decoded.kept))
+    return Splits(
+        path.name,
+        parts[0],
+        parts[1] if test else None,
+        source=str(path),
+        notes=tuple(notes),
+        train_names=names[0],
+    )
 
 
 def read_unlabeled(

@@ -32,6 +32,7 @@ def read_table(path: Path, target: str | None, skip_bad: bool = False) -> Splits
         raise DataError(f"name the column of labels with --target; {path} has {_listed(frame)}")
     if target not in frame.columns:
         raise DataError(f"{path} has no column {target!r}; it has {_listed(frame)}")
+    has_label = frame[target].is_not_null()
     frame, notes = _with_labels(frame, target, path, skip_bad)
     indices, class_names = encode_labels(frame[target].to_list())
     if len(class_names) < 2:
@@ -50,6 +51,7 @@ def read_table(path: Path, target: str | None, skip_bad: bool = False) -> Splits
         source=str(path),
         notes=(*notes, *encoder.notes),
         encoder=encoder,
+        train_names=tuple(str(row) for row in has_label.arg_true()),
     )
 
 

@@ -113,4 +113,4 @@ def noisy_splits(run: RunConfig, sources: DataSources) -> Splits:
         train = train.with_labels(noisy.labels)
     if run.train_examples is not None and run.train_examples < len(train):
         train = train.take(run.train_examples, seed)
-    return replace(splits, train=train)
+    return replace(splits, train=train, train_names=None)

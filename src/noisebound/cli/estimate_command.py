@@ -1,0 +1,139 @@
+"""``noisebound estimate``: how noisy the labels of a data set are."""
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter, validators
+from rich.console import Console
+from rich.markup import escape
+
+from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
+from noisebound.data import DataError, DataOrigin, Dataset
+from noisebound.data.folders import written_whole
+from noisebound.data.user.arrays import read_inputs
+from noisebound.estimation import EstimationMethod, NoiseEstimate, estimate_noise
+from noisebound.losses import CrossEntropy
+from noisebound.models import ModelName
+from noisebound.training import TrainingConfig
+from noisebound.training.measure import measure_noise
+
+_CONFUSIONS = 8
+_RARE = 0.005
+
+
+def estimate(
+    data: str,
+    *,
+    method: EstimationMethod = "agreement",
+    probs: Path | None = None,
+    model: ModelName = "mlp",
+    epochs: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 50,
+    learning_rate: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-3,
+    batch_size: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 300,
+    augment: bool = False,
+    seed: int = 0,
+    target: Target = None,
+    image_size: ImageSize = None,
+    skip_bad: SkipBad = False,
+    data_dir: DataDir = None,
+    out: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Estimate how many labels are wrong, and which classes are taken for which.
+
+    Parameters
+    ----------
+    data
+        A known data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+    method
+        The estimator; confident needs cleanlab.
+    probs
+        A .npy file of class probabilities for the training examples, in their order, by models
+            that were not trained on them; without it two networks are trained on a half each.
+    model
+        The network.
+    epochs
+        Of the training that this is for; a quarter of them is done.
+    learning_rate
+        Adam's.
+    batch_size
+        Examples a step.
+    augment
+        Crop and flip images at random.
+    seed
+        Decides weights, halves and orders.
+    out
+        A .json file for the whole transition matrix.
+    """
+    origin = DataOrigin(
+        data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
+    )
+    train = origin.load().train
+    config = TrainingConfig(
+        model=model,
+        epochs=epochs,
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        augment=augment,
+        seed=seed,
+    )
+    record: dict[str, Any]
+    if probs is None:
+        measured = measure_noise(train, config, method=method)
+        found, record = measured.estimate, measured.record()
+        floor = measured.floor(CrossEntropy())
+        record["floor"] = {"level": floor.level, "standard_error": floor.standard_error}
+    else:
+        found = _from_probabilities(probs, train, method)
+        record = found.record()
+    if out is not None:
+        with written_whole(out) as part:
+            part.write_text(json_format.dumps(record, indent=2) + "\n", encoding="utf-8")
+    if json:
+        print(json_format.dumps(record))  # noqa: T201
+    else:
+        _print(found, record, train.class_names)
+
+
+def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) -> NoiseEstimate:
+    given = read_inputs(path)
+    if given.shape != (len(train), train.num_classes):
+        raise DataError(
+            f"{path} must have a row for each of {len(train)} training examples and a column for "
+            f"each of {train.num_classes} classes, got shape {given.shape}"
+        )
+    return estimate_noise(given, train.labels, method)
+
+
+def _print(found: NoiseEstimate, record: dict[str, Any], class_names: tuple[str, ...]) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    low, high = found.interval
+    console.print(
+        f"[bold]noise rate {found.noise_rate:.3f}[/], with 95 % confidence between {low:.3f} and "
+        f"{high:.3f} (by {found.diagnostics.method}, {found.diagnostics.examples:,} examples)"
+    )
+    if "floor" in record:
+        floor = record["floor"]
+        console.print(
+            f"the cross-entropy's floor, measured: {floor['level']:.3f} ± "
+            f"{floor['standard_error']:.3f}"
+        )
+    confusions = _confusions(found, class_names)
+    if confusions:
+        console.print("most frequent confusions:")
+        for line in confusions:
+            console.print(escape(f"  {line}"))
+    for warning in found.diagnostics.warnings:
+        console.print(f"[yellow]note:[/] {escape(warning)}")
+
+
+def _confusions(found: NoiseEstimate, class_names: tuple[str, ...]) -> list[str]:
+    wrong = found.transition.clone().fill_diagonal_(0)
+    flat = wrong.flatten().topk(min(_CONFUSIONS, wrong.numel()))
+    lines = []
+    for share, cell in zip(flat.values.tolist(), flat.indices.tolist(), strict=True):
+        noisy, true = divmod(cell, len(wrong))
+        if share >= _RARE:
+            lines.append(f"{share:.1%} of {class_names[true]} are labeled {class_names[noisy]}")
+    return lines

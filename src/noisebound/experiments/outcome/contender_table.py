@@ -1,0 +1,199 @@
+"""Contenders by settings: accuracy on clean test labels, and what that comes to."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from noisebound.experiments.outcome.finished import FinishedRun, Weights
+from noisebound.experiments.outcome.statistics import Summary, paired_gain, summarize
+from noisebound.experiments.protocol.columns import Column
+from noisebound.experiments.protocol.contenders import PEERS, Contender
+from noisebound.experiments.protocol.plan import Plan
+from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.report.table import EMPTY, Cell, Row, Table
+
+_TOLD = ("fce+matrix", "ce+rate", "sce+rate")
+_CLEAN = "-clean"
+_MEAN = "mean"
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """What is compared.
+
+    Args:
+        name: of the table's files
+        title: says what is compared
+        plan: that the runs were made by
+        finished: the runs
+        columns: the settings
+        contenders: by name
+        weights: which weights are judged
+        notes: on the circumstances
+    """
+
+    name: str
+    title: str
+    plan: Plan
+    finished: Mapping[RunConfig, FinishedRun]
+    columns: Sequence[Column]
+    contenders: Mapping[str, Contender]
+    weights: Weights
+    notes: Sequence[str] = ()
+
+    def runs(self, column: Column, name: str) -> dict[int, FinishedRun]:
+        """Those of a contender in a setting that are finished, by seed."""
+        configs = self.plan.contender_runs(column, name)
+        return {run.training.seed: self.finished[run] for run in configs if run in self.finished}
+
+    def accuracies(self, column: Column, name: str) -> dict[int, float]:
+        """In percent, by seed; of the epoch that early stopping chooses, if it does."""
+        prefix = "averaged_" if self.weights == "averaged" else ""
+        values = {}
+        for seed, run in self.runs(column, name).items():
+            best = run.result.best_on_noisy_validation
+            is_chosen = self.contenders[name].best_epoch and best is not None
+            measured = best if is_chosen and best is not None else run.result.final
+            values[seed] = 100 * measured[f"{prefix}test_top1"]
+        return values
+
+
+def contender_table(contest: Contest) -> Table:
+    """As far as runs are finished; the last column is the mean over the settings."""
+    scores = {
+        name: {column.name: contest.accuracies(column, name) for column in contest.columns}
+        for name in contest.contenders
+    }
+    for by_column in scores.values():
+        by_column[_MEAN] = _means(by_column)
+    columns = [*(column.name for column in contest.columns), _MEAN]
+    best = {
+        column: max(
+            (
+                round(found.mean, 1)
+                for rows in scores.values()
+                if (found := summarize(rows[column]))
+            ),
+            default=0.0,
+        )
+        for column in columns
+    }
+    rows = tuple(
+        Row(
+            contender.label,
+            tuple(
+                _cell(scores[name][column], best[column], len(contest.plan.seeds))
+                for column in columns
+            ),
+            is_shaded=contender.loss.endswith("+b"),
+        )
+        for name, contender in contest.contenders.items()
+    )
+    records = tuple(
+        {
+            "method": name,
+            "column": column,
+            "weights": contest.weights,
+            "mean": found.mean,
+            "std": found.std,
+            "seeds": found.count,
+            "values": " ".join(f"{seed}:{value:.4f}" for seed, value in values.items()),
+        }
+        for name, by_column in scores.items()
+        for column, values in by_column.items()
+        if (found := summarize(values)) is not None
+    )
+    return Table(
+        name=contest.name,
+        title=contest.title,
+        header=("method", *(column.title for column in contest.columns), "mean"),
+        rows=rows,
+        records=records,
+        notes=(
+            "accuracy on clean test labels in %, mean ± unbiased standard deviation over seeds; "
+            "bold: best of its column",
+            *contest.notes,
+        ),
+        summary=_in_words(contest, scores) if contest.contenders.keys() == PEERS.keys() else "",
+    )
+
+
+def _means(by_column: Mapping[str, Mapping[int, float]]) -> dict[int, float]:
+    """Over the settings, for the seeds that all of them have."""
+    seeds = set.intersection(*(set(values) for values in by_column.values()))
+    return {
+        seed: statistics.fmean(values[seed] for values in by_column.values())
+        for seed in sorted(seeds)
+    }
+
+
+def _best(rows: Iterable[Mapping[int, float]]) -> float:
+    means = [found.mean for values in rows if (found := summarize(values)) is not None]
+    return round(max(means, default=0.0), 1)
+
+
+def _cell(values: Mapping[int, float], best: float, seeds: int) -> Cell:
+    summary = summarize(values)
+    if summary is None:
+        return EMPTY
+    shortage = "" if summary.count == seeds else f" [n = {summary.count}]"
+    is_best = round(summary.mean, 1) == best
+    return Cell(summary.text + shortage, value=summary.mean, is_best=is_best)
+
+
+_Scores = Mapping[str, Mapping[str, Mapping[int, float]]]
+
+
+def _in_words(contest: Contest, scores: _Scores) -> str:
+    """What `auto` comes to against what it would be with the truth, plain training and peers."""
+    names = {column.name: column.title for column in contest.columns}
+    to_told = {title: _least_gain(scores, _TOLD, name) for name, title in names.items()}
+    to_plain = {title: _least_gain(scores, ("plain",), name) for name, title in names.items()}
+    told = {title: gap for title, gap in to_told.items() if gap is not None}
+    plain = {title: gap for title, gap in to_plain.items() if gap is not None}
+    if not told or not plain:
+        return ""
+    far = {title: gap for title, gap in told.items() if gap < -1}
+    words = "auto is within 1 point of the best method that is told the truth in "
+    words += f"{len(told) - len(far)} of {len(told)} settings"
+    words += f" (further: {_listed(far)})" if far else ""
+    worse = {title: gap for title, gap in plain.items() if gap < -0.5}
+    words += f"; more than 0.5 below plain CE in {len(worse)}"
+    words += f" ({_listed(worse)})" if worse else ""
+    clean = {
+        title: plain[title]
+        for name, title in names.items()
+        if name.endswith(_CLEAN) and title in plain
+    }
+    words += f"; against plain CE on clean data {_listed(clean)}. " if clean else ". "
+    return words + _ranking(scores)
+
+
+def _ranking(scores: _Scores) -> str:
+    means = {
+        name: found
+        for name, by_column in scores.items()
+        if (found := summarize(by_column[_MEAN])) is not None
+    }
+    peers = {name: found for name, found in means.items() if name not in ("auto", "fce+matrix")}
+    if "auto" not in means or not peers:
+        return ""
+    next_best = max(peers, key=lambda name: peers[name].mean)
+    gain = paired_gain(scores[next_best][_MEAN], scores["auto"][_MEAN])
+    assert gain is not None
+    words = f"Over all settings auto has {means['auto'].text}, the best of the others "
+    words += f"({PEERS[next_best].label}) {peers[next_best].text}: {gain.mean:+.1f}"
+    return words + ("." if gain.p_value is None else f", p = {gain.p_value:.3f} (paired t-test).")
+
+
+def _least_gain(scores: _Scores, others: Sequence[str], column: str) -> float | None:
+    """Of auto over the best of others, by their means."""
+    ours: Summary | None = summarize(scores["auto"][column])
+    theirs = [found for name in others if (found := summarize(scores[name][column])) is not None]
+    if ours is None or not theirs:
+        return None
+    return ours.mean - max(found.mean for found in theirs)
+
+
+def _listed(gaps: Mapping[str, float]) -> str:
+    return ", ".join(f"{title} {gap:+.1f}" for title, gap in gaps.items())
