@@ -13,7 +13,6 @@ from noisebound.data import DataError, DataOrigin, Dataset
 from noisebound.data.folders import written_whole
 from noisebound.data.user.arrays import read_inputs
 from noisebound.estimation import EstimationMethod, NoiseEstimate, estimate_noise
-from noisebound.losses import CrossEntropy
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig
 from noisebound.training.measure import measure_noise
@@ -78,12 +77,9 @@ def estimate(
         augment=augment,
         seed=seed,
     )
-    record: dict[str, Any]
     if probs is None:
         measured = measure_noise(train, config, method=method)
         found, record = measured.estimate, measured.record()
-        floor = measured.floor(CrossEntropy())
-        record["floor"] = {"level": floor.level, "standard_error": floor.standard_error}
     else:
         found = _from_probabilities(probs, train, method)
         record = found.record()

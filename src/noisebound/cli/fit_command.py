@@ -158,6 +158,11 @@ def _print_result(result: FitResult, *, as_json: bool) -> None:
             f"[yellow]memorizing since epoch {result.memorizing_since}[/]: the training loss has "
             "been below the floor that the noise puts under it; bound it with +b"
         )
+    if result.is_stuck:
+        console.print(
+            "[yellow]note:[/] the training loss has not come down to what a short plain training "
+            "reached on held-out data: train for longer, or lower the learning rate"
+        )
     console.print(f"model, measurements and picture: {escape(str(result.folder))}")
 
 

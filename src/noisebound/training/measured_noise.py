@@ -90,4 +90,6 @@ class MeasuredNoise:
 
     def record(self) -> dict[str, Any]:
         """For ``result.json``."""
-        return self.estimate.record()
+        floor = self.floor(CrossEntropy())
+        measured = {"level": floor.level, "standard_error": floor.standard_error}
+        return self.estimate.record() | {"floor": measured}

@@ -40,6 +40,21 @@ class FitResult:
     noise: dict[str, Any] | None = None
     memorizing_since: int | None = None
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether training did not come down to what brief trainings reached on held-out data.
+
+        Of losses that are cross-entropies of the observed label: the forward correction's gradients
+        vanish where a network is sure and wrong, and a high learning rate leads there.
+        """
+        if self.noise is None or "floor" not in self.noise or self.bound_origin is None:
+            return False
+        reached = self.noise["floor"]
+        return bool(
+            self.bound_origin == "estimated transition"
+            and self.final["train_loss"] > reached["level"] + 3 * reached["standard_error"]
+        )
+
 
 class RunFolder:
     """Where a run's files are, and whether it may be begun, resumed, or is done."""
