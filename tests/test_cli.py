@@ -7,9 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 
+import noisebound as nb
 from noisebound.cli import app, main
-from noisebound.data import DATASETS
+from noisebound.data import DATASETS, load
 from published_files import plain_image
 
 
@@ -129,9 +132,85 @@ def test_fit_and_predict(tmp_path):
     assert run(*command, *options, "--resume").returncode == 0
 
 
+@pytest.fixture(scope="module")
+def noisy_digits(tmp_path_factory):
+    """Digits of which three in ten bear the next one's label."""
+    splits = load("digits")
+    noisy = nb.corrupt(
+        splits.train.labels, "pairwise", 0.3, 10, generator=torch.Generator().manual_seed(0)
+    )
+    path = tmp_path_factory.mktemp("noisy") / "digits.npz"
+    np.savez(path, X=splits.train.inputs[:, 0].numpy(), y=noisy.labels.numpy())
+    return path
+
+
+class TestNoise:
+    def test_estimate(self, noisy_digits, tmp_path):
+        result = run("estimate", noisy_digits, "--out", tmp_path / "noise.json")
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.startswith("noise rate 0.3")
+        assert " are labeled " in result.stdout
+        record = json.loads((tmp_path / "noise.json").read_text())
+        assert record["noise_rate"] == pytest.approx(0.3, abs=0.06)
+        assert np.array(record["transition"]).shape == (10, 10)
+
+    def test_estimate_from_given_probabilities(self, noisy_digits, tmp_path):
+        labels = np.load(noisy_digits)["y"]
+        np.save(tmp_path / "p.npy", np.eye(10)[labels] * 0.9 + 0.01)
+        options = ("--probs", tmp_path / "p.npy", "--json")
+        record = json.loads(run("estimate", noisy_digits, *options).stdout)
+        assert record["noise_rate"] == 0
+        np.save(tmp_path / "p.npy", np.eye(3))
+        refused = run("estimate", noisy_digits, *options)
+        assert refused.returncode == 2
+        assert "a row for each of 1257 training examples" in refused.stderr
+
+    def test_fit_then_suspects(self, noisy_digits, tmp_path):
+        fitted = run("fit", noisy_digits, "--out", tmp_path / "run", "--epochs", 20)
+        assert fitted.returncode == 0, fitted.stderr
+        assert "estimated noise rate 0.3" in fitted.stdout
+        assert "\nbound " in fitted.stdout
+        found = run("suspects", tmp_path / "run", "--out", tmp_path / "suspects.csv")
+        assert found.returncode == 0, found.stderr
+        lines = (tmp_path / "suspects.csv").read_text().splitlines()
+        assert lines[0] == "example,label,probability_wrong,score,suggested"
+        assert len(lines) == 1258
+        with Image.open(tmp_path / "suspects.png") as sheet:
+            assert sheet.width > 500
+
+    def test_a_known_matrix(self, noisy_digits, tmp_path):
+        np.savetxt(tmp_path / "T.csv", 0.7 * np.eye(10) + 0.3 * np.eye(10, k=-1), delimiter=",")
+        command = (
+            "fit",
+            noisy_digits,
+            "--out",
+            tmp_path / "run",
+            "--transition",
+            tmp_path / "T.csv",
+        )
+        refused = run(*command)
+        assert refused.returncode == 2
+        assert "a column that sums to 0.7" in refused.stderr
+        matrix = 0.7 * np.eye(10) + 0.3 * np.roll(np.eye(10), 1, axis=0)
+        np.savetxt(tmp_path / "T.csv", matrix, delimiter=",")
+        fitted = run(*command, "--epochs", 3)
+        assert fitted.returncode == 0, fitted.stderr
+        assert "bound 0.611: the entropy of the transition matrix that was given" in fitted.stdout
+
+    def test_plain_training_is_told_that_it_memorizes(self, noisy_digits, tmp_path):
+        options = ("--loss", "ce", "--noise-rate", 0.3, "--epochs", 20, "--out", tmp_path / "run")
+        assert "memorizing since epoch " in run("fit", noisy_digits, *options).stdout
+        found = run("suspects", tmp_path / "run", "--out", tmp_path / "s.parquet")
+        assert "may have learnt wrong labels by heart" in found.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (["suspects", "nowhere", "--out", "s.csv"], "name the data"),
+        (["suspects", "nowhere", "--out", "s.txt"], ".csv or .parquet"),
+        (["estimate", "digits", "--method", "magic"], "magic"),
+        (["fit", "digits", "--out", "x", "--transition", "T.npy"], "T.npy"),
         (["fit", "digits", "--out", "x", "--noise-rate", "some"], "noise-rate"),
         (["fit", "digits", "--out", "x", "--noise-rate", "7"], "noise-rate"),
         (["fit", "digits", "--out", "x", "--loss", "hinge"], "loss must be one of"),
@@ -157,7 +236,9 @@ def test_mistakes_are_told_in_a_line(tmp_path, monkeypatch, capsys, arguments, c
     assert list(tmp_path.iterdir()) == []  # nothing was begun
 
 
-@pytest.mark.parametrize("command", ["demo", "fit", "predict", "bound", "data list", "data info"])
+@pytest.mark.parametrize(
+    "command", ["demo", "fit", "estimate", "suspects", "predict", "bound", "data list", "data info"]
+)
 def test_help_has_an_example(command, capsys):
     app([*command.split(), "--help"], result_action="return_value")
     assert f"Example: noisebound {command}" in capsys.readouterr().out

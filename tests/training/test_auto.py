@@ -94,6 +94,14 @@ def test_the_bound_is_the_lower_of_theory_and_measurement():
     )
 
 
+def test_a_training_that_is_stuck_is_told(tmp_path):
+    """At this rate a network is soon sure and wrong, and the correction has no gradient there."""
+    stuck = fit(many_clouds(), config(learning_rate=3e-2), tmp_path / "stuck")
+    assert stuck.final["averaged_test_top1"] < 0.8
+    assert stuck.is_stuck
+    assert not fit(many_clouds(), config(), tmp_path / "run").is_stuck
+
+
 def test_interrupted_while_measuring(tmp_path, monkeypatch):
     undisturbed = fit(noisy_clouds(), config(epochs=8), tmp_path / "whole")
     plain, calls = CrossFit._trained_without, []

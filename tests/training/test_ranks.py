@@ -14,6 +14,7 @@ from two_ranks import METHODS
 from noisebound.training import SavedModel, TrainingConfig
 from noisebound.training.fit import hold_out
 from noisebound.training.metrics import read_metrics
+from noisebound.training.run_folder import RunFolder
 from training_data import NOISE_RATE, noisy_images
 
 SCRIPT = Path(__file__).parent / "two_ranks.py"
@@ -53,6 +54,15 @@ def test_same_measurements(runs, loss):
             for record in records
         )
         assert double == pytest.approx(single, rel=1e-6)
+
+
+def test_the_same_noise_is_measured(runs):
+    one, two = (RunFolder(runs[devices] / "fce+b").read_result() for devices in (1, 2))
+    for name in ("noise_rate", "interval", "class_prior"):
+        assert two.noise[name] == pytest.approx(one.noise[name])
+    assert two.noise["transition"] == one.noise["transition"]
+    assert two.bound == pytest.approx(one.bound)
+    assert two.bound_reason == one.bound_reason
 
 
 @pytest.mark.parametrize("loss", ["ce+b", "sce+b"])

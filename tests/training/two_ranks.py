@@ -9,7 +9,7 @@ from noisebound.training import TrainingConfig, fit
 from noisebound.training.ranks import leave_ranks
 from training_data import NOISE_RATE, noisy_clouds, noisy_images
 
-METHODS = ("ce+b", "sce+b", "ce", "elr", "truncated")
+METHODS = ("ce+b", "sce+b", "ce", "elr", "truncated", "fce+b")
 
 
 def main(devices: int, out: Path) -> None:
@@ -18,7 +18,7 @@ def main(devices: int, out: Path) -> None:
     for loss in METHODS:
         config = TrainingConfig(
             loss=loss,
-            noise_rate=NOISE_RATE,
+            noise_rate="auto" if loss == "fce+b" else NOISE_RATE,
             epochs=52 if loss == "truncated" else 10,  # it prunes at 40 and 50
             batch_size=31,  # of 108: uneven in every way
             accumulate=2,

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from jaxtyping import Shaped
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from torch import Tensor
 
 _COLUMNS = 8
@@ -34,8 +36,8 @@ def contact_sheet(
     return figure
 
 
-def _pixels(image: Shaped[Tensor, "channels height width"]) -> Tensor:
+def _pixels(image: Shaped[Tensor, "channels height width"]) -> NDArray[np.float32]:
     values = image.float()
     low, high = (0.0, 255.0) if not image.is_floating_point() else map(float, values.aminmax())
     scaled = ((values - low) / max(high - low, 1e-12)).clamp(0, 1)
-    return scaled[0] if len(image) == 1 else scaled[:3].movedim(0, -1)
+    return (scaled[0] if len(image) == 1 else scaled[:3].movedim(0, -1)).numpy()

@@ -1,0 +1,115 @@
+"""What contenders come to, in cells and in words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from noisebound.experiments.outcome.contender_table import Contest, contender_table
+from noisebound.experiments.outcome.finished import FinishedRun
+from noisebound.experiments.outcome.label_tables import estimate_table, suspect_table
+from noisebound.experiments.protocol.columns import COLUMNS
+from noisebound.experiments.protocol.contenders import PEERS
+from noisebound.experiments.protocol.plan import Plan
+from noisebound.experiments.protocol.presets import CPU
+from noisebound.experiments.protocol.sources import DataSources
+from noisebound.training import FitResult
+
+PLAN = Plan(CPU, (0, 1), DataSources())
+CLEAN, NOISY = COLUMNS["mnist-clean"], COLUMNS["mnist-pairwise-0.4"]
+
+
+def contest(scores, folder=Path("nowhere"), columns=(CLEAN, NOISY)):
+    """Scores by contender: one pair of accuracies for each column."""
+    finished = {}
+    for name, by_column in scores.items():
+        for column, values in zip(columns, by_column, strict=True):
+            for run, value in zip(PLAN.contender_runs(column, name), values, strict=False):
+                final = {"averaged_test_top1": value, "test_top1": value - 0.5}
+                best = final | {"averaged_test_top1": value + 0.1}
+                result = FitResult(folder / run.key, None, final, best)
+                finished[run] = FinishedRun(run, result)
+    return Contest("beyond", "title", PLAN, finished, columns, PEERS, "averaged")
+
+
+SCORES = {
+    "auto": [(0.95, 0.97), (0.90, 0.92)],
+    "fce+matrix": [(0.95, 0.95), (0.93, 0.93)],
+    "ce+rate": [(0.94, 0.94), (0.50, 0.52)],
+    "plain": [(0.97, 0.97), (0.60, 0.60)],
+    "elr": [(0.90, 0.90), (0.80,)],
+}
+
+
+def texts(table):
+    return {row.label: [cell.text for cell in row.cells] for row in table.rows}
+
+
+class TestAccuracies:
+    table = contender_table(contest(SCORES))
+
+    def test_means_over_seeds_and_over_settings(self):
+        assert texts(self.table)["auto: FCE+B, nothing given"] == [
+            "96.0 ± 1.4",
+            "91.0 ± 1.4",
+            "93.5 ± 1.4",
+        ]
+
+    def test_early_stopping_is_judged_by_the_epoch_that_it_chooses(self):
+        assert texts(self.table)["CE"][0] == "97.0 ± 0.0"
+        assert texts(self.table)["CE, stopped early"][0] == "107.0 ± 0.0"
+
+    def test_what_is_missing_is_said(self):
+        assert texts(self.table)["ELR"] == ["90.0 ± 0.0", "80.0 [n = 1]", "85.0 [n = 1]"]
+        assert texts(self.table)["MAE"] == ["–", "–", "–"]
+
+    def test_in_words(self):
+        words = self.table.summary
+        assert "within 1 point of the best method that is told the truth in 1 of 2" in words
+        assert "(further: MNIST pairwise 0.4 -2.0)" in words
+        assert "more than 0.5 below plain CE in 1 (MNIST clean -1.0)" in words
+        assert "on clean data MNIST clean -1.0" in words
+        assert "auto has 93.5 ± 1.4, the best of the others (CE, stopped early) 88.5" in words
+
+    def test_nothing_yet(self):
+        table = contender_table(contest({}))
+        assert table.summary == ""
+        assert {cell.text for row in table.rows for cell in row.cells} == {"–"}
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """Two settings: one clean, one where ours is 0.02 off and cleanlab 0.1."""
+    made = contest({"auto": SCORES["auto"], "prune": SCORES["plain"]}, tmp_path)
+    for run, finished in made.finished.items():
+        rate = 0.0 if run.column == "mnist-clean" else 0.4
+        ours = {"agreement": rate + 0.02, "anchor": 0.5, "dual-t": 0.6, "confident": 0.5}
+        findings = {
+            "noise_rate": rate,
+            "estimates": {"five folds": rate + 0.1} if run.prunes else ours | {"neighbors": 0.1},
+            "interval": None if run.prunes else [rate + 0.01, 0.5] if rate else [0, 0.1],
+            "suspects_auroc": (0.7 if run.prunes else 0.99) if rate else None,
+            "calibration_error": None if run.prunes else 0.05,
+            "epochs": 200.0 if run.prunes else 62.0,
+        }
+        finished.result.folder.mkdir()
+        (finished.result.folder / "labels.json").write_text(json.dumps(findings))
+    return made
+
+
+def test_estimates(judged):
+    table = estimate_table(judged)
+    rows = texts(table)
+    assert rows["true rate"] == ["0.000", "0.400", "–"]
+    assert rows["agreement (ours)"] == ["0.020", "0.420", "0.020"]
+    assert rows["cleanlab, five folds"] == ["0.100", "0.500", "0.100"]
+    assert "in 2 of 4 runs" in table.summary
+
+
+def test_suspects(judged):
+    table = suspect_table(judged)
+    assert table.header == ("method", "MNIST pairwise 0.4", "mean", "epochs")
+    rows = texts(table)
+    assert rows["one bounded training (ours)"] == ["0.990", "0.990", "62"]
+    assert rows["cleanlab, five folds"] == ["0.700", "0.700", "200"]
+    assert rows["calibration error of our probabilities"] == ["0.050", "0.050", "–"]

@@ -1,0 +1,118 @@
+"""Rows beyond the paper: told the truth, pruned, and judged by what they find out."""
+
+import pytest
+import torch
+
+from experiment_runs import COLUMN
+from noisebound.data import load
+from noisebound.experiments.protocol.columns import BEYOND
+from noisebound.experiments.protocol.contenders import CONTENDERS, PEERS, check_contenders
+from noisebound.experiments.protocol.plan import Plan
+from noisebound.experiments.protocol.presets import CPU
+from noisebound.experiments.protocol.sources import DataSources, noisy_splits
+from noisebound.experiments.runner.label_findings import read_findings
+from noisebound.experiments.runner.run import Execution, execute
+from noisebound.experiments.runner.run_store import RunStore
+from noisebound.experiments.runner.told import told
+from noisebound.training import TrainingConfig
+
+QUICK = ("epochs=8", "train_examples=600", "batch_size=50", "measure_every=8")
+PLAN = Plan(CPU.override(QUICK), (0,), DataSources())
+
+
+def done(name, tmp_path):
+    (run,) = PLAN.contender_runs(COLUMN, name)
+    store = RunStore(tmp_path / "runs")
+    execute(run, Execution(store, DataSources(), threads=1))
+    assert store.error(run) is None, store.error(run)
+    return run, store
+
+
+class TestTold:
+    (run,) = PLAN.contender_runs(COLUMN, "auto")
+    train = noisy_splits(run, DataSources()).train
+
+    def test_the_rate_that_came_about(self):
+        rate = told(TrainingConfig(), "true rate", self.train).noise_rate
+        assert rate == (self.train.labels != self.train.true_labels).double().mean()
+
+    def test_the_matrix_that_came_about(self):
+        matrix = torch.tensor(told(TrainingConfig(), "true transition", self.train).transition)
+        torch.testing.assert_close(matrix.sum(0), torch.ones(10))
+        first = self.train.labels[self.train.true_labels == 0]
+        assert matrix[0, 0] == pytest.approx((first == 0).double().mean().item())
+
+    def test_clean_labels(self):
+        clean = load("digits").train
+        assert told(TrainingConfig(), "true rate", clean).noise_rate == 0
+        matrix = torch.tensor(told(TrainingConfig(), "true transition", clean).transition)
+        assert torch.equal(matrix, torch.eye(10))
+
+    def test_nothing(self):
+        assert told(TrainingConfig(), "nothing", self.train) == TrainingConfig()
+
+
+def test_auto_is_held_against_the_truth(tmp_path):
+    run, store = done("auto", tmp_path)
+    found = read_findings(store.folder(run))
+    assert found["noise_rate"] == pytest.approx(0.4, abs=0.05)
+    assert set(found["estimates"]) == {"agreement", "anchor", "dual-t", "confident", "neighbors"}
+    assert found["estimates"]["agreement"] == store.result(run).noise["noise_rate"]
+    assert 0.6 < found["suspects_auroc"] <= 1
+    assert 0 <= found["calibration_error"] < 0.3
+    assert found["epochs"] == 8 + 3
+
+
+def test_a_run_without_its_findings_is_not_finished(tmp_path):
+    run, store = done("auto", tmp_path)
+    (store.folder(run) / "labels.json").unlink()
+    assert store.state(run) == "waiting"
+    execute(run, Execution(store, DataSources(), threads=1))
+    assert store.state(run) == "finished"
+
+
+def test_pruning_by_cleanlab(tmp_path):
+    run, store = done("prune", tmp_path)
+    found = read_findings(store.folder(run))
+    assert found["epochs"] == pytest.approx(8 * 5 * 4 / 5)
+    assert found["suspects_auroc"] > 0.6
+    assert set(found["estimates"]) == {"five folds"}
+    assert not (store.folder(run) / "folds").exists()
+    assert store.result(run).final["train_loss"] > 0
+
+
+@pytest.mark.parametrize("name", ["ce+rate", "fce+matrix", "backward+auto", "fce:class"])
+def test_others(tmp_path, name):
+    run, store = done(name, tmp_path)
+    assert read_findings(store.folder(run)) is None
+    origins = {
+        "ce+rate": "given noise rate",
+        "fce+matrix": "given transition",
+        "backward+auto": "estimated transition",
+        "fce:class": "estimated transition",
+    }
+    assert store.result(run).bound_origin in (origins[name], "measured floor")
+
+
+def test_early_stopping_is_the_plain_run():
+    assert PLAN.contender_runs(COLUMN, "early") == PLAN.contender_runs(COLUMN, "plain")
+    (run,) = PLAN.contender_runs(COLUMN, "early")
+    assert run.training.measure_every == 1  # else there is little to choose from
+
+
+def test_every_contender_is_another_run():
+    keys = {name: PLAN.contender_runs(COLUMN, name)[0].key for name in CONTENDERS}
+    same = [{"early", "plain"}, {"auto", "fce:batch"}]
+    for names in same:
+        assert len({keys[name] for name in names}) == 1
+    assert len(set(keys.values())) == len(keys) - len(same)
+
+
+def test_sixteen_settings():
+    assert len(BEYOND) == 16
+    assert sum(column.noise is None and column.noise_rate == 0 for column in BEYOND) == 2
+
+
+def test_unknown():
+    with pytest.raises(ValueError, match=r"unknown method 'magic': choose from auto, fce\+matrix"):
+        check_contenders(["magic"], PEERS)
