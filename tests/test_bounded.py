@@ -167,3 +167,16 @@ def test_half_precision():
     criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.3, CLASSES)
     value = criterion(LOGITS.bfloat16(), LABELS)
     assert value.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nb.NoiseBoundedLoss(nb.CrossEntropy(), "auto", 10),
+        lambda: nb.noise_bound(nb.CrossEntropy(), "auto", 10),
+        lambda: nb.create_loss("fce", noise_rate="auto", num_classes=10),
+    ],
+)
+def test_auto_needs_data(make):
+    with pytest.raises(TypeError, match=r"got 'auto': it takes data .*estimate_noise"):
+        make()

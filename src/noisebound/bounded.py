@@ -170,7 +170,7 @@ class NoiseBoundedLoss(BoundedLoss):
         num_classes: int,
         class_prior: ArrayLike | None = None,
     ) -> None:
-        super().__init__(loss, noise_bound(loss, float(noise_rate), num_classes, class_prior))
+        super().__init__(loss, float(noise_bound(loss, noise_rate, num_classes, class_prior)))
         self.noise_rate = float(noise_rate)
         self.num_classes = int(num_classes)
 

@@ -44,6 +44,11 @@ def check_num_classes(num_classes: int) -> int:
 
 def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*rates"]:
     """Probabilities that a label changes; a warning where the true label is not the likeliest."""
+    if isinstance(noise_rate, str):
+        raise TypeError(
+            f"noise_rate must be a number here, got {noise_rate!r}: it takes data to estimate it; "
+            'use fit(…, TrainingConfig(noise_rate="auto")), or estimate_noise(probs, labels)'
+        )
     rates = as_float64(noise_rate)
     if not bool(((rates >= 0) & (rates <= 1)).all()):
         raise ValueError(
