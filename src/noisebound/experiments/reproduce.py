@@ -29,10 +29,8 @@ from noisebound.experiments.protocol.columns import (
     find_columns,
 )
 from noisebound.experiments.protocol.contenders import (
-    BACKWARD,
-    GRANULARITIES,
-    PEERS,
-    Contender,
+    CONTEST_TITLES,
+    CONTESTS,
     check_contenders,
 )
 from noisebound.experiments.protocol.methods import (
@@ -64,16 +62,6 @@ Target: TypeAlias = Literal[
     "backward",
 ]
 
-_CONTESTS: dict[str, dict[str, Contender]] = {
-    "beyond": PEERS,
-    "granularity": GRANULARITIES,
-    "backward": BACKWARD,
-}
-_CONTEST_TITLES = {
-    "beyond": "Nothing given: the noise is estimated",
-    "granularity": "Whose mean loss is held against the bound",
-    "backward": "The backward correction, plain and bounded",
-}
 _FEW_SETTINGS = ("fashion-mnist-0.4", "fashion-mnist-pairwise-0.4", "mnist-0.4")
 
 
@@ -120,7 +108,7 @@ class Request:
     def chosen_columns(self) -> tuple[Column, ...]:
         """The columns asked for."""
         if self.columns is not None:
-            return find_columns(self.columns, BEYOND if self.target in _CONTESTS else None)
+            return find_columns(self.columns, BEYOND if self.target in CONTESTS else None)
         match self.target:
             case "bound-table":
                 return tuple(COLUMNS.values())
@@ -145,7 +133,7 @@ class Request:
             case "rate-sweep":
                 return check_bounded(("ce", "sce") if self.methods is None else self.methods, "+b")
             case "beyond" | "granularity" | "backward":
-                among = _CONTESTS[self.target]
+                among = CONTESTS[self.target]
                 return check_contenders(
                     tuple(among) if self.methods is None else self.methods, among
                 )
@@ -165,7 +153,7 @@ class Request:
                 for runs in self.plan.rate_runs(column, method).values()
                 for run in runs
             ]
-        if self.target in _CONTESTS:
+        if self.target in CONTESTS:
             return [
                 run
                 for column in columns
@@ -214,7 +202,7 @@ def _tables(request: Request, finished: Sequence[FinishedRun]) -> list[Table]:
     columns, methods = request.chosen_columns(), request.chosen_methods()
     if request.target == "bound-table":
         return [comparison_table(), noise_bound_table(columns)]
-    if request.target in _CONTESTS:
+    if request.target in CONTESTS:
         return _contest_tables(request, finished)
     selection = Selection(
         request.file_name,
@@ -236,11 +224,10 @@ def _tables(request: Request, finished: Sequence[FinishedRun]) -> list[Table]:
 def _contest_tables(request: Request, finished: Sequence[FinishedRun]) -> list[Table]:
     contest = Contest(
         request.file_name,
-        _CONTEST_TITLES[request.target],
-        request.plan,
-        {run.config: run for run in finished},
+        CONTEST_TITLES[request.target],
+        finished,
         request.chosen_columns(),
-        {name: _CONTESTS[request.target][name] for name in request.chosen_methods()},
+        {name: CONTESTS[request.target][name] for name in request.chosen_methods()},
         request.weights,
         _circumstances(request, finished),
     )

@@ -21,15 +21,15 @@ CLEAN, NOISY = COLUMNS["mnist-clean"], COLUMNS["mnist-pairwise-0.4"]
 
 def contest(scores, folder=Path("nowhere"), columns=(CLEAN, NOISY)):
     """Scores by contender: one pair of accuracies for each column."""
-    finished = {}
+    finished = []
     for name, by_column in scores.items():
         for column, values in zip(columns, by_column, strict=True):
             for run, value in zip(PLAN.contender_runs(column, name), values, strict=False):
                 final = {"averaged_test_top1": value, "test_top1": value - 0.5}
                 best = final | {"averaged_test_top1": value + 0.1}
                 result = FitResult(folder / run.key, None, final, best)
-                finished[run] = FinishedRun(run, result)
-    return Contest("beyond", "title", PLAN, finished, columns, PEERS, "averaged")
+                finished.append(FinishedRun(run, result))
+    return Contest("beyond", "title", finished, columns, PEERS, "averaged")
 
 
 SCORES = {
@@ -81,7 +81,8 @@ class TestAccuracies:
 def judged(tmp_path):
     """Two settings: one clean, one where ours is 0.02 off and cleanlab 0.1."""
     made = contest({"auto": SCORES["auto"], "prune": SCORES["plain"]}, tmp_path)
-    for run, finished in made.finished.items():
+    for finished in made.finished:
+        run = finished.config
         rate = 0.0 if run.column == "mnist-clean" else 0.4
         ours = {"agreement": rate + 0.02, "anchor": 0.5, "dual-t": 0.6, "confident": 0.5}
         findings = {

@@ -8,8 +8,6 @@ from noisebound.experiments.outcome.finished import FinishedRun, Weights
 from noisebound.experiments.outcome.statistics import Summary, paired_gain, summarize
 from noisebound.experiments.protocol.columns import Column
 from noisebound.experiments.protocol.contenders import PEERS, Contender
-from noisebound.experiments.protocol.plan import Plan
-from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.report.table import EMPTY, Cell, Row, Table
 
 _TOLD = ("fce+matrix", "ce+rate", "sce+rate")
@@ -24,8 +22,7 @@ class Contest:
     Args:
         name: of the table's files
         title: says what is compared
-        plan: that the runs were made by
-        finished: the runs
+        finished: runs of one scale
         columns: the settings
         contenders: by name
         weights: which weights are judged
@@ -34,8 +31,7 @@ class Contest:
 
     name: str
     title: str
-    plan: Plan
-    finished: Mapping[RunConfig, FinishedRun]
+    finished: Sequence[FinishedRun]
     columns: Sequence[Column]
     contenders: Mapping[str, Contender]
     weights: Weights
@@ -43,8 +39,12 @@ class Contest:
 
     def runs(self, column: Column, name: str) -> dict[int, FinishedRun]:
         """Those of a contender in a setting that are finished, by seed."""
-        configs = self.plan.contender_runs(column, name)
-        return {run.training.seed: self.finished[run] for run in configs if run in self.finished}
+        found = {
+            run.config.training.seed: run
+            for run in self.finished
+            if run.config.column == column.name and run.config.is_by(self.contenders[name])
+        }
+        return dict(sorted(found.items()))
 
     def accuracies(self, column: Column, name: str) -> dict[int, float]:
         """In percent, by seed; of the epoch that early stopping chooses, if it does."""
@@ -66,6 +66,7 @@ def contender_table(contest: Contest) -> Table:
     }
     for by_column in scores.values():
         by_column[_MEAN] = _means(by_column)
+    most_seeds = max(len(values) for by_column in scores.values() for values in by_column.values())
     columns = [*(column.name for column in contest.columns), _MEAN]
     best = {
         column: max(
@@ -81,10 +82,7 @@ def contender_table(contest: Contest) -> Table:
     rows = tuple(
         Row(
             contender.label,
-            tuple(
-                _cell(scores[name][column], best[column], len(contest.plan.seeds))
-                for column in columns
-            ),
+            tuple(_cell(scores[name][column], best[column], most_seeds) for column in columns),
             is_shaded=contender.loss.endswith("+b"),
         )
         for name, contender in contest.contenders.items()

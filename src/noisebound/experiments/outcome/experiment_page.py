@@ -5,12 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
+from noisebound.experiments.outcome.contender_table import Contest, contender_table
 from noisebound.experiments.outcome.epoch_figure import epoch_figure
 from noisebound.experiments.outcome.finished import FinishedRun, Measurements, Selection
+from noisebound.experiments.outcome.label_tables import estimate_table, suspect_table
 from noisebound.experiments.outcome.offset_search import offset_table
 from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
 from noisebound.experiments.protocol.columns import COLUMNS, TABLE_TITLES, Column
+from noisebound.experiments.protocol.contenders import CONTEST_TITLES, CONTESTS
 from noisebound.experiments.protocol.methods import BOUNDED, METHODS, SEARCHED_METHODS
+from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.report.figures import rate_sweep_figure
 from noisebound.report.page import Code, Page, Picture, Section
 from noisebound.report.table import EMPTY, Cell, Row, Table
@@ -47,8 +51,9 @@ def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
 
 def _scale(run: FinishedRun) -> str:
     """What all methods of a column have in common."""
-    of_the_method = {"loss", "noise_rate", "bound", "bound_classes", "bound_offset"}
-    training = run.config.training.model_dump(exclude=of_the_method | {"learning_rate", "seed"})
+    of_the_method = {"loss", "noise_rate", "transition", "learning_rate", "seed", "measure_every"}
+    of_the_bound = {"bound", "bound_classes", "bound_offset", "granularity"}
+    training = run.config.training.model_dump(exclude=of_the_method | of_the_bound)
     return repr((run.config.source, run.config.train_examples, training))
 
 
@@ -58,7 +63,10 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
     present = {run.config.column for run in runs}
     columns = [column for column in COLUMNS.values() if column.name in present]
     tables = _accuracy_tables(measurements, columns, runs)
-    sections = [Section("Accuracies", tables=tables)]
+    sections = [Section("Accuracies", tables=tables)] if tables else []
+    contests = _contest_tables(runs, columns)
+    if contests:
+        sections.append(Section("Beyond the paper", tables=contests))
     searched = offset_table(Selection("offsets", measurements, columns, list(BOUNDED)))
     if searched.rows:
         sections.append(Section("Bounds around the noise-bound", tables=[searched]))
@@ -78,7 +86,7 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
         for column in columns
         if (figure := epoch_figure(measurements, column)) is not None
     ]
-    headline = " ".join(table.summary for table in tables if table.summary)
+    headline = " ".join(table.summary for table in (*tables, *contests) if table.summary)
     return headline, sections
 
 
@@ -95,7 +103,30 @@ def _accuracy_tables(
         if here:
             table = accuracy_table(Selection(name, measurements, here, methods))
             rows = tuple(row for row in table.rows if any(cell != EMPTY for cell in row.cells))
-            tables.append(replace(table, rows=rows))
+            if rows:
+                tables.append(replace(table, rows=rows))
+    return tables
+
+
+def _contest_tables(runs: Sequence[FinishedRun], columns: Sequence[Column]) -> list[Table]:
+    """Of runs that are told nothing, or the truth; by their averaged weights."""
+    tables = []
+    for name, contenders in CONTESTS.items():
+        settings = [
+            column
+            for column in columns
+            if any(
+                run.config.column == column.name and run.config.is_by(contender)
+                for run in runs
+                for contender in contenders.values()
+            )
+        ]
+        if settings:
+            title = f"{CONTEST_TITLES[name]}, averaged weights"
+            contest = Contest(name, title, runs, settings, contenders, "averaged")
+            tables.append(contender_table(contest))
+            if name == "beyond":
+                tables += [estimate_table(contest), suspect_table(contest)]
     return tables
 
 
@@ -104,7 +135,7 @@ def _swept(runs: Sequence[FinishedRun]) -> tuple[list[Column], list[str]] | None
     found = [
         (COLUMNS[run.config.column], run.config.training.loss)
         for run in runs
-        if run.config.training.noise_rate != run.config.noise_rate
+        if run.config.believes is not None
     ]
     if not found:
         return None
@@ -122,7 +153,7 @@ def _runs_table(runs: Sequence[FinishedRun]) -> Table:
                     Cell(run.config.column),
                     Cell(training.loss),
                     _number(training.seed, "d"),
-                    _number(training.noise_rate, "g"),
+                    Cell(_told(run.config)),
                     _number(run.result.bound, ".3f"),
                     _number(final["train_loss"], ".3f"),
                     _number(final.get("test_top1"), ".1%"),
@@ -150,6 +181,13 @@ def _runs_table(runs: Sequence[FinishedRun]) -> Table:
         rows=tuple(rows),
         records=(),
     )
+
+
+def _told(config: RunConfig) -> str:
+    told = config.training.noise_rate
+    if config.knows == "noise rate":
+        return f"{told:g}" if isinstance(told, float) else "–"
+    return config.knows
 
 
 def _number(value: Any, form: str) -> Cell:

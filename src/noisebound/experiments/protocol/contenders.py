@@ -74,6 +74,12 @@ BACKWARD = {
 }
 """The paper's open question: the backward correction, plain and bounded, and the forward one."""
 
+CONTESTS = {"beyond": PEERS, "granularity": GRANULARITIES, "backward": BACKWARD}
+CONTEST_TITLES = {
+    "beyond": "Nothing given: the noise is estimated",
+    "granularity": "Whose mean loss is held against the bound",
+    "backward": "The backward correction, plain and bounded",
+}
 CONTENDERS = PEERS | GRANULARITIES | BACKWARD
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from noisebound.corruption import NoiseKind
 from noisebound.experiments.protocol.columns import Column
-from noisebound.experiments.protocol.contenders import Knowledge
+from noisebound.experiments.protocol.contenders import Contender, Knowledge
 from noisebound.training import TrainingConfig
 
 
@@ -59,6 +59,15 @@ class RunConfig(BaseModel):
         if training.granularity != "batch":
             words += f", by {training.granularity}"
         return words + (", pruned" if self.prunes else "")
+
+    def is_by(self, contender: Contender) -> bool:
+        """Whether it is a run of this contender's."""
+        return (
+            self.knows == contender.knows
+            and self.prunes == contender.prunes
+            and self.training.loss == contender.loss
+            and self.training.granularity == contender.granularity
+        )
 
     @property
     def judges_labels(self) -> bool:
