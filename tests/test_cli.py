@@ -208,6 +208,8 @@ class TestNoise:
     ("arguments", "complaint"),
     [
         (["suspects", "nowhere", "--out", "s.csv"], "name the data"),
+        (["suspects", "nowhere", "--out", "s.csv", "--target", "y"], "how to read DATA"),
+        (["estimate", "digits", "--seed", "-1"], "seed"),
         (["suspects", "nowhere", "--out", "s.txt"], ".csv or .parquet"),
         (["estimate", "digits", "--method", "magic"], "magic"),
         (["fit", "digits", "--out", "x", "--transition", "T.npy"], "T.npy"),

@@ -103,3 +103,8 @@ class GranularBoundedLoss(nn.Module):
     def extra_repr(self) -> str:
         """The bound, and of what."""
         return f"bound={self.bound:.6g}, granularity={self.granularity!r}"
+
+
+def plain_loss(criterion: nn.Module) -> nn.Module:
+    """The loss inside, where a criterion is bounded at a granularity of its own."""
+    return criterion.loss if isinstance(criterion, GranularBoundedLoss) else criterion

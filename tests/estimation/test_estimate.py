@@ -36,6 +36,46 @@ def test_known_noise_is_found_again(method, kind, rate):
     assert 0 <= low <= found.noise_rate <= high <= 1
 
 
+class TestClassesThatDiffer:
+    """Chance is taken out of the counts, and structure is not."""
+
+    transition = torch.full((10, 10), 0.02 / 9).double().fill_diagonal_(0.98)
+    for flipping in range(5):
+        transition[flipping, flipping] -= 0.4
+        transition[flipping + 1, flipping] += 0.4
+
+    def found(self, n=20_000, classes=10, matrix=None):
+        matrix = self.transition if matrix is None else matrix
+        generator = torch.Generator().manual_seed(0)
+        true = torch.randint(classes, (n,), generator=generator)
+        noisy = nb.corrupt(true, "transition", transition=matrix, generator=generator)
+        return estimate_noise(matrix[:, true].T, noisy.labels).transition
+
+    def test_some_flip_and_some_do_not(self):
+        torch.testing.assert_close(self.found(), self.transition, atol=0.06, rtol=0)
+
+    def test_a_class_with_hardly_an_example_spoils_nothing(self):
+        rates = (0.02, 0.1, 0.3, 0.45)
+        true = torch.arange(4).repeat(2000)
+        true = torch.cat([true, torch.tensor([4, 4])])
+        matrix = torch.eye(5).double()
+        for k, rate in enumerate(rates):
+            matrix[k, k], matrix[(k + 1) % 4, k] = 1 - rate, rate
+        generator = torch.Generator().manual_seed(0)
+        noisy = nb.corrupt(true, "transition", transition=matrix, generator=generator)
+        found = estimate_noise(matrix[:, true].T, noisy.labels).transition
+        torch.testing.assert_close(
+            1 - found.diagonal()[:4], torch.tensor(rates).double(), atol=0.05, rtol=0
+        )
+
+    def test_even_noise_comes_out_more_even_than_it_was_counted(self):
+        even = torch.full((10, 10), 0.4 / 9).double().fill_diagonal_(0.6)
+        found = self.found(n=5000, matrix=even)
+        raw_deviation = (0.04 * 0.96 / 100) ** 0.5  # of shares in a hundred sure examples a class
+        off_diagonal = found[~torch.eye(10, dtype=torch.bool)]
+        assert off_diagonal.std() < 0.7 * raw_deviation
+
+
 def test_agreement_is_hardly_misled_by_wrong_predictions():
     """Of a model that is wrong in one of eight examples."""
     probs, noisy, true = noisy_problem(rate=0.3, n=20_000, spread=3.2)

@@ -76,14 +76,23 @@ def test_certainty_stays_finite():
     assert torch.isfinite(suspects.score).all()
 
 
-def test_deconvolution_undoes_the_noise():
-    probs, noisy, _ = observed("symmetric", rate=0.3, n=500, spread=1.0)
-    torch.testing.assert_close(
-        true_class_probabilities(probs @ noisy.transition.T, noisy.transition),
-        probs,
-        atol=0.05,
-        rtol=0,
-    )
+@pytest.mark.parametrize("rate", [0.0, 0.3, 0.6, 0.8])
+def test_deconvolution_undoes_the_noise(rate):
+    probs, noisy, _ = observed("symmetric", rate=rate, n=500, spread=1.0)
+    found = true_class_probabilities(probs @ noisy.transition.T, noisy.transition)
+    torch.testing.assert_close(found, probs, atol=1e-3, rtol=0)
+
+
+def test_what_no_noise_makes_has_a_likeliest_cause():
+    """Labels surer than the noise allows: the cause is as sure as can be."""
+    transition = torch.tensor([[0.6, 0.4], [0.4, 0.6]]).double()
+    found = true_class_probabilities(torch.tensor([[0.9, 0.1]]).double(), transition)
+    torch.testing.assert_close(found, torch.tensor([[1.0, 0.0]]).double(), atol=1e-3, rtol=0)
+
+
+def test_losses_that_are_all_the_same_say_nothing():
+    suspects = nb.find_suspects(torch.ones(30), torch.zeros(30, dtype=torch.long))
+    assert (suspects.probability == 0.5).all()
 
 
 def test_losses_alone():

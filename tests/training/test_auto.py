@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import noisebound as nb
-from noisebound.data import DataError
 from noisebound.training import TrainingConfig, fit
 from noisebound.training.cross_fit import CrossFit
 from noisebound.training.measure import measure_noise
@@ -62,7 +61,7 @@ def test_for_any_loss_that_needs_it(tmp_path, loss):
     result = fit(noisy_clouds(), config(loss=loss, epochs=6), tmp_path / "run")
     assert 0 < result.noise["noise_rate"] < 0.75
     assert (result.bound is not None) == loss.endswith("+b")
-    assert (tmp_path / "run" / "cross-fit" / "logits.safetensors").exists()
+    assert (tmp_path / "run" / "cross-fit" / "both.safetensors").exists()
 
 
 @pytest.mark.parametrize("changes", [{"loss": "ce"}, {"loss": "elr"}, {"loss": "ce+b", "bound": 1}])
@@ -104,7 +103,7 @@ def test_a_training_that_is_stuck_is_told(tmp_path):
 
 def test_interrupted_while_measuring(tmp_path, monkeypatch):
     undisturbed = fit(noisy_clouds(), config(epochs=8), tmp_path / "whole")
-    plain, calls = CrossFit._trained_without, []
+    plain, calls = CrossFit._half, []
 
     def interrupted(self, is_held_out, title):
         calls.append(title)
@@ -112,7 +111,7 @@ def test_interrupted_while_measuring(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return plain(self, is_held_out, title)
 
-    monkeypatch.setattr(CrossFit, "_trained_without", interrupted)
+    monkeypatch.setattr(CrossFit, "_half", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit(noisy_clouds(), config(epochs=8), tmp_path / "run")
     resumed = fit(noisy_clouds(), config(epochs=8), tmp_path / "run", resume=True)
@@ -182,12 +181,45 @@ class TestMemorizing:
         assert result.memorizing_since is None
 
 
-def test_the_suspects_of_another_data_set(tmp_path):
-    from noisebound.training.run_folder import RunFolder
-    from noisebound.training.suspects import suspects_of_run
+class TestWhatCannotBeMeasured:
+    """Then it is said, and no harm is done."""
 
-    fit(noisy_clouds(), config(epochs=4), tmp_path / "run")
-    with pytest.raises(DataError, match="trained on other data"):
-        suspects_of_run(RunFolder(tmp_path / "run"), noisy_clouds(n=40).train)
-    with pytest.raises(DataError, match="holds no run"):
-        suspects_of_run(RunFolder(tmp_path / "nowhere"), noisy_clouds().train)
+    slow = {"learning_rate": 1e-4, "batch_size": 400, "epochs": 16}  # noqa: RUF012
+
+    @pytest.mark.parametrize("loss", ["fce+b", "ce+b", "cep+b"])
+    def test_training_is_plain(self, tmp_path, loss):
+        result = fit(many_clouds(rate=0.0), config(loss=loss, **self.slow), tmp_path / "run")
+        assert result.bound_origin == "not measured"
+        assert result.bound == pytest.approx(0, abs=1e-6)
+        assert "still learning when their epochs ended" in result.bound_reason
+        assert result.noise["warnings"]
+        plain = fit(many_clouds(rate=0.0), config(loss="ce", **self.slow), tmp_path / "plain")
+        if loss != "cep+b":
+            assert result.final["test_top1"] == plain.final["test_top1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": "elr+b"}, r"elr has no noise-bound.*--bound"),
+        ({"loss": "truncated+b"}, "truncated has no noise-bound"),
+        ({"loss": "ce+b", "bound_classes": 2}, "bound_classes enters the noise-bound of a"),
+        ({"loss": "ce+b", "bound_classes": 2, "bound": 1.0}, "bound_classes enters"),
+        ({"loss": "gce", "transition": TestKnownTransition.matrix}, "no use for a transition"),
+        ({"loss": "mixup", "transition": TestKnownTransition.matrix}, "no use for a transition"),
+    ],
+)
+def test_refused_before_anything_is_measured(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        fit(noisy_clouds(), config(**changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_few_to_measure(tmp_path):
+    with pytest.raises(ValueError, match=r"too few to estimate their noise.*--noise-rate"):
+        fit(noisy_clouds(n=16), config(), tmp_path / "run")
+    fit(noisy_clouds(n=16), config(noise_rate=0.3, epochs=2), tmp_path / "run")  # it is not taken
+
+
+def test_a_loss_by_any_spelling():
+    assert config(loss="FCE+B") == config(loss="fce+b")

@@ -7,7 +7,7 @@ from torch import nn
 
 from noisebound.data import Dataset, Normalization
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import CrossFit, cross_fit_epochs, read_logits
+from noisebound.training.cross_fit import CrossFit, HeldOut, cross_fit_epochs
 from noisebound.training.loop import TrainingData
 from training_data import NAMES, noisy_clouds
 
@@ -26,11 +26,14 @@ class Counting(CrossFit):
 
     trained, gives_up_at = 0, 0
 
-    def _trained_without(self, is_held_out, title):
+    def _half(self, is_held_out, title):
         self.trained += 1
         if self.trained == self.gives_up_at:
             raise KeyboardInterrupt
-        return super()._trained_without(is_held_out, title)
+        return super()._half(is_held_out, title)
+
+    def logits(self):
+        return self.held_out().logits
 
 
 def cross_fit(folder=None, identity="mine", train=None, epochs=40):
@@ -90,12 +93,36 @@ def test_what_is_not_to_be_trusted_is_done_again(tmp_path, spoil):
     if spoil == "damaged":
         for path in tmp_path.iterdir():
             path.write_bytes(path.read_bytes()[:-40])
-        assert read_logits(tmp_path / "logits.safetensors") is None
+        assert HeldOut.read(tmp_path / "both.safetensors") is None
     again = cross_fit(tmp_path)
     again.logits()
     assert again.trained == 2
 
 
 def test_too_few_examples():
-    with pytest.raises(ValueError, match=r"3 training examples are too few .*--noise-rate"):
-        cross_fit(train=noisy_clouds().train.subset(torch.arange(3)))
+    with pytest.raises(ValueError, match=r"19 training examples are too few .*--noise-rate"):
+        cross_fit(train=noisy_clouds().train.subset(torch.arange(19)))
+
+
+class TestUnderfit:
+    """Networks that have hardly begun to learn would take their own mistakes for noise."""
+
+    train = noisy_clouds(n=400).train
+
+    def fitted(self, **changes):
+        settings = {"epochs": 40, "batch_size": 30, "learning_rate": 1e-2} | changes
+        config, fabric = TrainingConfig(**settings), Fabric(devices=1)
+        return CrossFit(data_of(self.train), config, network(), fabric).held_out()
+
+    def test_a_rate_too_low_for_the_epochs(self):
+        assert self.fitted(learning_rate=1e-4, batch_size=200).is_underfit
+
+    def test_enough(self):
+        assert not self.fitted().is_underfit
+
+    def test_it_is_kept(self, tmp_path):
+        before = self.fitted(learning_rate=1e-4, batch_size=200)
+        before.save(tmp_path / "x.safetensors", "mine")
+        after = HeldOut.read(tmp_path / "x.safetensors", "mine")
+        assert after.is_underfit
+        assert torch.equal(after.positions, before.positions)

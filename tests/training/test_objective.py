@@ -2,7 +2,9 @@ import pytest
 import torch
 
 import noisebound as nb
+from noisebound.data import Dataset, Loader, Normalization
 from noisebound.training import METHOD_NAMES, TrainingConfig
+from noisebound.training.memory import prune
 from noisebound.training.objective import make_objective
 
 FIVE = ("ce", "fce", "gce", "sce", "cep")
@@ -74,3 +76,12 @@ def test_configs_are_checked(option):
 def test_config_survives_json():
     config = TrainingConfig(loss="sce+b", noise_rate=0.25, learning_rate="paper")
     assert TrainingConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_a_granular_bound_does_not_hide_what_a_loss_remembers():
+    config = TrainingConfig(loss="truncated+b", bound=0.3, granularity="example")
+    objective = make_objective(config, num_classes=4, num_samples=8)
+    assert objective.remembers
+    data = Dataset(torch.randn(8, 3), torch.arange(8) % 4, tuple("abcd"))
+    loader = Loader(data, 4, normalization=Normalization.of(data.inputs))
+    assert prune(objective.criterion, torch.nn.Linear(3, 4), loader, 39) is not None

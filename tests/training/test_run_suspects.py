@@ -5,11 +5,12 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import noisebound as nb
-from noisebound.data import Splits, load
+from noisebound.data import DataError, Dataset, Splits, load
 from noisebound.training import TrainingConfig, fit
 from noisebound.training.run_folder import RunFolder
 from noisebound.training.suspects import suspects_of_run
 from noisebound.training.suspects_table import suspects_sheet, suspects_table
+from training_data import noisy_clouds
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,47 @@ def test_of_runs_that_were_told_the_rate_or_corrected_nothing(digits, tmp_path, 
     found = suspects_of_run(RunFolder(tmp_path / "run"), digits.train)
     is_wrong = digits.train.labels != digits.train.true_labels
     assert roc_auc_score(is_wrong, found.score) > 0.8
+
+
+@pytest.mark.parametrize("loss", ["gce+b", "sce+b"])
+def test_what_a_loss_teaches_is_seen_through_its_noise_model(digits, tmp_path, loss):
+    config = TrainingConfig(model="small_mlp", epochs=30, batch_size=100, loss=loss)
+    fit(digits, config, tmp_path / "run")
+    found = suspects_of_run(RunFolder(tmp_path / "run"), digits.train)
+    assert found.probability.mean() == pytest.approx(0.3, abs=0.1)
+
+
+def test_labels_may_be_corrected_and_asked_about_again(run, digits):
+    before = suspects_of_run(run, digits.train)
+    corrected = digits.train.labels.clone()
+    worst = before.ranking[:150]
+    corrected[worst] = digits.train.true_labels[worst]
+    train = Dataset(
+        digits.train.inputs, corrected, digits.train.class_names, digits.train.true_labels
+    )
+    after = suspects_of_run(run, train)
+    assert roc_auc_score(train.labels != train.true_labels, after.score) > 0.95
+    assert (after.probability[worst] < 0.5).double().mean() > 0.9
+
+
+def test_other_data_is_refused(run, digits):
+    order = torch.arange(len(digits.train)).flip(0)
+    with pytest.raises(DataError, match="in another order"):
+        suspects_of_run(run, digits.train.subset(order))
+    with pytest.raises(DataError, match="other classes"):
+        suspects_of_run(run, noisy_clouds().train)
+    with pytest.raises(DataError, match="holds no run"):
+        suspects_of_run(RunFolder(run.path / "nowhere"), digits.train)
+
+
+def test_a_network_of_ones_own(tmp_path):
+    def network():
+        return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+    splits = noisy_clouds()
+    fit(splits, TrainingConfig(epochs=4, batch_size=30), tmp_path / "run", model=network())
+    found = suspects_of_run(RunFolder(tmp_path / "run"), splits.train, network())
+    assert len(found.score) == len(splits.train)
 
 
 def test_the_table_and_the_sheet(run, digits):

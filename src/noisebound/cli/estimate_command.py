@@ -13,6 +13,7 @@ from noisebound.data import DataError, DataOrigin, Dataset
 from noisebound.data.folders import written_whole
 from noisebound.data.user.arrays import read_inputs
 from noisebound.estimation import EstimationMethod, NoiseEstimate, estimate_noise
+from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig
 from noisebound.training.measure import measure_noise
@@ -31,7 +32,7 @@ def estimate(
     learning_rate: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-3,
     batch_size: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 300,
     augment: bool = False,
-    seed: int = 0,
+    seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
     target: Target = None,
     image_size: ImageSize = None,
     skip_bad: SkipBad = False,
@@ -68,6 +69,8 @@ def estimate(
     origin = DataOrigin(
         data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
     )
+    if method == "confident":
+        require_cleanlab()
     train = origin.load().train
     config = TrainingConfig(
         model=model,

@@ -46,12 +46,18 @@ def suspects(
     """
     check_writable(out)
     if data is None:
+        if target is not None or image_size is not None or skip_bad:
+            raise ValueError("--target, --image-size and --skip-bad say how to read DATA: name it")
         origin = DataOrigin.read(run)
+        if data_dir is not None:
+            origin = origin.model_copy(update={"data_dir": data_dir})
     else:
         origin = DataOrigin(
             data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
         )
     splits, folder = origin.load(), RunFolder(run)
+    if sheet is not None and not splits.train.is_images:
+        raise ValueError("--sheet shows images, and these are features: leave it out")
     found = suspects_of_run(folder, splits.train)
     table = suspects_table(found, splits)
     write_predictions(table, out)

@@ -1,5 +1,6 @@
 """Examples in memory: one tensor of inputs, one of labels."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -145,6 +146,13 @@ def _apportion(counts: Sequence[int], n: int) -> list[int]:
     for k in by_remainder[: n - sum(quotas)]:
         quotas[k] += 1
     return quotas
+
+
+def fingerprint(tensor: Tensor) -> str:
+    """Of its shape, its type and every byte."""
+    digest = hashlib.sha256(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
+    digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def dataset_from_arrays(

@@ -69,28 +69,45 @@ def _shrunk(counts: Float64[Tensor, "observed predicted"]) -> Float64[Tensor, "c
 
     A class has a few hundred sure examples, and under symmetric noise ten of them or so for each
     wrong label. The classes' rates are drawn to their mean, and the wrong labels of a class to an
-    even spread, by the part of their variance that chance alone would make. Where noise has a
-    structure it varies much more than that, and stays.
+    even spread, as far as chance explains how they differ. Where noise has a structure they differ
+    by much more than that, and stay.
     """
-    num_classes, totals = len(counts), counts.sum(0)
-    shares, known = _shares(counts), totals > 0
-    is_wrong = ~torch.eye(num_classes, dtype=torch.bool)
-    right = shares.diagonal()
-    mean = (right * totals).sum() / totals.sum()
-    chance = mean * (1 - mean) / totals.clamp(min=1)
-    drawn = _part_of_chance(((right - mean) ** 2)[known], chance[known])
-    rates = torch.where(known, 1 - (drawn * mean + (1 - drawn) * right), 0.0)
+    shares = _shares(counts)
+    rates = _drawn_to_mean(1 - shares.diagonal(), counts.sum(0))
+    return rates * _among_wrong(counts) + torch.diag(1 - rates)
+
+
+def _drawn_to_mean(
+    rates: Float64[Tensor, " classes"], totals: Float64[Tensor, " classes"]
+) -> Float64[Tensor, " classes"]:
+    """A random-effects estimate: what the classes' rates differ by beyond chance is kept.
+
+    The variance between classes is DerSimonian and Laird's, by moments.
+    """
+    known = totals > 0
+    mean = (rates * totals).sum() / totals.sum()
+    precision = totals[known] / (mean * (1 - mean)).clamp(min=_LEAST)
+    excess = (precision * (rates[known] - mean) ** 2).sum() - (known.sum() - 1)
+    scale = precision.sum() - (precision**2).sum() / precision.sum()
+    between = (excess / scale.clamp(min=_LEAST)).clamp(min=0)
+    kept = between / (between + 1 / precision)
+    drawn = rates.clone()
+    drawn[known] = mean + kept * (rates[known] - mean)
+    return drawn
+
+
+def _among_wrong(
+    counts: Float64[Tensor, "observed predicted"],
+) -> Float64[Tensor, "classes classes"]:
+    """How the wrong labels of each class spread, drawn to an even spread by James and Stein."""
+    num_classes = len(counts)
     even = 1 / (num_classes - 1)
-    among_wrong = torch.where(is_wrong, shares, 0) / (1 - right).clamp(min=_LEAST)
-    among_wrong = torch.where(is_wrong & (right == 1), even, among_wrong)  # no wrong one was seen
-    wrong = (totals - counts.diagonal()).clamp(min=1)
-    seen = is_wrong & (right < 1)
-    chances = (even * (1 - even) / wrong).expand_as(shares)
-    spread = _part_of_chance(((among_wrong - even) ** 2)[seen], chances[seen])
-    among_wrong = torch.where(is_wrong, spread * even + (1 - spread) * among_wrong, 0.0)
-    return rates * among_wrong + torch.diag(1 - rates)
-
-
-def _part_of_chance(squares: Float64[Tensor, " m"], chance: Float64[Tensor, " m"]) -> Tensor:
-    """Of the squared deviations, the part that chance would make; all of it, if there are none."""
-    return (chance.sum() / squares.sum().clamp(min=_LEAST)).clamp(max=1)
+    wrong = counts.clone().fill_diagonal_(0)
+    totals = wrong.sum(0)
+    shares = wrong / totals.clamp(min=1)
+    is_wrong = ~torch.eye(num_classes, dtype=torch.bool)
+    # Pearson's statistic, which chance alone would bring to its degrees of freedom
+    statistic = torch.where(is_wrong, (shares - even) ** 2, 0.0).sum(0) * totals / even
+    chance = (num_classes - 2) / statistic.clamp(min=_LEAST)
+    chance = torch.where(totals > 0, chance.clamp(max=1), 1.0)
+    return torch.where(is_wrong, chance * even + (1 - chance) * shares, 0.0)

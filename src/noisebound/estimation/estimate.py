@@ -81,11 +81,12 @@ def estimate_noise(
     transition = sample.transition(torch.arange(sample.size))
     prior = _predicted_shares(predictions)
     rate = _rate(transition, prior)
+    doubt = _doubt(method, predictions, observed, prior)
     return NoiseEstimate(
         noise_rate=rate,
         transition=transition,
         class_prior=prior,
-        interval=_interval(rate, prior, sample, predictions, observed, level),
+        interval=_interval(rate, prior, sample, level, doubt),
         diagnostics=_diagnose(method, rate, predictions, observed),
     )
 
@@ -125,9 +126,9 @@ def _rate(transition: Float64[Tensor, "classes classes"], prior: Tensor) -> floa
 
 
 def _interval(
-    rate: float, prior: Tensor, sample: _Sample, probs: Tensor, labels: Tensor, level: float
+    rate: float, prior: Tensor, sample: _Sample, level: float, doubt: float
 ) -> tuple[float, float]:
-    """Chance by a jackknife over groups of examples; and how much it matters what "sure" means."""
+    """Chance by a jackknife over groups of examples, and what else there is to doubt."""
     group = torch.randperm(sample.size, generator=torch.Generator().manual_seed(0)) % _GROUPS
     without = torch.tensor(
         [
@@ -138,14 +139,18 @@ def _interval(
     )
     error = math.sqrt((_GROUPS - 1) / _GROUPS * float(((without - without.mean()) ** 2).sum()))
     reach = float(stdtrit(_GROUPS - 1, (1 + level) / 2)) * error
-    central = _rate(agreement_transition(probs, labels), prior)
-    shift = max(
-        abs(_rate(agreement_transition(probs, labels, share), prior) - central)
-        for share in _OTHER_SHARES
-    )
     # where no wrong label was seen there may be some, one in as many as were looked at
-    unseen = -math.log1p(-level) / (SUREST * len(labels)) if level < 1 else math.inf
-    return max(0.0, rate - shift - reach), min(1.0, rate + shift + max(reach, unseen))
+    unseen = -math.log1p(-level) / (SUREST * sample.size) if level < 1 else math.inf
+    return max(0.0, rate - doubt - reach), min(1.0, rate + doubt + max(reach, unseen))
+
+
+def _doubt(method: str, probs: Tensor, labels: Tensor, prior: Tensor) -> float:
+    """For agreement, how much it matters what "sure" means."""
+    if method != "agreement":
+        return 0.0
+    central = _rate(agreement_transition(probs, labels), prior)
+    others = (_rate(agreement_transition(probs, labels, share), prior) for share in _OTHER_SHARES)
+    return max(abs(other - central) for other in others)
 
 
 def _diagnose(method: str, rate: float, probs: Tensor, labels: Tensor) -> Diagnostics:

@@ -31,13 +31,11 @@ class Floor:
         level: its mean
         standard_error: of that mean, which is large where few examples were held out
         temperature: by which the predictions were divided to reach it
-        of_class: the mean among the examples with each label; NaN where there are none
     """
 
     level: float
     standard_error: float
     temperature: float
-    of_class: Float64[Tensor, " classes"]
 
     @property
     def cautious_level(self) -> float:
@@ -73,16 +71,15 @@ def measured_floor(loss: AnyLoss, logits: ArrayLike, labels: ArrayLike) -> Floor
         )
     scores = as_float64(logits).detach().cpu()
     observed = check_labels(labels, scores, "logits")
+    if not bool(torch.isfinite(scores).all()):
+        raise ValueError("logits must be finite, got NaN or infinite ones")
     mean = _mean_of(loss)
     scale = _best_scale(lambda scale: mean(scale * scores, observed))
     scores = scale * scores
     means, sizes = _by_group(mean, scores, observed)
     level = float(means @ sizes / sizes.sum())
     variance = float((sizes / sizes.sum()) @ (means - level) ** 2) / (len(means) - 1)
-    of_class = torch.full((scores.shape[1],), math.nan, dtype=torch.float64)
-    for k in torch.unique(observed).tolist():
-        of_class[k] = mean(scores[observed == k], observed[observed == k])
-    return Floor(level, math.sqrt(variance), 1 / scale, of_class)
+    return Floor(level, math.sqrt(variance), 1 / scale)
 
 
 def _mean_of(loss: AnyLoss) -> Callable[[Tensor, Tensor], float]:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from noisebound.checks import ArrayLike
 
-_FEWEST = 20
+FEWEST_EXAMPLES = 20
 
 
 def check_labels(
@@ -31,8 +31,8 @@ def check_labels(
         )
     if observed.is_floating_point() or observed.is_complex() or observed.dtype == torch.bool:
         raise TypeError(f"labels must be class indices, whole numbers; got {observed.dtype}")
-    if len(observed) < _FEWEST:
-        raise ValueError(f"at least {_FEWEST} examples are needed, got {len(observed)}")
+    if len(observed) < FEWEST_EXAMPLES:
+        raise ValueError(f"at least {FEWEST_EXAMPLES} examples are needed, got {len(observed)}")
     low, high = int(observed.min()), int(observed.max())
     if low < 0 or high >= predictions.shape[1]:
         raise ValueError(f"labels must lie in 0 … {predictions.shape[1] - 1}, got {low} … {high}")

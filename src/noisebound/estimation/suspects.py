@@ -13,7 +13,9 @@ from noisebound.estimation.labels import check_labels
 
 _SCORE_LIMIT = 20.0  # log-odds of one in 500 million; no model knows that much
 _UNFORESEEN = 0.02  # of the labels may be wrong in ways that the transition matrix does not know
-_ROUNDS = 50
+_ROUNDS = 200
+_TOLERANCE = 1e-6
+_START = 1e-6  # a zero would stay one for ever
 _LEAST = 1e-12
 
 
@@ -107,13 +109,19 @@ def true_class_probabilities(
 ) -> Float64[Tensor, "n classes"]:
     """What ``T`` makes into the probabilities of the observed label, as nearly as can be.
 
-    ``T⁻¹ p`` may be negative; this is the likeliest distribution instead, by EM.
+    ``T⁻¹ p`` where that is a distribution. Where it has negative entries, the likeliest one is
+    sought from there on, by EM.
     """
-    probs = torch.full_like(noisy_probs, 1 / len(transition))
+    inverse: Tensor = torch.linalg.pinv(transition)
+    probs = (noisy_probs @ inverse.mT).clamp(min=_START)
+    probs = probs / probs.sum(1, keepdim=True)
     for _ in range(_ROUNDS):
         ratio = noisy_probs / (probs @ transition.mT).clamp(min=_LEAST)
-        probs = probs * (ratio @ transition)
-        probs = probs / probs.sum(1, keepdim=True)
+        better = probs * (ratio @ transition)
+        better = better / better.sum(1, keepdim=True)
+        change, probs = (better - probs).abs().max(), better
+        if change < _TOLERANCE:
+            break
     return probs
 
 
@@ -122,10 +130,12 @@ def _suspects_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Sus
 
     Of one width, so that a higher loss is always more suspect.
     """
-    if len(torch.as_tensor(labels)) != len(losses) or len(losses) < 2:
+    if torch.as_tensor(labels).shape != losses.shape or len(losses) < 2:
         raise ValueError(f"losses and labels must be as many, and at least two; got {len(losses)}")
     if not bool(torch.isfinite(losses).all()):
         raise ValueError("losses must be finite, got NaN or infinite ones")
+    if bool((losses == losses[0]).all()):
+        return Suspects(torch.zeros_like(losses), None)  # nothing to tell them apart by
     from sklearn.mixture import GaussianMixture
 
     column = losses.numpy()[:, None]

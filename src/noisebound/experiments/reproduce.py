@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from noisebound.data.folders import written_whole
+from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
 from noisebound.experiments.outcome.bound_table import comparison_table, noise_bound_table
 from noisebound.experiments.outcome.contender_table import Contest, contender_table
@@ -92,6 +93,8 @@ class Request:
 
     def check(self) -> None:
         """Refuse what could come to nothing, before hours are spent on it."""
+        if any(run.judges_labels for run in self.runs()):
+            require_cleanlab()
         for column in self.chosen_columns():
             settings = self.plan.preset.settings_for(column.dataset)
             if self.target == "offsets" and not settings.validation_share:

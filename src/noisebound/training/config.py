@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from noisebound.granularity import Granularity
 from noisebound.models import ModelName
@@ -28,7 +28,8 @@ class TrainingConfig(BaseModel):
         epochs: how often the training examples are seen
         batch_size: examples a step, over all ranks
         accumulate: parts in which a rank computes its share of a batch; changes memory, not results
-            (but for batch norm and curriculum, which look at a part at a time)
+            (but for batch norm, curriculum, and a granularity of class or running, which look at a
+            part at a time)
         learning_rate: Adam's; ``"paper"`` for the paper's: 1e-4, for MAE 1e-3, for ELR 1e-2
         drop_epoch: after which epoch the learning rate is multiplied by ``drop_factor``
         drop_factor: see there
@@ -63,10 +64,24 @@ class TrainingConfig(BaseModel):
     validation_share: float = Field(default=0.1, ge=0, lt=1)
     seed: int = Field(default=0, ge=0, lt=2**63)
 
+    @field_validator("loss")
+    @classmethod
+    def _spelled_small(cls, loss: str) -> str:
+        return loss.lower()
+
+    @property
+    def base_loss(self) -> str:
+        """The loss without its bound."""
+        return self.loss.removesuffix("+b")
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it has one."""
+        return self.loss.endswith("+b")
+
     def learning_rate_at(self, epoch: int) -> float:
         """The rate of epoch number ``epoch``, counted from 0."""
-        name = self.loss.lower().removesuffix("+b")
-        paper = PAPER_LEARNING_RATES.get(name, PAPER_LEARNING_RATE)
+        paper = PAPER_LEARNING_RATES.get(self.base_loss, PAPER_LEARNING_RATE)
         first = paper if self.learning_rate == "paper" else self.learning_rate
         is_dropped = self.drop_epoch is not None and epoch >= self.drop_epoch
         return first * self.drop_factor if is_dropped else first

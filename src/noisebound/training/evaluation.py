@@ -90,8 +90,10 @@ def _share_of_rank(
 def _evaluating(module: nn.Module) -> Iterator[None]:
     was_training = module.training
     module.eval()
-    yield
-    module.train(was_training)
+    try:
+        yield
+    finally:
+        module.train(was_training)
 
 
 def _hits(logits: Tensor, labels: Tensor, k: int) -> Tensor:

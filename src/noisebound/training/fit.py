@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from noisebound.checks import check_transition
 from noisebound.data import Dataset, Normalization, Splits, TableEncoder
-from noisebound.data.dataset import stratified_indices
+from noisebound.data.dataset import fingerprint, stratified_indices
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import create_model
 from noisebound.monitor import memorizing_since
@@ -63,6 +63,8 @@ def fit(
     network = model or create_model(
         config.model, tuple(data.train.inputs.shape[1:]), data.train.num_classes, config.seed
     )
+    with fabric.init_module():  # knows the type of numbers that the precision asks for
+        network.to(torch.get_default_dtype())
     identity = _identity(config, data, network)
     finished = folder.read_result(identity)
     if finished is not None:
@@ -87,7 +89,14 @@ def fit(
             if objective.floor is None
             else memorizing_since([record["train_loss"] for record in history], objective.floor)
         )
-        folder.finish(identity, objective.chosen, noise, since, history)
+        folder.finish(
+            identity,
+            fingerprint(splits.train.inputs),
+            objective.chosen,
+            noise,
+            since,
+            history,
+        )
     fabric.barrier()
     result = folder.read_result(identity)
     if result is None:
@@ -110,13 +119,13 @@ def _noise_and_objective(
         noise = _known_noise(config.transition, data.train)
     elif needs_measuring(config):
         check_loss(config)
-        fabric.barrier()  # all have checked before one writes
-        if fabric.is_global_zero:
-            folder.begin(config)
         cross_fit = CrossFit(
             data, config, network, fabric, folder=folder.cross_fit, identity=identity, show=show
         )
-        noise = MeasuredNoise(cross_fit.logits(), data.train.labels)
+        fabric.barrier()  # all have checked before one writes
+        if fabric.is_global_zero:
+            folder.begin(config)
+        noise = MeasuredNoise(cross_fit.held_out(), data.train.labels)
     return noise, make_objective(config, data.train.num_classes, len(data.train), noise)
 
 
@@ -137,7 +146,8 @@ def hold_out(splits: Splits, config: TrainingConfig) -> TrainingData:
     validation, train = None, whole
     if is_held_out.any():
         validation, train = whole.subset(is_held_out), whole.subset(~is_held_out)
-    return TrainingData(train, validation, splits.test, Normalization.of(train.inputs))
+    positions = (~is_held_out).nonzero().squeeze(1)
+    return TrainingData(train, validation, splits.test, Normalization.of(train.inputs), positions)
 
 
 def held_out_for_validation(whole: Dataset, config: TrainingConfig) -> Bool[Tensor, " n"]:
@@ -213,6 +223,5 @@ def _identity(config: TrainingConfig, data: TrainingData, network: nn.Module) ->
     for name, weight in network.state_dict().items():
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
     for tensor in (data.train.inputs, data.train.labels):
-        digest.update(repr(tuple(tensor.shape)).encode())
-        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
+        digest.update(fingerprint(tensor).encode())
     return digest.hexdigest()

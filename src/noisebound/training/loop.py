@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from lightning_fabric import Fabric
 from torch import Generator, Tensor
 
@@ -28,12 +28,21 @@ from noisebound.training.ranks import share_buffers, sum_over_ranks
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """What is learnt from, what it is watched with (noisy too), and what it is judged by."""
+    """What is learnt from, what it is watched with (noisy too), and what it is judged by.
+
+    Args:
+        train: the examples to learn from
+        validation: held out of the same
+        test: with clean labels
+        normalization: of the inputs
+        positions: of the training examples among those that were given; None if those are all
+    """
 
     train: Dataset
     validation: Dataset | None
     test: Dataset | None
     normalization: Normalization
+    positions: Int64[Tensor, " n"] | None = None
 
 
 class Training:

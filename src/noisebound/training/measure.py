@@ -33,5 +33,5 @@ def measure_noise(
     shape = tuple(train.inputs.shape[1:])
     network = create_model(config.model, shape, train.num_classes, config.seed)
     fabric = fabric or Fabric(devices=1)
-    logits = CrossFit(data, config, network, fabric, show=show).logits()
-    return MeasuredNoise(logits, train.labels, method)
+    held_out = CrossFit(data, config, network, fabric, show=show).held_out()
+    return MeasuredNoise(held_out, train.labels, method)

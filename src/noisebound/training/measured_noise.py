@@ -1,10 +1,11 @@
 """The noise of the training labels, measured before training, and the bound that follows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from jaxtyping import Float, Float64, Int64
+import torch
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from noisebound.bounds import noise_bound, transition_bound
@@ -16,9 +17,15 @@ from noisebound.estimation import (
     measured_floor,
 )
 from noisebound.losses import BackwardCrossEntropy, CrossEntropy, ForwardCrossEntropy, Loss
+from noisebound.training.cross_fit import HeldOut
 from noisebound.training.noise import Bound
 
 _CORRECTIONS = (ForwardCrossEntropy, BackwardCrossEntropy)
+_UNDERFIT = (
+    "the networks that were to measure the noise were still learning when their epochs ended, and "
+    "their mistakes would pass for noise; train for longer or with a higher learning rate, or give "
+    "the noise rate"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,35 +33,46 @@ class MeasuredNoise:
     """What held-out predictions tell about the noise.
 
     Args:
-        logits: for every training example, by a network that was not trained on it
+        held_out: predictions for every training example
         labels: of the training examples, noisy
         method: by which the noise is estimated
     """
 
-    logits: Float[Tensor, "n classes"]
+    held_out: HeldOut
     labels: Int64[Tensor, " n"]
     method: EstimationMethod = "agreement"
 
     @cached_property
     def estimate(self) -> NoiseEstimate:
         """The rate, the transition matrix, and how far to trust them."""
-        return estimate_noise(self.logits.double().softmax(1), self.labels, self.method)
+        found = estimate_noise(self.held_out.logits.double().softmax(1), self.labels, self.method)
+        if not self.held_out.is_underfit:
+            return found
+        diagnostics = found.diagnostics
+        warnings = (*diagnostics.warnings, _UNDERFIT)
+        return replace(found, diagnostics=replace(diagnostics, warnings=warnings))
 
     @property
     def transition(self) -> Float64[Tensor, "classes classes"]:
-        """As estimated."""
+        """As estimated; none, where the estimate is worth nothing."""
+        if self.held_out.is_underfit:
+            return torch.eye(self.held_out.logits.shape[1], dtype=torch.float64)
         return self.estimate.transition
 
     @property
     def noise_rate(self) -> float:
         """As estimated, but not so high that labels would be worse than useless."""
-        num_classes = self.logits.shape[1]
+        if self.held_out.is_underfit:
+            return 0.0
+        num_classes = self.held_out.logits.shape[1]
         return min(self.estimate.noise_rate, (num_classes - 1) / num_classes)
 
     def floor(self, criterion: Loss) -> Floor:
         """The least held-out loss; of a corrected loss that of what it corrects."""
         is_forward = isinstance(criterion, ForwardCrossEntropy)
-        return measured_floor(CrossEntropy() if is_forward else criterion, self.logits, self.labels)
+        return measured_floor(
+            CrossEntropy() if is_forward else criterion, self.held_out.logits, self.labels
+        )
 
     def bound(self, criterion: Loss) -> Bound:
         """The lower of what theory says of the estimated noise, and of what was measured.
@@ -64,6 +82,8 @@ class MeasuredNoise:
         the entropy as the model that measured it is from perfect.
         """
         theory = self._bound_by_theory(criterion)
+        if self.held_out.is_underfit:
+            return Bound(theory.level, "not measured", f"as if there were no noise: {_UNDERFIT}")
         if isinstance(criterion, BackwardCrossEntropy):
             return theory  # unbounded below, so that held-out losses tell nothing
         floor = self.floor(criterion)
@@ -80,11 +100,11 @@ class MeasuredNoise:
     def _bound_by_theory(self, criterion: Loss) -> Bound:
         estimate = self.estimate
         if isinstance(criterion, _CORRECTIONS):
-            level = transition_bound(criterion, estimate.transition, estimate.class_prior)
+            level = transition_bound(criterion, self.transition, estimate.class_prior)
             return Bound(
                 level, "estimated transition", "the entropy of the estimated transition matrix"
             )
-        level = noise_bound(criterion, self.noise_rate, self.logits.shape[1])
+        level = noise_bound(criterion, self.noise_rate, self.held_out.logits.shape[1])
         words = f"the noise-bound of the estimated noise rate {self.noise_rate:.3f}"
         return Bound(level, "estimated noise rate", words)
 

@@ -5,6 +5,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.data import Loader
+from noisebound.granularity import plain_loss
 from noisebound.losses import RememberingLoss, Truncated
 from noisebound.training.ranks import sum_over_ranks
 
@@ -15,10 +16,11 @@ def share_memory(criterion: nn.Module, visited: Tensor, fabric: Fabric) -> None:
     Each example is visited by just one rank, so that the sum over the ranks of what each noted, and
     of zeros elsewhere, is exactly what one process would have noted.
     """
-    if fabric.world_size == 1 or not isinstance(criterion, RememberingLoss):
+    loss = plain_loss(criterion)
+    if fabric.world_size == 1 or not isinstance(loss, RememberingLoss):
         return
     visited = visited.to(fabric.device)
-    for buffer in criterion.buffers():
+    for buffer in loss.buffers():
         noted = torch.zeros_like(buffer, dtype=torch.float32)
         noted[visited] = buffer[visited].to(noted.dtype)
         buffer.copy_(sum_over_ranks(noted, fabric))
@@ -27,12 +29,13 @@ def share_memory(criterion: nn.Module, visited: Tensor, fabric: Fabric) -> None:
 @torch.no_grad()
 def prune(criterion: nn.Module, model: nn.Module, loader: Loader, epoch: int) -> Tensor | None:
     """Truncated's choice of the examples to keep, if it is due; those that this rank looked at."""
-    if not isinstance(criterion, Truncated) or not criterion.prunes_at(epoch + 1):
+    loss = plain_loss(criterion)
+    if not isinstance(loss, Truncated) or not loss.prunes_at(epoch + 1):
         return None
     model.eval()
     visited = []
     for x, y, indices in loader.epoch(epoch):
-        criterion.choose(model(x), y, indices)
+        loss.choose(model(x), y, indices)
         visited.append(indices)
     model.train()
     return torch.cat(visited)

@@ -17,6 +17,7 @@ BoundOrigin: TypeAlias = Literal[
     "estimated noise rate",
     "estimated transition",
     "measured floor",
+    "not measured",
 ]
 
 

@@ -8,10 +8,9 @@ from torch import nn
 from noisebound.bounds import noise_bound
 from noisebound.catalog import LOSS_NAMES, create_loss, needs_noise_rate
 from noisebound.checks import NoiseRateWarning
-from noisebound.granularity import GranularBoundedLoss
+from noisebound.granularity import GranularBoundedLoss, plain_loss
 from noisebound.losses import (
     BackwardCrossEntropy,
-    Curriculum,
     ForwardCrossEntropy,
     Loss,
     RememberingLoss,
@@ -22,10 +21,13 @@ from noisebound.training.noise import Bound, Noise
 METHOD_NAMES = (*LOSS_NAMES, "mixup")
 """Every method; those in ``LOSS_NAMES`` may be followed by ``+b``."""
 
-_CORRECTIONS: dict[str, type[ForwardCrossEntropy] | type[BackwardCrossEntropy]] = {
+WITHOUT_NOISE_BOUND = ("truncated", "curriculum", "elr")
+
+CORRECTIONS: dict[str, type[ForwardCrossEntropy] | type[BackwardCrossEntropy]] = {
     "fce": ForwardCrossEntropy,
     "backward": BackwardCrossEntropy,
 }
+"""Losses that take a transition matrix, and teach a network the *true* class."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +59,13 @@ class Objective:
     @property
     def remembers(self) -> bool:
         """Whether the criterion has to know which examples these are."""
-        plain = self.criterion
-        plain = plain.loss if isinstance(plain, GranularBoundedLoss) else plain
-        return isinstance(plain, RememberingLoss)
+        return isinstance(plain_loss(self.criterion), RememberingLoss)
 
 
 def needs_measuring(config: TrainingConfig) -> bool:
     """Whether the noise has to be measured before the objective can be made."""
     is_asked = config.noise_rate == "auto" and config.transition is None
-    is_given = config.bound is not None and not needs_noise_rate(config.loss.partition("+")[0])
+    is_given = config.bound is not None and not needs_noise_rate(config.base_loss)
     return is_asked and needs_noise_rate(config.loss) and not is_given
 
 
@@ -84,10 +84,9 @@ def make_objective(
         noise: what is known of it beyond the config's noise rate: its structure
     """
     check_loss(config)
-    name = config.loss.lower().removesuffix("+b")
-    is_bounded = config.loss.lower().endswith("+b")
-    if noise is not None and name in _CORRECTIONS:
-        criterion: nn.Module = _CORRECTIONS[name](noise.transition)
+    name, is_bounded = config.base_loss, config.is_bounded
+    if noise is not None and name in CORRECTIONS:
+        criterion: nn.Module = CORRECTIONS[name](noise.transition)
     else:
         criterion = create_loss(
             "ce" if name == "mixup" else name,
@@ -109,8 +108,7 @@ def make_objective(
 
 def check_loss(config: TrainingConfig) -> None:
     """Refuse a method that there is not, before time is spent on measuring its noise."""
-    name = config.loss.lower().removesuffix("+b")
-    is_bounded = config.loss.lower().endswith("+b")
+    name, is_bounded = config.base_loss, config.is_bounded
     if name not in METHOD_NAMES:
         raise ValueError(
             f"loss must be one of {', '.join(METHOD_NAMES)}, or such a name with '+b'; "
@@ -124,8 +122,23 @@ def check_loss(config: TrainingConfig) -> None:
             f"a bound is given, but {config.loss!r} is not bounded: ask for '{config.loss}+b', or "
             "leave out the bound"
         )
+    if is_bounded and name in WITHOUT_NOISE_BOUND and config.bound is None:
+        raise ValueError(
+            f"{name} has no noise-bound: it depends on its memory or on the batch; give a level "
+            f"(--bound), or leave out '+b'"
+        )
     if config.transition is not None and isinstance(config.noise_rate, float):
         raise ValueError("give the noise rate or the transition matrix, which has it, not both")
+    if config.transition is not None and not (
+        name in CORRECTIONS or (is_bounded and config.bound is None)
+    ):
+        raise ValueError(f"{config.loss} has no use for a transition matrix: leave it out")
+    is_told = isinstance(config.noise_rate, float) and config.bound is None
+    if config.bound_classes is not None and not is_told:
+        raise ValueError(
+            "bound_classes enters the noise-bound of a noise rate, and none is given: give the "
+            "noise rate (--noise-rate), or leave it out"
+        )
     if not is_bounded and config.granularity != "batch":
         raise ValueError(f"granularity is one of the bound, and {config.loss!r} has none")
 
@@ -140,7 +153,7 @@ def _floor(config: TrainingConfig, criterion: nn.Module, num_classes: int) -> fl
     """For watching only: what the noise rate says, where it was told and the loss has a floor."""
     if not isinstance(config.noise_rate, float) or not config.noise_rate:
         return None
-    if isinstance(criterion, (RememberingLoss, Curriculum)):
+    if config.base_loss in WITHOUT_NOISE_BOUND:
         return None
     return noise_bound(criterion, config.noise_rate, num_classes)
 

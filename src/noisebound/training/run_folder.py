@@ -27,6 +27,7 @@ class FitResult:
         bound_origin: what the bound was computed from
         bound_reason: why it was chosen, in words
         noise: what was estimated, or given of its structure
+        inputs: a fingerprint of all inputs that were given, those held out included
         memorizing_since: the epoch from which on the loss of a training without a bound was below
             the floor; None if it never was, or if there is a bound, or the floor is not known
     """
@@ -39,6 +40,7 @@ class FitResult:
     bound_reason: str | None = None
     noise: dict[str, Any] | None = None
     memorizing_since: int | None = None
+    inputs: str | None = None
 
     @property
     def is_stuck(self) -> bool:
@@ -47,7 +49,7 @@ class FitResult:
         Of losses that are cross-entropies of the observed label: the forward correction's gradients
         vanish where a network is sure and wrong, and a high learning rate leads there.
         """
-        if self.noise is None or "floor" not in self.noise or self.bound_origin is None:
+        if self.noise is None or "floor" not in self.noise:
             return False
         reached = self.noise["floor"]
         return bool(
@@ -66,6 +68,7 @@ class RunFolder:
         self.result = path / "result.json"
         self.checkpoints = path / "checkpoints"
         self.cross_fit = path / "cross-fit"
+        self.both_halves = self.cross_fit / "both.safetensors"
 
     def check(self, config: TrainingConfig, *, resume: bool) -> None:
         """Refuse a folder that is taken: by any run, or when resuming by another."""
@@ -112,6 +115,7 @@ class RunFolder:
     def finish(
         self,
         identity: str,
+        inputs: str,
         bound: Bound | None,
         noise: Noise | None,
         memorizing_since: int | None,
@@ -124,6 +128,7 @@ class RunFolder:
         best = max(judged, key=lambda record: record[name], default=None)
         content = {
             "identity": identity,
+            "inputs": inputs,
             "bound": bound and bound.level,
             "final": history[-1],
             "best_on_noisy_validation": best,

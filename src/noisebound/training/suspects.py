@@ -1,23 +1,25 @@
 """Which labels of a run's data are probably wrong, from what its one training has left behind."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float64
-from torch import Tensor
+from torch import Tensor, nn
 
 from noisebound.bounds import symmetric_noise
+from noisebound.catalog import create_loss
 from noisebound.data import DataError, Dataset
+from noisebound.data.dataset import fingerprint
 from noisebound.estimation import Suspects, estimate_noise
 from noisebound.estimation.suspects import suspects_of, true_class_probabilities
 from noisebound.training.config import TrainingConfig
-from noisebound.training.cross_fit import read_logits
-from noisebound.training.fit import held_out_for_validation
-from noisebound.training.run_folder import RunFolder
+from noisebound.training.cross_fit import HeldOut
+from noisebound.training.objective import CORRECTIONS
+from noisebound.training.run_folder import FitResult, RunFolder
 from noisebound.training.saved_model import SavedModel
 
-_CORRECTED = ("fce", "backward")
 
-
-def suspects_of_run(folder: RunFolder, train: Dataset) -> Suspects:
+def suspects_of_run(folder: RunFolder, train: Dataset, model: nn.Module | None = None) -> Suspects:
     """The labels of all training examples, those held out for validation included.
 
     The trained model speaks of every example, and the networks that measured the noise of those
@@ -25,44 +27,76 @@ def suspects_of_run(folder: RunFolder, train: Dataset) -> Suspects:
 
     Args:
         folder: of a finished run
-        train: the examples that it was given
+        train: the examples that it was given; their labels may have been corrected since
+        model: the network, where it is one of the user's own
     """
     config, result = folder.read_config(), folder.read_result()
     if result is None:
         raise DataError(f"{folder.path} holds no finished run: train with noisebound fit first")
-    probs = SavedModel.load(folder.path).probabilities(train.inputs).double()
-    held_out = read_logits(folder.cross_fit / "logits.safetensors")
-    transition = _transition(config, result.noise, probs, train)
-    is_corrected = config.loss.partition("+")[0] in _CORRECTED
-    by_model = suspects_of(
-        probs if is_corrected else true_class_probabilities(probs, transition),
-        train.labels,
-        transition,
-    )
+    saved = SavedModel.load(folder.path, model)
+    _check_same(folder, result, saved, train)
+    probs = saved.probabilities(train.inputs).double()
+    transition = _transition(config, result, probs, train)
+    found = suspects_of(_of_true_class(probs, config, result, transition), train.labels, transition)
+    held_out = HeldOut.read(folder.both_halves)
     if held_out is None:
-        return by_model
-    is_trained_on = ~held_out_for_validation(train, config)
-    if int(is_trained_on.sum()) != len(held_out):
-        raise DataError(f"{folder.path} was trained on other data: give it the same")
+        return found
+    at = held_out.positions
     by_halves = suspects_of(
-        true_class_probabilities(held_out.double().softmax(1), transition),
-        train.labels[is_trained_on],
+        true_class_probabilities(held_out.logits.double().softmax(1), transition),
+        train.labels[at],
         transition,
     )
-    score = by_model.score.clone()
-    score[is_trained_on] = (score[is_trained_on] + by_halves.score) / 2
-    return Suspects(score, by_model.suggested)
+    score = found.score.clone()
+    score[at] = (score[at] + by_halves.score) / 2
+    return Suspects(score, found.suggested)
+
+
+def _check_same(folder: RunFolder, result: FitResult, saved: SavedModel, train: Dataset) -> None:
+    if train.class_names != saved.card.class_names:
+        raise DataError(f"{folder.path} was trained on other classes: give it the same data")
+    if result.inputs != fingerprint(train.inputs):
+        raise DataError(
+            f"{folder.path} was trained on other data, or in another order: give it the same "
+            "examples; only their labels may differ"
+        )
+
+
+def _of_true_class(
+    probs: Float64[Tensor, "n classes"],
+    config: TrainingConfig,
+    result: FitResult,
+    transition: Float64[Tensor, "classes classes"],
+) -> Float64[Tensor, "n classes"]:
+    """From what the loss has taught the model to say.
+
+    A correction teaches the true class; any other loss the observed label, as its noise model sees
+    it (the paper's f).
+    """
+    if config.base_loss in CORRECTIONS:
+        return probs
+    told = config.noise_rate if isinstance(config.noise_rate, float) else None
+    loss = create_loss(
+        "ce" if config.base_loss == "mixup" else config.base_loss,
+        noise_rate=(result.noise or {}).get("noise_rate", told),
+        num_classes=probs.shape[1],
+        num_samples=len(probs),
+    )
+    noise_model = getattr(loss, "noise_model", None)
+    observed = probs if noise_model is None else noise_model.forward(probs)
+    return true_class_probabilities(observed, transition)
 
 
 def _transition(
-    config: TrainingConfig, noise: dict[str, object] | None, probs: Tensor, train: Dataset
+    config: TrainingConfig, result: FitResult, probs: Tensor, train: Dataset
 ) -> Float64[Tensor, "classes classes"]:
     """What the training was told or has found out; else what its model tells."""
+    noise: dict[str, Any] = result.noise or {}
     if config.transition is not None:
         return torch.tensor(config.transition, dtype=torch.float64)
     if isinstance(config.noise_rate, float):
         columns = symmetric_noise(config.noise_rate, train.num_classes)
         return torch.stack([columns.roll(k) for k in range(train.num_classes)], dim=1)
-    if noise is not None:
+    if "transition" in noise:
         return torch.tensor(noise["transition"], dtype=torch.float64)
     return estimate_noise(probs, train.labels).transition

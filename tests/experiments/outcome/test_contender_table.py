@@ -1,6 +1,7 @@
 """What contenders come to, in cells and in words."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,14 @@ class TestAccuracies:
         assert "more than 0.5 below plain CE in 1 (MNIST clean -1.0)" in words
         assert "on clean data MNIST clean -1.0" in words
         assert "auto has 93.5 ± 1.4, the best of the others (CE, stopped early) 88.5" in words
+
+    def test_seeds_that_have_nothing_in_common(self):
+        auto = [(0.95,), (0.90,)]
+        made = contest(SCORES | {"auto": auto})
+        others = [run for run in made.finished if run.config.training.loss == "ce"][1::2]
+        ours = [run for run in made.finished if run.config.training.loss != "ce"]
+        table = contender_table(replace(made, finished=[*ours, *others]))
+        assert "(CE, stopped early) 88.5" in table.summary
 
     def test_nothing_yet(self):
         table = contender_table(contest({}))

@@ -16,7 +16,7 @@ from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.told import told
 from noisebound.training import TrainingConfig
 
-QUICK = ("epochs=8", "train_examples=600", "batch_size=50", "measure_every=8")
+QUICK = ("epochs=20", "train_examples=600", "batch_size=20", "measure_every=20")
 PLAN = Plan(CPU.override(QUICK), (0,), DataSources())
 
 
@@ -60,7 +60,7 @@ def test_auto_is_held_against_the_truth(tmp_path):
     assert found["estimates"]["agreement"] == store.result(run).noise["noise_rate"]
     assert 0.6 < found["suspects_auroc"] <= 1
     assert 0 <= found["calibration_error"] < 0.3
-    assert found["epochs"] == 8 + 3
+    assert found["epochs"] == 20 + 7
 
 
 def test_a_run_without_its_findings_is_not_finished(tmp_path):
@@ -74,7 +74,7 @@ def test_a_run_without_its_findings_is_not_finished(tmp_path):
 def test_pruning_by_cleanlab(tmp_path):
     run, store = done("prune", tmp_path)
     found = read_findings(store.folder(run))
-    assert found["epochs"] == pytest.approx(8 * 5 * 4 / 5)
+    assert found["epochs"] == pytest.approx(20 * 5 * 4 / 5)
     assert found["suspects_auroc"] > 0.6
     assert set(found["estimates"]) == {"five folds"}
     assert not (store.folder(run) / "folds").exists()
@@ -106,6 +106,14 @@ def test_every_contender_is_another_run():
     for names in same:
         assert len({keys[name] for name in names}) == 1
     assert len(set(keys.values())) == len(keys) - len(same)
+
+
+def test_classifier_noise_is_bounded_by_two_classes_where_the_rate_is_told():
+    """A label is the true one or the classifier's: so the paper bounds it."""
+    column = next(column for column in BEYOND if column.name == "mnist-classifier-0.6")
+    (told_rate,), (ours,) = (PLAN.contender_runs(column, name) for name in ("ce+rate", "auto"))
+    assert told_rate.training.bound_classes == 2
+    assert ours.training.bound_classes is None
 
 
 def test_sixteen_settings():

@@ -178,10 +178,12 @@ def _ranking(scores: _Scores) -> str:
         return ""
     next_best = max(peers, key=lambda name: peers[name].mean)
     gain = paired_gain(scores[next_best][_MEAN], scores["auto"][_MEAN])
-    assert gain is not None
     words = f"Over all settings auto has {means['auto'].text}, the best of the others "
-    words += f"({PEERS[next_best].label}) {peers[next_best].text}: {gain.mean:+.1f}"
-    return words + ("." if gain.p_value is None else f", p = {gain.p_value:.3f} (paired t-test).")
+    words += f"({PEERS[next_best].label}) {peers[next_best].text}"
+    if gain is not None:
+        words += f": {gain.mean:+.1f}"
+        words += "" if gain.p_value is None else f", p = {gain.p_value:.3f} (paired t-test)"
+    return f"{words}."
 
 
 def _least_gain(scores: _Scores, others: Sequence[str], column: str) -> float | None:

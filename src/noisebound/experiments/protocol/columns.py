@@ -170,6 +170,7 @@ def _structured(dataset: str, title: str, kind: NoiseKind, rate: float) -> Colum
         num_classes=10,
         noise=kind,
         noise_rate=rate,
+        bound_classes=2 if kind == "classifier" else None,  # the true label or the classifier's
     )
 
 

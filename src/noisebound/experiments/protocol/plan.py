@@ -59,7 +59,10 @@ class Plan:
             training = self.preset.training(column, contender.loss, seed).model_copy(
                 update={
                     "noise_rate": "auto" if contender.knows == "nothing" else None,
-                    "bound_classes": None,
+                    # the paper's, where the rate is what it knows
+                    "bound_classes": (
+                        column.bound_classes if contender.knows == "true rate" else None
+                    ),
                     "granularity": contender.granularity,
                     # plain training serves early stopping too
                     "measure_every": 1 if contender.loss == "ce" else settings.measure_every,

@@ -15,8 +15,7 @@ from noisebound.data.folders import written_whole
 from noisebound.estimation import ESTIMATION_METHODS, estimate_noise
 from noisebound.experiments.runner.pruning import Pruned
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import cross_fit_epochs, read_logits
-from noisebound.training.fit import held_out_for_validation
+from noisebound.training.cross_fit import HeldOut, cross_fit_epochs
 from noisebound.training.run_folder import RunFolder
 from noisebound.training.suspects import suspects_of_run
 
@@ -47,10 +46,10 @@ class LabelFindings(TypedDict):
 def findings_of_run(folder: RunFolder, train: Dataset, training: TrainingConfig) -> LabelFindings:
     """Of a run that measured its noise."""
     is_wrong = _is_wrong(train)
-    logits = read_logits(folder.cross_fit / "logits.safetensors")
-    assert logits is not None
-    known = ~held_out_for_validation(train, training)
-    probs, labels = logits.double().softmax(1), train.labels[known]
+    held_out = HeldOut.read(folder.both_halves)
+    assert held_out is not None
+    known = held_out.positions
+    probs, labels = held_out.logits.double().softmax(1), train.labels[known]
     found = {method: estimate_noise(probs, labels, method) for method in ESTIMATION_METHODS}
     suspects = suspects_of_run(folder, train)
     return LabelFindings(
