@@ -43,7 +43,7 @@ def some_data(noise_rate: float) -> TrainingData:
 def measuring(data: TrainingData, config: TrainingConfig) -> None:
     """Both halves."""
     network = create_model(config.model, SHAPE, CLASSES)
-    CrossFit(data, config, network, Fabric(accelerator="cpu", devices=1), show=False).logits()
+    CrossFit(data, config, network, Fabric(accelerator="cpu", devices=1), show=False).held_out()
 
 
 def training(data: TrainingData, config: TrainingConfig) -> None:

@@ -298,7 +298,7 @@ def _draw(
         labels=noisy.to(device),
         is_noisy=is_noisy.to(device),
         noise_rate=is_noisy.double().mean().item(),
-        transition=_realized_transition(noisy, clean, c).to(device),
+        transition=realized_transition(noisy, clean, c).to(device),
     )
 
 
@@ -360,9 +360,10 @@ def _uniform(n: int, generator: Generator) -> Float64[Tensor, " n"]:
     return torch.rand(n, generator=generator, device=generator.device, dtype=torch.float64)
 
 
-def _realized_transition(
+def realized_transition(
     noisy: Int64[Tensor, " n"], clean: Int64[Tensor, " n"], c: int
 ) -> Float64[Tensor, "classes classes"]:
+    """``T[noisy, true]`` as it came about; a class without examples has no noise."""
     counts = torch.bincount(noisy * c + clean, minlength=c * c).view(c, c).double()
     totals = counts.sum(0)
     return torch.where(totals > 0, counts / totals.clamp(min=1), torch.eye(c, device=noisy.device))

@@ -68,17 +68,7 @@ def contender_table(contest: Contest) -> Table:
         by_column[_MEAN] = _means(by_column)
     most_seeds = max(len(values) for by_column in scores.values() for values in by_column.values())
     columns = [*(column.name for column in contest.columns), _MEAN]
-    best = {
-        column: max(
-            (
-                round(found.mean, 1)
-                for rows in scores.values()
-                if (found := summarize(rows[column]))
-            ),
-            default=0.0,
-        )
-        for column in columns
-    }
+    best = {column: _best(by_column[column] for by_column in scores.values()) for column in columns}
     rows = tuple(
         Row(
             contender.label,

@@ -16,6 +16,7 @@ from torch import Tensor
 from noisebound.corruption import corrupt
 from noisebound.corruption.linear_classifier import linear_probabilities
 from noisebound.data import Splits, load
+from noisebound.data.dataset import fingerprint
 from noisebound.data.folders import cache_folder, written_whole
 from noisebound.experiments.protocol.run_config import RunConfig
 
@@ -78,8 +79,7 @@ def _load(name: str, data_dir: Path | None) -> Splits:
 def _linear_probabilities(name: str, data_dir: Path | None) -> Float64[Tensor, "n classes"]:
     """Computed once on a machine: it takes minutes, and every worker wants it."""
     train = _load(name, data_dir).train
-    digest = hashlib.sha256(train.inputs.contiguous().numpy().tobytes())
-    digest.update(train.labels.numpy().tobytes())
+    digest = hashlib.sha256((fingerprint(train.inputs) + fingerprint(train.labels)).encode())
     path = cache_folder() / "linear" / f"{digest.hexdigest()[:24]}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):

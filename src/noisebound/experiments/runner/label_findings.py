@@ -13,14 +13,13 @@ from torch import Tensor
 from noisebound.data import Dataset
 from noisebound.data.folders import written_whole
 from noisebound.estimation import ESTIMATION_METHODS, estimate_noise
-from noisebound.experiments.runner.pruning import Pruned
+from noisebound.experiments.runner.pruning import FOLDS, Pruned
 from noisebound.training import TrainingConfig
 from noisebound.training.cross_fit import HeldOut, cross_fit_epochs
 from noisebound.training.run_folder import RunFolder
 from noisebound.training.suspects import suspects_of_run
 
 _FILE = "labels.json"
-_FOLDS_SHARE = 4 / 5
 
 
 class LabelFindings(TypedDict):
@@ -71,7 +70,7 @@ def findings_of_cleanlab(pruned: Pruned, train: Dataset, training: TrainingConfi
         interval=None,
         suspects_auroc=_auroc(pruned.score, is_wrong),
         calibration_error=None,
-        epochs=5 * _FOLDS_SHARE * training.epochs,
+        epochs=(FOLDS - 1) * training.epochs,
     )
 
 

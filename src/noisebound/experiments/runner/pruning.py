@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from noisebound.data import Dataset, Splits
 from noisebound.training import SavedModel, TrainingConfig, fit
 
-_FOLDS = 5
+FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def _held_out_probabilities(
     )
     order = torch.randperm(len(train), generator=Generator().manual_seed(training.seed))
     probs = torch.empty(len(train), train.num_classes)
-    for number, held_out in enumerate(order.tensor_split(_FOLDS), start=1):
+    for number, held_out in enumerate(order.tensor_split(FOLDS), start=1):
         is_trained_on = torch.ones(len(train), dtype=torch.bool).index_fill_(0, held_out, False)
         fold = replace(splits, train=_unseen(train.subset(is_trained_on)), test=None)
         fit(fold, plain, folder / f"fold-{number}", resume=True, show=False)

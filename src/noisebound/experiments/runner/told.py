@@ -1,7 +1,6 @@
 """What a method is told of the noise, where that is the truth: it takes the true labels to know."""
 
-import torch
-
+from noisebound.corruption.corrupt import realized_transition
 from noisebound.data import Dataset
 from noisebound.experiments.protocol.contenders import Knowledge
 from noisebound.training import TrainingConfig
@@ -20,10 +19,7 @@ def told(training: TrainingConfig, knows: Knowledge, train: Dataset) -> Training
         rate = (train.labels != true).double().mean().item()
         return training.model_copy(update={"noise_rate": rate})
     if knows == "true transition":
-        c = train.num_classes
-        counts = torch.bincount(train.labels * c + true, minlength=c * c).view(c, c).double()
-        columns = counts / counts.sum(0).clamp(min=1)
-        matrix = torch.where(counts.sum(0) > 0, columns, torch.eye(c, dtype=torch.float64))
+        matrix = realized_transition(train.labels, true, train.num_classes)
         rows = tuple(tuple(row) for row in matrix.tolist())
         return training.model_copy(update={"transition": rows})
     return training
