@@ -109,7 +109,7 @@ def noise_bound(
     else:
         prior = check_class_prior(class_prior, num_classes)
         by_rate = [
-            _mixture_entropy(loss, _symmetric_columns(rate, num_classes), prior)
+            _mixture_entropy(loss, symmetric_columns(rate, num_classes), prior)
             for rate in rates.flatten()
         ]
         floors = torch.stack(by_rate).reshape(rates.shape)
@@ -195,7 +195,7 @@ def _pairwise_noise(rates: Tensor, num_classes: int) -> Tensor:
     return nn.functional.pad(noisy, (0, num_classes - 2))
 
 
-def _symmetric_columns(rate: Tensor, num_classes: int) -> Tensor:
+def symmetric_columns(rate: Tensor, num_classes: int) -> Tensor:
     """The noise vector of each true class, one a row."""
     right = torch.eye(num_classes, dtype=rate.dtype, device=rate.device)
     return (1 - rate) * right + rate / (num_classes - 1) * (1 - right)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from noisebound.bounds import symmetric_noise
+from noisebound.bounds import symmetric_columns
 from noisebound.catalog import create_loss
 from noisebound.data import DataError, Dataset
 from noisebound.data.dataset import fingerprint
@@ -95,8 +95,7 @@ def _transition(
     if config.transition is not None:
         return torch.tensor(config.transition, dtype=torch.float64)
     if isinstance(config.noise_rate, float):
-        columns = symmetric_noise(config.noise_rate, train.num_classes)
-        return torch.stack([columns.roll(k) for k in range(train.num_classes)], dim=1)
+        return symmetric_columns(torch.tensor(config.noise_rate).double(), train.num_classes)
     if "transition" in noise:
         return torch.tensor(noise["transition"], dtype=torch.float64)
     return estimate_noise(probs, train.labels).transition
