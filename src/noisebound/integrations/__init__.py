@@ -1,0 +1,1 @@
+"""noisebound inside other frameworks; each is imported only when asked for."""
