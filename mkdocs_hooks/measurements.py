@@ -1,0 +1,29 @@
+"""The site has the measurements too, which lie in `results/`, beside the pages and not among them.
+
+So a link to `../results/table1.md` leads somewhere both here and where the repository is read.
+"""
+
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+_FOLDER = "results"
+
+
+def on_files(files: Files, config: MkDocsConfig, **_: object) -> Files:
+    """Add the tables, their data and the figures."""
+    root = Path(config.config_file_path).parent
+    for path in sorted((root / _FOLDER).rglob("*.*")):
+        relative = path.relative_to(root).as_posix()
+        files.append(File(relative, str(root), config.site_dir, config.use_directory_urls))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Links from the pages: for the site the folder lies among them."""
+    if page.file.src_uri.startswith(f"{_FOLDER}/"):
+        return markdown
+    return re.sub(rf"\]\(\.\./{_FOLDER}/", f"]({_FOLDER}/", markdown)
