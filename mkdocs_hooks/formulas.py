@@ -25,6 +25,7 @@ def on_page_content(content: str, page: Page, **_: object) -> str:
         drawn = convert(latex, display="block" if element == "div" else "inline")
         if "\\" in drawn:
             raise PluginError(f"{page.file.src_uri}: no MathML for the formula {latex!r}: {drawn}")
+        drawn = drawn.replace("<mi>log</mi>", '<mi>log</mi><mspace width="0.17em" />')
         return drawn if element == "span" else f'<div class="formula">{drawn}</div>'
 
     return _FORMULA.sub(draw, content)

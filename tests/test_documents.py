@@ -1,26 +1,146 @@
-"""The code in README and docs runs, and the README's figures are what the library computes."""
+"""README and docs are true: code runs, commands parse, names exist, figures were measured."""
 
+import csv
+import importlib
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 import torch
 
 import noisebound as nb
+from noisebound.cli import app
 
 ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "noisebound"
+DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 # | `name` | … | bound at rate 0.4 and ten classes |
 ROWS = dict(re.findall(r"^\| `([\w-]+)` \|.*\| *(-?[\d.]*) *\|$", README, flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_blocks_run(page):
-    """One after the other, as a reader would type them."""
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+def text_of(page):
+    return page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    """One after the other, as a reader would type them, in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", text_of(page), flags=re.DOTALL)
     logits = torch.randn(8, 10, requires_grad=True)  # what a reader's loop has at hand
     exec("\n".join(blocks), {"logits": logits, "labels": torch.arange(8)})
+
+
+def commands_of(page):
+    blocks = re.findall(r"```\n(.*?)```", text_of(page), flags=re.DOTALL)
+    lines = re.findall(r"^(?:\$ )?(noisebound .*)$", "\n".join(blocks), flags=re.MULTILINE)
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+COMMANDS = [
+    (name_of(page), command)
+    for page in PAGES
+    for command in commands_of(page)
+    if not {">", "\\"} & {*command}  # the shell's part
+]
+
+
+@pytest.mark.parametrize(
+    "command", [command for _, command in COMMANDS], ids=[" ".join(c) for _, c in COMMANDS]
+)
+def test_commands_parse(command):
+    app.parse_args(command, exit_on_error=False, print_error=False)
+
+
+LINKED = [*PAGES, *sorted(ROOT.glob("*.md")), *sorted((ROOT / "results").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", sorted({*LINKED}), ids=name_of)
+def test_relative_links_lead_somewhere(page):
+    """As the repository is read; of the site MkDocs checks them itself, anchors too."""
+    targets = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", text_of(page))
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert not missing
+
+
+def test_every_public_name_is_in_the_api():
+    shown = re.findall(
+        r"^::: (\S+)", "\n".join(text_of(page) for page in PAGES), flags=re.MULTILINE
+    )
+    assert len(shown) == len({*shown})
+    assert {f"noisebound.{name}" for name in nb.__all__} <= {*shown}
+
+
+def exists(code):
+    """Whether a name, a path, a test or a command of the table is there."""
+    if code.startswith("noisebound "):
+        return code.split()[1] in [*app]
+    if "/" in code:
+        return any((folder / code).exists() for folder in (ROOT, SOURCE))
+    if code.startswith("test_"):
+        return any(f"def {code}(" in text_of(path) for path in (ROOT / "tests").rglob("*.py"))
+    first, *rest = re.match(r"[\w.]+", code)[0].split(".")
+    found = nb.Loss if first == "loss" else getattr(nb, first, None)
+    if found is None:
+        found = importlib.import_module(f"noisebound.{first}")
+    for attribute in rest:
+        found = getattr(found, attribute)
+    return True
+
+
+PAPER_ROWS = re.findall(
+    r"^\| (?!in the paper)(.*?) \| (.*) \|$",
+    text_of(DOCS / "from-paper-to-code.md"),
+    flags=re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("paper", "code"), PAPER_ROWS)
+def test_what_the_paper_is_said_to_be_in_code_exists(paper, code):
+    names = re.findall(r"`([^`]+)`", code)
+    assert names
+    assert all(exists(name) for name in names)
+
+
+# | situation | what to take | **85.2**; CE 70.6; … | [setting](../results/….md) |
+CHOICES = re.findall(
+    r"^\| (\*\*.*?) \| .* \| (\*\*\d.*?) \| \[.*?\]\((\S+)\) \|$",
+    text_of(DOCS / "choosing.md"),
+    flags=re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("situation", "figures", "file"), CHOICES)
+def test_figures_that_decide_stand_in_the_linked_table(situation, figures, file):
+    table = text_of(DOCS / file)
+    assert all(
+        f" {figure} ±" in table.replace("*", " ") for figure in re.findall(r"\d+\.\d", figures)
+    )
+
+
+def test_there_are_figures_that_decide():
+    assert len(CHOICES) == 11
+
+
+@pytest.mark.parametrize(
+    ("file", "weights"), [("table1", "last epoch"), ("table1-averaged", "averaged weights")]
+)
+@pytest.mark.parametrize(("bounded", "suffix"), [("plain", ""), ("bounded", "+b")])
+def test_means_of_the_bounded_losses(file, weights, bounded, suffix):
+    with (ROOT / "results" / f"{file}.csv").open(encoding="utf-8") as lines:
+        records = [record for record in csv.DictReader(lines) if record["metric"] == "top1"]
+    row = re.search(rf"^\| {bounded}, {weights} \| (.*) \|$", text_of(DOCS / "choosing.md"), re.M)
+    for name, shown in zip(("ce", "fce", "gce", "sce", "cep"), row[1].split(" | "), strict=True):
+        means = [float(record["mean"]) for record in records if record["method"] == name + suffix]
+        assert len(means) == 6
+        assert shown == f"{sum(means) / 6:.1f}"
 
 
 def test_every_loss_is_in_the_table():

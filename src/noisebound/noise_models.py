@@ -2,8 +2,9 @@ r"""Noise models ``f``: how a clean class posterior becomes the noisy one.
 
 A generalised forward-corrected loss is a proper *base loss* seen through a noise model,
 $L_f(q, k) = L(f(q), k)$ (paper, Definition "Generalised Forward-Correction"), so
-$f^{-1}(p) = \operatorname{argmin}_q p \cdot L_f(q)$. Each model here gives ``f`` as :meth:`forward` and
-``f⁻¹`` as :meth:`inverse`; both are differentiable and work on batches, classes last.
+$f^{-1}(p) = \operatorname{argmin}_q p \cdot L_f(q)$. Each model here gives ``f`` as
+:meth:`forward` and ``f⁻¹`` as :meth:`inverse`; both are differentiable and work on batches,
+classes last.
 """
 
 from abc import ABC, abstractmethod
