@@ -7,13 +7,17 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Two cores: one torch thread for each test process, or they fight.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-browser lint bench docs clean
 
 demo: $(VENV)/.install
 	$(BIN)/noisebound demo
 
 test: $(VENV)/.test
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2
+
+# The pages in a real Chromium; `make test` runs these too, where it finds one.
+test-browser: $(VENV)/.test
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m browser tests/browser
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .

@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from watched_page import CHROMIUM, NO_CHROMIUM
+
 # Timing is never asserted; in CI the same examples are drawn each time.
 settings.register_profile("noisebound", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("noisebound")
@@ -11,12 +13,26 @@ settings.load_profile("noisebound")
 SHARED_DATA = os.environ.get("NOISEBOUND_DATA")
 
 
+def pytest_configure(config):
+    if CHROMIUM is None and config.option.markexpr == "browser":
+        raise pytest.UsageError(f"the browser tests were asked for, but {NO_CHROMIUM}")
+
+
 def pytest_collection_modifyitems(config, items):
-    """Tests of the real data sets run wherever these are found."""
-    if SHARED_DATA is None:
-        absent = [item for item in items if item.get_closest_marker("data")]
-        config.hook.pytest_deselected(items=absent)
-        items[:] = [item for item in items if item not in absent]
+    """Tests of the real data sets, and those in a browser, run wherever these are found."""
+    missing = {"data": SHARED_DATA is None, "browser": CHROMIUM is None}
+    absent = [
+        item
+        for item in items
+        if any(gone and item.get_closest_marker(m) for m, gone in missing.items())
+    ]
+    config.hook.pytest_deselected(items=absent)
+    items[:] = [item for item in items if item not in absent]
+
+
+def pytest_terminal_summary(terminalreporter):
+    if CHROMIUM is None:
+        terminalreporter.write_line(f"browser tests left out: {NO_CHROMIUM}")
 
 
 @pytest.fixture(scope="session")
