@@ -20,12 +20,9 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     """Tests of the real data sets, and those in a browser, run wherever these are found."""
-    missing = {"data": SHARED_DATA is None, "browser": CHROMIUM is None}
-    absent = [
-        item
-        for item in items
-        if any(gone and item.get_closest_marker(m) for m, gone in missing.items())
-    ]
+    found = {"data": SHARED_DATA, "browser": CHROMIUM}
+    missing = [marker for marker, place in found.items() if place is None]
+    absent = [item for item in items if any(map(item.get_closest_marker, missing))]
     config.hook.pytest_deselected(items=absent)
     items[:] = [item for item in items if item not in absent]
 

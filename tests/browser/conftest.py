@@ -22,13 +22,17 @@ def browser():
 def open_page(browser):
     """Open a local file; the test fails if the page complains or asks for anything else.
 
-    ``open_page(path, fragment="", width=1280, color_scheme="light")`` gives Playwright's page.
+    ``open_page(path, fragment="", width=1280, color_scheme="light", scripts=True)`` gives
+    Playwright's page.
     """
     opened = []
 
-    def open_page(path, fragment="", width=1280, color_scheme="light"):
-        viewport = {"width": width, "height": 900}
-        page = browser.new_page(viewport=viewport, color_scheme=color_scheme)
+    def open_page(path, fragment="", width=1280, color_scheme="light", scripts=True):
+        page = browser.new_page(
+            viewport={"width": width, "height": 900},
+            color_scheme=color_scheme,
+            java_script_enabled=scripts,
+        )
         address = path.resolve().as_uri()
         opened.append((page, watch(page, address)))
         page.goto(address + fragment)
