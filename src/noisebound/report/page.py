@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from noisebound.data.folders import written_whole
+from noisebound.report.rendering import render
 from noisebound.report.table import Table
 
 
@@ -60,14 +60,7 @@ class Page:
 
 def to_html(page: Page) -> str:
     """The page as text."""
-    environment = Environment(
-        loader=PackageLoader("noisebound.report"),
-        autoescape=select_autoescape(default=True, default_for_string=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html").render(page=page)
+    return render("page.html", {"page": page})
 
 
 def write_page(page: Page, path: Path) -> None:
