@@ -108,6 +108,15 @@ def test_bound():
     assert json.loads(backward)["bound"] == pytest.approx(0, abs=1e-9)
 
 
+def test_explore(tmp_path):
+    result = run("explore", "--out", tmp_path / "new" / "explorer.html")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"written: {tmp_path / 'new' / 'explorer.html'}\n"
+    page = (tmp_path / "new" / "explorer.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</html>")
+
+
 def test_fit_and_predict(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 2))

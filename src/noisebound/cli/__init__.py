@@ -35,6 +35,7 @@ for _name, _help, _example in (
     ),
     ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
     ("bound", "Show the noise-bound of a loss.", "sce --noise-rate 0.4 --classes 10"),
+    ("explore", "Write one HTML page to try noise rates and losses on.", "--out explorer.html"),
     (
         "reproduce",
         "Make a table of the paper, the paper's figures beside ours.",

@@ -1,0 +1,202 @@
+// The paper's mathematics, by the names of the Python library: noise vectors, noise models,
+// entropies, bounds. A distribution is an array, one probability a class. Where Python refuses with
+// an error, because a value does not exist, there is null here.
+"use strict";
+
+const sum = values => values.reduce((total, value) => total + value, 0);
+const largestOf = values => values.reduce((largest, value) => Math.max(largest, value));
+const leastOf = values => values.reduce((least, value) => Math.min(least, value));
+
+function normalized(values) {
+  const total = sum(values);
+  return values.map(value => value / total);
+}
+
+// --- Noise vectors -------------------------------------------------------------------------------
+
+// u_sym = (1-η, η/(c-1), …, η/(c-1)): wrong labels fall on all other classes alike
+const symmetricNoise = (rate, classes) =>
+  [1 - rate, ...Array(classes - 1).fill(rate / (classes - 1))];
+
+// u_pair = (1-η, η, 0, …, 0): wrong labels all fall on one other class
+const pairwiseNoise = (rate, classes) => [1 - rate, rate, ...Array(classes - 2).fill(0)];
+
+// --- Noise models: f and f⁻¹ ---------------------------------------------------------------------
+
+// f(q) = q: a proper loss
+const identity = { forward: q => q, inverse: p => p };
+
+// f(q) = T q with T = (1-η-r) I + r 11ᵀ, r = η/(c-1); T is singular at η = (c-1)/c
+function symmetric(rate, classes) {
+  const offDiagonal = rate / (classes - 1);
+  const contrast = 1 - rate - offDiagonal;
+  const isSingular = Math.abs(contrast) < 1e-12;
+  return {
+    forward: q => q.map(value => contrast * value + offDiagonal),
+    inverse: p => (isSingular ? null : p.map(value => (value - offDiagonal) / contrast)),
+  };
+}
+
+// f(q) ∝ q^(1-a), f⁻¹(p) ∝ p^(1/(1-a))
+function power(a) {
+  const normalizedPower = (p, exponent) => {
+    const largest = largestOf(p); // divided by first, it keeps high powers from becoming 0/0
+    return normalized(p.map(value => (value / largest) ** exponent));
+  };
+  return {
+    forward: q => normalizedPower(q, 1 - a),
+    inverse: p => normalizedPower(p, 1 / (1 - a)),
+  };
+}
+
+// f(q) ∝ q / (1 + A q), f⁻¹(p) = p / (λ - A p) with λ such that it sums to one
+function saturating(A) {
+  return {
+    forward: q => normalized(q.map(value => value / (1 + A * value))),
+    inverse: p => {
+      const largest = largestOf(p);
+      const slack = p.map(value => A * (largest - value));
+      const delta = solveForDelta(p, slack, largest);
+      return p.map((value, k) => value / (delta + slack[k]));
+    },
+  };
+}
+
+// δ = λ - A max(p), by Newton's method on 1/Σ p/(δ + slack) = 1, which is concave and increasing:
+// so it approaches the root from one side, and has it when δ no longer moves
+function solveForDelta(p, slack, start) {
+  let delta = start;
+  for (let step = 0; step < 64; step++) {
+    let total = 0, slope = 0;
+    for (let k = 0; k < p.length; k++) {
+      const term = p[k] / (delta + slack[k]);
+      total += term;
+      slope += term / (delta + slack[k]);
+    }
+    const following = delta + total * (total - 1) / slope;
+    const hasSettled = Math.abs(following - delta) <= 4 * Number.EPSILON * following;
+    delta = following;
+    if (hasSettled) break;
+  }
+  return delta;
+}
+
+// --- Losses --------------------------------------------------------------------------------------
+// Of each: noiseModel (null if none makes it a proper loss), entropy(p), and best(p), the
+// prediction of least expected loss, argmin_q p · L(q), null if there is none.
+
+// -Σ p log p, with 0 log 0 = 0
+const shannonEntropy = p => sum(p.map(value => (value > 0 ? -value * Math.log(value) : 0)));
+
+// A proper loss seen through f: H(p) = p · L(f⁻¹(p)), the vector L(q) being classLosses(q)
+function throughNoiseModel(noiseModel, classLosses) {
+  const entropy = p => {
+    const losses = classLosses(noiseModel.inverse(p));
+    // infinite only where p is zero, so that p · L is zero there
+    return sum(p.map((value, k) => (Number.isFinite(losses[k]) ? value * losses[k] : 0)));
+  };
+  return { noiseModel, entropy, best: noiseModel.inverse };
+}
+
+function crossEntropy() {
+  return throughNoiseModel(identity, q => q.map(value => -Math.log(value)));
+}
+
+function generalizedCrossEntropy({ a }) {
+  if (a === 1) return meanAbsoluteError();
+  // (1 - q^a) / a
+  return throughNoiseModel(power(a), q => q.map(value => -Math.expm1(a * Math.log(value)) / a));
+}
+
+function symmetricCrossEntropy({ A }) {
+  return throughNoiseModel(
+    saturating(A), q => q.map(value => -Math.log(value) + A * (1 - value)));
+}
+
+function meanSquaredError() {
+  return throughNoiseModel(identity, q => {
+    const squares = sum(q.map(value => value * value));
+    return q.map(value => squares - 2 * value + 1);
+  });
+}
+
+function spherical() {
+  return throughNoiseModel(identity, q => {
+    const norm = Math.sqrt(sum(q.map(value => value * value)));
+    return q.map(value => -value / norm);
+  });
+}
+
+// The base loss is CE. Beyond what T can make of any q, the nearest vertex is best.
+function forwardCrossEntropy({ rate, classes }) {
+  const noiseModel = symmetric(rate, classes);
+  const within = value => Math.min(1, Math.max(0, value));
+  return { noiseModel, entropy: shannonEntropy, best: p => noiseModel.inverse(p)?.map(within) };
+}
+
+// Its floor is the clean entropy. There is none where T cannot have produced p: T⁻¹p then has
+// negative entries, up to rounding.
+function backwardCrossEntropy({ rate, classes }) {
+  const noiseModel = symmetric(rate, classes);
+  const best = p => {
+    const clean = noiseModel.inverse(p);
+    if (clean === null || leastOf(clean) < -1e-6) return null;
+    return clean.map(value => Math.max(0, value));
+  };
+  const entropy = p => {
+    const clean = best(p);
+    return clean === null ? null : shannonEntropy(clean);
+  };
+  return { noiseModel, entropy, best };
+}
+
+// Twice a CE against the mean of p and the prior u_sym(η), which is ordered as p is
+function priorCrossEntropy({ rate }) {
+  const best = p => {
+    const prior = symmetricNoise(rate, p.length);
+    const likeliest = p.indexOf(largestOf(p));
+    [prior[0], prior[likeliest]] = [prior[likeliest], prior[0]];
+    return p.map((value, k) => (value + prior[k]) / 2);
+  };
+  return { noiseModel: null, entropy: p => 2 * shannonEntropy(best(p)), best };
+}
+
+// All on the likeliest class
+function vertex(p) {
+  const likeliest = p.indexOf(largestOf(p));
+  return p.map((_, k) => (k === likeliest ? 1 : 0));
+}
+
+function meanAbsoluteError() {
+  return { noiseModel: null, entropy: p => 1 - largestOf(p), best: vertex };
+}
+
+// A limit that no prediction reaches: of the unlikely classes the least likely vanishes fastest
+function normalizedCrossEntropyMAE() {
+  return { noiseModel: null, entropy: p => leastOf(p) + 1 - largestOf(p), best: vertex };
+}
+
+const LOSSES = {
+  "ce": crossEntropy,
+  "fce": forwardCrossEntropy,
+  "gce": generalizedCrossEntropy,
+  "sce": symmetricCrossEntropy,
+  "cep": priorCrossEntropy,
+  "backward": backwardCrossEntropy,
+  "mse": meanSquaredError,
+  "spherical": spherical,
+  "mae": meanAbsoluteError,
+  "nce-mae": normalizedCrossEntropyMAE,
+};
+
+// setting: rate and classes, which some losses are made for, and the loss's own a or A
+const createLoss = (name, setting) => LOSSES[name](setting);
+
+// --- Bounds --------------------------------------------------------------------------------------
+
+// B(η, c) = H(u_sym(η, c))
+const noiseBound = (loss, rate, classes) => loss.entropy(symmetricNoise(rate, classes));
+
+// Between the entropies of pairwise and of symmetric noise lie those of all noise at rate η
+const entropyInterval = (loss, rate, classes) =>
+  [loss.entropy(pairwiseNoise(rate, classes)), noiseBound(loss, rate, classes)];

@@ -1,0 +1,59 @@
+"""The explorer as a file; what it computes is tested in a browser (tests/browser)."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+import noisebound as nb
+from noisebound.report.explorer import LOSSES, PARAMETERS, explorer_html, write_explorer
+
+SEARCHED = {"bootstrap"}
+WITHOUT_BOUND = {"truncated", "curriculum", "elr"}
+
+
+class Attributes(HTMLParser):
+    """Those of all elements."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found += attrs
+
+
+def test_nothing_is_fetched():
+    page = explorer_html()
+    attributes = Attributes(page).found
+    assert [value for name, value in attributes if name in ("src", "href")] == ["data:,"]
+    assert any("default-src 'none'" in (value or "") for _, value in attributes)
+    addresses = set(re.findall(r"(?:https?:)?//[\w.]+\w/[\w/]*", page))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, which nobody looks up
+
+
+def test_the_same_page_every_time(tmp_path):
+    write_explorer(tmp_path / "new" / "page.html")
+    assert (tmp_path / "new" / "page.html").read_bytes() == explorer_html().encode()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["page.html"]
+
+
+def test_every_loss_with_a_closed_form_is_there():
+    assert {loss.name for loss in LOSSES} == set(nb.LOSS_NAMES) - SEARCHED - WITHOUT_BOUND
+
+
+@pytest.mark.parametrize("explored", LOSSES, ids=lambda loss: loss.name)
+def test_the_python_that_it_shows_makes_the_loss(explored):
+    made = eval(explored.python.format(rate=0.4, classes=10, a=0.4, A=8.0), {"nb": nb})
+    assert repr(made) == repr(nb.create_loss(explored.name, noise_rate=0.4, num_classes=10))
+
+
+def test_it_starts_with_the_library_s_defaults():
+    (text,) = re.findall(r'<script type="application/json".*?>(.*?)</script>', explorer_html())
+    defaults = json.loads(text)["defaults"]
+    assert defaults["a"] == nb.GeneralizedCrossEntropy().a
+    assert defaults["A"] == nb.SymmetricCrossEntropy().A
+    for parameter in PARAMETERS:
+        assert parameter.low < defaults[parameter.name] < parameter.high
