@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-import scipy.optimize
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
@@ -131,7 +130,9 @@ def _descend(risk: _Risk, start: NDArray[np.float64]) -> tuple[float, NDArray[np
             raise _no_minimum(value.item())
         return value.item(), gradient.numpy()
 
-    found = scipy.optimize.minimize(
+    from scipy.optimize import minimize  # takes longer to import than all of noisebound
+
+    found = minimize(
         value_and_gradient,
         start,
         jac=True,

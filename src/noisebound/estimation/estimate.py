@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias, get_args
 
 import torch
 from jaxtyping import Float64, Int64
-from scipy.special import stdtrit
 from torch import Tensor
 
 from noisebound.checks import ArrayLike, as_float64, check_distribution, check_within
@@ -129,6 +128,8 @@ def _interval(
     rate: float, prior: Tensor, sample: _Sample, level: float, doubt: float
 ) -> tuple[float, float]:
     """Chance by a jackknife over groups of examples, and what else there is to doubt."""
+    from scipy.special import stdtrit  # takes longer to import than all of noisebound
+
     group = torch.randperm(sample.size, generator=torch.Generator().manual_seed(0)) % _GROUPS
     without = torch.tensor(
         [

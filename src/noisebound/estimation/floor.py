@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float64, Int64
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from noisebound.bounds import AnyLoss
@@ -96,6 +95,8 @@ def _mean_of(loss: AnyLoss) -> Callable[[Tensor, Tensor], float]:
 
 
 def _best_scale(mean_at: Callable[[float], float]) -> float:
+    from scipy.optimize import minimize_scalar  # takes longer to import than all of noisebound
+
     reach = math.log(_SHARPEST)
     found = minimize_scalar(
         lambda exponent: mean_at(math.exp(exponent)), bounds=(-reach, reach), method="bounded"
