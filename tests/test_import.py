@@ -3,11 +3,28 @@
 import subprocess
 import sys
 
-NOT_YET = (
-    "cleanlab jinja2 joblib lightning lightning_fabric matplotlib pandas polars PIL pooch pydantic "
-    "pytorch_lightning ray requests rich scipy.optimize scipy.special sklearn tensorboard "
-    "transformers"
-).split()
+NOT_YET = [
+    "cleanlab",
+    "jinja2",
+    "joblib",
+    "lightning",
+    "lightning_fabric",
+    "matplotlib",
+    "pandas",
+    "polars",
+    "PIL",
+    "pooch",
+    "pydantic",
+    "pytorch_lightning",
+    "ray",
+    "requests",
+    "rich",
+    "scipy.optimize",
+    "scipy.special",
+    "sklearn",
+    "tensorboard",
+    "transformers",
+]
 
 
 def test_nothing_is_imported_before_it_is_needed():
