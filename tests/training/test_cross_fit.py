@@ -7,7 +7,8 @@ from torch import nn
 
 from noisebound.data import Dataset, Normalization
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import CrossFit, HeldOut, cross_fit_epochs
+from noisebound.training.cross_fit import CrossFit, cross_fit_epochs
+from noisebound.training.held_out import HeldOut
 from noisebound.training.loop import TrainingData
 from training_data import NAMES, noisy_clouds
 

@@ -6,25 +6,22 @@ the epoch is kept at which it knew the other half best, before it learnt the noi
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float
 from lightning_fabric import Fabric
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
-from noisebound.data.folders import written_whole
 from noisebound.estimation.labels import FEWEST_EXAMPLES
 from noisebound.training.config import TrainingConfig
 from noisebound.training.display import Display
 from noisebound.training.evaluation import predict_logits
+from noisebound.training.held_out import LOOKED_AT, BestEpoch, HeldOut
 from noisebound.training.initial_state import initial_state
 from noisebound.training.loop import Training, TrainingData
 from noisebound.training.objective import make_objective
@@ -32,44 +29,7 @@ from noisebound.training.objective import make_objective
 _FEWEST_EPOCHS = 12
 _USUAL_PART = 1 / 4
 _LARGEST_PART = 3 / 8  # with the evaluations, less than half of the training that it serves
-_PATIENCE = 3
 _HALVES = 2
-_LOOKED_AT = 2_000
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """What networks say of examples that they were not trained on.
-
-    Args:
-        logits: a row an example
-        is_underfit: whether a network was still learning, and had learnt nothing by heart, when its
-            epochs ended: then much of what it gets wrong is its own fault, and not the labels'
-        positions: of the examples among those that were given to `fit`
-    """
-
-    logits: Float[Tensor, "n classes"]
-    is_underfit: bool
-    positions: Int64[Tensor, " n"]
-
-    def save(self, path: Path, identity: str) -> None:
-        """Whole or not at all."""
-        about = {"identity": identity, "underfit": str(self.is_underfit)}
-        with written_whole(path) as part:
-            save_file({"logits": self.logits, "positions": self.positions}, part, metadata=about)
-
-    @classmethod
-    def read(cls, path: Path, identity: str | None = None) -> "HeldOut | None":
-        """What was saved, if it is whole and of this run; of whichever, without an identity."""
-        try:
-            with safe_open(path, framework="pt") as stored:
-                about = stored.metadata() or {}
-                if identity not in (None, about.get("identity")):
-                    return None
-                logits, positions = (stored.get_tensor(name) for name in ("logits", "positions"))
-                return cls(logits, about.get("underfit") == "True", positions)
-        except (OSError, SafetensorError):  # absent or damaged: do it again
-            return None
 
 
 class CrossFit:
@@ -147,31 +107,17 @@ class CrossFit:
         data = TrainingData(train, None, None, self.data.normalization)
         training = Training(state, objective, data, self.config, self.fabric)
         assert state.averaged is not None
-        logits, loss, best, least = torch.empty(0), torch.inf, 0, torch.inf
+        best = BestEpoch(held_out.labels)
         show = self.show and self.fabric.is_global_zero
         with Display(title, self.config.epochs, [], show) as display:
             for metrics in training.epochs():
-                now = self._logits(state.averaged, held_out)
-                loss = F.cross_entropy(now, held_out.labels).item()
+                loss = best.look(self._logits(state.averaged, held_out))
                 display.update(metrics | {"validation_loss": loss})
-                if loss < least:
-                    logits, least, best = now, loss, state.epoch
-                elif state.epoch - best >= _PATIENCE:
+                if best.is_past:
                     break
-        is_underfit = best == state.epoch and self._knows_nothing_by_heart(
-            state.averaged, train, logits, held_out
-        )
-        return HeldOut(logits, is_underfit, is_held_out.nonzero().squeeze(1))
-
-    def _knows_nothing_by_heart(
-        self, model: nn.Module, train: Dataset, logits: Tensor, held_out: Dataset
-    ) -> bool:
-        """Whether it is no better on some of its own examples than on the others, but by chance."""
-        some = train.subset(torch.arange(min(len(train), _LOOKED_AT)))
-        own = F.cross_entropy(self._logits(model, some), some.labels, reduction="none")
-        others = F.cross_entropy(logits, held_out.labels, reduction="none")
-        error = (own.var() / len(own) + others.var() / len(others)).sqrt()
-        return bool(others.mean() - own.mean() < 2 * error)
+        some = train.subset(torch.arange(min(len(train), LOOKED_AT)))
+        is_underfit = best.is_underfit(self._logits(state.averaged, some), some.labels)
+        return HeldOut(best.logits, is_underfit, is_held_out.nonzero().squeeze(1))
 
     def _logits(self, model: nn.Module, data: Dataset) -> Float[Tensor, "n classes"]:
         return predict_logits(model, data, self.data.normalization, self.fabric)

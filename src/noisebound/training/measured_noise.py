@@ -17,7 +17,7 @@ from noisebound.estimation import (
     measured_floor,
 )
 from noisebound.losses import BackwardCrossEntropy, CrossEntropy, ForwardCrossEntropy, Loss
-from noisebound.training.cross_fit import HeldOut
+from noisebound.training.held_out import HeldOut
 from noisebound.training.noise import Bound
 
 _CORRECTIONS = (ForwardCrossEntropy, BackwardCrossEntropy)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
 from noisebound.bounds import symmetric_columns
@@ -13,7 +13,7 @@ from noisebound.data.dataset import fingerprint
 from noisebound.estimation import Suspects, estimate_noise
 from noisebound.estimation.suspects import suspects_of, true_class_probabilities
 from noisebound.training.config import TrainingConfig
-from noisebound.training.cross_fit import HeldOut
+from noisebound.training.held_out import HeldOut
 from noisebound.training.objective import CORRECTIONS
 from noisebound.training.run_folder import FitResult, RunFolder
 from noisebound.training.saved_model import SavedModel
@@ -37,14 +37,35 @@ def suspects_of_run(folder: RunFolder, train: Dataset, model: nn.Module | None =
     _check_same(folder, result, saved, train)
     probs = saved.probabilities(train.inputs).double()
     transition = _transition(config, result, probs, train)
-    found = suspects_of(_of_true_class(probs, config, result, transition), train.labels, transition)
+    criterion = _criterion(config, result, transition, len(probs))
     held_out = HeldOut.read(folder.both_halves)
+    return judged_labels(probs, train.labels, criterion, transition, held_out)
+
+
+def judged_labels(
+    probs: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    criterion: nn.Module,
+    transition: Float64[Tensor, "classes classes"],
+    held_out: HeldOut | None,
+) -> Suspects:
+    """The labels, by the trained model and, where there are any, by the networks before it.
+
+    Args:
+        probs: what the trained model says
+        labels: observed
+        criterion: that it was trained with
+        transition: ``T[noisy, true]``
+        held_out: what was said of examples, at ``held_out.positions``, by networks that were not
+            trained on them
+    """
+    found = suspects_of(_of_true_class(probs, criterion, transition), labels, transition)
     if held_out is None:
         return found
     at = held_out.positions
     by_halves = suspects_of(
         true_class_probabilities(held_out.logits.double().softmax(1), transition),
-        train.labels[at],
+        labels[at],
         transition,
     )
     score = found.score.clone()
@@ -64,8 +85,7 @@ def _check_same(folder: RunFolder, result: FitResult, saved: SavedModel, train: 
 
 def _of_true_class(
     probs: Float64[Tensor, "n classes"],
-    config: TrainingConfig,
-    result: FitResult,
+    criterion: nn.Module,
     transition: Float64[Tensor, "classes classes"],
 ) -> Float64[Tensor, "n classes"]:
     """From what the loss has taught the model to say.
@@ -73,18 +93,26 @@ def _of_true_class(
     A correction teaches the true class; any other loss the observed label, as its noise model sees
     it (the paper's f).
     """
-    if config.base_loss in CORRECTIONS:
+    if isinstance(criterion, tuple(CORRECTIONS.values())):
         return probs
-    told = config.noise_rate if isinstance(config.noise_rate, float) else None
-    loss = create_loss(
-        "ce" if config.base_loss == "mixup" else config.base_loss,
-        noise_rate=(result.noise or {}).get("noise_rate", told),
-        num_classes=probs.shape[1],
-        num_samples=len(probs),
-    )
-    noise_model = getattr(loss, "noise_model", None)
+    noise_model = getattr(criterion, "noise_model", None)
     observed = probs if noise_model is None else noise_model.forward(probs)
     return true_class_probabilities(observed, transition)
+
+
+def _criterion(
+    config: TrainingConfig, result: FitResult, transition: Tensor, num_samples: int
+) -> nn.Module:
+    """The loss that the run was trained with, as far as it matters here."""
+    if config.base_loss in CORRECTIONS:
+        return CORRECTIONS[config.base_loss](transition)
+    told = config.noise_rate if isinstance(config.noise_rate, float) else None
+    return create_loss(
+        "ce" if config.base_loss == "mixup" else config.base_loss,
+        noise_rate=(result.noise or {}).get("noise_rate", told),
+        num_classes=len(transition),
+        num_samples=num_samples,
+    )
 
 
 def _transition(
@@ -97,5 +125,6 @@ def _transition(
     if isinstance(config.noise_rate, float):
         return symmetric_columns(torch.tensor(config.noise_rate).double(), train.num_classes)
     if "transition" in noise:
-        return torch.tensor(noise["transition"], dtype=torch.float64)
+        rounded = torch.tensor(noise["transition"], dtype=torch.float64)
+        return rounded / rounded.sum(0)
     return estimate_noise(probs, train.labels).transition

@@ -15,7 +15,8 @@ from noisebound.data.folders import written_whole
 from noisebound.estimation import ESTIMATION_METHODS, estimate_noise
 from noisebound.experiments.runner.pruning import FOLDS, Pruned
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import HeldOut, cross_fit_epochs
+from noisebound.training.cross_fit import cross_fit_epochs
+from noisebound.training.held_out import HeldOut
 from noisebound.training.run_folder import RunFolder
 from noisebound.training.suspects import suspects_of_run
 
