@@ -1,7 +1,12 @@
 """A running average of the weights, which takes away the jitter of training at a bound."""
 
-from torch import nn
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+_Tensors: TypeAlias = tuple[Tensor, ...] | list[Tensor]
 
 
 def averaged_copy(model: nn.Module, average_epochs: float, steps_per_epoch: int) -> AveragedModel:
@@ -10,5 +15,14 @@ def averaged_copy(model: nn.Module, average_epochs: float, steps_per_epoch: int)
     Batch norm's running statistics are averaged as the weights are.
     """
     decay = 1 - 1 / max(1.0, average_epochs * steps_per_epoch)
-    average = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
-    return AveragedModel(model, multi_avg_fn=average, use_buffers=True)
+    return AveragedModel(model, multi_avg_fn=_ExponentialAverage(decay), use_buffers=True)
+
+
+@dataclass(frozen=True)
+class _ExponentialAverage:
+    """torch's own, which is a closure and could not be pickled."""
+
+    decay: float
+
+    def __call__(self, averaged: _Tensors, current: _Tensors, count: Tensor | int) -> None:
+        get_ema_multi_avg_fn(self.decay)(averaged, current, count)  # type: ignore[no-untyped-call]

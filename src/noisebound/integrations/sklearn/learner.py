@@ -1,0 +1,104 @@
+"""A network in training: one weighted, bounded pass over the examples after another."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from noisebound.data.loader import derived_seed
+from noisebound.integrations.sklearn.examples import Examples, Scaling, dense
+from noisebound.losses import Loss
+from noisebound.training.averaging import averaged_copy
+
+_PREDICTED_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How to learn.
+
+    Args:
+        batch_size: examples a step
+        learning_rate: Adam's
+        weight_decay: Adam's
+        average_epochs: over about how many epochs the weights are averaged
+        seed: decides the orders
+    """
+
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    average_epochs: float
+    seed: int
+
+
+class Learner:
+    """A network, the average of its weights, and the loss that it learns by.
+
+    Args:
+        network: is trained in place
+        criterion: the loss
+        bound: that its mean shall not fall below; None for plain training
+        pace: how to learn
+        num_examples: in an epoch, about
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        criterion: Loss,
+        bound: float | None,
+        pace: Pace,
+        num_examples: int,
+    ) -> None:
+        self.network, self.criterion, self.bound, self.pace = network, criterion, bound, pace
+        steps = -(-num_examples // pace.batch_size)
+        self.averaged = averaged_copy(network, pace.average_epochs, steps)
+        self.optimizer = torch.optim.Adam(
+            network.parameters(), lr=pace.learning_rate, weight_decay=pace.weight_decay
+        )
+        self.epochs_done = 0
+
+    def epoch(self, examples: Examples) -> float:
+        """Learn from every example once; their mean loss, before the bound."""
+        generator = torch.Generator().manual_seed(derived_seed(self.pace.seed, self.epochs_done))
+        order = torch.randperm(len(examples), generator=generator)
+        total = torch.zeros((), dtype=torch.float64)
+        for batch in order.tensor_split(-(-len(order) // self.pace.batch_size)):
+            weights = examples.weights[batch]
+            losses = self.criterion.reduced(
+                "none", self.network(examples.inputs(batch)), examples.labels[batch]
+            )
+            mean = losses @ weights / weights.sum()
+            self._step(mean)
+            total += mean.detach() * weights.sum()
+        self.epochs_done += 1
+        loss = (total / examples.weights.sum()).item()
+        if not torch.isfinite(total):
+            raise ValueError(
+                f"the training loss is {loss} in epoch {self.epochs_done}: training has diverged; "
+                "lower learning_rate, or scale the features"
+            )
+        return loss
+
+    def _step(self, mean: Float[Tensor, ""]) -> None:
+        self.optimizer.zero_grad()
+        objective = mean if self.bound is None else (mean - self.bound).abs()
+        objective.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.averaged.update_parameters(self.network)
+
+    def logits(self, rows: Any, scaling: Scaling) -> Float[Tensor, "n classes"]:
+        """What the averaged network says of rows."""
+        return predicted_logits(self.averaged.module, rows, scaling)
+
+
+def predicted_logits(network: nn.Module, rows: Any, scaling: Scaling) -> Float[Tensor, "n classes"]:
+    """A part at a time, so that sparse rows never are all dense at once."""
+    starts = range(0, rows.shape[0], _PREDICTED_AT_ONCE)
+    with torch.no_grad():
+        return torch.cat(
+            [network(dense(rows[start : start + _PREDICTED_AT_ONCE], scaling)) for start in starts]
+        )
