@@ -15,7 +15,7 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
     Parameters
     ----------
     out
-        The folder for the table, the picture and the runs; finished runs are not repeated.
+        The folder for the table, the page and the runs; finished runs are not repeated.
     """
     outcome = run_demo(out)
     if json:
@@ -23,4 +23,4 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
         return
     console = Console(soft_wrap=True, highlight=False)
     console.print(outcome.to_text())
-    console.print(f"written to {escape(str(out))}: table.md, table.json, training.png and the runs")
+    console.print(f"written to {escape(str(out))}: report.html, table.md, table.json and the runs")

@@ -14,11 +14,13 @@ from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 from rich.console import Console
 from rich.markup import escape
 
-from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
+from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, command_line
 from noisebound.data import DataOrigin
+from noisebound.report.page import write_page
 from noisebound.training import FitResult, TrainingConfig
 from noisebound.training import fit as run_fit
 from noisebound.training.ranks import leave_ranks
+from noisebound.training.run_page import run_page
 
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
@@ -99,6 +101,7 @@ def fit(
         raise
     if fabric.is_global_zero:
         origin.save(out)
+        write_page(run_page(out, splits, command_line()), out / "report.html")
         for note in splits.notes:
             console.print(f"note: {escape(note)}")
         _print_result(result, as_json=json)
@@ -163,7 +166,7 @@ def _print_result(result: FitResult, *, as_json: bool) -> None:
             "[yellow]note:[/] the training loss has not come down to what a short plain training "
             "reached on held-out data: train for longer, or lower the learning rate"
         )
-    console.print(f"model, measurements and picture: {escape(str(result.folder))}")
+    console.print(f"model, measurements and report.html: {escape(str(result.folder))}")
 
 
 def _print_noise(result: FitResult, console: Console) -> None:

@@ -1,5 +1,7 @@
 """Options that several commands have."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,3 +24,8 @@ SkipBad = Annotated[
     Parameter(negative=(), help="Leave out images that cannot be read, and rows without a label."),
 ]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
+
+
+def command_line() -> str:
+    """The command as it was given, for a page that says how to repeat it."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])

@@ -10,8 +10,9 @@ from cyclopts import Parameter, validators
 from rich.console import Console
 from rich.markup import escape
 
-from noisebound.cli.options import DataDir
+from noisebound.cli.options import DataDir, command_line
 from noisebound.experiments.outcome.finished import Weights
+from noisebound.experiments.outcome.run_report import report_on
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.presets import check_dataset, find_preset
 from noisebound.experiments.protocol.sources import DataSources
@@ -19,6 +20,7 @@ from noisebound.experiments.reproduce import Reproduction, Request, Target
 from noisebound.experiments.reproduce import reproduce as run_reproduce
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.workers import Workers
+from noisebound.report.page import write_page
 from noisebound.report.table_formats import to_markdown
 
 Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]
@@ -99,6 +101,8 @@ def reproduce(
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted; the same command goes on from here")
         raise
+    if request.runs():
+        write_page(report_on(out, command_line()), out / "report.html")
     _tell(outcome, out, console)
 
 

@@ -1,18 +1,18 @@
-"""Digits with 60 % wrong labels: five losses, plain and bounded."""
+"""Digits with 60 % wrong labels: five losses, plain and bounded, and one that is told nothing."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-from matplotlib.figure import Figure
 
 from noisebound.corruption import corrupt
 from noisebound.data import Splits, load
 from noisebound.data.folders import written_whole
-from noisebound.report.plots import draw_loss_against_floor, save_figure
-from noisebound.training import TrainingConfig, fit
-from noisebound.training.metrics import read_metrics
+from noisebound.report.page import Page, write_page
+from noisebound.training import FitResult, TrainingConfig, fit
+from noisebound.training.run_page import run_page, runs_page
 
 NOISE_RATE = 0.6
 LOSSES = ("ce", "fce", "gce", "sce", "cep")
@@ -34,12 +34,22 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Untold:
+    """What `fit` comes to if nothing is said of the noise: an estimate, and accuracy in percent."""
+
+    noise_rate: float
+    interval: tuple[float, float]
+    accuracy: float
+
+
+@dataclass(frozen=True)
 class Demo:
-    """A row for each loss."""
+    """A row for each loss that is told the noise rate, and what is possible without."""
 
     noise_rate: float
     examples: int
     rows: tuple[Row, ...]
+    untold: Untold
 
     def to_json(self) -> str:
         """For a program."""
@@ -58,6 +68,11 @@ class Demo:
             f"{row.gain:>+8.1f}"
             for row in self.rows
         ]
+        low, high = self.untold.interval
+        lines.append(
+            f"told nothing, noisebound estimates {self.untold.noise_rate:.1%} ({low:.1%} to "
+            f"{high:.1%}) and reaches {self.untold.accuracy:.1f}"
+        )
         return "\n".join(lines)
 
     def to_markdown(self) -> str:
@@ -72,7 +87,7 @@ class Demo:
 
 
 def run_demo(out: Path, epochs: int = 100) -> Demo:
-    """Train all ten, and write the table and the picture; finished runs are not repeated."""
+    """Train all, and write the table and the page; finished runs are not repeated."""
     splits, realized = noisy_digits()
     names = [name + suffix for name in LOSSES for suffix in ("", "+b")]
     results = {}
@@ -87,11 +102,12 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
         )
         for name in LOSSES
     )
-    outcome = Demo(realized, len(splits.train), rows)
+    untold = fit(splits, TrainingConfig(epochs=epochs), out / "runs" / "untold", resume=True)
+    outcome = Demo(realized, len(splits.train), rows, _untold(untold))
     for file, text in (("table.md", outcome.to_markdown()), ("table.json", outcome.to_json())):
         with written_whole(out / file) as part:
             part.write_text(text, encoding="utf-8")
-    _plot(out)
+    write_page(_page(out / "runs", names, splits), out / "report.html")
     return outcome
 
 
@@ -108,11 +124,21 @@ def noisy_digits() -> tuple[Splits, float]:
     return replace(splits, train=splits.train.with_labels(noisy.labels)), noisy.noise_rate
 
 
-def _plot(out: Path) -> None:
-    histories = {
-        label: read_metrics(out / "runs" / name / "metrics.jsonl")
-        for label, name in (("CE", "ce"), ("CE, bounded", "ce+b"))
-    }
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    draw_loss_against_floor(figure.subplots(), histories)
-    save_figure(figure, out / "training.png")
+def _untold(result: FitResult) -> Untold:
+    noise = result.noise or {}
+    low, high = noise["interval"]
+    accuracy = 100 * result.final["averaged_test_top1"]
+    return Untold(noise["noise_rate"], (low, high), accuracy)
+
+
+def _page(runs: Path, names: Sequence[str], splits: Splits) -> Page:
+    """Plain against bounded, then what was found out by the one that was told nothing."""
+    title = f"Digits of which {NOISE_RATE:.0%} are labelled wrong"
+    told = runs_page([runs / name for name in names], title, "noisebound demo")
+    untold = run_page(runs / "untold", splits)
+    *sections, repeat = told.sections
+    found = [
+        replace(section, title=f"Told nothing: {section.title}") for section in untold.sections
+    ]
+    words = f"{told.headline} Told nothing of the noise, {untold.headline}"
+    return Page(title, words, [*sections, *found[:-1], repeat], untold.facts)

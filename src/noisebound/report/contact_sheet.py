@@ -30,13 +30,14 @@ def contact_sheet(
     for place, axes in enumerate(figure.subplots(rows, columns, squeeze=False).flat):
         axes.set_axis_off()
         if place < len(images):
-            axes.imshow(_pixels(images[place]), cmap="gray", vmin=0, vmax=1)
+            axes.imshow(pixels(images[place]), cmap="gray", vmin=0, vmax=1)
             # a dollar sign in a class's name is not mathematics
             axes.set_title(captions[place], fontsize=7, parse_math=False)
     return figure
 
 
-def _pixels(image: Shaped[Tensor, "channels height width"]) -> NDArray[np.float32]:
+def pixels(image: Shaped[Tensor, "channels height width"]) -> NDArray[np.float32]:
+    """Numbers from 0 to 1: a matrix where there is one channel, else three of them."""
     values = image.float()
     low, high = (0.0, 255.0) if not image.is_floating_point() else map(float, values.aminmax())
     scaled = ((values - low) / max(high - low, 1e-12)).clamp(0, 1)

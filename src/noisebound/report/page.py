@@ -1,15 +1,17 @@
 """One self-contained HTML page: no request to anywhere, every text escaped."""
 
-import base64
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from noisebound.data.folders import written_whole
+from noisebound.report.embedding import embedded_figure
+from noisebound.report.gallery import Thumbnail
+from noisebound.report.heat_map import HeatMap
 from noisebound.report.rendering import render
 from noisebound.report.table import Table
 
@@ -21,21 +23,27 @@ class Picture:
     figure: Figure
     description: str
 
-    @property
-    def source(self) -> str:
-        """Itself, in place of an address: an image in a page cannot run scripts."""
-        stream = io.BytesIO()
-        with rc_context({"svg.hashsalt": "noisebound"}):  # the same picture, the same text
-            self.figure.savefig(stream, format="svg", metadata={"Date": None})
-        return f"data:image/svg+xml;base64,{base64.b64encode(stream.getvalue()).decode()}"
+    @cached_property
+    def sources(self) -> tuple[str, str]:
+        """Itself, in place of an address, by day and by night."""
+        return embedded_figure(self.figure)
 
 
 @dataclass(frozen=True)
 class Code:
-    """Text as it is, folded away under a title."""
+    """Text as it is, folded away under a title unless it is open."""
 
     title: str
     text: str
+    is_open: bool = False
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number worth a look, and what it is."""
+
+    value: str
+    label: str
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,8 @@ class Section:
     text: str = ""
     tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()
+    heat_maps: Sequence[HeatMap] = ()
+    gallery: Sequence[Thumbnail] = ()
     code: Sequence[Code] = ()
 
 
@@ -56,11 +66,12 @@ class Page:
     title: str
     headline: str
     sections: Sequence[Section]
+    facts: Sequence[Fact] = ()
 
 
 def to_html(page: Page) -> str:
     """The page as text."""
-    return render("page.html", {"page": page})
+    return render("page.html", {"page": page, "version": version("noisebound")})
 
 
 def write_page(page: Page, path: Path) -> None:

@@ -24,42 +24,76 @@ def training_figure(history: Sequence[dict[str, Any]]) -> Figure:
     """Training loss against its floor, and the accuracies, epoch by epoch."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
+    draw_loss_against_floor(left, {"training loss": history})
+    draw_accuracies(right, history)
+    return figure
+
+
+def one_panel() -> tuple[Figure, Axes]:
+    """A figure that can be read on a phone."""
+    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
+    return figure, figure.subplots()
+
+
+def draw_accuracies(axes: Axes, history: Sequence[dict[str, Any]]) -> None:
+    """On held-out, test and wrongly labeled examples; dashed those of averaged weights."""
     measured = [record for record in history if record.keys() >= history[-1].keys()]
     epochs = [record["epoch"] for record in measured]
-    draw_loss_against_floor(left, {"training loss": history})
     lines = {
         "validation_top1": ("noisy validation", BLUE),
         "test_top1": ("clean test", GREEN),
         "memorized": ("wrong labels reproduced", ORANGE),
     }
     for name, (label, color) in lines.items():
-        if name in history[-1]:
-            right.plot(
-                epochs, [100 * record[name] for record in measured], color=color, label=label
-            )
-        if f"averaged_{name}" in history[-1]:
-            values = [100 * record[f"averaged_{name}"] for record in measured]
-            right.plot(
-                epochs, values, color=color, linestyle="--", label=f"{label}, averaged weights"
-            )
-    right.set(xlabel="epoch", ylabel="%", title="accuracy")
-    right.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if right.lines:
-        right.legend()
-    return figure
+        for prefix, dash, weights in (("", "-", ""), ("averaged_", "--", ", averaged weights")):
+            if prefix + name in history[-1]:
+                values = [100 * record[prefix + name] for record in measured]
+                axes.plot(epochs, values, color=color, linestyle=dash, label=label + weights)
+    _finish(axes, "accuracy", "%")
 
 
-def draw_loss_against_floor(axes: Axes, runs: Mapping[str, Sequence[dict[str, Any]]]) -> None:
-    """The raw training loss of each run, and the floor as a dotted line."""
+def draw_comparison(
+    axes: Axes, runs: Mapping[str, Sequence[dict[str, Any]]], name: str, title: str
+) -> None:
+    """One measurement of each run, in percent."""
+    for (label, history), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
+        measured = [record for record in history if record.get(name) is not None]
+        epochs = [record["epoch"] for record in measured]
+        axes.plot(epochs, [100 * record[name] for record in measured], color=color, label=label)
+    _finish(axes, title, "%")
+
+
+def draw_loss_against_floor(
+    axes: Axes,
+    runs: Mapping[str, Sequence[dict[str, Any]]],
+    floor: float | None = None,
+    memorizing_since: int | None = None,
+) -> None:
+    """The raw training loss of each run, the floor, and the moment from which on it is memorising.
+
+    Args:
+        axes: to draw on
+        runs: the measurements of each, by its label
+        floor: a dotted line; None for the bounds of the runs
+        memorizing_since: an epoch; None if none is
+    """
     for (label, history), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
         epochs = [record["epoch"] for record in history]
         axes.plot(epochs, [record["train_loss"] for record in history], color=color, label=label)
-    floors = {history[-1]["bound"] for history in runs.values()} - {None}
-    for floor in floors:
-        axes.axhline(floor, color=BLACK, linestyle=":", label=f"floor {floor:.3f}")
-    axes.set(xlabel="epoch", ylabel="mean loss", title="training loss against its floor")
+    floors = {history[-1]["bound"] for history in runs.values()} if floor is None else {floor}
+    for level in floors - {None}:
+        axes.axhline(level, color=BLACK, linestyle=":", label=f"floor {level:.3f}")
+    if memorizing_since is not None:
+        label = f"memorising since epoch {memorizing_since}"
+        axes.axvline(memorizing_since, color=ORANGE, linestyle="--", linewidth=1, label=label)
+    _finish(axes, "training loss against its floor", "mean loss")
+
+
+def _finish(axes: Axes, title: str, unit: str) -> None:
+    axes.set(xlabel="epoch", ylabel=unit, title=title)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend()
+    if axes.lines:
+        axes.legend()
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -15,7 +15,6 @@ from noisebound.data import Dataset, Normalization, Splits, TableEncoder
 from noisebound.data.dataset import fingerprint, stratified_indices
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import create_model
-from noisebound.monitor import memorizing_since
 from noisebound.report.plots import plot_training
 from noisebound.training.checkpoints import TrainingState, load_checkpoint, save_checkpoint
 from noisebound.training.config import TrainingConfig
@@ -84,17 +83,12 @@ def fit(
     if fabric.is_global_zero:
         _card_and_weights(state, data, splits.encoder, config, model is None).save(folder.path)
         plot_training(history, folder.path / "training.png")
-        since = (
-            None
-            if objective.floor is None
-            else memorizing_since([record["train_loss"] for record in history], objective.floor)
-        )
         folder.finish(
             identity,
             fingerprint(splits.train.inputs),
             objective.chosen,
             noise,
-            since,
+            objective.floor,
             history,
         )
     fabric.barrier()

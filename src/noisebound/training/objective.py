@@ -38,7 +38,7 @@ class Objective:
         criterion: the loss, ``(logits, labels)`` or with the examples' indices
         chosen: the level that its mean shall not fall below, or None
         mixes: whether batches are mixed up
-        floor: of a loss without a bound, what an honest model's cannot fall below, if known
+        floor: what an honest model's mean cannot fall below, if known; the bound, if there is one
     """
 
     criterion: nn.Module
@@ -98,12 +98,8 @@ def make_objective(
     if chosen is not None and config.granularity != "batch":
         assert isinstance(criterion, Loss)
         criterion = GranularBoundedLoss(criterion, chosen.level, config.granularity)
-    return Objective(
-        criterion,
-        chosen,
-        mixes=name == "mixup",
-        floor=None if is_bounded or name == "mixup" else _floor(config, criterion, num_classes),
-    )
+    floor = chosen.level if chosen is not None else _floor(config, criterion, num_classes)
+    return Objective(criterion, chosen, mixes=name == "mixup", floor=floor)
 
 
 def check_loss(config: TrainingConfig) -> None:
@@ -153,7 +149,7 @@ def _floor(config: TrainingConfig, criterion: nn.Module, num_classes: int) -> fl
     """For watching only: what the noise rate says, where it was told and the loss has a floor."""
     if not isinstance(config.noise_rate, float) or not config.noise_rate:
         return None
-    if config.base_loss in WITHOUT_NOISE_BOUND:
+    if config.base_loss in (*WITHOUT_NOISE_BOUND, "mixup"):
         return None
     return noise_bound(criterion, config.noise_rate, num_classes)
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from noisebound.data import DataError
 from noisebound.data.folders import written_whole
+from noisebound.monitor import memorizing_since
 from noisebound.training.config import TrainingConfig
 from noisebound.training.metrics import Metrics
 from noisebound.training.noise import Bound, Noise
@@ -28,6 +29,8 @@ class FitResult:
         bound_reason: why it was chosen, in words
         noise: what was estimated, or given of its structure
         inputs: a fingerprint of all inputs that were given, those held out included
+        floor: what an honest model's training loss cannot fall below, as far as it is known; the
+            bound, if there is one
         memorizing_since: the epoch from which on the loss of a training without a bound was below
             the floor; None if it never was, or if there is a bound, or the floor is not known
     """
@@ -41,6 +44,7 @@ class FitResult:
     noise: dict[str, Any] | None = None
     memorizing_since: int | None = None
     inputs: str | None = None
+    floor: float | None = None
 
     @property
     def is_stuck(self) -> bool:
@@ -118,7 +122,7 @@ class RunFolder:
         inputs: str,
         bound: Bound | None,
         noise: Noise | None,
-        memorizing_since: int | None,
+        floor: float | None,
         history: list[Metrics],
     ) -> None:
         """Write the result: the last epoch, and the best as far as noisy data can tell."""
@@ -126,6 +130,8 @@ class RunFolder:
         name = name if name in history[-1] else "validation_top1"
         judged = [record for record in history if name in record]
         best = max(judged, key=lambda record: record[name], default=None)
+        losses = [record["train_loss"] for record in history]
+        since = None if bound is not None or floor is None else memorizing_since(losses, floor)
         content = {
             "identity": identity,
             "inputs": inputs,
@@ -135,7 +141,8 @@ class RunFolder:
             "bound_origin": bound and bound.origin,
             "bound_reason": bound and bound.reason,
             "noise": noise and noise.record(),
-            "memorizing_since": memorizing_since,
+            "floor": floor,
+            "memorizing_since": since,
         }
         with written_whole(self.result) as part:
             part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Suspect labels for people: a ranking, and a sheet of images."""
+"""Suspect labels for people: a ranking, a sheet of images, and a part of a page."""
 
 import polars as pl
 from matplotlib.figure import Figure
@@ -6,6 +6,11 @@ from matplotlib.figure import Figure
 from noisebound.data import Dataset, Splits
 from noisebound.estimation import Suspects
 from noisebound.report.contact_sheet import contact_sheet
+from noisebound.report.gallery import Thumbnail, thumbnail
+from noisebound.report.page import Section
+from noisebound.report.table import Cell, Row, Table
+
+_ON_A_PAGE = 24
 
 
 def suspects_table(suspects: Suspects, splits: Splits) -> pl.DataFrame:
@@ -35,6 +40,45 @@ def suspects_sheet(suspects: Suspects, train: Dataset, most: int) -> Figure:
             caption += f"\n→ {_short(train.class_names[int(suspects.suggested[place])])}"
         captions.append(f"{caption} {suspects.probability[place]:.0%}")
     return contact_sheet(train.inputs[worst], captions, "labels that are probably wrong")
+
+
+def suspects_section(suspects: Suspects, splits: Splits) -> Section:
+    """The most suspect of all, as images or as rows of a table."""
+    expected, shown = suspects.probability.sum().item(), min(_ON_A_PAGE, len(splits.train))
+    text = f"Of {len(splits.train):,} labels about {expected:,.0f} are probably wrong. These are "
+    text += f"the first {shown}; `noisebound suspects` ranks them all."
+    title = "The most suspect labels"
+    if splits.train.is_images:
+        return Section(title, text, gallery=_gallery(suspects, splits.train))
+    return Section(title, text, tables=[_shown_table(suspects, splits)])
+
+
+def _gallery(suspects: Suspects, train: Dataset) -> list[Thumbnail]:
+    pictures = []
+    for place in suspects.ranking[:_ON_A_PAGE].tolist():
+        label, suggested, probability = _suspicion(suspects, train, place)
+        lines = [f"label: {label}", f"likelier: {suggested}", f"wrong: {probability:.1%}"]
+        pictures.append(thumbnail(train.inputs[place], f"Example {place}", lines))
+    return pictures
+
+
+def _shown_table(suspects: Suspects, splits: Splits) -> Table:
+    rows = []
+    for place in suspects.ranking[:_ON_A_PAGE].tolist():
+        label, suggested, probability = _suspicion(suspects, splits.train, place)
+        name = str(place) if splits.train_names is None else splits.train_names[place]
+        cells = (Cell(label), Cell(suggested), Cell(f"{probability:.1%}", "", probability))
+        rows.append(Row(name, cells))
+    header = ("example", "label", "likelier", "probability that it is wrong")
+    return Table("suspects", "Labels that are probably wrong", header, tuple(rows), ())
+
+
+def _suspicion(suspects: Suspects, train: Dataset, place: int) -> tuple[str, str, float]:
+    assert suspects.suggested is not None
+    label, suggested = (
+        train.class_names[int(index)] for index in (train.labels[place], suspects.suggested[place])
+    )
+    return label, suggested, suspects.probability[place].item()
 
 
 def _classes(train: Dataset, indices: list[int]) -> list[str]:

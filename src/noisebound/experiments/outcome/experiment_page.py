@@ -20,14 +20,19 @@ from noisebound.report.page import Code, Page, Picture, Section
 from noisebound.report.table import EMPTY, Cell, Row, Table
 
 
-def experiment_page(runs: Sequence[FinishedRun]) -> Page:
-    """What the runs come to; those at another scale apart."""
+def experiment_page(runs: Sequence[FinishedRun], command: str | None = None) -> Page:
+    """What the runs come to; those at another scale apart.
+
+    Args:
+        runs: finished
+        command: that would make them again
+    """
     parts = [_experiment_sections(part) for part in _by_scale(runs)]
     headlines = [headline for headline, _ in parts if headline]
     sections = [section for _, part in parts for section in part]
     sections += [
         Section("Runs", tables=[_runs_table(runs)]),
-        Section("Configs", "The first of each column.", code=_configs(runs)),
+        Section("To repeat it", "Of each column the first config.", code=_configs(runs, command)),
     ]
     return Page(
         "Training on noisy labels, plain and bounded",
@@ -194,6 +199,9 @@ def _number(value: Any, form: str) -> Cell:
     return Cell("–") if value is None else Cell(format(value, form), "", float(value))
 
 
-def _configs(runs: Sequence[FinishedRun]) -> list[Code]:
+def _configs(runs: Sequence[FinishedRun], command: str | None) -> list[Code]:
     first = {run.config.column: run.config for run in reversed(runs)}
-    return [Code(name, config.model_dump_json(indent=2)) for name, config in sorted(first.items())]
+    return [
+        *([] if command is None else [Code("command", command, is_open=True)]),
+        *(Code(name, config.model_dump_json(indent=2)) for name, config in sorted(first.items())),
+    ]

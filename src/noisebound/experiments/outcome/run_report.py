@@ -2,27 +2,41 @@
 
 from pathlib import Path
 
+from noisebound.data import DataError, DataOrigin, Splits
 from noisebound.experiments.outcome.experiment_page import experiment_page
 from noisebound.experiments.outcome.finished import all_finished_runs
-from noisebound.experiments.outcome.training_page import training_page
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.report.page import Page
+from noisebound.training.run_page import run_page, runs_page
 
 
-def report_on(path: Path) -> Page:
-    """The page about a run's folder, about a folder of runs, or about one that holds ``runs``."""
+def report_on(path: Path, command: str | None = None) -> Page:
+    """The page about a run's folder, about a folder of runs, or about one that holds ``runs``.
+
+    Args:
+        path: the folder
+        command: that would make it again
+    """
     if not path.is_dir():
         raise ValueError(f"{path} is not a folder of runs")
     if (path / "metrics.jsonl").exists():
-        return training_page([path])
+        return run_page(path, _data_of(path), command)
     folder = path / "runs" if (path / "runs").is_dir() else path
     runs = all_finished_runs(RunStore(folder))
     if runs:
-        return experiment_page(runs)
+        return experiment_page(runs, command)
     fits = sorted(result.parent for result in folder.glob("*/result.json"))
     if not fits:
         raise ValueError(
             f"{path} holds no finished run: expected the folder that `noisebound fit`, `demo` or "
             "`reproduce` wrote"
         )
-    return training_page(fits)
+    return runs_page(fits, f"{len(fits)} trainings", command)
+
+
+def _data_of(path: Path) -> Splits | None:
+    """What a run was trained on, if its folder says so and it is still there."""
+    try:
+        return DataOrigin.read(path).load()
+    except (DataError, OSError):
+        return None
