@@ -7,6 +7,7 @@ import torch
 
 import noisebound as nb
 from noisebound.report.explorer import LOSSES, write_explorer
+from watched_page import contrasts_of
 
 pytestmark = pytest.mark.browser
 
@@ -247,39 +248,14 @@ def test_it_fits(open_page, path, width):
         assert max(page.eval_on_selector_all("figure text", ends)) <= width
 
 
-CONTRASTS = """selector => {
-    const channels = color => color.match(/[\\d.]+/g).map(Number);
-    const luminance = color => {
-        const [r, g, b] = channels(color).map(value => {
-            const share = value / 255;
-            return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-        });
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-    };
-    const ground = element => {
-        const color = getComputedStyle(element).backgroundColor;
-        return channels(color)[3] === 0 ? ground(element.parentElement) : color;
-    };
-    const paint = element => {
-        const style = getComputedStyle(element);
-        if (!(element instanceof SVGElement)) return style.color;
-        return style.stroke === "none" ? style.fill : style.stroke;
-    };
-    return [...document.querySelectorAll(selector)].map(element => {
-        const both = [paint(element), ground(element)].map(luminance);
-        return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
-    });
-}"""
-
-
 @pytest.mark.parametrize("color_scheme", SCHEMES)
 def test_texts_and_curves_stand_out(open_page, path, color_scheme):
     page = open_page(path, "#loss=mae", color_scheme=color_scheme)
     texts = "h1, h2, p, label, .hint, select, input[type=number], code, dt, dd, button, li, text"
-    contrasts = page.evaluate(CONTRASTS, texts)
+    contrasts = contrasts_of(page, texts)
     assert len(contrasts) > 50
     assert min(contrasts) >= 4.5
-    curves = page.evaluate(CONTRASTS, "figure > svg .curve, .frame")
+    curves = contrasts_of(page, "figure > svg .curve, .frame")
     assert len(curves) == 2 + 4 + 3 + 3
     assert min(curves) >= 3
 

@@ -16,7 +16,9 @@ def test_a_row_for_each_loss(demo):
     assert [row.loss for row in outcome.rows] == list(LOSSES)
     assert outcome.noise_rate == pytest.approx(0.6, abs=0.05)
     lines = outcome.to_text().splitlines()
-    assert len(lines) == 2 + len(LOSSES)
+    assert len(lines) == 3 + len(LOSSES)
+    low, high = outcome.untold.interval
+    assert low <= outcome.untold.noise_rate <= high
     assert all(row.gain == row.bounded - row.plain for row in outcome.rows)
 
 
@@ -25,12 +27,13 @@ def test_what_is_written(demo):
     assert {path.name for path in out.iterdir()} == {
         "table.md",
         "table.json",
-        "training.png",
+        "report.html",
         "runs",
     }
     assert json.loads((out / "table.json").read_text()) == json.loads(outcome.to_json())
-    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
-    assert len(list((out / "runs").iterdir())) == 2 * len(LOSSES)
+    page = (out / "report.html").read_text()
+    assert f"{outcome.untold.accuracy:.1f}% of the test set are right" in page
+    assert len(list((out / "runs").iterdir())) == 2 * len(LOSSES) + 1
 
 
 def test_finished_runs_are_not_repeated(demo):

@@ -2,9 +2,12 @@
 
 from html.parser import HTMLParser
 
+import torch
 from matplotlib.figure import Figure
 
-from noisebound.report.page import Code, Page, Picture, Section, to_html, write_page
+from noisebound.report.gallery import thumbnail
+from noisebound.report.heat_map import HeatMap
+from noisebound.report.page import Code, Fact, Page, Picture, Section, to_html, write_page
 from noisebound.report.table import Cell, Row, Table
 
 EVIL = "<script>alert(1)</script>"
@@ -42,15 +45,18 @@ def evil_page():
         (),
         (EVIL,),
     )
-    section = Section(EVIL, EVIL, [table], [Picture(figure, EVIL)], [Code(EVIL, EVIL)])
-    return Page(EVIL, EVIL, [section])
+    heat_map = HeatMap(EVIL, EVIL, EVIL, [EVIL, "x"], [EVIL, "x"], [[0.9, 0.2], [0.1, 0.8]])
+    gallery = [thumbnail(torch.zeros(1, 8, 8), EVIL, [EVIL])]
+    pictures, code = [Picture(figure, EVIL)], [Code(EVIL, EVIL)]
+    section = Section(EVIL, EVIL, [table], pictures, [heat_map], gallery, code)
+    return Page(EVIL, EVIL, [section], [Fact(EVIL, EVIL)])
 
 
 def test_labels_stay_text():
     elements = Elements(to_html(evil_page()))
     assert len(elements.named("script")) == 1  # ours
-    assert "".join(elements.text).count(EVIL) == 14
-    assert elements.named("img")[0]["alt"] == EVIL
+    assert "".join(elements.text).count(EVIL) == 22
+    assert [image["alt"] for image in elements.named("img")] == [EVIL, EVIL]
 
 
 def test_nothing_is_fetched():
@@ -59,7 +65,7 @@ def test_nothing_is_fetched():
         value
         for _, attributes in elements.tags
         for name, value in attributes.items()
-        if name in ("src", "href")
+        if name in ("src", "srcset", "href")
     ]
     assert addresses
     assert all(address.startswith("data:") for address in addresses)
@@ -69,7 +75,16 @@ def test_nothing_is_fetched():
 
 def test_cells_carry_what_they_sort_by():
     cells = Elements(to_html(evil_page())).named("td")
-    assert [cell.get("data-value") for cell in cells] == ["1.5", None]
+    assert [cell.get("data-value") for cell in cells[:2]] == ["1.5", None]
+
+
+def test_a_matrix_of_many_classes_is_a_picture():
+    names = [str(k) for k in range(30)]
+    values = torch.eye(30).tolist()
+    page = Page("a", "b", [Section("c", heat_maps=[HeatMap("d", "e", "f", names, names, values)])])
+    (image,) = Elements(to_html(page)).named("img")
+    assert image["class"] == "pixels"
+    assert image["src"].startswith("data:image/png;base64,")
 
 
 def test_the_same_page_twice_is_the_same_text(tmp_path):

@@ -4,13 +4,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import mean
 
 import torch
 
 from noisebound.corruption import corrupt
 from noisebound.data import Splits, load
 from noisebound.data.folders import written_whole
-from noisebound.report.page import Page, write_page
+from noisebound.report.page import Fact, Page, write_page
 from noisebound.training import FitResult, TrainingConfig, fit
 from noisebound.training.run_page import run_page, runs_page
 
@@ -107,7 +108,7 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
     for file, text in (("table.md", outcome.to_markdown()), ("table.json", outcome.to_json())):
         with written_whole(out / file) as part:
             part.write_text(text, encoding="utf-8")
-    write_page(_page(out / "runs", names, splits), out / "report.html")
+    write_page(_page(outcome, out / "runs", names, splits), out / "report.html")
     return outcome
 
 
@@ -131,14 +132,25 @@ def _untold(result: FitResult) -> Untold:
     return Untold(noise["noise_rate"], (low, high), accuracy)
 
 
-def _page(runs: Path, names: Sequence[str], splits: Splits) -> Page:
+def _page(outcome: Demo, runs: Path, names: Sequence[str], splits: Splits) -> Page:
     """Plain against bounded, then what was found out by the one that was told nothing."""
     title = f"Digits of which {NOISE_RATE:.0%} are labelled wrong"
     told = runs_page([runs / name for name in names], title, "noisebound demo")
-    untold = run_page(runs / "untold", splits)
     *sections, repeat = told.sections
-    found = [
-        replace(section, title=f"Told nothing: {section.title}") for section in untold.sections
+    *found, _ = run_page(runs / "untold", splits).sections
+    sections += [replace(section, title=f"Told nothing: {section.title}") for section in found]
+    untold = outcome.untold
+    low, high = untold.interval
+    words = f"{told.headline} Told nothing of the noise, noisebound estimates that "
+    words += f"{untold.noise_rate:.1%} of the labels are wrong, and {untold.accuracy:.1f}% of the "
+    words += "test set are right."
+    plain = mean(row.plain for row in outcome.rows)
+    bounded = mean(row.bounded for row in outcome.rows)
+    facts = [
+        Fact(f"{plain:.1f}%", "right on the test set without the bound, on average"),
+        Fact(f"{bounded:.1f}%", "with it"),
+        Fact(f"{untold.accuracy:.1f}%", "told nothing of the noise"),
+        Fact(f"{untold.noise_rate:.1%}", f"wrong labels, as estimated ({low:.1%} to {high:.1%})"),
+        Fact(f"{outcome.noise_rate:.1%}", "wrong labels in truth"),
     ]
-    words = f"{told.headline} Told nothing of the noise, {untold.headline}"
-    return Page(title, words, [*sections, *found[:-1], repeat], untold.facts)
+    return Page(title, words, [*sections, repeat], facts)

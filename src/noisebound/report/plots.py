@@ -55,11 +55,12 @@ def draw_accuracies(axes: Axes, history: Sequence[dict[str, Any]]) -> None:
 def draw_comparison(
     axes: Axes, runs: Mapping[str, Sequence[dict[str, Any]]], name: str, title: str
 ) -> None:
-    """One measurement of each run, in percent."""
+    """One measurement of each run, in percent, of averaged weights where there are such."""
     for (label, history), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
-        measured = [record for record in history if record.get(name) is not None]
+        key = f"averaged_{name}" if f"averaged_{name}" in history[-1] else name
+        measured = [record for record in history if key in record]
         epochs = [record["epoch"] for record in measured]
-        axes.plot(epochs, [100 * record[name] for record in measured], color=color, label=label)
+        axes.plot(epochs, [100 * record[key] for record in measured], color=color, label=label)
     _finish(axes, title, "%")
 
 

@@ -109,7 +109,7 @@ def runs_page(paths: Sequence[Path], title: str, command: str | None = None) -> 
     paired = {run.name for pair in pairs for run in pair}
     alone = [run for run in runs if run.name not in paired]
     sections = [
-        Section("All of them", tables=[_table(runs, pairs)]),
+        Section("Plain against bounded", tables=[_table(runs, pairs)]),
         *(
             Section(_label(bounded), pictures=_paired_curves(*pair))
             for pair in pairs
@@ -146,7 +146,7 @@ def noise_sections(run: Run, splits: Splits | None) -> list[Section]:
     text = ""
     if "interval" in noise:
         low, high = noise["interval"]
-        text = f"An estimated {noise['noise_rate']:.1%} of the labels are wrong; with 95 % "
+        text = f"An estimated {noise['noise_rate']:.1%} of the labels are wrong; with 95% "
         text += f"confidence between {low:.1%} and {high:.1%}. "
     if run.result is not None and run.result.bound_reason is not None:
         text += f"The floor: {run.result.bound_reason}. "
@@ -256,10 +256,9 @@ def _gain_in_words(pairs: Sequence[tuple[Run, Run]]) -> str:
         return ""
     helped = sum(bounded > plain for plain, bounded in known)
     plain_mean, bounded_mean = (sum(each) / len(known) for each in zip(*known, strict=True))
-    verb = "rises" if bounded_mean > plain_mean else "falls"
     return (
-        f"With the bound the share that is {_MEASURED[name]} {verb} from {plain_mean:.1%} to "
-        f"{bounded_mean:.1%} on average; the bound helps in {helped} of {len(known)} losses."
+        f"The bound helps in {helped} of {len(known)} losses: on average {plain_mean:.1%} are "
+        f"{_MEASURED[name]} without it, and {bounded_mean:.1%} with it."
     )
 
 

@@ -46,7 +46,7 @@ def suspects_section(suspects: Suspects, splits: Splits) -> Section:
     """The most suspect of all, as images or as rows of a table."""
     expected, shown = suspects.probability.sum().item(), min(_ON_A_PAGE, len(splits.train))
     text = f"Of {len(splits.train):,} labels about {expected:,.0f} are probably wrong. These are "
-    text += f"the first {shown}; `noisebound suspects` ranks them all."
+    text += f"the first {shown}; the command noisebound suspects ranks them all."
     title = "The most suspect labels"
     if splits.train.is_images:
         return Section(title, text, gallery=_gallery(suspects, splits.train))
@@ -57,7 +57,7 @@ def _gallery(suspects: Suspects, train: Dataset) -> list[Thumbnail]:
     pictures = []
     for place in suspects.ranking[:_ON_A_PAGE].tolist():
         label, suggested, probability = _suspicion(suspects, train, place)
-        lines = [f"label: {label}", f"likelier: {suggested}", f"wrong: {probability:.1%}"]
+        lines = [f"label: {label}", f"likelier: {suggested}", f"wrong: {_share(probability)}"]
         pictures.append(thumbnail(train.inputs[place], f"Example {place}", lines))
     return pictures
 
@@ -67,7 +67,7 @@ def _shown_table(suspects: Suspects, splits: Splits) -> Table:
     for place in suspects.ranking[:_ON_A_PAGE].tolist():
         label, suggested, probability = _suspicion(suspects, splits.train, place)
         name = str(place) if splits.train_names is None else splits.train_names[place]
-        cells = (Cell(label), Cell(suggested), Cell(f"{probability:.1%}", "", probability))
+        cells = (Cell(label), Cell(suggested), Cell(_share(probability), "", probability))
         rows.append(Row(name, cells))
     header = ("example", "label", "likelier", "probability that it is wrong")
     return Table("suspects", "Labels that are probably wrong", header, tuple(rows), ())
@@ -79,6 +79,11 @@ def _suspicion(suspects: Suspects, train: Dataset, place: int) -> tuple[str, str
         train.class_names[int(index)] for index in (train.labels[place], suspects.suggested[place])
     )
     return label, suggested, suspects.probability[place].item()
+
+
+def _share(probability: float) -> str:
+    """Nothing is certain, however it is rounded."""
+    return "over 99.9%" if probability > 0.999 else f"{probability:.1%}"
 
 
 def _classes(train: Dataset, indices: list[int]) -> list[str]:

@@ -11,6 +11,7 @@ from noisebound.experiments.runner.run import Execution, execute
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.report.page import to_html
 from noisebound.training import TrainingConfig, fit
+from noisebound.training.run_page import run_page
 from training_data import NOISE_RATE, noisy_clouds
 
 
@@ -36,7 +37,7 @@ def test_a_page_about_a_reproduction(reproduction):
         "Believing another noise rate",
         "Digits 0.4, epoch by epoch",
         "Runs",
-        "Configs",
+        "To repeat it",
     ]
     assert "the bound helps in" in page.headline
     accuracies, offsets, rates, _, runs, configs = page.sections
@@ -48,6 +49,8 @@ def test_a_page_about_a_reproduction(reproduction):
     assert len(runs.tables[0].rows) == 8
     assert '"dataset": "digits"' in configs.code[0].text
     assert to_html(page).count("<img") == 2
+    assert configs.code[0].title == COLUMN.name
+    assert report_on(reproduction, "again").sections[-1].code[0].text == "again"
 
 
 def test_runs_at_two_scales_are_shown_apart(tmp_path):
@@ -67,19 +70,56 @@ def test_the_folder_of_the_runs_will_do(reproduction):
 def test_one_training(tmp_path):
     config = TrainingConfig(loss="ce+b", noise_rate=NOISE_RATE, epochs=2, batch_size=30)
     fit(noisy_clouds(), config, tmp_path / "<b>mine")
-    page = report_on(tmp_path / "<b>mine")
-    assert page.headline.startswith("ce+b after 2 epochs: training loss ")
+    page = report_on(tmp_path / "<b>mine", command="noisebound fit <b>mine")
+    assert page.headline.startswith("CE+B after 2 epochs: training loss ")
     assert "of the wrong labels reproduced." in page.headline
+    assert [section.title for section in page.sections] == ["Training", "To repeat it"]
+    assert page.sections[-1].code[0].text == "noisebound fit <b>mine"
     text = to_html(page)
     assert "&lt;b&gt;mine" in text
     assert "<b>mine" not in text
 
 
 def test_several_trainings(tmp_path):
-    for loss in ("ce", "ce+b"):
+    for loss in ("ce", "ce+b", "sce+b"):
         config = TrainingConfig(loss=loss, noise_rate=NOISE_RATE, epochs=1, batch_size=30)
         fit(noisy_clouds(), config, tmp_path / loss)
-    assert [section.title for section in report_on(tmp_path).sections] == ["ce", "ce+b"]
+    page = report_on(tmp_path)
+    titles = [section.title for section in page.sections]
+    assert titles == ["Plain against bounded", "CE+B", "SCE+B", "To repeat it"]
+    assert "of 1 losses" in page.headline  # SCE has no plain partner
+    assert [row.label for row in page.sections[0].tables[0].rows] == ["ce", "ce+b", "sce+b"]
+
+
+def test_a_training_that_estimates_the_noise(tmp_path):
+    """With its data at hand: the estimate, the matrix, and the labels to look at."""
+    splits = noisy_clouds(n=600)
+    config = TrainingConfig(epochs=40, batch_size=30, learning_rate=1e-2)
+    result = fit(splits, config, tmp_path / "run")
+    page = run_page(tmp_path / "run", splits)
+    titles = [section.title for section in page.sections]
+    assert titles == ["Training", "The noise", "The most suspect labels", "To repeat it"]
+    low, high = result.noise["interval"]
+    assert f"between {low:.1%} and {high:.1%}" in page.sections[1].text
+    assert page.sections[1].heat_maps[0].column_names == splits.train.class_names
+    (table,) = page.sections[2].tables
+    probabilities = [row.cells[-1].value for row in table.rows]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert page.facts[0].value == f"{result.noise['noise_rate']:.1%}"
+
+
+def test_the_moment_of_memorization(tmp_path):
+    config = TrainingConfig(
+        loss="ce", noise_rate=NOISE_RATE, epochs=60, batch_size=30, learning_rate=1e-2
+    )
+    result = fit(noisy_clouds(n=120), config, tmp_path / "run")
+    assert result.memorizing_since is not None
+    page = run_page(tmp_path / "run")
+    assert f"memorising wrong labels since epoch {result.memorizing_since}" in page.headline
+    axes = page.sections[0].pictures[0].figure.axes[0]
+    assert f"memorising since epoch {result.memorizing_since}" in [
+        text.get_text() for text in axes.get_legend().get_texts()
+    ]
 
 
 def test_one_run_of_a_reproduction(reproduction):
@@ -101,5 +141,5 @@ def test_nothing_to_report_on(tmp_path):
     with pytest.raises(ValueError, match=r"run\.json is not the config of a run, or that of an"):
         report_on(tmp_path)
     (tmp_path / "x" / "metrics.jsonl").write_text("")
-    with pytest.raises(ValueError, match=r"config\.json is not the config of a training"):
+    with pytest.raises(ValueError, match=r"holds no run: there is no config\.json"):
         report_on(tmp_path / "x")
