@@ -1,5 +1,9 @@
 """A scikit-learn estimator."""
 
-from noisebound.integrations.sklearn.classifier import NoiseBoundedClassifier
+from noisebound.integrations.sklearn.classifier import (
+    InterruptedTrainingWarning,
+    NoiseBoundedClassifier,
+    UnmeasuredNoiseWarning,
+)
 
-__all__ = ["NoiseBoundedClassifier"]
+__all__ = ["InterruptedTrainingWarning", "NoiseBoundedClassifier", "UnmeasuredNoiseWarning"]

@@ -1,6 +1,7 @@
 """A multilayer perceptron that is trained against the floor of its noisy labels."""
 
 import copy
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from torch import Tensor
 from noisebound.bounds import noise_bound, symmetric_columns
 from noisebound.catalog import LOSS_NAMES, create_loss
 from noisebound.checks import check_count, check_non_negative, check_within
+from noisebound.estimation import NoiseEstimate
 from noisebound.integrations.sklearn.examples import Examples, Scaling
 from noisebound.integrations.sklearn.learner import Learner, Pace, predicted_logits
 from noisebound.integrations.sklearn.measuring import FEWEST_EXAMPLES, measure_noise
@@ -102,6 +104,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         (True, True)
     """
 
+    noise_estimate_: NoiseEstimate | None
+    bound_: float | None
     _learner: Learner | None
 
     def __init__(
@@ -246,6 +250,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise TypeError(f"loss must be a name or a noisebound.Loss, got {self.loss!r}")
         if self.noise_rate != "auto":
             check_within("noise_rate", self.noise_rate, 0, 1, open_at_low=False)
+        if isinstance(self.bound, str) and self.bound != "auto":
+            raise ValueError(f"bound must be a number, 'auto' or None, got {self.bound!r}")
         if self.batch_size != "auto":
             check_count("batch_size", self.batch_size)
         check_count("max_iter", self.max_iter)
@@ -261,6 +267,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self._seed = int(check_random_state(self.random_state).randint(_LARGEST_SEED))
         self._dtype = X.dtype
         self.loss_curve_: list[float] = []
+        self.noise_rate_, self.noise_estimate_, self.bound_ = math.nan, None, None
         examples = self._examples(X, y, sample_weight, Scaling.none(X.dtype))
         if self.standardize:
             examples = examples.standardized()
@@ -305,7 +312,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _informed_learner(self, noise: MeasuredNoise | None, num_examples: int) -> Learner:
         """One whose loss and bound are for the noise that there is."""
         num_classes = len(self.classes_)
-        self.noise_estimate_ = noise and noise.estimate
+        self.noise_estimate_ = None if noise is None else noise.estimate
         if noise is not None:
             self.noise_rate_ = noise.noise_rate
         else:
@@ -367,8 +374,11 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.n_iter_ = learner.epochs_done
 
     def _judge(self, whole: Examples, kept: Tensor, noise: MeasuredNoise | None) -> None:
-        """Which labels are probably wrong."""
+        """Which labels are probably wrong; it takes to know how noisy they are."""
         assert self._learner is not None
+        if np.isnan(self.noise_rate_):
+            self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
+            return
         held_out = None if noise is None else replace(noise.held_out, positions=kept)
         probs = self._learner.logits(whole.rows, whole.scaling).double().softmax(1)
         suspects = judged_labels(

@@ -1,0 +1,279 @@
+"""The estimator among scikit-learn's own: pipelines, searches, weights, interruptions."""
+
+import os
+import pickle
+import signal
+import threading
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import noisebound as nb
+from noisebound.integrations.sklearn import (
+    InterruptedTrainingWarning,
+    NoiseBoundedClassifier,
+    UnmeasuredNoiseWarning,
+)
+
+
+@pytest.mark.filterwarnings("ignore::noisebound.integrations.sklearn.UnmeasuredNoiseWarning")
+@parametrize_with_checks([NoiseBoundedClassifier(), NoiseBoundedClassifier(noise_rate=0.1)])
+def test_scikit_learn_s_checks(estimator, check):
+    check(estimator)
+
+
+def noisy(y, rate, num_classes):
+    generator = torch.Generator().manual_seed(0)
+    return nb.corrupt(y, "symmetric", rate, num_classes, generator=generator).labels.numpy()
+
+
+def clouds(n=300, rate=0.3, classes=3):
+    X, y = make_blobs(n, centers=classes, n_features=4, cluster_std=2.0, random_state=0)
+    return X, noisy(y, rate, classes), y
+
+
+def told(**options):
+    return NoiseBoundedClassifier(noise_rate=0.3, random_state=0, max_iter=20, **options)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """1,200 with 40 % wrong labels to learn from, the rest to judge by."""
+    X, y = load_digits(return_X_y=True)
+    return X[:1200], noisy(y[:1200], 0.4, 10), X[1200:], y[1200:], y[:1200]
+
+
+@pytest.fixture(scope="module")
+def fitted(digits):
+    X, y, *_ = digits
+    return NoiseBoundedClassifier(random_state=0).fit(X, y)
+
+
+class TestWhatItFinds:
+    def test_the_noise(self, fitted):
+        assert fitted.noise_rate_ == pytest.approx(0.4, abs=0.05)
+        low, high = fitted.noise_estimate_.interval
+        assert low <= 0.4 <= high
+
+    def test_more_than_plain_training_does(self, fitted, digits):
+        X, y, X_test, y_test, _ = digits
+        plain = NoiseBoundedClassifier(noise_rate=0.0, bound=None, random_state=0).fit(X, y)
+        assert fitted.score(X_test, y_test) > plain.score(X_test, y_test) + 0.05
+
+    def test_its_loss_stays_at_the_floor(self, fitted):
+        assert len(fitted.loss_curve_) == fitted.n_iter_ == fitted.max_iter
+        assert fitted.loss_curve_[-1] == pytest.approx(fitted.bound_, abs=0.1)
+
+    def test_wrong_labels(self, fitted, digits):
+        _, y, _, _, truth = digits
+        is_wrong = y != truth
+        assert is_wrong[fitted.suspects_].mean() > 0.85
+        assert is_wrong[fitted.suspects_[:100]].mean() > 0.97
+        ranked = fitted.suspicion_[fitted.suspects_]
+        assert (np.diff(ranked) <= 0).all()
+        assert ranked.min() > 0.5
+        assert np.delete(fitted.suspicion_, fitted.suspects_).max() <= 0.5
+
+
+class TestAmongOthers:
+    def test_text(self):
+        """TF-IDF is sparse, and labels are words."""
+        generator = np.random.default_rng(0)
+        words = {"fruit": "apple pear plum cherry", "tools": "hammer saw drill file"}
+        topics = generator.choice(list(words), 400)
+        texts = [" ".join(generator.choice(words[topic].split(), 3)) for topic in topics]
+        labels = np.where(generator.random(400) < 0.2, "fruit", topics)
+        model = make_pipeline(
+            TfidfVectorizer(), NoiseBoundedClassifier(random_state=0, max_iter=20)
+        ).fit(texts, labels)
+        assert model.score(texts, topics) > 0.98
+        assert list(model[-1].classes_) == ["fruit", "tools"]
+
+    def test_grid_search(self):
+        X, y, _ = clouds()
+        search = GridSearchCV(
+            make_pipeline(StandardScaler(), told()),
+            {"noiseboundedclassifier__loss": ["ce", "sce", nb.GeneralizedCrossEntropy(a=0.7)]},
+            cv=2,
+        ).fit(X, y)
+        assert search.best_score_ > 0.5
+
+    def test_cross_val_predict_and_calibration(self):
+        X, y, truth = clouds()
+        probs = cross_val_predict(told(), X, y, cv=3, method="predict_proba")
+        assert (probs.argmax(1) == truth).mean() > 0.85
+        calibrated = CalibratedClassifierCV(told(), cv=2).fit(X, y)
+        assert (calibrated.predict(X) == truth).mean() > 0.85
+
+    def test_pickle_and_clone(self):
+        X, y, _ = clouds()
+        model = told(loss=nb.SymmetricCrossEntropy(A=4.0)).fit(X, y)
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+        np.testing.assert_array_equal(
+            again.partial_fit(X, y).predict_proba(X), model.partial_fit(X, y).predict_proba(X)
+        )
+        unfitted = clone(model)
+        assert unfitted.get_params().keys() == model.get_params().keys()
+        assert not hasattr(unfitted, "network_")
+
+    def test_sparse_and_dense_rows_are_the_same_rows(self):
+        X, y, _ = clouds()
+        dense, sparse = (
+            told(standardize=False).fit(rows, y).predict_proba(X) for rows in (X, csr_matrix(X))
+        )
+        np.testing.assert_allclose(sparse, dense, rtol=1e-9)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_numbers_keep_their_precision(self, dtype):
+        X, y, _ = clouds()
+        assert told().fit(X.astype(dtype), y).predict_proba(X).dtype == dtype
+
+    def test_torch_s_global_generator_is_left_alone(self):
+        X, y, _ = clouds()
+        before = torch.random.get_rng_state()
+        told().fit(X, y)
+        assert torch.equal(before, torch.random.get_rng_state())
+
+
+class TestBounds:
+    @pytest.mark.parametrize("loss", ["ce", "fce", "gce", "sce", "cep", "mse"])
+    def test_a_rate_that_is_told(self, loss):
+        X, y, _ = clouds()
+        model = told(loss=loss).fit(X, y)
+        expected = nb.noise_bound(nb.create_loss(loss, noise_rate=0.3, num_classes=3), 0.3, 3)
+        assert model.bound_ == pytest.approx(expected)
+        assert model.noise_rate_ == 0.3
+        assert model.noise_estimate_ is None
+
+    def test_a_level_of_one_s_own(self):
+        X, y, _ = clouds()
+        model = told(bound=0.95).fit(X, y)
+        assert model.bound_ == 0.95
+        assert model.loss_curve_[-1] == pytest.approx(0.95, abs=0.05)
+
+    def test_none_at_all(self):
+        X, y, _ = clouds(n=100)
+        model = told(bound=None, learning_rate=1e-2).set_params(max_iter=300).fit(X, y)
+        assert model.bound_ is None
+        assert model.loss_curve_[-1] < 0.1  # by heart
+
+    def test_too_few_examples_to_measure(self):
+        X, y, _ = clouds(n=60)
+        with pytest.warns(UnmeasuredNoiseWarning, match="60 examples are too few"):
+            model = NoiseBoundedClassifier(random_state=0, max_iter=2).fit(X, y)
+        assert model.noise_rate_ == 0
+        assert model.bound_ == 0
+
+
+class TestWeights:
+    def test_an_example_without_weight_is_left_out(self):
+        X, y, _ = clouds()
+        kept = np.arange(len(y)) % 3 > 0
+        weighted = told().fit(X, y, sample_weight=kept)
+        np.testing.assert_array_equal(
+            weighted.predict_proba(X), told().fit(X[kept], y[kept]).predict_proba(X)
+        )
+        assert len(weighted.suspicion_) == len(y)  # and is judged all the same
+
+    def test_weights_outweigh_wrong_labels(self):
+        X, y, truth = clouds(rate=0.6)
+        trusted = told(bound=None).fit(X, y, sample_weight=np.where(y == truth, 1.0, 0.01))
+        assert trusted.score(X, truth) > 0.95
+
+    def test_nothing_but_zeros(self):
+        X, y, _ = clouds(n=30)
+        with pytest.raises(ValueError, match=r"(?i)sample.weight"):
+            told().fit(X, y, sample_weight=np.zeros(30))
+
+
+class TestStreams:
+    def test_learning_part_by_part(self):
+        X, y, truth = clouds(n=1200)
+        model = told(learning_rate=1e-2)
+        for part in np.array_split(np.arange(1200), 8):
+            model.partial_fit(X[part], y[part], classes=[0, 1, 2])
+        assert model.score(X, truth) > 0.9
+        assert model.n_iter_ == len(model.loss_curve_) == 8
+
+    def test_going_on_after_fit(self):
+        X, y, _ = clouds()
+        model = told().fit(X, y)
+        before = model.n_iter_
+        model.partial_fit(X, y)
+        assert model.n_iter_ == before + 1
+
+    def test_noise_is_not_measured_on_a_stream(self):
+        with pytest.raises(AttributeError, match="no attribute 'partial_fit'") as error:
+            NoiseBoundedClassifier().partial_fit([[0.0]], [0])
+        assert "give noise_rate as a number" in str(error.value.__cause__)
+
+    def test_unknown_classes(self):
+        X, y, _ = clouds()
+        model = told().partial_fit(X, y, classes=[0, 1, 2])
+        with pytest.raises(ValueError, match=r"labels \[7\] are not among the classes"):
+            model.partial_fit(X[:2], [7, 7])
+
+
+def interrupt_after(seconds):
+    """What Ctrl-C sends."""
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    return timer
+
+
+class TestInterruption:
+    def test_while_training(self):
+        X, y, truth = clouds()
+        model = told().set_params(max_iter=10**6)
+        interrupt_after(1.0)
+        with pytest.warns(InterruptedTrainingWarning, match="interrupted after"):
+            model.fit(X, y)
+        assert 0 < model.n_iter_ < 10**6
+        assert model.score(X, truth) > 0.8
+        assert len(model.suspicion_) == len(y)
+
+    def test_while_the_noise_is_measured(self):
+        """Then the model is the network that was to measure it."""
+        X, y, truth = clouds(n=4000)
+        model = NoiseBoundedClassifier(random_state=0, max_iter=10**6, learning_rate=1e-7)
+        interrupt_after(1.0)
+        with pytest.warns(InterruptedTrainingWarning):
+            model.fit(X, y)
+        assert np.isnan(model.noise_rate_)
+        assert len(model.predict(X)) == len(truth)
+        assert len(model.suspects_) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "elr"}, "loss must be one of ce, fce"),
+        ({"loss": 3}, "loss must be a name or a noisebound.Loss, got 3"),
+        ({"noise_rate": 1.5}, "noise_rate"),
+        ({"bound": "low"}, "bound must be a number"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes"),
+    ],
+)
+def test_parameters_are_checked_in_fit(options, message):
+    X, y, _ = clouds(n=30)
+    with pytest.raises((ValueError, TypeError), match=message):
+        NoiseBoundedClassifier(**options).fit(X, y)
+
+
+def test_one_class():
+    with pytest.raises(ValueError, match="at least two classes, got one class"):
+        told().fit([[0.0], [1.0]], ["a", "a"])
