@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Two cores: one torch thread for each test process, or they fight.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-browser lint bench docs clean
+.PHONY: demo test test-browser lint bench docs dist clean
 
 demo: $(VENV)/.install
 	$(BIN)/noisebound demo
@@ -33,14 +33,22 @@ bench: $(VENV)/.install
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/losses.py
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/corruption.py
+	$(BIN)/python benchmarks/importing.py
 	$(BIN)/python benchmarks/sweep.py
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/training.py
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
 
+# A wheel and an sdist, each tried out in an empty environment.
+dist: $(VENV)/.dist
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	PYTHON=$(PYTHON) .ci/smoke dist/*.whl
+	PYTHON=$(PYTHON) .ci/smoke dist/*.tar.gz
+
 clean:
-	rm -rf $(VENV) site
+	rm -rf $(VENV) site dist
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,5 +1,7 @@
 """Train classifiers on noisy labels without memorising the noise."""
 
+from importlib.metadata import version as _version
+
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, StepBound
 from noisebound.bounds import (
     entropy,
@@ -39,6 +41,8 @@ from noisebound.losses import (
     Truncated,
 )
 from noisebound.monitor import MemorizationMonitor, MemorizationWarning
+
+__version__ = _version("noisebound")
 
 __all__ = [
     "LOSS_NAMES",

@@ -1,0 +1,30 @@
+"""How long `import noisebound` takes beyond `import torch`, which it needs anyway."""
+
+import statistics
+import subprocess
+import sys
+
+ROUNDS = 5
+CODE = """
+import time
+start = time.perf_counter()
+import torch
+middle = time.perf_counter()
+import noisebound
+print(middle - start, time.perf_counter() - middle)
+"""
+
+
+def main() -> None:
+    """Each round in a process of its own; the medians."""
+    rounds = []
+    for _ in range(ROUNDS):
+        command = [sys.executable, "-c", CODE]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        rounds.append([float(word) for word in output.split()])
+    torch, beyond = (statistics.median(column) for column in zip(*rounds, strict=True))
+    print(f"torch {torch:.3f} s, noisebound {beyond:.3f} s beyond it: {beyond / torch:.3f} as long")
+
+
+if __name__ == "__main__":
+    main()
