@@ -2,8 +2,10 @@
 
 The gradient of the bounded loss is the gradient of the mean loss times a sign. So there are two
 ways to it: :class:`BoundedLoss` takes the absolute value of one batch's mean, and
-:class:`StepBound` flips the accumulated gradients just before the optimizer uses them, which is
+:class:`GradientBound` flips the accumulated gradients just before the optimizer uses them, which is
 the same for one batch and stays exact when a step spans micro-batches and ranks.
+:class:`StepBound` does that whenever the optimizer steps; in a framework whose loop is not the
+user's, the framework's own hooks do.
 """
 
 from collections import defaultdict
@@ -45,7 +47,7 @@ class BoundMonitor:
         self.batches, self.batches_below = state.cpu().clone()
 
 
-class _Monitored:
+class Monitored:
     """The monitor's readings as attributes of what is monitored; a reading waits for the device."""
 
     monitor: BoundMonitor
@@ -66,7 +68,7 @@ class _Monitored:
         return self.monitor.batches_below.item() / max(1, int(self.monitor.batches))
 
 
-class BoundedLoss(_Monitored, nn.Module):
+class BoundedLoss(Monitored, nn.Module):
     """``|mean loss - bound|`` in training mode, the plain mean in evaluation mode.
 
     Below the bound the gradient changes sign and the model unlearns until it is back above.
@@ -194,16 +196,68 @@ class NoiseBoundedLoss(BoundedLoss):
         return f"{super().extra_repr()}, {origin}"
 
 
-class StepBound(_Monitored):
+class GradientBound(Monitored):
+    """The sign of one step, for a loop that has hooks of its own.
+
+    :meth:`observe` every micro-batch, then :meth:`apply` once all gradients are there and before
+    the optimizer uses them. The mean over everything observed since, on all ranks, is compared with
+    the bound, and the gradients are flipped if it lies below. (Signs taken per micro-batch or per
+    rank would disagree near the bound, which is where training stays.) One all-reduce of two
+    numbers a step.
+
+    Args:
+        bound: the level that the mean loss shall not fall below; may be changed at any time.
+        process_group: the ranks that share a step; all of them if not given.
+    """
+
+    def __init__(self, bound: float, process_group: dist.ProcessGroup | None = None) -> None:
+        self.bound = check_finite_number("bound", bound)
+        self.process_group = process_group
+        self.monitor = BoundMonitor()
+        self._observations: list[_Observation] = []
+
+    def observe(self, loss: Float[Tensor, ""], count: float | Tensor) -> None:
+        """Take note of one micro-batch: its raw mean loss, and of how many examples that is."""
+        if loss.ndim != 0:
+            shape = tuple(loss.shape)
+            raise ValueError(f"observe takes the mean loss, one number, got a tensor of {shape}")
+        if not isinstance(count, Tensor) and not count >= 0:
+            raise ValueError(f"count must be a number of examples, got {count!r}")
+        self._observations.append(_Observation(loss, count))
+
+    @property
+    def has_observed(self) -> bool:
+        """Whether there is a loss, with its gradients computed, for the next step."""
+        return any(not seen.is_pending for seen in self._observations)
+
+    def forget(self) -> None:
+        """Drop what was observed, for a step that is not taken."""
+        self._observations.clear()
+
+    def apply(self, optimizer: Optimizer) -> None:
+        """Flip the gradients of the optimizer's parameters if the mean is below the bound."""
+        counted = [seen.totals for seen in self._observations if not seen.is_pending]
+        self.forget()
+        mean = self._global_mean(torch.stack(counted).sum(0))
+        self.monitor.record(mean, self.bound)
+        # Without a mean (NaN) there is nothing to compare, and the step is the plain one.
+        sign = torch.where(mean.isnan(), 1.0, torch.sign(mean - self.bound))
+        _multiply_gradients(optimizer, sign)
+
+    def _global_mean(self, totals: Float[Tensor, " two"]) -> Float[Tensor, ""]:
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(totals, group=self.process_group)
+        return totals[0] / totals[1]
+
+
+class StepBound(GradientBound):
     """The bounded step, exact over micro-batches and ranks.
 
     Backpropagate the *plain* mean loss, tell :meth:`observe` what it was, and go on as ever: when
     ``optimizer.step()`` runs, the mean over everything observed since the last step, on all ranks,
-    is compared with the bound, and the gradients are flipped if it lies below. (Signs taken per
-    micro-batch or per rank would disagree near the bound, which is where training stays.) One
-    all-reduce of two numbers a step; clipping, ``DistributedDataParallel`` and ``GradScaler`` work
-    as without. Anything else in the objective, such as a penalty added to the loss, is flipped
-    too; the optimizer's own weight decay is not.
+    is compared with the bound, and the gradients are flipped if it lies below. Clipping,
+    ``DistributedDataParallel`` and ``GradScaler`` work as without. Anything else in the objective,
+    such as a penalty added to the loss, is flipped too; the optimizer's own weight decay is not.
 
     Args:
         optimizer: its ``step()`` is hooked, its ``zero_grad()`` watched.
@@ -226,16 +280,13 @@ class StepBound(_Monitored):
     def __init__(
         self, optimizer: Optimizer, bound: float, process_group: dist.ProcessGroup | None = None
     ) -> None:
+        super().__init__(bound, process_group)
         if isinstance(getattr(optimizer.zero_grad, "__self__", None), StepBound):
             raise ValueError(
                 "this optimizer has a StepBound already, and two would undo each other: remove() "
                 "the first, or change its bound"
             )
         self.optimizer = optimizer
-        self.bound = check_finite_number("bound", bound)
-        self.process_group = process_group
-        self.monitor = BoundMonitor()
-        self._observations: list[_Observation] = []
         self._step_hook = optimizer.register_step_pre_hook(self._before_step)
         self._plain_zero_grad = optimizer.zero_grad
         optimizer.zero_grad = self._zero_grad  # type: ignore[method-assign]
@@ -252,16 +303,12 @@ class StepBound(_Monitored):
                 it counts until the optimizer's next ``step`` or ``zero_grad``.
             count: how many examples that is a mean of; the sum of their weights, if weighted.
         """
-        if isinstance(loss, Tensor) and loss.ndim != 0:
-            shape = tuple(loss.shape)
-            raise ValueError(f"observe takes the mean loss, one number, got a tensor of {shape}")
-        if not isinstance(count, Tensor) and not count >= 0:
-            raise ValueError(f"count must be a number of examples, got {count!r}")
         if self._observations and self._gradients_are_gone():
             self._observations = [seen for seen in self._observations if not seen.was_used]
-        first_parameter = self.optimizer.param_groups[0]["params"][0]
-        device = loss.device if isinstance(loss, Tensor) else first_parameter.device
-        self._observations.append(_Observation(loss, count, device))
+        if not isinstance(loss, Tensor):
+            device = self.optimizer.param_groups[0]["params"][0].device
+            loss = torch.tensor(loss, dtype=_precision(device), device=device)
+        super().observe(loss, count)
 
     def remove(self) -> None:
         """Leave the optimizer as it was before."""
@@ -274,36 +321,13 @@ class StepBound(_Monitored):
                 "StepBound cannot bound step(closure): the closure computes new gradients after "
                 "the bound was applied; call backward() yourself, or use BoundedLoss"
             )
-        counted = [seen.totals for seen in self._observations if not seen.is_pending]
-        if not counted:
+        if not self.has_observed:
             raise RuntimeError(
                 "optimizer.step() without an observed loss that was backpropagated: call "
                 "step_bound.observe(loss, count) with the loss of every micro-batch, between "
                 "zero_grad() and step(), or step_bound.remove()"
             )
-        self._observations.clear()
-        mean = self._global_mean(torch.stack(counted).sum(0))
-        self.monitor.record(mean, self.bound)
-        # Without a mean (NaN) there is nothing to compare, and the step is the plain one.
-        sign = torch.where(mean.isnan(), 1.0, torch.sign(mean - self.bound))
-        self._multiply_gradients(sign)
-
-    def _global_mean(self, totals: Float[Tensor, " two"]) -> Float[Tensor, ""]:
-        if dist.is_available() and dist.is_initialized():
-            dist.all_reduce(totals, group=self.process_group)
-        return totals[0] / totals[1]
-
-    def _multiply_gradients(self, sign: Float[Tensor, ""]) -> None:
-        # On the CPU the sign is at hand and seldom flips; elsewhere reading it would stall.
-        if sign.device.type == "cpu" and sign > 0:
-            return
-        by_device: dict[torch.device, list[Tensor]] = defaultdict(list)
-        for group in self.optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    by_device[parameter.grad.device].append(parameter.grad)
-        for device, gradients in by_device.items():
-            torch._foreach_mul_(gradients, sign.to(device, torch.float32))
+        self.apply(optimizer)
 
     def _zero_grad(self, set_to_none: bool = True) -> None:
         self._plain_zero_grad(set_to_none)
@@ -314,19 +338,37 @@ class StepBound(_Monitored):
         return all(parameter.grad is None for group in groups for parameter in group["params"])
 
 
+def _multiply_gradients(optimizer: Optimizer, sign: Float[Tensor, ""]) -> None:
+    # On the CPU the sign is at hand and seldom flips; elsewhere reading it would stall.
+    if sign.device.type == "cpu" and sign > 0:
+        return
+    by_device: dict[torch.device, list[Tensor]] = defaultdict(list)
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                by_device[parameter.grad.device].append(parameter.grad)
+    for device, gradients in by_device.items():
+        torch._foreach_mul_(gradients, sign.to(device, torch.float32))
+
+
+def _precision(device: torch.device) -> torch.dtype:
+    """The best that there is."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 class _Observation:
     """One micro-batch: its loss and count, and whether its gradients have been computed."""
 
-    def __init__(self, loss: float | Tensor, count: float | Tensor, device: torch.device) -> None:
-        precision = torch.float32 if device.type == "mps" else torch.float64
+    def __init__(self, loss: Tensor, count: float | Tensor) -> None:
+        precision = _precision(loss.device)
         with torch.no_grad():
-            mean = torch.as_tensor(loss, dtype=precision, device=device)
-            weight = torch.as_tensor(count, dtype=precision, device=device)
+            mean = loss.to(precision)
+            weight = torch.as_tensor(count, dtype=precision, device=loss.device)
             # The mean of no examples is NaN, and counts for nothing.
             self.totals = torch.stack([torch.where(weight > 0, mean * weight, 0.0), weight])
-        self.is_pending = isinstance(loss, Tensor) and loss.requires_grad  # until backpropagated
+        self.is_pending = loss.requires_grad  # until backpropagated
         self.was_used = False
-        if isinstance(loss, Tensor) and loss.requires_grad:
+        if loss.requires_grad:
             loss.register_hook(self._mark)  # type: ignore[no-untyped-call]
 
     def _mark(self, gradient: Tensor) -> None:
