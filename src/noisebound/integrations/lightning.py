@@ -1,0 +1,176 @@
+"""Lightning: bound any module's training, or watch it, with a callback.
+
+The module's ``training_step`` returns its plain mean loss. In one step Lightning calls, in this
+order, ``training_step``, ``on_before_zero_grad`` (at the first micro-batch), ``on_before_backward``
+(with the loss, divided and scaled), and after the last micro-batch ``on_before_optimizer_step``,
+with the gradients unscaled and not yet clipped: all that is needed are hooks of a callback.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.optim import LBFGS, Optimizer
+
+from noisebound.bounded import GradientBound, Monitored
+from noisebound.monitor import MemorizationMonitor
+
+try:
+    from lightning.pytorch import LightningModule, Trainer
+    from lightning.pytorch.callbacks import Callback
+    from lightning.pytorch.utilities.data import extract_batch_size
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "noisebound.integrations.lightning needs Lightning: pip install 'noisebound[lightning]'"
+    ) from missing
+
+
+class NoiseBoundCallback(Monitored, Callback):
+    """Keeps the training of a ``LightningModule`` above a bound: ``|mean loss - bound|``.
+
+    The mean is that of everything that one optimizer step is made of: all micro-batches of
+    ``accumulate_grad_batches``, on all ranks. It is the mean whose gradient Lightning takes, in
+    which each micro-batch and each rank counts the same, whatever its number of examples.
+    Gradient clipping, mixed precision, DDP and FSDP work as without. Every epoch logs
+    ``raw_mean``, the mean loss before the bound, and ``share_below``, the share of its steps that
+    went uphill.
+
+    The module must return the plain loss, not a ``BoundedLoss``, and optimize automatically.
+
+    Args:
+        bound: the level that the mean loss shall not fall below, such as
+            ``nb.noise_bound(loss, noise_rate, num_classes)``; may be changed at any time.
+
+    Example:
+        >>> import noisebound as nb
+        >>> bound = nb.noise_bound(nb.CrossEntropy(), noise_rate=0.4, num_classes=10)
+        >>> callback = NoiseBoundCallback(bound)  # Trainer(callbacks=[callback])
+        >>> round(callback.bound, 3)
+        1.552
+    """
+
+    def __init__(self, bound: float) -> None:
+        self._gradients = GradientBound(bound)
+        self.monitor = self._gradients.monitor
+
+    @property
+    def bound(self) -> float:
+        """The level that the mean loss shall not fall below."""
+        return self._gradients.bound
+
+    @bound.setter
+    def bound(self, bound: float) -> None:
+        self._gradients.bound = bound
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Refuse what cannot be bounded from here."""
+        if not pl_module.automatic_optimization:
+            raise ValueError(
+                f"{type(pl_module).__name__} optimizes manually, so that its steps are its own: "
+                "leave out NoiseBoundCallback, and make an nb.StepBound for each optimizer"
+            )
+        if trainer.strategy.handles_gradient_accumulation:
+            raise ValueError(
+                f"{type(trainer.strategy).__name__} keeps the gradients to itself, where they "
+                "cannot be flipped: use strategy='ddp' or 'fsdp'"
+            )
+        if any(isinstance(optimizer, LBFGS) for optimizer in trainer.optimizers):
+            raise ValueError(
+                "LBFGS searches along a line with the loss's values, which stay the plain ones: "
+                "use another optimizer, or nb.BoundedLoss in training_step"
+            )
+        self._gradients.forget()
+
+    def on_before_zero_grad(
+        self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
+    ) -> None:
+        """A step begins anew; what an abandoned one left goes with its gradients."""
+        self._gradients.forget()
+
+    def on_before_backward(
+        self, trainer: Trainer, pl_module: LightningModule, loss: Float[Tensor, ""]
+    ) -> None:
+        """Note the loss of one micro-batch."""
+        self._gradients.observe(_plain_loss(loss, trainer), count=1)
+
+    def on_before_optimizer_step(
+        self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
+    ) -> None:
+        """Turn the step uphill if the mean is below the bound."""
+        if not self._gradients.has_observed:  # training_step returned None: there are no gradients
+            return
+        self._gradients.apply(optimizer)
+        below = self.monitor.last_below.float()
+        readings = {"raw_mean": self.monitor.last_mean, "share_below": below}
+        # All ranks have the same; sync_dist is for Lightning, which warns without.
+        pl_module.log_dict(readings, on_step=False, on_epoch=True, sync_dist=True, batch_size=1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was counted, for the checkpoint."""
+        return {"counts": self.monitor.state()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on counting from there."""
+        self.monitor.load_state(state_dict["counts"])
+
+
+def _plain_loss(loss: Tensor, trainer: Trainer) -> Float[Tensor, ""]:
+    """What ``training_step`` returned, before Lightning divided it and the scaler scaled it."""
+    plain = loss.detach() * trainer.accumulate_grad_batches
+    scaler = getattr(trainer.precision_plugin, "scaler", None)
+    # Scaling a one tells the scale without waiting for the device.
+    return plain if scaler is None else plain / scaler.scale(torch.ones_like(plain))
+
+
+class MemorizationCallback(Callback):
+    """Tells when a ``LightningModule`` begins to learn wrong labels by heart; changes nothing.
+
+    Every epoch the mean training loss, over all examples and ranks, is held against the floor; a
+    ``MemorizationWarning`` says when it first lies below. Logs ``mean_training_loss`` and
+    ``memorizing_since``, the first epoch of those below the floor, counted from 1, or 0.
+
+    ``training_step`` must return the plain mean loss, or a dictionary with it as ``"loss"``.
+
+    Args:
+        floor: what the mean loss of an honest model cannot fall below: ``nb.noise_bound`` of a
+            known noise rate, or ``nb.measured_floor``
+
+    Example:
+        >>> callback = MemorizationCallback(floor=1.55)  # Trainer(callbacks=[callback])
+        >>> callback.monitor.memorizing_since is None
+        True
+    """
+
+    def __init__(self, floor: float) -> None:
+        self.monitor = MemorizationMonitor(floor)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Note the loss of one batch; after the last, hold the epoch's mean against the floor."""
+        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        if loss is not None:  # None is Lightning's word for a batch that is left out
+            plain = loss * trainer.accumulate_grad_batches
+            self.monitor.observe(plain, count=extract_batch_size(batch))
+        # Here and not at the epoch's end: the checkpoints of its validation come in between.
+        if trainer.is_last_batch:
+            self.monitor.end_epoch()
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Log where the loss stands."""
+        if self.monitor.epoch_losses:  # none, if training stopped within the first epoch
+            since = self.monitor.memorizing_since
+            readings = {
+                "mean_training_loss": self.monitor.epoch_losses[-1],
+                "memorizing_since": float(since or 0),
+            }
+            pl_module.log_dict(readings, sync_dist=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The epochs so far, for the checkpoint."""
+        return {"epoch_losses": list(self.monitor.epoch_losses)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.monitor.epoch_losses = list(state_dict["epoch_losses"])
