@@ -303,7 +303,7 @@ class StepBound(GradientBound):
                 it counts until the optimizer's next ``step`` or ``zero_grad``.
             count: how many examples that is a mean of; the sum of their weights, if weighted.
         """
-        if self._observations and self._gradients_are_gone():
+        if self._observations and not has_gradients(self.optimizer):
             self._observations = [seen for seen in self._observations if not seen.was_used]
         if not isinstance(loss, Tensor):
             device = self.optimizer.param_groups[0]["params"][0].device
@@ -333,9 +333,11 @@ class StepBound(GradientBound):
         self._plain_zero_grad(set_to_none)
         self._observations = [seen for seen in self._observations if seen.is_pending]
 
-    def _gradients_are_gone(self) -> bool:
-        groups = self.optimizer.param_groups
-        return all(parameter.grad is None for group in groups for parameter in group["params"])
+
+def has_gradients(optimizer: Optimizer) -> bool:
+    """Whether any of its parameters has one."""
+    groups = optimizer.param_groups
+    return any(parameter.grad is not None for group in groups for parameter in group["params"])
 
 
 def _multiply_gradients(optimizer: Optimizer, sign: Float[Tensor, ""]) -> None:

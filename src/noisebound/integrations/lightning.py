@@ -117,10 +117,11 @@ class NoiseBoundCallback(Monitored, Callback):
 
 def _plain_loss(loss: Tensor, trainer: Trainer) -> Float[Tensor, ""]:
     """What ``training_step`` returned, before Lightning divided it and the scaler scaled it."""
-    plain = loss.detach() * trainer.accumulate_grad_batches
+    plain: Tensor = loss.detach() * trainer.accumulate_grad_batches
     scaler = getattr(trainer.precision_plugin, "scaler", None)
-    # Scaling a one tells the scale without waiting for the device.
-    return plain if scaler is None else plain / scaler.scale(torch.ones_like(plain))
+    if scaler is not None:  # scaling a one tells the scale without waiting for the device
+        plain = plain / scaler.scale(torch.ones_like(plain))
+    return plain
 
 
 class MemorizationCallback(Callback):

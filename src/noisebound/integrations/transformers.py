@@ -1,0 +1,187 @@
+"""Hugging Face: a loss function for its ``Trainer`` that bounds whole steps.
+
+The Trainer splits a batch into parts and has each part's *sum* divided by the number of labels in
+the whole batch. To compare such a fraction with the bound would be to climb for ever. So what the
+Trainer gets is the plain loss, and the step is turned between the last part's gradients and the
+optimizer, in ``on_pre_optimizer_step``. It comes after gradient clipping, which treats both signs
+alike.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from noisebound.bounded import BoundedLoss, GradientBound, Monitored, has_gradients
+from noisebound.losses import Loss, RememberingLoss
+
+try:
+    from accelerate.utils.deepspeed import DeepSpeedOptimizerWrapper
+    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "noisebound.integrations.transformers needs transformers and accelerate: "
+        "pip install 'noisebound[transformers]'"
+    ) from missing
+
+IGNORED = -100
+"""The label that the Trainer does not count."""
+
+
+class BoundedLossFunction(Monitored, TrainerCallback):
+    """Keeps the training of a ``Trainer`` above a bound: ``|mean loss - bound|``.
+
+    It is a loss function and a callback in one, and the Trainer needs it as both; to give it as one
+    only is an error when training begins, not a training without bound. The mean is that of all
+    labels that one optimizer step is made of: over all parts of ``gradient_accumulation_steps``,
+    all ranks, all positions, without those labelled -100. It is the mean whose gradient the Trainer
+    takes; so with ``average_tokens_across_devices=False`` it is the mean of the ranks' means.
+    Evaluation is the plain mean loss. The logs get ``raw_mean``, that of the last step, and
+    ``share_below``, the share of the steps since the last entry that went uphill.
+
+    For models with one prediction a sequence or one a token, ``logits`` of ``[N, C]`` or
+    ``[N, L, C]``. With class weights the mean is the weighted one, and only the step's length is
+    the Trainer's, which counts labels and not their weights.
+
+    Args:
+        criterion: a ``NoiseBoundedLoss`` or ``BoundedLoss`` of one of noisebound's losses.
+
+    Example:
+        >>> import noisebound as nb
+        >>> sce = nb.SymmetricCrossEntropy()
+        >>> bounded = BoundedLossFunction(nb.NoiseBoundedLoss(sce, noise_rate=0.4, num_classes=10))
+        >>> # Trainer(model, args, compute_loss_func=bounded, callbacks=[bounded], …)
+        >>> round(bounded.bound, 3)
+        5.495
+    """
+
+    def __init__(self, criterion: BoundedLoss) -> None:
+        self.loss = _check_criterion(criterion)
+        self._gradients = GradientBound(criterion.bound)
+        self.monitor = self._gradients.monitor
+        self._is_in_step = False
+        self._logged = self.monitor.state()
+
+    @property
+    def bound(self) -> float:
+        """The level that the mean loss shall not fall below."""
+        return self._gradients.bound
+
+    @bound.setter
+    def bound(self, bound: float) -> None:
+        self._gradients.bound = bound
+
+    def __call__(
+        self,
+        outputs: Any,
+        labels: Int[Tensor, "batch *length"],
+        num_items_in_batch: int | Tensor | None = None,
+    ) -> Float[Tensor, ""]:
+        """The plain loss of one part, as ``compute_loss_func``; noted if it is to be learnt from.
+
+        Args:
+            outputs: the model's, with its logits under that name, or first
+            labels: class indices; -100 counts for nothing
+            num_items_in_batch: labels in the whole batch; None makes this part's mean the loss
+        """
+        logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
+        _check_labels(labels)
+        losses, weights = self.loss.weighted_losses(logits.movedim(-1, 1), labels)
+        weight = torch.ones_like(losses).sum() if weights is None else weights.sum()
+        # A single number; DataParallel repeats it, once for each device.
+        whole = weight if num_items_in_batch is None else torch.as_tensor(num_items_in_batch).max()
+        if losses.requires_grad:  # else it is an evaluation
+            self._refuse_unless_called_back()
+            self._gradients.observe((losses.sum() / weight).detach(), count=weight / whole)
+        return losses.sum() / whole
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Refuse what cannot be bounded from here."""
+        if isinstance(others["optimizer"], DeepSpeedOptimizerWrapper):
+            raise ValueError(
+                "DeepSpeed steps by itself, before the gradients could be flipped: train without "
+                "it, with DDP or FSDP"
+            )
+        if type(others["model"]).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
+            raise ValueError(
+                f"{type(others['model']).__name__} predicts the next token, and its labels are "
+                "shifted; BoundedLossFunction is for sequence and token classification"
+            )
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """A step begins anew, whatever became of the last."""
+        self._gradients.forget()
+        self._is_in_step = True
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Turn the step uphill if the mean is below the bound."""
+        if not self._gradients.has_observed:
+            raise RuntimeError(
+                "BoundedLossFunction is a callback of this Trainer, but not its loss: pass "
+                "compute_loss_func=bounded, too, and let a compute_loss of your own call it"
+            )
+        if not has_gradients(others["optimizer"]):
+            raise RuntimeError(
+                f"the optimizer {args.optim!r} has no gradients left when it is to step, so that "
+                "they cannot be flipped: choose one that does not step within the backward pass"
+            )
+        self._gradients.apply(others["optimizer"])
+        self._is_in_step = False
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Add the readings to the entry of a training loss."""
+        counts = self.monitor.state()
+        steps, below = (counts - self._logged).tolist()
+        if "loss" not in others["logs"] or not steps:
+            return
+        self._logged = counts
+        readings = {"raw_mean": self.raw_mean, "share_below": below / steps}
+        others["logs"].update(readings)  # for the callbacks after this one
+        state.log_history[-1].update(readings)
+
+    def _refuse_unless_called_back(self) -> None:
+        if not self._is_in_step:
+            raise RuntimeError(
+                "BoundedLossFunction is the loss of this Trainer, but not its callback, so that "
+                "nothing would be bounded: pass callbacks=[bounded], too"
+            )
+
+
+def _check_criterion(criterion: BoundedLoss) -> Loss:
+    if not isinstance(criterion, BoundedLoss):
+        raise TypeError(
+            "criterion must be a bounded loss, such as NoiseBoundedLoss(CrossEntropy(), "
+            f"noise_rate=0.4, num_classes=10); got {criterion!r}"
+        )
+    loss = criterion.loss
+    if not isinstance(loss, Loss) or isinstance(loss, RememberingLoss):
+        raise TypeError(
+            "the Trainer needs the sum and the weight of each part's losses, and tells no indices "
+            "of examples: bound one of noisebound's losses that have no memory, such as "
+            f"GeneralizedCrossEntropy(); got {loss!r}"
+        )
+    if loss.ignore_index != IGNORED:
+        raise ValueError(
+            f"the Trainer leaves out labels of {IGNORED}: label with that what is to be ignored, "
+            f"and leave the loss's ignore_index at it; got {loss.ignore_index}"
+        )
+    return loss
+
+
+def _check_labels(labels: Tensor | None) -> None:
+    if labels is None or labels.is_floating_point():
+        came = "none" if labels is None else f"{labels.dtype}"
+        raise ValueError(
+            "BoundedLossFunction takes class indices: give the data set a column 'labels' with "
+            f"them; got {came}"
+        )
