@@ -1,8 +1,10 @@
 """Train a small network on scikit-learn's digits with 60 % wrong labels, plain and bounded.
 
-Run it with ``make demo``. The test labels are clean, and are looked at once, at the end.
+``python examples/digits.py``, a minute on two cores. The loop is ordinary PyTorch. The test labels
+are clean, and are looked at once, at the end.
 """
 
+import argparse
 import time
 
 import torch
@@ -11,11 +13,13 @@ from torch import Tensor, nn
 import noisebound as nb
 from noisebound.data import Normalization, load
 
-NOISE_RATE, NUM_CLASSES, EPOCHS, BATCH, WIDTH = 0.6, 10, 200, 300, 128
+NOISE_RATE, NUM_CLASSES, BATCH, WIDTH = 0.6, 10, 300, 128
 NAMES = ("ce", "fce", "gce", "sce", "cep")
 
 
-def train(criterion: nn.Module, images: Tensor, labels: Tensor, seed: int) -> nn.Module:
+def train(
+    criterion: nn.Module, images: Tensor, labels: Tensor, epochs: int, seed: int
+) -> nn.Module:
     """An ordinary loop: the criterion is all that differs between plain and bounded."""
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
@@ -28,7 +32,7 @@ def train(criterion: nn.Module, images: Tensor, labels: Tensor, seed: int) -> nn
             nn.Linear(WIDTH, NUM_CLASSES),
         )
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    for _ in range(EPOCHS):
+    for _ in range(epochs):
         for batch in torch.randperm(len(images), generator=generator).split(BATCH):
             optimizer.zero_grad()
             criterion(model(images[batch]), labels[batch]).backward()
@@ -36,7 +40,7 @@ def train(criterion: nn.Module, images: Tensor, labels: Tensor, seed: int) -> nn
     return model
 
 
-def main() -> None:
+def main(epochs: int) -> None:
     """Print the clean test accuracy of each loss, without and with its noise-bound."""
     digits = load("digits")
     normalize = Normalization.of(digits.train.inputs)
@@ -60,7 +64,7 @@ def main() -> None:
                 name + suffix, noise_rate=NOISE_RATE, num_classes=NUM_CLASSES
             )
             bound = getattr(criterion, "bound", bound)
-            model = train(criterion, images, noisy.labels, seed=0)
+            model = train(criterion, images, noisy.labels, epochs, seed=0)
             hits = model(test_images).argmax(1) == digits.test.labels
             accuracies.append(100 * hits.float().mean().item())
         plain, bounded = accuracies
@@ -72,4 +76,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=200)
+    main(parser.parse_args().epochs)

@@ -1,0 +1,74 @@
+"""Sequences with 40 % wrong labels with Hugging Face's Trainer: a loss function that bounds it.
+
+``python examples/transformers_sequences.py``, with ``pip install 'noisebound[transformers]'``. A
+small BERT, made here and not downloaded, has to tell of what kind the first word of a sentence is.
+Trains twice, with a bound of zero, which is none, and with the noise-bound.
+"""
+
+import argparse
+import tempfile
+
+import torch
+from torch import Tensor
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+import noisebound as nb
+from noisebound.integrations.transformers import BoundedLossFunction
+
+NOISE_RATE, NUM_CLASSES, WORDS, LENGTH = 0.4, 4, 40, 6
+
+
+def make_sentences(n: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Random words, and to which quarter of the vocabulary the first of them belongs."""
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.randint(WORDS, (n, LENGTH), generator=generator)
+    return words, words[:, 0] * NUM_CLASSES // WORDS
+
+
+def main(epochs: int) -> None:
+    """Print the accuracy on clean test labels, plain and bounded."""
+    (words, truth), (test_words, test_truth) = make_sentences(600, 1), make_sentences(600, 2)
+    noisy = nb.corrupt(
+        truth, "symmetric", NOISE_RATE, NUM_CLASSES, generator=torch.Generator().manual_seed(0)
+    )
+    data = [{"input_ids": x, "labels": y} for x, y in zip(words, noisy.labels, strict=True)]
+    bound = nb.noise_bound(nb.CrossEntropy(), NOISE_RATE, NUM_CLASSES)
+    for name, level in {"plain": 0.0, "bounded": bound}.items():
+        set_seed(0)
+        config = BertConfig(
+            vocab_size=WORDS, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+            intermediate_size=64, max_position_embeddings=LENGTH, num_labels=NUM_CLASSES,
+        )  # fmt: skip
+        model = BertForSequenceClassification(config)
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = TrainingArguments(
+                folder, num_train_epochs=epochs, per_device_train_batch_size=50,
+                gradient_accumulation_steps=2, learning_rate=3e-3, lr_scheduler_type="constant",
+                logging_strategy="no", save_strategy="no", report_to="none", disable_tqdm=True,
+                use_cpu=True,
+            )  # fmt: skip
+            bounded = BoundedLossFunction(nb.BoundedLoss(nb.CrossEntropy(), level))
+            Trainer(
+                model,
+                arguments,
+                train_dataset=data,
+                compute_loss_func=bounded,
+                callbacks=[bounded],
+            ).train()
+        hits = model.eval()(test_words).logits.argmax(1) == test_truth
+        print(
+            f"{name} at {level:.3f}: {bounded.share_below:.0%} of the steps uphill, accuracy on "
+            f"clean test labels {hits.float().mean():.1%}"
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=40)
+    main(parser.parse_args().epochs)

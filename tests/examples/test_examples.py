@@ -1,0 +1,86 @@
+"""Every example is run, by the command that its README gives, for fewer epochs."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COMMANDS = re.findall(r"\| `(.*)` \|$", (EXAMPLES / "README.md").read_text(), flags=re.MULTILINE)
+PYTHON = {
+    "python": [sys.executable],
+    "torchrun": [sys.executable, "-m", "torch.distributed.run"],
+}
+
+
+def run(name, epochs):
+    (command,) = (command for command in COMMANDS if f"/{name}" in command)
+    program, *arguments = shlex.split(command)
+    result = subprocess.run(
+        [*PYTHON[program], *arguments, "--epochs", str(epochs)],
+        capture_output=True,
+        text=True,
+        cwd=EXAMPLES.parent,
+        env=os.environ | {"TQDM_DISABLE": "1"},
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def accuracies(printed):
+    return [float(figure) for figure in re.findall(r"clean test labels ([\d.]+)%", printed)]
+
+
+def test_every_example_is_listed():
+    listed = {word for command in COMMANDS for word in command.split() if "/" in word}
+    found = {f"examples/{path.name}" for path in EXAMPLES.iterdir() if path.suffix != ".md"}
+    assert listed == found - {"examples/__pycache__"}
+
+
+def test_plain_pytorch():
+    lines = run("digits.py", epochs=2).splitlines()
+    assert lines[0].startswith("digits: 1257 training images")
+    assert [line.split()[0] for line in lines[2:]] == ["CE", "FCE", "GCE", "SCE", "CEP"]
+
+
+@pytest.mark.parametrize("name", ["fabric_digits.py", "torchrun_digits.py"])
+def test_two_processes(name):
+    printed = run(name, epochs=60)
+    assert printed.count("2 processes, bound 7.706") == 1  # only one of them speaks
+    (accuracy,) = accuracies(printed)
+    assert accuracy > 60
+
+
+def test_lightning():
+    printed = run("lightning_digits.py", epochs=30)
+    assert min(accuracies(printed)) > 60
+    assert re.search(r"below the floor 7.706 since epoch [12]\d", printed)
+
+
+def test_transformers():
+    printed = run("transformers_sequences.py", epochs=10)
+    assert len(accuracies(printed)) == 2
+    assert "plain at 0.000: 0% of the steps uphill" in printed
+    assert "bounded at 1.112" in printed
+
+
+def test_notebook(tmp_path):
+    """In a kernel of its own; what it prints is what it should show."""
+    notebook = nbformat.read(EXAMPLES / "digits.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells)  # kept without
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=300, resources=resources).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    printed = "".join(output.text for output in outputs if output.get("name") == "stdout")
+    assert "no honest model gets below 7.706" in printed
+    assert re.search(r"memorising since epoch \d+", printed)
+    plain, bounded = map(float, re.findall(r"plain ([\d.]+)%, bounded ([\d.]+)%", printed)[0])
+    assert bounded > plain + 10
+    assert any("image/png" in output.get("data", {}) for output in outputs)
