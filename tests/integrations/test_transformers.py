@@ -245,6 +245,10 @@ def test_two_ranks_are_one(tmp_path):
                 for name, value in expected.model.state_dict().items():
                     torch.testing.assert_close(state[name], value, rtol=0, atol=1e-9)
                 assert found_share == share
+    held, rank_means = zip(
+        *(torch.load(tmp_path / f"rank-means-{rank}.pt") for rank in range(2)), strict=True
+    )
+    assert held == pytest.approx([sum(rank_means) / 2] * 2, abs=1e-12)
 
 
 def test_not_given_as_a_callback(tmp_path):

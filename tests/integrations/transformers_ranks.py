@@ -90,6 +90,31 @@ def train(kind: str, folder: Path, bounded: BoundedLossFunction, **options: obje
     return trainer
 
 
+def one_step_of_rank_means(out: Path) -> tuple[float, float]:
+    """What was held against the bound, and this rank's mean, where ranks are averaged."""
+    bounded, noted = bounded_at(0.0), []
+
+    def noting(outputs: object, labels: Tensor, num_items_in_batch: Tensor) -> Tensor:
+        loss = bounded(outputs, labels, num_items_in_batch)
+        noted.append(loss.item())
+        return loss
+
+    Trainer(
+        make_model("tokens"),
+        make_arguments(
+            out,
+            max_steps=1,
+            per_device_train_batch_size=BATCH // 4,
+            gradient_accumulation_steps=2,
+            average_tokens_across_devices=False,
+        ),
+        train_dataset=make_data("tokens"),
+        compute_loss_func=noting,
+        callbacks=[bounded],
+    ).train()
+    return bounded.raw_mean, sum(noted)
+
+
 def main(out: Path, bounds: list[float]) -> None:
     """On each rank two micro-batches; what they come to is one batch of ``BATCH``."""
     warnings.simplefilter("ignore")
@@ -106,6 +131,7 @@ def main(out: Path, bounds: list[float]) -> None:
             )
             result = (trainer.model.state_dict(), bounded.share_below, bounded.raw_mean)
             torch.save(result, out / f"{kind}-{bound}-rank{dist.get_rank()}.pt")
+    torch.save(one_step_of_rank_means(out), out / f"rank-means-{dist.get_rank()}.pt")
     # Not by the interpreter's shutdown, which gloo's threads can abort: see training/ranks.py.
     dist.barrier()
     dist.destroy_process_group()
