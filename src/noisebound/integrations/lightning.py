@@ -32,9 +32,9 @@ class NoiseBoundCallback(Monitored, Callback):
     The mean is that of everything that one optimizer step is made of: all micro-batches of
     ``accumulate_grad_batches``, on all ranks. It is the mean whose gradient Lightning takes, in
     which each micro-batch and each rank counts the same, whatever its number of examples.
-    Gradient clipping, mixed precision, DDP and FSDP work as without. Every epoch logs
-    ``raw_mean``, the mean loss before the bound, and ``share_below``, the share of its steps that
-    went uphill.
+    Gradient clipping, mixed precision and DDP work as without (FSDP was not tried). Every epoch
+    logs ``raw_mean``, the mean loss before the bound, and ``share_below``, the share of its steps
+    that went uphill.
 
     The module must return the plain loss, not a ``BoundedLoss``, and optimize automatically.
 
@@ -73,7 +73,7 @@ class NoiseBoundCallback(Monitored, Callback):
         if trainer.strategy.handles_gradient_accumulation:
             raise ValueError(
                 f"{type(trainer.strategy).__name__} keeps the gradients to itself, where they "
-                "cannot be flipped: use strategy='ddp' or 'fsdp'"
+                "cannot be flipped: use strategy='ddp'"
             )
         if any(isinstance(optimizer, LBFGS) for optimizer in trainer.optimizers):
             raise ValueError(

@@ -104,7 +104,7 @@ class BoundedLossFunction(Monitored, TrainerCallback):
         if isinstance(others["optimizer"], DeepSpeedOptimizerWrapper):
             raise ValueError(
                 "DeepSpeed steps by itself, before the gradients could be flipped: train without "
-                "it, with DDP or FSDP"
+                "it, with DDP"
             )
         if type(others["model"]).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
             raise ValueError(
