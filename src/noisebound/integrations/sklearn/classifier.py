@@ -34,7 +34,6 @@ from noisebound.training.suspects import judged_labels
 _NAMES = tuple(name for name in LOSS_NAMES if name not in WITHOUT_NOISE_BOUND)
 _LARGEST_SEED = 2**31 - 1
 _FLOATS = (np.float64, np.float32)
-_SMALLEST_BATCH, _LARGEST_BATCH = 32, 256
 
 
 class InterruptedTrainingWarning(UserWarning):
@@ -71,7 +70,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             from the noise, None for plain training
         hidden_layer_sizes: the widths of the layers between; ``()`` for a linear model
         max_iter: epochs
-        batch_size: examples a step; ``"auto"`` for a sixteenth of them, within 32 and 256
+        batch_size: examples a step
         learning_rate: Adam's
         alpha: Adam's weight decay
         average_epochs: over about how many epochs the weights are averaged
@@ -116,9 +115,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         bound: float | Literal["auto"] | None = "auto",
         hidden_layer_sizes: Sequence[int] = (256, 256),
         max_iter: int = 100,
-        batch_size: int | Literal["auto"] = "auto",
+        batch_size: int = 256,
         learning_rate: float = 1e-3,
-        alpha: float = 0.0,
+        alpha: float = 1e-2,
         average_epochs: float = 5.0,
         standardize: bool = True,
         random_state: int | np.random.RandomState | None = None,
@@ -252,9 +251,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             check_within("noise_rate", self.noise_rate, 0, 1, open_at_low=False)
         if isinstance(self.bound, str) and self.bound != "auto":
             raise ValueError(f"bound must be a number, 'auto' or None, got {self.bound!r}")
-        if self.batch_size != "auto":
-            check_count("batch_size", self.batch_size)
         check_count("max_iter", self.max_iter)
+        check_count("batch_size", self.batch_size)
         check_within("learning_rate", self.learning_rate, 0, np.inf, open_at_low=True)
         check_non_negative("alpha", self.alpha)
         check_non_negative("average_epochs", self.average_epochs)
@@ -344,7 +342,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self, criterion: Loss, bound: float | None, average_epochs: float, num_examples: int
     ) -> Learner:
         pace = Pace(
-            self._batch_size(num_examples),
+            self.batch_size,
             self.learning_rate,
             self.alpha,
             average_epochs,
@@ -355,11 +353,6 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             network = mlp((self.n_features_in_,), len(self.classes_), self.hidden_layer_sizes)
         dtype = torch.from_numpy(np.empty(0, self._dtype)).dtype
         return Learner(network.to(dtype), criterion, bound, pace, num_examples)
-
-    def _batch_size(self, num_examples: int) -> int:
-        if self.batch_size != "auto":
-            return self.batch_size
-        return min(max(num_examples // 16, _SMALLEST_BATCH), _LARGEST_BATCH)
 
     def _train(self, learner: Learner, examples: Examples) -> None:
         with Display(type(self).__name__, self.max_iter, [], self.verbose) as display:
