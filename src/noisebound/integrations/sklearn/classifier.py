@@ -54,7 +54,7 @@ def _knows_the_noise(estimator: "NoiseBoundedClassifier") -> bool:
     return True
 
 
-class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     """A neural network for labels of which some are wrong.
 
     It is trained on ``|mean loss - B|``, where ``B`` is the floor that the noise puts under the
