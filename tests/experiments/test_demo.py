@@ -28,9 +28,11 @@ def test_what_is_written(demo):
         "table.md",
         "table.json",
         "report.html",
+        "training.png",
         "runs",
     }
     assert json.loads((out / "table.json").read_text()) == json.loads(outcome.to_json())
+    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
     page = (out / "report.html").read_text()
     assert f"{outcome.untold.accuracy:.1f}% of the test set are right" in page
     assert len(list((out / "runs").iterdir())) == 2 * len(LOSSES) + 1

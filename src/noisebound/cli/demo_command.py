@@ -25,4 +25,6 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
         return
     console = Console(soft_wrap=True, highlight=False)
     console.print(outcome.to_text())
-    console.print(f"written to {escape(str(out))}: report.html, table.md, table.json and the runs")
+    console.print(
+        f"written to {escape(str(out))}: report.html, table.md, table.json, training.png and the runs"
+    )

@@ -12,8 +12,9 @@ from noisebound.corruption import corrupt
 from noisebound.data import Splits, load
 from noisebound.data.folders import written_whole
 from noisebound.report.page import Fact, Page, write_page
+from noisebound.report.plots import draw_loss_against_floor, one_panel, save_figure
 from noisebound.training import FitResult, TrainingConfig, fit
-from noisebound.training.run_page import run_page, runs_page
+from noisebound.training.run_page import Run, run_page, runs_page
 
 NOISE_RATE = 0.6
 LOSSES = ("ce", "fce", "gce", "sce", "cep")
@@ -108,6 +109,7 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
     for file, text in (("table.md", outcome.to_markdown()), ("table.json", outcome.to_json())):
         with written_whole(out / file) as part:
             part.write_text(text, encoding="utf-8")
+    _plot(out)
     write_page(_page(outcome, out / "runs", names, splits), out / "report.html")
     return outcome
 
@@ -130,6 +132,14 @@ def _untold(result: FitResult) -> Untold:
     low, high = noise["interval"]
     accuracy = 100 * result.final["averaged_test_top1"]
     return Untold(noise["noise_rate"], (low, high), accuracy)
+
+
+def _plot(out: Path) -> None:
+    bounded, plain = (Run.read(out / "runs" / name) for name in ("ce+b", "ce"))
+    figure, axes = one_panel()
+    histories = {"CE, bounded": bounded.history, "CE": plain.history}
+    draw_loss_against_floor(axes, histories, bounded.floor, plain.memorizing_since)
+    save_figure(figure, out / "training.png")
 
 
 def _page(outcome: Demo, runs: Path, names: Sequence[str], splits: Splits) -> Page:
