@@ -25,6 +25,5 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
         return
     console = Console(soft_wrap=True, highlight=False)
     console.print(outcome.to_text())
-    console.print(
-        f"written to {escape(str(out))}: report.html, table.md, table.json, training.png and the runs"
-    )
+    files = "report.html, table.md, table.json, training.png and the runs"
+    console.print(f"written to {escape(str(out))}: {files}")
