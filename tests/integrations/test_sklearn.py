@@ -94,7 +94,7 @@ class TestAmongOthers:
         texts = [" ".join(generator.choice(words[topic].split(), 3)) for topic in topics]
         labels = np.where(generator.random(400) < 0.2, "fruit", topics)
         model = make_pipeline(
-            TfidfVectorizer(), NoiseBoundedClassifier(random_state=0, max_iter=20)
+            TfidfVectorizer(), NoiseBoundedClassifier(random_state=0, learning_rate=1e-2)
         ).fit(texts, labels)
         assert model.score(texts, topics) > 0.98
         assert list(model[-1].classes_) == ["fruit", "tools"]
@@ -162,9 +162,13 @@ class TestBounds:
         assert model.bound_ == 0.95
         assert model.loss_curve_[-1] == pytest.approx(0.95, abs=0.05)
 
+    def test_a_level_of_any_kind_of_number(self):
+        X, y, _ = clouds(n=60)
+        assert told(bound=np.float32(0.5)).fit(X, y).bound_ == 0.5
+
     def test_none_at_all(self):
         X, y, _ = clouds(n=100)
-        model = told(bound=None, learning_rate=1e-2).set_params(max_iter=300).fit(X, y)
+        model = told(bound=None, alpha=0.0, learning_rate=1e-2).set_params(max_iter=300).fit(X, y)
         assert model.bound_ is None
         assert model.loss_curve_[-1] < 0.1  # by heart
 
@@ -190,6 +194,18 @@ class TestWeights:
         X, y, truth = clouds(rate=0.6)
         trusted = told(bound=None).fit(X, y, sample_weight=np.where(y == truth, 1.0, 0.01))
         assert trusted.score(X, truth) > 0.95
+
+    def test_class_weights_of_a_loss_count_as_those_of_examples(self):
+        """In one batch, with features that are not scaled, they are the same mean."""
+        X, y, _ = clouds(n=200)
+        by_class = np.array([1.0, 3.0, 2.0])
+        of_loss = told(loss=nb.CrossEntropy(weight=by_class), bound=None, standardize=False)
+        of_examples = told(bound=None, standardize=False)
+        np.testing.assert_allclose(
+            of_loss.fit(X, y).predict_proba(X),
+            of_examples.fit(X, y, sample_weight=by_class[y]).predict_proba(X),
+            rtol=1e-6,
+        )
 
     def test_nothing_but_zeros(self):
         X, y, _ = clouds(n=30)

@@ -303,9 +303,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         return noise
 
     def _plain_learner(self, half: Examples) -> Learner:
-        """One to measure the noise with; if Ctrl-C comes meanwhile, it is the model."""
-        self._learner = self._new_learner(CrossEntropy(), None, 1.0, len(half))
-        return self._learner
+        """One to measure the noise with; if Ctrl-C comes meanwhile, the first is the model."""
+        learner = self._new_learner(CrossEntropy(), None, 1.0, len(half))
+        self._learner = self._learner or learner
+        return learner
 
     def _informed_learner(self, noise: MeasuredNoise | None, num_examples: int) -> Learner:
         """One whose loss and bound are for the noise that there is."""
@@ -320,8 +321,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             symmetric_columns(rate, num_classes) if noise is None else noise.transition
         )
         criterion = self._criterion()
-        if self.bound is None or isinstance(self.bound, float | int):
-            self.bound_ = self.bound
+        if self.bound != "auto":
+            self.bound_ = None if self.bound is None else float(self.bound)
         elif noise is not None:
             self.bound_ = noise.bound(criterion).level
         else:

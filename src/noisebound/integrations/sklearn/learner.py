@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from noisebound.data.loader import derived_seed
@@ -68,10 +68,7 @@ class Learner:
         total = torch.zeros((), dtype=torch.float64)
         for batch in order.tensor_split(-(-len(order) // self.pace.batch_size)):
             weights = examples.weights[batch]
-            losses = self.criterion.reduced(
-                "none", self.network(examples.inputs(batch)), examples.labels[batch]
-            )
-            mean = losses @ weights / weights.sum()
+            mean = self._mean(examples, batch, weights)
             self._step(mean)
             total += mean.detach() * weights.sum()
         self.epochs_done += 1
@@ -82,6 +79,14 @@ class Learner:
                 "lower learning_rate, or scale the features"
             )
         return loss
+
+    def _mean(
+        self, examples: Examples, batch: Int64[Tensor, " m"], weights: Float[Tensor, " m"]
+    ) -> Float[Tensor, ""]:
+        logits = self.network(examples.inputs(batch))
+        losses, of_classes = self.criterion.weighted_losses(logits, examples.labels[batch])
+        counted = weights if of_classes is None else weights * of_classes
+        return losses @ weights / counted.sum()
 
     def _step(self, mean: Float[Tensor, ""]) -> None:
         self.optimizer.zero_grad()
