@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.optim import LBFGS, Optimizer
 
-from noisebound.bounded import GradientBound, Monitored
+from noisebound.integrations.bounded_training import BoundedTraining
 from noisebound.monitor import MemorizationMonitor
 
 try:
@@ -26,7 +26,7 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 
-class NoiseBoundCallback(Monitored, Callback):
+class NoiseBoundCallback(BoundedTraining, Callback):
     """Keeps the training of a ``LightningModule`` above a bound: ``|mean loss - bound|``.
 
     The mean is that of everything that one optimizer step is made of: all micro-batches of
@@ -49,19 +49,6 @@ class NoiseBoundCallback(Monitored, Callback):
         >>> round(callback.bound, 3)
         1.552
     """
-
-    def __init__(self, bound: float) -> None:
-        self._gradients = GradientBound(bound)
-        self.monitor = self._gradients.monitor
-
-    @property
-    def bound(self) -> float:
-        """The level that the mean loss shall not fall below."""
-        return self._gradients.bound
-
-    @bound.setter
-    def bound(self, bound: float) -> None:
-        self._gradients.bound = bound
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Refuse what cannot be bounded from here."""

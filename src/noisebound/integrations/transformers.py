@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from noisebound.bounded import BoundedLoss, GradientBound, Monitored, has_gradients
+from noisebound.bounded import BoundedLoss, has_gradients
+from noisebound.integrations.bounded_training import BoundedTraining
 from noisebound.losses import Loss, RememberingLoss
 
 try:
@@ -30,7 +31,7 @@ IGNORED = -100
 """The label that the Trainer does not count."""
 
 
-class BoundedLossFunction(Monitored, TrainerCallback):
+class BoundedLossFunction(BoundedTraining, TrainerCallback):
     """Keeps the training of a ``Trainer`` above a bound: ``|mean loss - bound|``.
 
     It is a loss function and a callback in one, and the Trainer needs it as both; to give it as one
@@ -59,19 +60,9 @@ class BoundedLossFunction(Monitored, TrainerCallback):
 
     def __init__(self, criterion: BoundedLoss) -> None:
         self.loss = _check_criterion(criterion)
-        self._gradients = GradientBound(criterion.bound)
-        self.monitor = self._gradients.monitor
+        super().__init__(criterion.bound)
         self._is_in_step = False
         self._logged = self.monitor.state()
-
-    @property
-    def bound(self) -> float:
-        """The level that the mean loss shall not fall below."""
-        return self._gradients.bound
-
-    @bound.setter
-    def bound(self, bound: float) -> None:
-        self._gradients.bound = bound
 
     def __call__(
         self,
