@@ -65,7 +65,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             that has a floor, or a loss of one's own. ``"fce"`` takes the estimated transition
             matrix into account, and suits noise that confuses some classes more than others.
         noise_rate: the probability that a label is wrong, or ``"auto"`` to estimate it by two
-            networks that are each trained on a half of the data for a quarter of the epochs
+            networks that each learn a half of the examples, for half of the epochs at most
         bound: the level of the mean loss to train against; ``"auto"`` for the one that follows
             from the noise, None for plain training
         hidden_layer_sizes: the widths of the layers between; ``()`` for a linear model
