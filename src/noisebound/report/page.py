@@ -16,12 +16,20 @@ from noisebound.report.rendering import render
 from noisebound.report.table import Table
 
 
+_WIDEST_PANEL = 7.0  # inches
+
+
 @dataclass(frozen=True)
 class Picture:
     """A figure with what it shows in words, for those who cannot see it."""
 
     figure: Figure
     description: str
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it has several panels side by side, too many for a phone."""
+        return self.figure.get_figwidth() > _WIDEST_PANEL
 
     @cached_property
     def sources(self) -> tuple[str, str]:
