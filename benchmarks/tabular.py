@@ -64,6 +64,11 @@ def scaled(classifier: Any) -> Any:
     return make_pipeline(StandardScaler(), classifier)
 
 
+def cleaned(classifier: Any, seed: int) -> CleanLearning:
+    """cleanlab's own processes would not start within ours."""
+    return CleanLearning(classifier, seed=seed, find_label_issues_kwargs={"n_jobs": 1})
+
+
 METHODS: dict[str, Callable[[int], Any]] = {
     OURS: lambda seed: NoiseBoundedClassifier(random_state=seed),
     f"{OURS}, fce": lambda seed: NoiseBoundedClassifier("fce", random_state=seed),
@@ -78,10 +83,10 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "LogisticRegression": lambda seed: scaled(LogisticRegression(max_iter=1000)),
     "HistGradientBoosting": lambda seed: HistGradientBoostingClassifier(random_state=seed),
     "CleanLearning(LogisticRegression)": lambda seed: scaled(
-        CleanLearning(LogisticRegression(max_iter=1000), seed=seed)
+        cleaned(LogisticRegression(max_iter=1000), seed)
     ),
     "CleanLearning(MLPClassifier)": lambda seed: scaled(
-        CleanLearning(MLPClassifier(random_state=seed), seed=seed)
+        cleaned(MLPClassifier(random_state=seed), seed)
     ),
 }
 
