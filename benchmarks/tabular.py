@@ -65,7 +65,7 @@ def scaled(classifier: Any) -> Any:
 
 
 def cleaned(classifier: Any, seed: int) -> CleanLearning:
-    """cleanlab's own processes would not start within ours."""
+    """Cleanlab's own processes would not start within ours."""
     return CleanLearning(classifier, seed=seed, find_label_issues_kwargs={"n_jobs": 1})
 
 
