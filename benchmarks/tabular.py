@@ -82,11 +82,11 @@ METHODS: dict[str, Callable[[int], Any]] = {
     ),
     "LogisticRegression": lambda seed: scaled(LogisticRegression(max_iter=1000)),
     "HistGradientBoosting": lambda seed: HistGradientBoostingClassifier(random_state=seed),
-    "CleanLearning(LogisticRegression)": lambda seed: scaled(
-        cleaned(LogisticRegression(max_iter=1000), seed)
+    "CleanLearning(LogisticRegression)": lambda seed: cleaned(
+        scaled(LogisticRegression(max_iter=1000)), seed
     ),
-    "CleanLearning(MLPClassifier)": lambda seed: scaled(
-        cleaned(MLPClassifier(random_state=seed), seed)
+    "CleanLearning(MLPClassifier)": lambda seed: cleaned(
+        scaled(MLPClassifier(random_state=seed)), seed
     ),
 }
 

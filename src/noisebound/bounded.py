@@ -211,10 +211,19 @@ class GradientBound(Monitored):
     """
 
     def __init__(self, bound: float, process_group: dist.ProcessGroup | None = None) -> None:
-        self.bound = check_finite_number("bound", bound)
+        self.bound = bound
         self.process_group = process_group
         self.monitor = BoundMonitor()
         self._observations: list[_Observation] = []
+
+    @property
+    def bound(self) -> float:
+        """The level that the mean loss shall not fall below; may be changed at any time."""
+        return self._bound
+
+    @bound.setter
+    def bound(self, bound: float) -> None:
+        self._bound = check_finite_number("bound", bound)
 
     def observe(self, loss: Float[Tensor, ""], count: float | Tensor) -> None:
         """Take note of one micro-batch: its raw mean loss, and of how many examples that is."""

@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_blobs
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
@@ -24,6 +25,7 @@ from noisebound.integrations.sklearn import (
     NoiseBoundedClassifier,
     UnmeasuredNoiseWarning,
 )
+from noisebound.integrations.sklearn.examples import Scaling
 
 
 @pytest.mark.filterwarnings("ignore::noisebound.integrations.sklearn.UnmeasuredNoiseWarning")
@@ -134,6 +136,20 @@ class TestAmongOthers:
         )
         np.testing.assert_allclose(sparse, dense, rtol=1e-9)
 
+    def test_features_are_standardized(self):
+        """Whatever their scale and place, also where float32 has few digits left for them."""
+        X, y, truth = clouds(n=600)
+        moved = (1e4 + 30 * X).astype(np.float32)
+        assert told().fit(moved, y).score(moved, truth) > 0.9
+        tiny = (1e-30 * X).astype(np.float32)
+        assert told().fit(tiny, y).score(tiny, truth) > 0.9
+
+    def test_long_columns_of_float32_keep_their_mean(self):
+        values = np.random.default_rng(0).normal(1e5, 30, size=(200_000, 1)).astype(np.float32)
+        scaling = Scaling.of(values, np.ones(len(values), np.float32))
+        assert scaling.mean == pytest.approx(1e5, abs=1)
+        assert scaling.deviation == pytest.approx(30, rel=0.02)
+
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_numbers_keep_their_precision(self, dtype):
         X, y, _ = clouds()
@@ -162,9 +178,21 @@ class TestBounds:
         assert model.bound_ == 0.95
         assert model.loss_curve_[-1] == pytest.approx(0.95, abs=0.05)
 
-    def test_a_level_of_any_kind_of_number(self):
+    @pytest.mark.parametrize("level", [np.float32(0.5), np.int64(1), 2])
+    def test_a_level_of_any_kind_of_number(self, level):
         X, y, _ = clouds(n=60)
-        assert told(bound=np.float32(0.5)).fit(X, y).bound_ == 0.5
+        assert told(bound=level).fit(X, y).bound_ == level
+
+    def test_the_backward_correction(self):
+        X, y, _ = clouds()
+        assert told(loss="backward").fit(X, y).bound_ == pytest.approx(0)
+
+    def test_a_loss_with_class_weights_has_no_floor_without_more(self):
+        X, y, _ = clouds()
+        loss = nb.CrossEntropy(weight=[1.0, 3.0, 2.0])
+        with pytest.raises(ValueError, match="pass sample_weight to fit instead, or a bound"):
+            told(loss=loss).fit(X, y)
+        assert told(loss=loss, bound=0.9).fit(X, y).bound_ == 0.9
 
     def test_none_at_all(self):
         X, y, _ = clouds(n=100)
@@ -185,10 +213,17 @@ class TestWeights:
         X, y, _ = clouds()
         kept = np.arange(len(y)) % 3 > 0
         weighted = told().fit(X, y, sample_weight=kept)
-        np.testing.assert_array_equal(
-            weighted.predict_proba(X), told().fit(X[kept], y[kept]).predict_proba(X)
+        np.testing.assert_allclose(
+            weighted.predict_proba(X), told().fit(X[kept], y[kept]).predict_proba(X), rtol=1e-9
         )
         assert len(weighted.suspicion_) == len(y)  # and is judged all the same
+
+    def test_suspects_are_positions_among_all(self):
+        """Where the noise is measured, by networks that saw but those with a weight."""
+        X, y, truth = clouds(n=600, classes=4)
+        kept = np.arange(len(y)) % 3 > 0
+        model = NoiseBoundedClassifier(random_state=0).fit(X, y, sample_weight=kept)
+        assert (y != truth)[model.suspects_].mean() > 0.9
 
     def test_weights_outweigh_wrong_labels(self):
         X, y, truth = clouds(rate=0.6)
@@ -234,6 +269,21 @@ class TestStreams:
             NoiseBoundedClassifier().partial_fit([[0.0]], [0])
         assert "give noise_rate as a number" in str(error.value.__cause__)
 
+    def test_a_first_call_that_fails_is_none(self):
+        X, y, _ = clouds()
+        model = told()
+        with pytest.raises(ValueError, match="NaN"):
+            model.partial_fit(np.full_like(X, np.nan), y, classes=[0, 1, 2])
+        assert model.partial_fit(X, y, classes=[0, 1, 2]).n_iter_ == 1
+
+    def test_parameters_may_change_on_the_way(self):
+        X, y, _ = clouds()
+        model = told().fit(X, y)
+        model.set_params(loss="sce", noise_rate=0.2, learning_rate=0.1).partial_fit(X, y)
+        assert model.bound_ == pytest.approx(nb.noise_bound(nb.SymmetricCrossEntropy(), 0.2, 3))
+        assert model.noise_rate_ == 0.2
+        assert not hasattr(model, "suspects_")  # those of fit were of other data
+
     def test_unknown_classes(self):
         X, y, _ = clouds()
         model = told().partial_fit(X, y, classes=[0, 1, 2])
@@ -277,7 +327,11 @@ class TestInterruption:
         ({"loss": "elr"}, "loss must be one of ce, fce"),
         ({"loss": 3}, "loss must be a name or a noisebound.Loss, got 3"),
         ({"noise_rate": 1.5}, "noise_rate"),
+        ({"noise_rate": "0.4"}, "noise_rate must be a number"),
+        ({"noise_rate": True}, "noise_rate must be a number"),
+        ({"noise_rate": None}, "noise_rate must be a number"),
         ({"bound": "low"}, "bound must be a number"),
+        ({"bound": np.nan}, "bound must be a finite number"),
         ({"max_iter": 0}, "max_iter"),
         ({"batch_size": 0}, "batch_size"),
         ({"learning_rate": 0.0}, "learning_rate"),
@@ -288,6 +342,21 @@ def test_parameters_are_checked_in_fit(options, message):
     X, y, _ = clouds(n=30)
     with pytest.raises((ValueError, TypeError), match=message):
         NoiseBoundedClassifier(**options).fit(X, y)
+
+
+def test_one_hidden_layer_as_a_number():
+    X, y, _ = clouds(n=60)
+    widths = [layer.out_features for layer in told(hidden_layer_sizes=7).fit(X, y).network_[1::2]]
+    assert widths == [7, 3]
+
+
+def test_a_training_that_fails_leaves_nothing_to_use():
+    X, y, _ = clouds()
+    model = told().fit(X, y)
+    with pytest.raises(ValueError, match="at least two classes"):
+        model.fit(X, np.zeros(len(y)))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
 
 
 def test_one_class():

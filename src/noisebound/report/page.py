@@ -15,7 +15,6 @@ from noisebound.report.heat_map import HeatMap
 from noisebound.report.rendering import render
 from noisebound.report.table import Table
 
-
 _WIDEST_PANEL = 7.0  # inches
 
 

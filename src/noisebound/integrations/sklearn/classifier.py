@@ -5,6 +5,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -19,11 +20,11 @@ from torch import Tensor
 
 from noisebound.bounds import noise_bound, symmetric_columns
 from noisebound.catalog import LOSS_NAMES, create_loss
-from noisebound.checks import check_count, check_non_negative, check_within
+from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
 from noisebound.estimation import NoiseEstimate
 from noisebound.integrations.sklearn.examples import Examples, Scaling
 from noisebound.integrations.sklearn.learner import Learner, Pace, predicted_logits
-from noisebound.integrations.sklearn.measuring import FEWEST_EXAMPLES, measure_noise
+from noisebound.integrations.sklearn.measuring import FEWEST_EXAMPLES, measure_by_halves
 from noisebound.losses import CrossEntropy, Loss
 from noisebound.models.mlp import mlp
 from noisebound.training.display import Display
@@ -54,6 +55,12 @@ def _knows_the_noise(estimator: "NoiseBoundedClassifier") -> bool:
     return True
 
 
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, or 'auto'; got {value!r}")
+    return float(value)
+
+
 class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     """A neural network for labels of which some are wrong.
 
@@ -68,7 +75,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             networks that each learn a half of the examples, for half of the epochs at most
         bound: the level of the mean loss to train against; ``"auto"`` for the one that follows
             from the noise, None for plain training
-        hidden_layer_sizes: the widths of the layers between; ``()`` for a linear model
+        hidden_layer_sizes: the widths of the layers between, or of the one; ``()`` for a linear
+            model
         max_iter: epochs
         batch_size: examples a step
         learning_rate: Adam's
@@ -113,7 +121,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         noise_rate: float | Literal["auto"] = "auto",
         *,
         bound: float | Literal["auto"] | None = "auto",
-        hidden_layer_sizes: Sequence[int] = (256, 256),
+        hidden_layer_sizes: int | Sequence[int] = (256, 256),
         max_iter: int = 100,
         batch_size: int = 256,
         learning_rate: float = 1e-3,
@@ -148,19 +156,19 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             y: labels: numbers, text or truth values
             sample_weight: how much each example counts; one without weight is left out
         """
+        self._forget()
         self._check_parameters()
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_FLOATS)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError("a classifier needs at least two classes, got one class")
         whole = self._begin(X, y, sample_weight)
         kept = whole.weights.nonzero().squeeze(1)
         examples = whole.subset(kept)
         noise = None
         try:
             noise = self._measured(examples)
-            self._learner = self._informed_learner(noise, len(examples))
+            criterion, bound = self._objective(noise)
+            self._learner = self._new_learner(criterion, bound, self._pace(), len(examples))
             self._train(self._learner, examples)
         except KeyboardInterrupt:
             if self._learner is None:
@@ -194,7 +202,11 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             classes: all that there will be; needed in the first call
             sample_weight: how much each example counts
         """
-        is_first = _check_partial_fit_first_call(self, classes)
+        is_first = not hasattr(self, "network_")
+        if is_first:
+            self._forget()
+        _check_partial_fit_first_call(self, classes)
+        self._check_parameters()
         X, y = validate_data(
             self,
             X,
@@ -210,20 +222,23 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
                 f"{self.classes_.tolist()}"
             )
         if is_first:
-            self._check_parameters()
             whole = self._begin(X, y, sample_weight)
         else:
             whole = self._examples(X, y, sample_weight, self._scaling)
         examples = whole.subset(whole.weights.nonzero().squeeze(1))
+        criterion, bound = self._objective(None)
         if self._learner is None:
-            self._learner = self._informed_learner(None, len(examples))
+            self._learner = self._new_learner(criterion, bound, self._pace(), len(examples))
+        self._learner.inform(criterion, bound, self._pace())
+        for name in ("suspects_", "suspicion_"):  # of what was learnt before
+            self.__dict__.pop(name, None)
         self.loss_curve_.append(self._learner.epoch(examples))
         self._conclude(self._learner)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.floating[Any]]:
         """The probability of each class, a column a class in the order of ``classes_``."""
-        check_is_fitted(self)
+        check_is_fitted(self, "network_")
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
         logits = predicted_logits(self.network_, X, self._scaling)
         return logits.softmax(1).numpy()
@@ -248,19 +263,33 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         elif not isinstance(self.loss, Loss):
             raise TypeError(f"loss must be a name or a noisebound.Loss, got {self.loss!r}")
         if self.noise_rate != "auto":
-            check_within("noise_rate", self.noise_rate, 0, 1, open_at_low=False)
-        if isinstance(self.bound, str) and self.bound != "auto":
-            raise ValueError(f"bound must be a number, 'auto' or None, got {self.bound!r}")
-        check_count("max_iter", self.max_iter)
-        check_count("batch_size", self.batch_size)
+            check_within(
+                "noise_rate", _number("noise_rate", self.noise_rate), 0, 1, open_at_low=False
+            )
+        if self.bound is not None and self.bound != "auto":
+            check_finite_number("bound", _number("bound", self.bound))
         check_within("learning_rate", self.learning_rate, 0, np.inf, open_at_low=True)
         check_non_negative("alpha", self.alpha)
         check_non_negative("average_epochs", self.average_epochs)
-        for width in self.hidden_layer_sizes:
+        for name in ("max_iter", "batch_size"):
+            check_count(name, getattr(self, name))
+        for width in self._hidden_widths():
             check_count("hidden_layer_sizes", width)
 
+    def _hidden_widths(self) -> Sequence[int]:
+        sizes = self.hidden_layer_sizes
+        return (int(sizes),) if isinstance(sizes, int | np.integer) else sizes
+
+    def _forget(self) -> None:
+        """What was learnt, so that a training that fails leaves nothing that could be used."""
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_learner"]:
+            delattr(self, name)
+
     def _begin(self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None) -> Examples:
-        """Forget what was learnt; the examples, with the scaling that is theirs."""
+        """The examples, with the scaling that is theirs."""
+        if len(self.classes_) < 2:
+            raise ValueError("a classifier needs at least two classes, got one class")
+        self._refuse_class_weights()
         self._learner = None
         self._seed = int(check_random_state(self.random_state).randint(_LARGEST_SEED))
         self._dtype = X.dtype
@@ -294,7 +323,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             )
             warnings.warn(trouble, UnmeasuredNoiseWarning, stacklevel=3)
             return None
-        noise = measure_noise(examples, self._plain_learner, self.max_iter, self._seed)
+        noise = measure_by_halves(examples, self._plain_learner, self.max_iter, self._seed)
         if noise.held_out.is_underfit:
             trouble = (
                 f"training as if there were no noise: {noise.estimate.diagnostics.warnings[-1]}"
@@ -304,12 +333,13 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
 
     def _plain_learner(self, half: Examples) -> Learner:
         """One to measure the noise with; if Ctrl-C comes meanwhile, the first is the model."""
-        learner = self._new_learner(CrossEntropy(), None, 1.0, len(half))
+        pace = replace(self._pace(), average_epochs=1.0)
+        learner = self._new_learner(CrossEntropy(), None, pace, len(half))
         self._learner = self._learner or learner
         return learner
 
-    def _informed_learner(self, noise: MeasuredNoise | None, num_examples: int) -> Learner:
-        """One whose loss and bound are for the noise that there is."""
+    def _objective(self, noise: MeasuredNoise | None) -> tuple[Loss, float | None]:
+        """The loss and the bound for the noise that there is."""
         num_classes = len(self.classes_)
         self.noise_estimate_ = None if noise is None else noise.estimate
         if noise is not None:
@@ -320,44 +350,54 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self._transition = (
             symmetric_columns(rate, num_classes) if noise is None else noise.transition
         )
-        criterion = self._criterion()
+        criterion = self._criterion(noise)
         if self.bound != "auto":
             self.bound_ = None if self.bound is None else float(self.bound)
         elif noise is not None:
             self.bound_ = noise.bound(criterion).level
         else:
             self.bound_ = float(noise_bound(criterion, self.noise_rate_, num_classes))
-        return self._new_learner(criterion, self.bound_, self.average_epochs, num_examples)
+        return criterion, self.bound_
 
-    def _criterion(self) -> Loss:
+    def _criterion(self, noise: MeasuredNoise | None) -> Loss:
         if isinstance(self.loss, Loss):
             return copy.deepcopy(self.loss)
         name = self.loss.removesuffix("+b")
-        if name in CORRECTIONS:
-            return CORRECTIONS[name](self._transition)
+        if noise is not None and name in CORRECTIONS:
+            return CORRECTIONS[name](noise.transition)
         loss = create_loss(name, noise_rate=self.noise_rate_, num_classes=len(self.classes_))
         assert isinstance(loss, Loss)
         return loss
 
-    def _new_learner(
-        self, criterion: Loss, bound: float | None, average_epochs: float, num_examples: int
-    ) -> Learner:
-        pace = Pace(
-            self.batch_size,
-            self.learning_rate,
-            self.alpha,
-            average_epochs,
-            self._seed,
+    def _refuse_class_weights(self) -> None:
+        """Their floor would need the shares of the true classes, which nobody knows yet."""
+        has_weights = (
+            isinstance(self.loss, Loss) and self.loss.class_weights(len(self.classes_)) is not None
         )
+        if has_weights and self.bound == "auto":
+            raise ValueError(
+                "the floor of a loss with class weights, or one that ignores a class, is not known "
+                "from the noise alone: pass sample_weight to fit instead, or a bound"
+            )
+
+    def _pace(self) -> Pace:
+        return Pace(
+            int(self.batch_size), self.learning_rate, self.alpha, self.average_epochs, self._seed
+        )
+
+    def _new_learner(
+        self, criterion: Loss, bound: float | None, pace: Pace, num_examples: int
+    ) -> Learner:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            network = mlp((self.n_features_in_,), len(self.classes_), self.hidden_layer_sizes)
+            network = mlp((self.n_features_in_,), len(self.classes_), self._hidden_widths())
         dtype = torch.from_numpy(np.empty(0, self._dtype)).dtype
         return Learner(network.to(dtype), criterion, bound, pace, num_examples)
 
     def _train(self, learner: Learner, examples: Examples) -> None:
-        with Display(type(self).__name__, self.max_iter, [], self.verbose) as display:
-            for epoch in range(1, self.max_iter + 1):
+        epochs = int(self.max_iter)
+        with Display(type(self).__name__, epochs, [], self.verbose) as display:
+            for epoch in range(1, epochs + 1):
                 self.loss_curve_.append(learner.epoch(examples))
                 display.update(
                     {"epoch": epoch, "train_loss": self.loss_curve_[-1], "bound": learner.bound}

@@ -26,8 +26,10 @@ class Scaling:
     @classmethod
     def of(cls, rows: NDArray[Any], weights: NDArray[Any]) -> "Scaling":
         """That brings these rows to mean zero and deviation one."""
-        mean = np.average(rows, axis=0, weights=weights)
-        variance = np.average((rows - mean) ** 2, axis=0, weights=weights)
+        # in float64, whatever the rows are in: long sums lose their digits in float32
+        shares = weights.astype(np.float64) / weights.sum(dtype=np.float64)
+        mean = shares @ rows
+        variance = shares @ np.square(rows - mean)
         # what never varies but by rounding is only shifted
         varies = variance > (10 * np.finfo(rows.dtype).eps * np.abs(mean)) ** 2
         deviation = np.sqrt(np.where(varies, variance, 1))
@@ -74,6 +76,7 @@ class Examples:
 
 
 def dense(rows: Any, scaling: Scaling) -> Float[Tensor, "m features"]:
-    """Scaled rows as a tensor; the given ones are left alone."""
-    array: NDArray[Any] = rows.toarray() if issparse(rows) else rows  # type: ignore[attr-defined]
-    return torch.from_numpy((array - scaling.mean) / scaling.deviation)
+    """Rows as a tensor, scaled if they are not sparse; the given ones are left alone."""
+    if issparse(rows):
+        return torch.from_numpy(rows.toarray())  # type: ignore[attr-defined]
+    return torch.from_numpy((rows - scaling.mean) / scaling.deviation)

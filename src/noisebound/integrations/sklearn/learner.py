@@ -12,7 +12,7 @@ from noisebound.integrations.sklearn.examples import Examples, Scaling, dense
 from noisebound.losses import Loss
 from noisebound.training.averaging import averaged_copy
 
-_PREDICTED_AT_ONCE = 1024
+_PREDICTED_AT_ONCE = 2**24  # numbers
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,12 @@ class Learner:
         )
         self.epochs_done = 0
 
+    def inform(self, criterion: Loss, bound: float | None, pace: Pace) -> None:
+        """Go on by another loss, bound or pace."""
+        self.criterion, self.bound, self.pace = criterion, bound, pace
+        for group in self.optimizer.param_groups:
+            group.update(lr=pace.learning_rate, weight_decay=pace.weight_decay)
+
     def epoch(self, examples: Examples) -> float:
         """Learn from every example once; their mean loss, before the bound."""
         generator = torch.Generator().manual_seed(derived_seed(self.pace.seed, self.epochs_done))
@@ -102,8 +108,8 @@ class Learner:
 
 def predicted_logits(network: nn.Module, rows: Any, scaling: Scaling) -> Float[Tensor, "n classes"]:
     """A part at a time, so that sparse rows never are all dense at once."""
-    starts = range(0, rows.shape[0], _PREDICTED_AT_ONCE)
+    length, width = rows.shape
+    size = max(1, _PREDICTED_AT_ONCE // width)
+    parts = (rows[start : start + size] for start in range(0, length, size))
     with torch.no_grad():
-        return torch.cat(
-            [network(dense(rows[start : start + _PREDICTED_AT_ONCE], scaling)) for start in starts]
-        )
+        return torch.cat([network(dense(part, scaling)) for part in parts])

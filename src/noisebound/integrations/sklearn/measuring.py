@@ -18,7 +18,7 @@ FEWEST_EXAMPLES = 100
 _LARGEST_PART = 1 / 2  # of the epochs, on halves of the examples: half the cost of the training
 
 
-def measure_noise(
+def measure_by_halves(
     examples: Examples, new_learner: Callable[[Examples], Learner], epochs: int, seed: int
 ) -> MeasuredNoise:
     """From the labels as they are: weights enter the training, and not the estimate.
