@@ -70,12 +70,21 @@ class MemorizationMonitor:
         mean = mean.to(precision)
         self._parts.append(torch.stack([mean * count, torch.full_like(mean, count)]))
 
+    @property
+    def has_observed(self) -> bool:
+        """Whether there is a loss since the last epoch ended."""
+        return bool(self._parts)
+
+    def forget(self) -> None:
+        """Drop what was observed of an epoch that is not finished."""
+        self._parts.clear()
+
     def end_epoch(self) -> None:
         """Hold the mean since the last call against the floor; warn when it first lies below."""
-        if not self._parts:
+        if not self.has_observed:
             raise RuntimeError("an epoch has ended without a loss: call observe after each batch")
         totals = torch.stack(self._parts).sum(0)
-        self._parts.clear()
+        self.forget()
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(totals)
         was_memorizing = self.memorizing_since is not None

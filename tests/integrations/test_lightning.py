@@ -283,9 +283,18 @@ def test_lbfgs_is_refused(tmp_path):
         fit(tmp_path, NoiseBoundCallback(1.0), model=Searching())
 
 
+def test_a_loss_that_is_bounded_already_is_refused(tmp_path):
+    model = Classifier(nb.BoundedLoss(nb.CrossEntropy(), 1.0))
+    with pytest.raises(ValueError, match="has a BoundedLoss of its own"):
+        fit(tmp_path, NoiseBoundCallback(1.0), model=model)
+
+
 def test_a_bound_must_be_a_number():
     with pytest.raises(ValueError, match="bound must be a finite number"):
         NoiseBoundCallback(float("inf"))
+    callback = NoiseBoundCallback(1.0)
+    with pytest.raises(ValueError, match="bound must be a finite number"):
+        callback.bound = float("nan")
 
 
 class TestMemorizationCallback:
@@ -326,6 +335,39 @@ class TestMemorizationCallback:
         inputs, labels = (torch.cat(parts) for parts in zip(*self.data(), strict=True))
         mean = nb.CrossEntropy()(Classifier().net(inputs), labels).item()
         assert callback.monitor.epoch_losses == [pytest.approx(mean, abs=1e-12)]
+
+    def test_an_epoch_that_was_broken_off_is_not_the_next_training_s(self, tmp_path):
+        callback, model, _ = self.watch(tmp_path, 0.0, max_steps=2)
+        assert callback.monitor.epoch_losses == []
+        make_trainer(tmp_path, callback, max_epochs=1).fit(model, ready(self.data()))
+        anew, again = MemorizationCallback(0.0), Classifier()
+        make_trainer(tmp_path, max_steps=2).fit(again, ready(self.data()))
+        make_trainer(tmp_path, anew, max_epochs=1).fit(again, ready(self.data()))
+        assert callback.monitor.epoch_losses == anew.monitor.epoch_losses
+
+    @pytest.mark.filterwarnings("ignore:`training_step` returned `None`")
+    def test_batches_that_say_nothing(self, tmp_path):
+        """None that can be counted, none that is learnt from: nothing to watch, and no error."""
+
+        class Opaque:
+            def __init__(self, pair):
+                self.pair = pair
+
+        class OnOpaque(Classifier):
+            def training_step(self, batch, batch_idx):
+                return super().training_step(batch.pair, batch_idx)
+
+        class Idle(Classifier):
+            def training_step(self, batch, batch_idx):
+                return None
+
+        for model, batches, epochs in (
+            (OnOpaque(), [Opaque(pair) for pair in self.data()], 1),
+            (Idle(), self.data(), 0),
+        ):
+            callback = MemorizationCallback(0.0)
+            make_trainer(tmp_path, callback, max_epochs=1).fit(model, ready(batches))
+            assert len(callback.monitor.epoch_losses) == epochs
 
     def test_it_changes_nothing(self, tmp_path):
         plain = Classifier()

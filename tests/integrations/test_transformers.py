@@ -297,11 +297,26 @@ def test_an_optimizer_that_steps_in_the_backward_pass(tmp_path):
         trainer.train()
 
 
-def test_deepspeed_is_refused():
+def test_deepspeed_is_refused(tmp_path):
     model, bounded = make_model("sequences"), bounded_at(1.0)
     optimizer = DeepSpeedOptimizerWrapper(torch.optim.SGD(model.parameters()))
     with pytest.raises(ValueError, match="DeepSpeed steps by itself"):
-        bounded.on_train_begin(None, None, None, model=model, optimizer=optimizer)
+        bounded.on_train_begin(
+            make_arguments(tmp_path), None, None, model=model, optimizer=optimizer
+        )
+
+
+def test_the_trainer_s_own_smoothing_is_refused(tmp_path):
+    bounded = bounded_at(1.0)
+    trainer = Trainer(
+        make_model("sequences"),
+        make_arguments(tmp_path, label_smoothing_factor=0.3),
+        train_dataset=make_data("sequences"),
+        compute_loss_func=bounded,
+        callbacks=[bounded],
+    )
+    with pytest.raises(ValueError, match=r"smooth in the loss that is bounded"):
+        trainer.train()
 
 
 def test_language_models_are_refused(tmp_path):

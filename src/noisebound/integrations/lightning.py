@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.optim import LBFGS, Optimizer
 
+from noisebound.bounded import BoundedLoss
 from noisebound.integrations.bounded_training import BoundedTraining
 from noisebound.monitor import MemorizationMonitor
 
@@ -20,6 +21,7 @@ try:
     from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.callbacks import Callback
     from lightning.pytorch.utilities.data import extract_batch_size
+    from lightning.pytorch.utilities.exceptions import MisconfigurationException
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         "noisebound.integrations.lightning needs Lightning: pip install 'noisebound[lightning]'"
@@ -56,6 +58,11 @@ class NoiseBoundCallback(BoundedTraining, Callback):
             raise ValueError(
                 f"{type(pl_module).__name__} optimizes manually, so that its steps are its own: "
                 "leave out NoiseBoundCallback, and make an nb.StepBound for each optimizer"
+            )
+        if any(isinstance(part, BoundedLoss) for part in pl_module.modules()):
+            raise ValueError(
+                f"{type(pl_module).__name__} has a BoundedLoss of its own, and its bounded value "
+                "would be held against the bound once more: let training_step return the plain loss"
             )
         if trainer.strategy.handles_gradient_accumulation:
             raise ValueError(
@@ -133,6 +140,10 @@ class MemorizationCallback(Callback):
     def __init__(self, floor: float) -> None:
         self.monitor = MemorizationMonitor(floor)
 
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """An epoch that an earlier training left unfinished is not this one's."""
+        self.monitor.forget()
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
@@ -140,9 +151,9 @@ class MemorizationCallback(Callback):
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
         if loss is not None:  # None is Lightning's word for a batch that is left out
             plain = loss * trainer.accumulate_grad_batches
-            self.monitor.observe(plain, count=extract_batch_size(batch))
+            self.monitor.observe(plain, count=_size_of(batch))
         # Here and not at the epoch's end: the checkpoints of its validation come in between.
-        if trainer.is_last_batch:
+        if trainer.is_last_batch and self.monitor.has_observed:
             self.monitor.end_epoch()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -162,3 +173,12 @@ class MemorizationCallback(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from there."""
         self.monitor.epoch_losses = list(state_dict["epoch_losses"])
+
+
+def _size_of(batch: Any) -> int:
+    """How many examples; of a batch that Lightning cannot look into, one like any other."""
+    try:
+        size: int = extract_batch_size(batch)
+    except MisconfigurationException:
+        return 1
+    return size

@@ -92,6 +92,11 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
         """Refuse what cannot be bounded from here."""
+        if args.label_smoothing_factor:
+            raise ValueError(
+                f"label_smoothing_factor={args.label_smoothing_factor:g} is of the Trainer's own "
+                "loss: smooth in the loss that is bounded, CrossEntropy(label_smoothing=…)"
+            )
         if isinstance(others["optimizer"], DeepSpeedOptimizerWrapper):
             raise ValueError(
                 "DeepSpeed steps by itself, before the gradients could be flipped: train without "
