@@ -7,7 +7,8 @@ import pytest
 from noisebound.data import load
 from noisebound.report.page import write_page
 from noisebound.training import TrainingConfig, fit
-from noisebound.training.run_page import run_page, runs_page
+from noisebound.training.run_page import run_page
+from noisebound.training.runs_page import runs_page
 from training_data import noisy_clouds
 from watched_page import contrasts_of
 

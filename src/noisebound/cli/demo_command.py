@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from noisebound.cli.options import Json
 from noisebound.experiments.demo import run_demo
+from noisebound.report.command import save_command
 
 
 def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
@@ -20,6 +21,7 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
     """
     torch.set_num_threads(1)  # the fastest for so small a network, and sums in one order
     outcome = run_demo(out)
+    save_command(out, "noisebound demo")
     if json:
         print(outcome.to_json())  # noqa: T201
         return

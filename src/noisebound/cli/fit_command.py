@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, command_line
-from noisebound.data import DataOrigin
+from noisebound.data import DataOrigin, Splits
+from noisebound.report.command import save_command
 from noisebound.report.page import write_page
 from noisebound.training import FitResult, TrainingConfig
 from noisebound.training import fit as run_fit
@@ -101,11 +102,22 @@ def fit(
         raise
     if fabric.is_global_zero:
         origin.save(out)
-        write_page(run_page(out, splits, command_line()), out / "report.html")
+        save_command(out, command_line())
         for note in splits.notes:
             console.print(f"note: {escape(note)}")
         _print_result(result, as_json=json)
+        _write_report(out, splits, console)
     leave_ranks(fabric)
+
+
+def _write_report(out: Path, splits: Splits, console: Console) -> None:
+    """The training is done and its model is there: no trouble with a page may hide that."""
+    try:
+        with console.status("writing report.html: every training label is looked at once more"):
+            write_page(run_page(out, splits, command_line()), out / "report.html")
+    except Exception as error:
+        trouble = f"{type(error).__name__}: {error}"
+        console.print(f"[yellow]note:[/] report.html could not be written: {escape(trouble)}")
 
 
 def _loggers(name: str | None, out: Path) -> list[Logger]:

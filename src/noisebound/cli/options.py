@@ -27,5 +27,5 @@ Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
 
 
 def command_line() -> str:
-    """The command as it was given, for a page that says how to repeat it."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    """The command as it was given, for a page that says how to repeat it from the beginning."""
+    return shlex.join(["noisebound", *(word for word in sys.argv[1:] if word != "--resume")])

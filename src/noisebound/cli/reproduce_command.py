@@ -20,6 +20,7 @@ from noisebound.experiments.reproduce import Reproduction, Request, Target
 from noisebound.experiments.reproduce import reproduce as run_reproduce
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.workers import Workers
+from noisebound.report.command import save_command
 from noisebound.report.page import write_page
 from noisebound.report.table_formats import to_markdown
 
@@ -102,7 +103,8 @@ def reproduce(
         Console(stderr=True).print("interrupted; the same command goes on from here")
         raise
     if request.runs():
-        write_page(report_on(out, command_line()), out / "report.html")
+        save_command(out, command_line())
+        write_page(report_on(out), out / "report.html")
     _tell(outcome, out, console)
 
 

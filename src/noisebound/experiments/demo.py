@@ -14,7 +14,9 @@ from noisebound.data.folders import written_whole
 from noisebound.report.page import Fact, Page, write_page
 from noisebound.report.plots import draw_loss_against_floor, one_panel, save_figure
 from noisebound.training import FitResult, TrainingConfig, fit
-from noisebound.training.run_page import Run, run_page, runs_page
+from noisebound.training.past_run import PastRun
+from noisebound.training.run_page import run_page
+from noisebound.training.runs_page import runs_page
 
 NOISE_RATE = 0.6
 LOSSES = ("ce", "fce", "gce", "sce", "cep")
@@ -135,7 +137,7 @@ def _untold(result: FitResult) -> Untold:
 
 
 def _plot(out: Path) -> None:
-    bounded, plain = (Run.read(out / "runs" / name) for name in ("ce+b", "ce"))
+    bounded, plain = (PastRun.read(out / "runs" / name) for name in ("ce+b", "ce"))
     figure, axes = one_panel()
     histories = {"CE, bounded": bounded.history, "CE": plain.history}
     draw_loss_against_floor(axes, histories, bounded.floor, plain.memorizing_since)

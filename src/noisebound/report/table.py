@@ -29,6 +29,11 @@ class Cell:
 EMPTY = Cell("–")
 
 
+def number_cell(value: float | None, form: str, *, is_gain: bool = False) -> Cell:
+    """A number that can be sorted by; empty without one."""
+    return EMPTY if value is None else Cell(format(value, form), "", float(value), is_gain=is_gain)
+
+
 @dataclass(frozen=True)
 class Row:
     """A line of a table; a bounded one is shaded."""

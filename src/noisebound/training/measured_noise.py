@@ -20,7 +20,6 @@ from noisebound.losses import BackwardCrossEntropy, CrossEntropy, ForwardCrossEn
 from noisebound.training.held_out import HeldOut
 from noisebound.training.noise import Bound
 
-_CORRECTIONS = (ForwardCrossEntropy, BackwardCrossEntropy)
 _UNDERFIT = (
     "the networks that were to measure the noise were still learning when their epochs ended, and "
     "their mistakes would pass for noise; train for longer or with a higher learning rate, or give "
@@ -99,7 +98,7 @@ class MeasuredNoise:
 
     def _bound_by_theory(self, criterion: Loss) -> Bound:
         estimate = self.estimate
-        if isinstance(criterion, _CORRECTIONS):
+        if isinstance(criterion, ForwardCrossEntropy | BackwardCrossEntropy):
             level = transition_bound(criterion, self.transition, estimate.class_prior)
             return Bound(
                 level, "estimated transition", "the entropy of the estimated transition matrix"
@@ -112,4 +111,7 @@ class MeasuredNoise:
         """For ``result.json``."""
         floor = self.floor(CrossEntropy())
         measured = {"level": floor.level, "standard_error": floor.standard_error}
-        return self.estimate.record() | {"floor": measured}
+        return self.estimate.record() | {
+            "floor": measured,
+            "is_underfit": self.held_out.is_underfit,
+        }

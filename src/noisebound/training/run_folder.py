@@ -47,6 +47,11 @@ class FitResult:
     floor: float | None = None
 
     @property
+    def is_noise_unmeasured(self) -> bool:
+        """Whether it was looked for in vain: what was estimated is then worth nothing."""
+        return bool((self.noise or {}).get("is_underfit"))
+
+    @property
     def is_stuck(self) -> bool:
         """Whether training did not come down to what brief trainings reached on held-out data.
 

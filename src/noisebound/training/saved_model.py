@@ -90,8 +90,8 @@ class SavedModel:
             weights = load_file(folder / _WEIGHTS)
         except FileNotFoundError as error:
             raise DataError(
-                f"{folder} holds no trained model: {Path(str(error.filename)).name or error} is "
-                "missing; train one with: noisebound fit DATA --out DIR"
+                f"{folder} holds no trained model: {_ABOUT} or {_WEIGHTS} is missing; train one "
+                "with: noisebound fit DATA --out DIR"
             ) from error
         except (OSError, ValueError, ValidationError, SafetensorError) as error:
             raise DataError(f"the model in {folder} is damaged: {error}") from error

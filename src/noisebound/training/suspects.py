@@ -124,6 +124,8 @@ def _transition(
         return torch.tensor(config.transition, dtype=torch.float64)
     if isinstance(config.noise_rate, float):
         return symmetric_columns(torch.tensor(config.noise_rate).double(), train.num_classes)
+    if result.is_noise_unmeasured:
+        return torch.eye(train.num_classes, dtype=torch.float64)  # as the training supposed
     if "transition" in noise:
         rounded = torch.tensor(noise["transition"], dtype=torch.float64)
         return rounded / rounded.sum(0)

@@ -49,16 +49,22 @@ def suspects_section(suspects: Suspects, splits: Splits) -> Section:
     text += f"the first {shown}; the command noisebound suspects ranks them all."
     title = "The most suspect labels"
     if splits.train.is_images:
-        return Section(title, text, gallery=_gallery(suspects, splits.train))
+        return Section(title, text, gallery=_gallery(suspects, splits))
     return Section(title, text, tables=[_shown_table(suspects, splits)])
 
 
-def _gallery(suspects: Suspects, train: Dataset) -> list[Thumbnail]:
+def _gallery(suspects: Suspects, splits: Splits) -> list[Thumbnail]:
     pictures = []
     for place in suspects.ranking[:_ON_A_PAGE].tolist():
-        label, suggested, probability = _suspicion(suspects, train, place)
-        lines = [f"label: {label}", f"likelier: {suggested}", f"wrong: {_share(probability)}"]
-        pictures.append(thumbnail(train.inputs[place], f"Example {place}", lines))
+        label, suggested, probability = _suspicion(suspects, splits.train, place)
+        lines = [
+            _name(splits, place),
+            f"label: {label}",
+            f"likelier: {suggested}",
+            f"wrong: {_share(probability)}",
+        ]
+        image = splits.train.inputs[place]
+        pictures.append(thumbnail(image, f"Example {_name(splits, place)}", lines))
     return pictures
 
 
@@ -66,9 +72,8 @@ def _shown_table(suspects: Suspects, splits: Splits) -> Table:
     rows = []
     for place in suspects.ranking[:_ON_A_PAGE].tolist():
         label, suggested, probability = _suspicion(suspects, splits.train, place)
-        name = str(place) if splits.train_names is None else splits.train_names[place]
         cells = (Cell(label), Cell(suggested), Cell(_share(probability), "", probability))
-        rows.append(Row(name, cells))
+        rows.append(Row(_name(splits, place), cells))
     header = ("example", "label", "likelier", "probability that it is wrong")
     return Table("suspects", "Labels that are probably wrong", header, tuple(rows), ())
 
@@ -79,6 +84,10 @@ def _suspicion(suspects: Suspects, train: Dataset, place: int) -> tuple[str, str
         train.class_names[int(index)] for index in (train.labels[place], suspects.suggested[place])
     )
     return label, suggested, suspects.probability[place].item()
+
+
+def _name(splits: Splits, place: int) -> str:
+    return f"#{place}" if splits.train_names is None else splits.train_names[place]
 
 
 def _share(probability: float) -> str:

@@ -1,6 +1,9 @@
 """Pages about what `reproduce` and `fit` leave."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 from experiment_runs import COLUMN, QUICK, digit_runs
 from noisebound.experiments.outcome.run_report import report_on
@@ -9,9 +12,12 @@ from noisebound.experiments.protocol.presets import CPU
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.runner.run import Execution, execute
 from noisebound.experiments.runner.run_store import RunStore
+from noisebound.report.command import save_command
 from noisebound.report.page import to_html
 from noisebound.training import TrainingConfig, fit
+from noisebound.training.run_folder import RunFolder
 from noisebound.training.run_page import run_page
+from noisebound.training.suspects import suspects_of_run
 from training_data import NOISE_RATE, noisy_clouds
 
 
@@ -50,7 +56,7 @@ def test_a_page_about_a_reproduction(reproduction):
     assert '"dataset": "digits"' in configs.code[0].text
     assert to_html(page).count("<img") == 2
     assert configs.code[0].title == COLUMN.name
-    assert report_on(reproduction, "again").sections[-1].code[0].text == "again"
+    assert "memorising since epoch" in runs.tables[0].header
 
 
 def test_runs_at_two_scales_are_shown_apart(tmp_path):
@@ -70,7 +76,8 @@ def test_the_folder_of_the_runs_will_do(reproduction):
 def test_one_training(tmp_path):
     config = TrainingConfig(loss="ce+b", noise_rate=NOISE_RATE, epochs=2, batch_size=30)
     fit(noisy_clouds(), config, tmp_path / "<b>mine")
-    page = report_on(tmp_path / "<b>mine", command="noisebound fit <b>mine")
+    save_command(tmp_path / "<b>mine", "noisebound fit <b>mine")
+    page = report_on(tmp_path / "<b>mine")
     assert page.headline.startswith("CE+B after 2 epochs: training loss ")
     assert "of the wrong labels reproduced." in page.headline
     assert [section.title for section in page.sections] == ["Training", "To repeat it"]
@@ -86,8 +93,8 @@ def test_several_trainings(tmp_path):
         fit(noisy_clouds(), config, tmp_path / loss)
     page = report_on(tmp_path)
     titles = [section.title for section in page.sections]
-    assert titles == ["Plain against bounded", "CE+B", "SCE+B", "To repeat it"]
-    assert "of 1 losses" in page.headline  # SCE has no plain partner
+    assert titles == ["Plain against bounded", "ce+b", "sce+b", "To repeat it"]
+    assert "of 1 pairs" in page.headline  # SCE has no plain partner
     assert [row.label for row in page.sections[0].tables[0].rows] == ["ce", "ce+b", "sce+b"]
 
 
@@ -120,6 +127,49 @@ def test_the_moment_of_memorization(tmp_path):
     assert f"memorising since epoch {result.memorizing_since}" in [
         text.get_text() for text in axes.get_legend().get_texts()
     ]
+
+
+def test_the_moment_of_memorization_in_a_reproduction(tmp_path):
+    """Of the plain one of a pair."""
+    settings = [*QUICK, "epochs=40", "learning_rate=0.003", "batch_size=50"]
+    for run in digit_runs(["ce", "ce+b"], settings=settings):
+        execute(run, Execution(RunStore(tmp_path), DataSources()))
+    (section,) = (s for s in report_on(tmp_path).sections if "epoch by epoch" in s.title)
+    legend = section.pictures[0].figure.axes[0].get_legend()
+    assert any("memorising since epoch" in text.get_text() for text in legend.get_texts())
+
+
+def test_suspects_are_not_shown_of_data_that_have_changed(tmp_path):
+    config = TrainingConfig(loss="ce+b", noise_rate=NOISE_RATE, epochs=1, batch_size=30)
+    fit(noisy_clouds(), config, tmp_path / "run")
+    page = run_page(tmp_path / "run", noisy_clouds(n=30))
+    assert "They cannot be shown: " in page.sections[1].text
+
+
+def test_an_estimate_that_was_not_believed_is_not_shown(tmp_path):
+    """Networks that were still learning: the page says so, and accuses no label."""
+    config = TrainingConfig(epochs=2, batch_size=30, learning_rate=1e-5)
+    result = fit(noisy_clouds(), config, tmp_path / "run")
+    assert result.is_noise_unmeasured
+    page = run_page(tmp_path / "run", noisy_clouds())
+    assert "could not be measured" in page.headline
+    assert "of the labels are wrong" not in page.headline
+    assert [section.title for section in page.sections] == ["Training", "To repeat it"]
+    suspects = suspects_of_run(RunFolder(tmp_path / "run"), noisy_clouds().train)
+    assert suspects.probability.max() < 0.5
+
+
+def test_many_classes_have_a_table_of_mistakes(tmp_path):
+    splits = noisy_clouds()
+    names = tuple(f"class {k}" for k in range(14))
+    train = replace(splits.train, class_names=names)
+    transition = tuple(tuple(row) for row in (0.8 * torch.eye(14) + 0.2 / 14).tolist())
+    config = TrainingConfig(
+        loss="ce+b", noise_rate=None, transition=transition, epochs=1, batch_size=30
+    )
+    fit(replace(splits, train=train, test=None), config, tmp_path / "run")
+    (section,) = (s for s in run_page(tmp_path / "run").sections if s.title == "The noise")
+    assert len(section.tables[0].rows) == 20
 
 
 def test_one_run_of_a_reproduction(reproduction):

@@ -1,6 +1,6 @@
 """How training went on a column, method by method and epoch by epoch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from noisebound.experiments.outcome.finished import FinishedRun, Measurements
 from noisebound.experiments.protocol.columns import Column
 from noisebound.experiments.protocol.methods import BASELINES, BOUNDED, label_of
+from noisebound.monitor import memorizing_since
 from noisebound.report.plots import BLACK, BLUE, GREEN, ORANGE, SKY
 from noisebound.training.metrics import Metrics, read_metrics
 from noisebound.training.run_folder import RunFolder
@@ -37,6 +38,7 @@ def epoch_figure(measurements: Measurements, column: Column) -> Figure | None:
     for axes, row in zip(grid, curves, strict=True):
         for number, (method, lines) in enumerate(row.items()):
             _draw(axes, method, lines, number, is_pair=method.partition("+")[0] in BOUNDED)
+        _mark_memorization(axes[0], row)
         axes[0].legend(fontsize=7, ncols=1 + len(row) // 4)
     for axes in grid[-1]:
         axes.set_xlabel("epoch")
@@ -73,6 +75,19 @@ def _draw(panels: Sequence[Axes], method: str, curves: _Curves, number: int, is_
         axes.set_title(title, fontsize=9)
     if curves.bound is not None:
         panels[0].axhline(curves.bound, color=BLACK, linestyle=":", label="floor")
+
+
+def _mark_memorization(axes: Axes, row: Mapping[str, _Curves]) -> None:
+    """From when on the plain one of a pair lies below the floor of the other."""
+    floor = next((curves.bound for curves in row.values() if curves.bound is not None), None)
+    plain = next((curves for method, curves in row.items() if method in BOUNDED), None)
+    if floor is None or plain is None:
+        return
+    epochs, losses = plain.lines["train_loss"]
+    since = memorizing_since(losses, floor)
+    if since is not None:
+        label = f"memorising since epoch {epochs[since - 1]}"
+        axes.axvline(epochs[since - 1], color=ORANGE, linestyle="--", linewidth=1, label=label)
 
 
 def _history(run: FinishedRun) -> list[Metrics]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
 from noisebound.experiments.outcome.contender_table import Contest, contender_table
@@ -17,7 +16,8 @@ from noisebound.experiments.protocol.methods import BOUNDED, METHODS, SEARCHED_M
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.report.figures import rate_sweep_figure
 from noisebound.report.page import Code, Page, Picture, Section
-from noisebound.report.table import EMPTY, Cell, Row, Table
+from noisebound.report.table import EMPTY, Cell, Row, Table, number_cell
+from noisebound.training.run_page import heat_map_of
 
 
 def experiment_page(runs: Sequence[FinishedRun], command: str | None = None) -> Page:
@@ -91,8 +91,26 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
         for column in columns
         if (figure := epoch_figure(measurements, column)) is not None
     ]
+    sections += _noise_sections(runs)
     headline = " ".join(table.summary for table in (*tables, *contests) if table.summary)
     return headline, sections
+
+
+def _noise_sections(runs: Sequence[FinishedRun]) -> list[Section]:
+    """Of each column, the noise as its first run that had to estimate it found it."""
+    sections: dict[str, Section] = {}
+    for run in runs:
+        noise, column = run.result.noise or {}, COLUMNS[run.config.column]
+        if "interval" not in noise or run.result.is_noise_unmeasured or column.name in sections:
+            continue
+        low, high = noise["interval"]
+        text = f"By {run.config.training.loss}, seed {run.config.training.seed}: "
+        text += f"{noise['noise_rate']:.1%} of the labels are wrong ({low:.1%} to {high:.1%})."
+        names = [str(k) for k in range(len(noise["transition"]))]
+        heat_map = heat_map_of(noise["transition"], names)
+        title = f"{column.title}, the noise as estimated"
+        sections[column.name] = Section(title, text, heat_maps=[heat_map])
+    return list(sections.values())
 
 
 def _accuracy_tables(
@@ -157,13 +175,14 @@ def _runs_table(runs: Sequence[FinishedRun]) -> Table:
                 (
                     Cell(run.config.column),
                     Cell(training.loss),
-                    _number(training.seed, "d"),
+                    number_cell(training.seed, "d"),
                     Cell(_told(run.config)),
-                    _number(run.result.bound, ".3f"),
-                    _number(final["train_loss"], ".3f"),
-                    _number(final.get("test_top1"), ".1%"),
-                    _number(final.get("averaged_test_top1"), ".1%"),
-                    _number(final.get("memorized"), ".1%"),
+                    number_cell(run.result.bound, ".3f"),
+                    number_cell(final["train_loss"], ".3f"),
+                    number_cell(run.result.memorizing_since, "d"),
+                    number_cell(final.get("test_top1"), ".1%"),
+                    number_cell(final.get("averaged_test_top1"), ".1%"),
+                    number_cell(final.get("memorized"), ".1%"),
                 ),
                 is_shaded=training.loss.endswith("+b"),
             )
@@ -179,6 +198,7 @@ def _runs_table(runs: Sequence[FinishedRun]) -> Table:
             "noise rate told",
             "bound",
             "training loss",
+            "memorising since epoch",
             "test accuracy",
             "averaged weights",
             "wrong labels reproduced",
@@ -193,10 +213,6 @@ def _told(config: RunConfig) -> str:
     if config.knows == "noise rate":
         return f"{told:g}" if isinstance(told, float) else "–"
     return config.knows
-
-
-def _number(value: Any, form: str) -> Cell:
-    return Cell("–") if value is None else Cell(format(value, form), "", float(value))
 
 
 def _configs(runs: Sequence[FinishedRun], command: str | None) -> list[Code]:

@@ -6,19 +6,17 @@ from noisebound.data import DataError, DataOrigin, Splits
 from noisebound.experiments.outcome.experiment_page import experiment_page
 from noisebound.experiments.outcome.finished import all_finished_runs
 from noisebound.experiments.runner.run_store import RunStore
+from noisebound.report.command import read_command
 from noisebound.report.page import Page
-from noisebound.training.run_page import run_page, runs_page
+from noisebound.training.run_page import run_page
+from noisebound.training.runs_page import runs_page
 
 
-def report_on(path: Path, command: str | None = None) -> Page:
-    """The page about a run's folder, about a folder of runs, or about one that holds ``runs``.
-
-    Args:
-        path: the folder
-        command: that would make it again
-    """
+def report_on(path: Path) -> Page:
+    """The page about a run's folder, about a folder of runs, or about one that holds ``runs``."""
     if not path.is_dir():
         raise ValueError(f"{path} is not a folder of runs")
+    command = read_command(path)
     if (path / "metrics.jsonl").exists():
         return run_page(path, _data_of(path), command)
     folder = path / "runs" if (path / "runs").is_dir() else path

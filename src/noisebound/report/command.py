@@ -1,0 +1,21 @@
+"""The command that made a folder, kept beside what it made, to be repeated."""
+
+from pathlib import Path
+
+from noisebound.data.folders import written_whole
+
+_FILE = "command.txt"
+
+
+def save_command(folder: Path, command: str) -> None:
+    """Whole or not at all."""
+    with written_whole(folder / _FILE) as part:
+        part.write_text(f"{command}\n", encoding="utf-8")
+
+
+def read_command(folder: Path) -> str | None:
+    """None where it was not a command that made the folder."""
+    try:
+        return (folder / _FILE).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
