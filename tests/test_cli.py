@@ -265,12 +265,14 @@ class TestExperiments:
         assert result.returncode == 0, result.stderr
         assert "| CE+B |" in result.stdout
         assert {path.name for path in out.iterdir()} == {
-            *("own.md", "own.csv", "own.tex", "own.json", "own-preset.json", "runs")
+            *("own.md", "own.csv", "own.tex", "own.json", "own-preset.json", "runs"),
+            *("report.html", "command.txt"),
         }
         assert json.loads((out / "own-preset.json").read_text())["settings"]["epochs"] == 2
         result = run("report", out, "--out", tmp_path / "page.html")
         assert result.returncode == 0, result.stderr
-        assert "CE+B" in (tmp_path / "page.html").read_text()
+        assert (tmp_path / "page.html").read_text() == (out / "report.html").read_text()
+        assert "noisebound reproduce own --columns" in (out / "report.html").read_text()
 
     def test_rate_sweep_and_its_figure(self, tmp_path):
         column = ("--columns", "digits-0.4", "--methods", "ce")
