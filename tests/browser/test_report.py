@@ -15,6 +15,7 @@ from watched_page import contrasts_of
 pytestmark = pytest.mark.browser
 
 EVIL = "<script>alert(1)</script>"
+LONG = "a_class_whose_name_goes_on_and_on_and_has_no_place_to_break"
 SCHEMES = ("light", "dark")
 WIDTHS = (360, 390, 1280)
 
@@ -24,7 +25,7 @@ def one_training(tmp_path_factory):
     """Images of classes with wicked names, noise that was estimated, a clean test set."""
     folder = tmp_path_factory.mktemp("fit")
     digits = load("digits")
-    names = (EVIL, *digits.train.class_names[1:])
+    names = (EVIL, LONG, *digits.train.class_names[2:])
     splits = replace(
         digits,
         train=replace(digits.train, class_names=names),
@@ -122,6 +123,13 @@ def test_the_keyboard_sorts_and_unfolds(open_page, several_trainings):
 def test_it_fits(open_page, path, width):
     page = open_page(path, width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_long_names_leave_room_for_the_matrix(open_page, one_training):
+    """The names stay in sight while the rest scrolls, so they must not take all of the width."""
+    page = open_page(one_training, width=360)
+    width = "names => Math.max(...names.map(name => name.getBoundingClientRect().width))"
+    assert page.eval_on_selector_all(".heat tbody th", width) < 180
 
 
 @pytest.mark.parametrize("color_scheme", SCHEMES)
