@@ -162,7 +162,8 @@ def comparisons(mean_over_settings: Callable[[str], list[float]]) -> list[str]:
         differences = np.array(ours) - np.array(mean_over_settings(method))
         p = stats.ttest_1samp(differences, 0.0).pvalue
         gain = differences.mean()
-        notes.append(f"{OURS} against {method}, mean of the settings: {gain:+.1f} (p = {p:.3f})")
+        chance = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+        notes.append(f"{OURS} against {method}, mean of the settings: {gain:+.1f} ({chance})")
     return notes
 
 
