@@ -89,9 +89,10 @@ class SavedModel:
             card = ModelCard.model_validate(json.loads(text))
             weights = load_file(folder / _WEIGHTS)
         except FileNotFoundError as error:
+            missing = _WEIGHTS if (folder / _ABOUT).exists() else _ABOUT
             raise DataError(
-                f"{folder} holds no trained model: {_ABOUT} or {_WEIGHTS} is missing; train one "
-                "with: noisebound fit DATA --out DIR"
+                f"{folder} holds no trained model: {missing} is missing; train one with: "
+                "noisebound fit DATA --out DIR"
             ) from error
         except (OSError, ValueError, ValidationError, SafetensorError) as error:
             raise DataError(f"the model in {folder} is damaged: {error}") from error
