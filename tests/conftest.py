@@ -1,4 +1,5 @@
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,14 @@ def private_folders(tmp_path, monkeypatch):
     monkeypatch.delenv("NOISEBOUND_DATA", raising=False)
     monkeypatch.setenv("NOISEBOUND_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("noisebound.data.folders.DEBIAN_DATASETS", tmp_path / "debian")
+
+
+@pytest.fixture
+def heeds_interrupts():
+    """Ctrl-C, for this process and those it starts; shells let background ones ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 # Playwright keeps an event loop running, in which no other test could start its own: so the

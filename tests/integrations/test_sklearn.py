@@ -296,14 +296,6 @@ def interrupt_after(seconds):
     threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
-@pytest.fixture
-def heeds_interrupts():
-    """As Python does in the foreground; shells let background processes ignore them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("heeds_interrupts")
 class TestInterruption:
     def test_while_training(self):

@@ -61,6 +61,7 @@ def test_damaged_checkpoint(tmp_path, undisturbed):
     assert is_same_run(folder, undisturbed)
 
 
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_interrupted_by_ctrl_c(tmp_path):
     """The message says how to go on, and going on works."""
     command = [
