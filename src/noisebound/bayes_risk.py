@@ -19,6 +19,8 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from noisebound.errors import InvalidValueError
+
 ClassLosses: TypeAlias = Callable[
     [Float[Tensor, " classes"], Int[Tensor, " chosen"]], Float[Tensor, " chosen"]
 ]
@@ -69,7 +71,7 @@ def _risk_of_one(class_losses: ClassLosses, p: Float[Tensor, " classes"], alike:
     candidates = [_descend(risk, start) for start in risk.starts()]
     value, logits = min(candidates, key=lambda candidate: candidate[0])
     if not np.isfinite(value):
-        raise ValueError(
+        raise InvalidValueError(
             "the loss is not finite on any prediction that was tried, so its noise-bound cannot be "
             "found; it must take float64 logits [N, C] and class indices [N]"
         )
@@ -166,8 +168,8 @@ def _limit_along(risk: _Risk, logits: NDArray[np.float64], value: float) -> floa
     return least
 
 
-def _no_minimum(reached: float) -> ValueError:
-    return ValueError(
+def _no_minimum(reached: float) -> InvalidValueError:
+    return InvalidValueError(
         f"the loss has no minimum: the expected loss was still falling at {reached:.3g}. A loss "
         "that is not bounded below has no floor; pass a bound of your own to BoundedLoss"
     )

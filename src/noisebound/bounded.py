@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 
 from noisebound.bounds import AnyLoss, noise_bound
 from noisebound.checks import ArrayLike, check_finite_number
+from noisebound.errors import InvalidTypeError, InvalidValueError, MisuseError
 from noisebound.losses import Loss, RememberingLoss
 
 
@@ -93,12 +94,12 @@ class BoundedLoss(Monitored, nn.Module):
     def __init__(self, loss: AnyLoss, bound: float) -> None:
         super().__init__()
         if not callable(loss) or isinstance(loss, type):
-            raise TypeError(
+            raise InvalidTypeError(
                 "loss must be a module or a function of (logits, labels), such as CrossEntropy(); "
                 f"got {loss!r}"
             )
         if getattr(loss, "reduction", "mean") == "sum":
-            raise ValueError(
+            raise InvalidValueError(
                 "the bound is one of the mean loss, and this loss gives the sum: make it with "
                 "reduction='mean' or 'none'"
             )
@@ -116,7 +117,9 @@ class BoundedLoss(Monitored, nn.Module):
         arguments = (logits, labels) if indices is None else (logits, labels, indices)
         if isinstance(self.loss, Loss):
             if indices is not None and not isinstance(self.loss, RememberingLoss):
-                raise ValueError(f"{type(self.loss).__name__} remembers nothing: leave out indices")
+                raise InvalidValueError(
+                    f"{type(self.loss).__name__} remembers nothing: leave out indices"
+                )
             mean = self.loss.reduced("mean", *arguments)
         else:
             mean = _mean(self.loss(*arguments), labels, getattr(self.loss, "ignore_index", None))
@@ -184,7 +187,7 @@ class NoiseBoundedLoss(BoundedLoss):
     ) -> Float[Tensor, ""]:
         """The bounded mean; ``indices`` go to a loss that remembers its examples."""
         if labels.is_floating_point() and getattr(self.loss, "weight", None) is not None:
-            raise ValueError(
+            raise InvalidValueError(
                 "with class weights the noise-bound holds for class indices as labels: for "
                 "probabilities torch's mean does not divide by the weights"
             )
@@ -229,9 +232,11 @@ class GradientBound(Monitored):
         """Take note of one micro-batch: its raw mean loss, and of how many examples that is."""
         if loss.ndim != 0:
             shape = tuple(loss.shape)
-            raise ValueError(f"observe takes the mean loss, one number, got a tensor of {shape}")
+            raise InvalidValueError(
+                f"observe takes the mean loss, one number, got a tensor of {shape}"
+            )
         if not isinstance(count, Tensor) and not count >= 0:
-            raise ValueError(f"count must be a number of examples, got {count!r}")
+            raise InvalidValueError(f"count must be a number of examples, got {count!r}")
         self._observations.append(_Observation(loss, count))
 
     @property
@@ -291,7 +296,7 @@ class StepBound(GradientBound):
     ) -> None:
         super().__init__(bound, process_group)
         if isinstance(getattr(optimizer.zero_grad, "__self__", None), StepBound):
-            raise ValueError(
+            raise InvalidValueError(
                 "this optimizer has a StepBound already, and two would undo each other: remove() "
                 "the first, or change its bound"
             )
@@ -326,12 +331,12 @@ class StepBound(GradientBound):
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if any(callable(argument) for argument in (*args, *kwargs.values())):
-            raise RuntimeError(
+            raise MisuseError(
                 "StepBound cannot bound step(closure): the closure computes new gradients after "
                 "the bound was applied; call backward() yourself, or use BoundedLoss"
             )
         if not self.has_observed:
-            raise RuntimeError(
+            raise MisuseError(
                 "optimizer.step() without an observed loss that was backpropagated: call "
                 "step_bound.observe(loss, count) with the loss of every micro-batch, between "
                 "zero_grad() and step(), or step_bound.remove()"

@@ -26,6 +26,7 @@ from noisebound.checks import (
     check_num_classes,
     check_transition,
 )
+from noisebound.errors import InvalidValueError
 from noisebound.losses import Loss
 
 AnyLoss: TypeAlias = Loss | nn.Module | Callable[[Tensor, Tensor], Tensor]
@@ -178,7 +179,7 @@ def nonuniform_bound(loss: AnyLoss, noise_rates: ArrayLike, num_classes: int) ->
     num_classes = check_num_classes(num_classes)
     rates = check_noise_rate(noise_rates, num_classes)
     if rates.numel() == 0:
-        raise ValueError("noise_rates must hold at least one rate, got none")
+        raise InvalidValueError("noise_rates must hold at least one rate, got none")
     _require_alike(loss, num_classes)
     distinct, count = torch.unique(rates, return_counts=True)  # the search need run but once
     entropies = _entropy(loss, _symmetric_noise(distinct, num_classes))
@@ -237,7 +238,7 @@ def _require_alike(loss: AnyLoss, num_classes: int) -> None:
     else:
         alike = treats_classes_alike(_class_losses(loss), num_classes)
     if not alike:
-        raise ValueError(
+        raise InvalidValueError(
             "the noise-bound holds for losses that treat all classes alike, and this one does not: "
             "use transition_bound(loss, transition, class_prior)"
         )
@@ -246,7 +247,7 @@ def _require_alike(loss: AnyLoss, num_classes: int) -> None:
 def _refuse_weights(loss: AnyLoss, num_classes: int) -> None:
     _refuse_foreign_weights(loss)
     if isinstance(loss, Loss) and loss.class_weights(num_classes) is not None:
-        raise ValueError(
+        raise InvalidValueError(
             "a loss with class weights, or one that ignores a class, has no noise-bound without a "
             "class prior: pass class_prior, the share of each true class, to noise_bound or "
             "transition_bound"
@@ -256,7 +257,7 @@ def _refuse_weights(loss: AnyLoss, num_classes: int) -> None:
 def _refuse_foreign_weights(loss: AnyLoss) -> None:
     weight = getattr(loss, "weight", None)
     if not isinstance(loss, Loss) and isinstance(weight, Tensor) and weight.ndim == 1:
-        raise ValueError(
+        raise InvalidValueError(
             "the theory does not cover a foreign loss with class weights: use one of noisebound's "
             "losses with the same weight, and pass class_prior"
         )
@@ -271,7 +272,7 @@ def _class_losses(loss: AnyLoss) -> ClassLosses:
         try:
             losses = loss(rows, classes)
         except RuntimeError as error:
-            raise ValueError(
+            raise InvalidValueError(
                 "the noise-bound of a loss is searched in float64 on the CPU, and there "
                 f"loss(logits [N, C], labels [N]) failed: {error}"
             ) from error
@@ -279,7 +280,7 @@ def _class_losses(loss: AnyLoss) -> ClassLosses:
             return losses
         if losses.ndim == 0:
             return _one_by_one(loss, rows, classes, losses)
-        raise ValueError(
+        raise InvalidValueError(
             f"loss(logits, labels) must give one value an example: for {len(classes)} examples it "
             f"gave a tensor of shape {tuple(losses.shape)}"
         )
@@ -291,7 +292,7 @@ def _one_by_one(loss: AnyLoss, rows: Tensor, classes: Tensor, reduced: Tensor) -
     """The losses behind a mean over examples."""
     losses = torch.stack([loss(rows[:1], k.reshape(1)) for k in classes])
     if not torch.allclose(losses.mean(), reduced, rtol=1e-4, equal_nan=True):
-        raise ValueError(
+        raise InvalidValueError(
             "loss(logits, labels) gave one number that is not the mean of its examples' losses; "
             "it must give the mean, or one value an example"
         )

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
 from noisebound.checks import check_finite_number
+from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses import Loss, RememberingLoss
 
 Granularity: TypeAlias = Literal["batch", "example", "class", "running"]
@@ -44,10 +45,10 @@ class GranularBoundedLoss(nn.Module):
     def __init__(self, loss: Loss, bound: float, granularity: Granularity) -> None:
         super().__init__()
         if not isinstance(loss, Loss):
-            raise TypeError(f"loss must be one of noisebound's, got {loss!r}")
+            raise InvalidTypeError(f"loss must be one of noisebound's, got {loss!r}")
         if granularity not in get_args(Granularity):
             choices = ", ".join(get_args(Granularity))
-            raise ValueError(f"granularity must be one of {choices}; got {granularity!r}")
+            raise InvalidValueError(f"granularity must be one of {choices}; got {granularity!r}")
         self.loss = loss
         self.bound = check_finite_number("bound", bound)
         self.granularity = granularity
@@ -78,7 +79,7 @@ class GranularBoundedLoss(nn.Module):
 
     def _of_classes(self, losses: Tensor, weights: Tensor, labels: Tensor) -> Tensor:
         if labels.is_floating_point():
-            raise ValueError("granularity 'class' needs class indices as labels")
+            raise InvalidValueError("granularity 'class' needs class indices as labels")
         classes, group = torch.unique(labels, return_inverse=True)
         zeros = losses.new_zeros(len(classes))
         sums = zeros.index_add(0, group.flatten(), losses.flatten())

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noisebound.checks import check_finite_number
+from noisebound.errors import InvalidValueError, MisuseError
 
 
 class MemorizationWarning(UserWarning):
@@ -65,7 +66,9 @@ class MemorizationMonitor:
         mean = torch.as_tensor(loss).detach()
         if mean.ndim:
             shape = tuple(mean.shape)
-            raise ValueError(f"observe takes the mean loss, one number, got a tensor of {shape}")
+            raise InvalidValueError(
+                f"observe takes the mean loss, one number, got a tensor of {shape}"
+            )
         precision = torch.float32 if mean.device.type == "mps" else torch.float64
         mean = mean.to(precision)
         self._parts.append(torch.stack([mean * count, torch.full_like(mean, count)]))
@@ -82,7 +85,7 @@ class MemorizationMonitor:
     def end_epoch(self) -> None:
         """Hold the mean since the last call against the floor; warn when it first lies below."""
         if not self.has_observed:
-            raise RuntimeError("an epoch has ended without a loss: call observe after each batch")
+            raise MisuseError("an epoch has ended without a loss: call observe after each batch")
         totals = torch.stack(self._parts).sum(0)
         self.forget()
         if dist.is_available() and dist.is_initialized():

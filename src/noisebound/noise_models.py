@@ -23,6 +23,7 @@ from noisebound.checks import (
     check_transition,
     check_within,
 )
+from noisebound.errors import InvalidValueError
 
 _NEWTON_STEPS = 64  # a handful suffices; the loop stops when the root no longer moves
 
@@ -109,7 +110,7 @@ class Symmetric(NoiseModel):
     def check_invertible(self) -> None:
         """At rate ``(c-1)/c`` every label is as likely as any other, and ``T`` is singular."""
         if abs(self.contrast) < 1e-12:
-            raise ValueError(
+            raise InvalidValueError(
                 f"symmetric noise at rate (c-1)/c = {self.noise_rate:g} has a singular transition "
                 "matrix: it leaves nothing of the labels and cannot be undone; "
                 "use ForwardCrossEntropy, which needs no inverse"
@@ -144,7 +145,7 @@ class Power(NoiseModel):
     def __init__(self, a: float) -> None:
         self.a = check_within("a", a, 0, 1, open_at_low=True)
         if self.a == 1:
-            raise ValueError("a must be below 1: at 1 GCE is MAE, which has no noise model")
+            raise InvalidValueError("a must be below 1: at 1 GCE is MAE, which has no noise model")
 
     def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
         """``q^(1-a)``, normalised."""

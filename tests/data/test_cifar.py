@@ -3,10 +3,10 @@ import tarfile
 import numpy as np
 import pytest
 
-from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Folder, Tar
 from noisebound.data.formats.cifar import read_binary, read_name_pickle, read_pickles
 from noisebound.data.published.cifar import CIFAR10_PART, CIFAR100_PART, cifar_splits
+from noisebound.data.reading import DataError
 from published_files import (
     FINE,
     TEN,

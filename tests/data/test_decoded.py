@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from noisebound.data import DataError, load
-from noisebound.data.folders import cache_folder, written_whole
+from noisebound.data.folders import cache_folder
+from noisebound.files import written_whole
 from published_files import plain_image
 
 

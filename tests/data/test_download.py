@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from noisebound.data.download import download
-from noisebound.data.errors import DataError
+from noisebound.data.reading import DataError
 
 CONTENT = bytes(range(256)) * 4000
 HASH = "sha256:" + hashlib.sha256(CONTENT).hexdigest()

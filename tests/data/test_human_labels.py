@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Folder
 from noisebound.data.published.cifar import CIFAR10_PART
 from noisebound.data.published.cifar_n import read_human_labels
+from noisebound.data.reading import DataError
 from noisebound.data.registry import DATASETS
 from published_files import human_labels_file, pickle_that_runs_code, write_cifar10_binary
 

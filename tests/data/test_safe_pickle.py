@@ -3,8 +3,8 @@ import pickle
 import numpy as np
 import pytest
 
-from noisebound.data.errors import DataError
 from noisebound.data.formats.safe_pickle import parse_pickle
+from noisebound.data.reading import DataError
 from published_files import pickle_that_runs_code, python2_pickle
 
 CONTENT = {

@@ -2,9 +2,9 @@ import shutil
 
 import pytest
 
-from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Folder, Zip
 from noisebound.data.published.tiny_imagenet import read_tiny_imagenet
+from noisebound.data.reading import DataError
 from published_files import plain_image, write_tiny_imagenet, zip_folder
 
 

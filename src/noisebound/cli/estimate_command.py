@@ -10,10 +10,10 @@ from rich.markup import escape
 
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
 from noisebound.data import DataError, DataOrigin, Dataset
-from noisebound.data.folders import written_whole
 from noisebound.data.user.arrays import read_inputs
 from noisebound.estimation import EstimationMethod, NoiseEstimate, estimate_noise
 from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.files import write_text
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig
 from noisebound.training.measure import measure_noise
@@ -87,8 +87,7 @@ def estimate(
         found = _from_probabilities(probs, train, method)
         record = found.record()
     if out is not None:
-        with written_whole(out) as part:
-            part.write_text(json_format.dumps(record, indent=2) + "\n", encoding="utf-8")
+        write_text(out, json_format.dumps(record, indent=2) + "\n")
     if json:
         print(json_format.dumps(record))  # noqa: T201
     else:

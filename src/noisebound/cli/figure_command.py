@@ -7,6 +7,7 @@ from typing import Literal
 from rich.console import Console
 from rich.markup import escape
 
+from noisebound.errors import InvalidValueError
 from noisebound.experiments.outcome.rate_sweep import rate_curves
 from noisebound.report.figures import (
     noise_models_figure,
@@ -50,14 +51,14 @@ def _records(table: Path) -> list[dict[str, str | float | None]]:
     try:
         records = json.loads(table.read_text(encoding="utf-8"))["records"]
     except FileNotFoundError as error:
-        raise ValueError(
+        raise InvalidValueError(
             f"there is no {table}: make it with  noisebound reproduce rate-sweep , and name it "
             "with --table"
         ) from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{table} is not what reproduce rate-sweep writes") from error
+        raise InvalidValueError(f"{table} is not what reproduce rate-sweep writes") from error
     if any("believed_rate" not in record for record in records):
-        raise ValueError(f"{table} is not what reproduce rate-sweep writes")
+        raise InvalidValueError(f"{table} is not what reproduce rate-sweep writes")
     if not records:
-        raise ValueError(f"{table} holds no finished runs")
+        raise InvalidValueError(f"{table} holds no finished runs")
     return list(records)

@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, command_line
 from noisebound.data import DataOrigin, Splits
+from noisebound.errors import InvalidValueError
 from noisebound.report.command import save_command
 from noisebound.report.page import write_page
 from noisebound.training import FitResult, TrainingConfig
@@ -84,7 +85,7 @@ def fit(
             loggers=_loggers(logger, out),
         )
     except RuntimeError as error:  # such as devices that are not there
-        raise ValueError(str(error)) from error
+        raise InvalidValueError(str(error)) from error
     fabric.launch()
     origin = DataOrigin(
         data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
@@ -135,7 +136,7 @@ def _read_matrix(path: Path) -> tuple[tuple[float, ...], ...]:
         rows: list[list[float]] = matrix.astype(float).tolist()
         return tuple(tuple(row) for row in rows)
     except (ValueError, TypeError) as error:
-        raise ValueError(
+        raise InvalidValueError(
             f"{path} must hold a matrix of numbers T[noisy, true], as .npy or with commas between "
             f"them: {error}"
         ) from error

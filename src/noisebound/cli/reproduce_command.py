@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir, command_line
+from noisebound.errors import InvalidValueError
 from noisebound.experiments.outcome.finished import Weights
 from noisebound.experiments.outcome.run_report import report_on
 from noisebound.experiments.protocol.plan import Plan
@@ -120,7 +121,7 @@ def _split(words: tuple[str, ...]) -> list[str]:
 def _seeds(words: list[str]) -> tuple[int, ...]:
     """A single number counts them, several are the seeds themselves."""
     if not words or not all(word.isdecimal() for word in words) or words == ["0"]:
-        raise ValueError(
+        raise InvalidValueError(
             f"--seeds must be a number of at least 1, or several seeds; got {' '.join(words)!r}"
         )
     numbers = [int(word) for word in words]
@@ -132,9 +133,9 @@ def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
     for source in sources:
         dataset, equals, path = source.partition("=")
         if not equals or not path:
-            raise ValueError(f"--source must be written data-set=folder, got {source!r}")
+            raise InvalidValueError(f"--source must be written data-set=folder, got {source!r}")
         if not Path(path).exists():
-            raise ValueError(f"--source {source}: there is no {path}")
+            raise InvalidValueError(f"--source {source}: there is no {path}")
         paths[check_dataset(dataset)] = Path(path)
     return paths
 

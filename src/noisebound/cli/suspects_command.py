@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from noisebound.cli.options import DataDir, ImageSize, SkipBad, Target
 from noisebound.data import DataOrigin
+from noisebound.errors import InvalidValueError
 from noisebound.report.plots import save_figure
 from noisebound.training.predict import check_writable, write_predictions
 from noisebound.training.run_folder import RunFolder
@@ -47,7 +48,9 @@ def suspects(
     check_writable(out)
     if data is None:
         if target is not None or image_size is not None or skip_bad:
-            raise ValueError("--target, --image-size and --skip-bad say how to read DATA: name it")
+            raise InvalidValueError(
+                "--target, --image-size and --skip-bad say how to read DATA: name it"
+            )
         origin = DataOrigin.read(run)
         if data_dir is not None:
             origin = origin.model_copy(update={"data_dir": data_dir})
@@ -57,7 +60,7 @@ def suspects(
         )
     splits, folder = origin.load(), RunFolder(run)
     if sheet is not None and not splits.train.is_images:
-        raise ValueError("--sheet shows images, and these are features: leave it out")
+        raise InvalidValueError("--sheet shows images, and these are features: leave it out")
     found = suspects_of_run(folder, splits.train)
     table = suspects_table(found, splits)
     write_predictions(table, out)

@@ -31,6 +31,7 @@ from noisebound.corruption.kinds import (
 )
 from noisebound.corruption.linear_classifier import linear_probabilities
 from noisebound.corruption.superclasses import cifar100_superclass_of
+from noisebound.errors import InvalidTypeError, InvalidValueError
 
 NoiseKind: TypeAlias = Literal[
     "symmetric", "pairwise", "superclass", "transition", "classifier", "instance", "human"
@@ -151,7 +152,7 @@ def corrupt(
             assert human_labels is not None
             said = _check_labels("human_labels", human_labels, c)
             if len(said) != len(clean):
-                raise ValueError(
+                raise InvalidValueError(
                     f"human_labels must be as many as labels, {len(clean)}; got {len(said)}"
                 )
             noise = HumanNoise(said.to(generator.device))
@@ -171,17 +172,17 @@ _ALLOWED = {
 
 def _check_options(kind: str, given: set[str]) -> None:
     if kind not in _ALLOWED:
-        raise ValueError(f"kind must be one of {', '.join(NOISE_KINDS)}, got {kind!r}")
+        raise InvalidValueError(f"kind must be one of {', '.join(NOISE_KINDS)}, got {kind!r}")
     needed, optional = _ALLOWED[kind]
     if needed - given:
-        raise TypeError(f"{kind} noise needs {', '.join(sorted(needed - given))}")
+        raise InvalidTypeError(f"{kind} noise needs {', '.join(sorted(needed - given))}")
     if given - needed - optional:
-        raise TypeError(
+        raise InvalidTypeError(
             f"{', '.join(sorted(given - needed - optional))} does not apply to {kind} noise: "
             "leave it out"
         )
     if "inputs" in optional and len(given & optional) != 1:
-        raise TypeError(f"{kind} noise needs either inputs or probs")
+        raise InvalidTypeError(f"{kind} noise needs either inputs or probs")
 
 
 def _agreed_classes(
@@ -193,16 +194,18 @@ def _agreed_classes(
         if value is not None
     }
     if num_classes is None and not shown:
-        raise TypeError(f"num_classes is needed for {kind} noise: pass the number of classes")
+        raise InvalidTypeError(
+            f"num_classes is needed for {kind} noise: pass the number of classes"
+        )
     c = check_num_classes(next(iter(shown.values())) if num_classes is None else num_classes)
     if c > _MOST_CLASSES:
-        raise ValueError(
+        raise InvalidValueError(
             f"at most {_MOST_CLASSES} classes: the realized transition matrix of {c} would take "
             f"{8 * c * c / 1e9:.0f} GB"
         )
     for name, count in shown.items():
         if count != c:
-            raise ValueError(f"num_classes is {c}, but {name} has {count} classes")
+            raise InvalidValueError(f"num_classes is {c}, but {name} has {count} classes")
     return c
 
 
@@ -219,7 +222,7 @@ def _check_generator(generator: Generator | None) -> Generator:
         generator = Generator()
         generator.seed()
     if not isinstance(generator, Generator):
-        raise TypeError(
+        raise InvalidTypeError(
             f"generator must be a torch.Generator, such as torch.Generator().manual_seed(0); "
             f"got {generator!r}"
         )
@@ -229,7 +232,7 @@ def _check_generator(generator: Generator | None) -> Generator:
 def _check_probs(probs: ArrayLike) -> Float64[Tensor, "n classes"]:
     distributions = check_distribution(probs, "probs").detach()
     if distributions.ndim != 2:
-        raise ValueError(
+        raise InvalidValueError(
             f"probs must have a row of class probabilities for each label, got shape "
             f"{tuple(distributions.shape)}"
         )
@@ -239,33 +242,35 @@ def _check_probs(probs: ArrayLike) -> Float64[Tensor, "n classes"]:
 def _check_labels(name: str, labels: Labels, c: int) -> Int64[Tensor, " n"]:
     array = labels if isinstance(labels, Tensor) else np.asarray(labels)
     if math.prod(array.shape) == 0:
-        raise ValueError(f"{name} must not be empty")
+        raise InvalidValueError(f"{name} must not be empty")
     if array.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {tuple(array.shape)}")
+        raise InvalidValueError(f"{name} must be one-dimensional, got shape {tuple(array.shape)}")
     # by way of int64: torch cannot compare the wider unsigned types
     indices = array.long() if isinstance(array, Tensor) else torch.tensor(array.astype(np.int64))
     is_whole = str(array.dtype).removeprefix("torch.").startswith(("int", "uint"))
     if not is_whole:
-        raise TypeError(f"{name} must be class indices, whole numbers; got {array.dtype}")
+        raise InvalidTypeError(f"{name} must be class indices, whole numbers; got {array.dtype}")
     low, high = int(indices.min()), int(indices.max())
     if low < 0 or high >= c:
-        raise ValueError(f"{name} must lie in 0 … {c - 1}, got {low} … {high}")
+        raise InvalidValueError(f"{name} must lie in 0 … {c - 1}, got {low} … {high}")
     return indices
 
 
 def _check_groups(groups: Sequence[int] | None, c: int) -> Int64[Tensor, " classes"]:
     if groups is None and c != 100:
-        raise ValueError(
+        raise InvalidValueError(
             f"the groups built in are CIFAR-100's, of 100 classes; for {c} classes pass groups, "
             "the group of each class"
         )
     of_class = torch.as_tensor(cifar100_superclass_of() if groups is None else groups)
     if of_class.shape != (c,):
-        raise ValueError(f"groups must name the group of each of {c} classes, got {len(of_class)}")
+        raise InvalidValueError(
+            f"groups must name the group of each of {c} classes, got {len(of_class)}"
+        )
     numbered: Tensor = torch.unique(of_class, return_inverse=True)[1]
     alone = (numbered.bincount()[numbered] == 1).nonzero().flatten().tolist()
     if alone:
-        raise ValueError(
+        raise InvalidValueError(
             f"classes {alone} are alone in their groups: their labels have nowhere to go"
         )
     return numbered
@@ -276,7 +281,9 @@ def _probabilities(
 ) -> Float64[Tensor, "n classes"]:
     for name, rows in (("inputs", inputs), ("probs", distributions)):
         if rows is not None and len(rows) != len(clean):
-            raise ValueError(f"{name} must have one row a label, {len(clean)}; got {len(rows)}")
+            raise InvalidValueError(
+                f"{name} must have one row a label, {len(clean)}; got {len(rows)}"
+            )
     if distributions is not None:
         return distributions
     assert inputs is not None

@@ -2,7 +2,6 @@
 
 from noisebound.data.augmentation import CropAndFlip
 from noisebound.data.dataset import Dataset, Splits, dataset_from_arrays
-from noisebound.data.errors import DataError
 from noisebound.data.labels import encode_labels
 from noisebound.data.load import load
 from noisebound.data.loader import Batch, Loader
@@ -10,6 +9,7 @@ from noisebound.data.normalization import Normalization
 from noisebound.data.origin import DataOrigin
 from noisebound.data.registry import DATASETS
 from noisebound.data.table_encoder import TableEncoder
+from noisebound.errors import DataError
 
 __all__ = [
     "DATASETS",

@@ -1,6 +1,5 @@
 """Examples in memory: one tensor of inputs, one of labels."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from noisebound.checks import check_count
-from noisebound.data.errors import DataError
 from noisebound.data.labels import encode_labels
 from noisebound.data.table_encoder import TableEncoder
+from noisebound.errors import DataError
 
 _CHANNELS = (1, 3, 4)
 
@@ -146,13 +145,6 @@ def _apportion(counts: Sequence[int], n: int) -> list[int]:
     for k in by_remainder[: n - sum(quotas)]:
         quotas[k] += 1
     return quotas
-
-
-def fingerprint(tensor: Tensor) -> str:
-    """Of its shape, its type and every byte."""
-    digest = hashlib.sha256(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
-    digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def dataset_from_arrays(

@@ -11,9 +11,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from noisebound.data.folders import cache_folder, written_whole
+from noisebound.data.folders import cache_folder
 from noisebound.data.formats.archives import Files
 from noisebound.data.formats.images import DecodedImages, Mode, decode_images
+from noisebound.files import written_whole
 
 _WORTH_CACHING = 1000  # images; fewer are decoded in a moment
 

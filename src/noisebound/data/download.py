@@ -6,7 +6,7 @@ import pooch
 import requests
 from filelock import FileLock
 
-from noisebound.data.errors import DataError
+from noisebound.errors import DataError
 from noisebound.progress import transfer
 
 _CHUNK = 1 << 16

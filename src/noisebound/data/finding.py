@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noisebound.data.download import download
-from noisebound.data.errors import DataError, reading
 from noisebound.data.folders import cache_folder, search_folders
 from noisebound.data.published.record import Part, PublishedFile, Release
+from noisebound.data.reading import reading
+from noisebound.errors import DataError
 
 
 @dataclass(frozen=True)

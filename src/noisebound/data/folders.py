@@ -1,14 +1,11 @@
-"""Where data lies on this machine, and files that are never seen half-written."""
+"""The folders of this machine that data is looked for in."""
 
 import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pooch
 
-from noisebound.data.errors import DataError
+from noisebound.errors import DataError
 
 DEBIAN_DATASETS = Path("/usr/share/datasets")  # where the package dataset-fashion-mnist installs
 
@@ -25,18 +22,3 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
     if first and not first[0].is_dir():
         raise DataError(f"{first[0]}, named as the folder of the data, is not a folder")
     return [*first, cache_folder(), DEBIAN_DATASETS]
-
-
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` to write to, which becomes ``path`` only when all went well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # a name of its own, since another process may be writing the same file
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        yield part
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisebound.data.errors import DataError
+from noisebound.errors import DataError
 
 
 def encode_labels(

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from noisebound.data.dataset import Splits, dataset_from_arrays
-from noisebound.data.errors import DataError
 from noisebound.data.finding import find_or_download
 from noisebound.data.published.record import Published
 from noisebound.data.registry import DATASETS, find_published
@@ -11,6 +10,7 @@ from noisebound.data.user.arrays import read_npy, read_npz
 from noisebound.data.user.idx_folder import holds_idx, read_idx_folder
 from noisebound.data.user.image_folder import read_image_folder
 from noisebound.data.user.tables import is_table, read_table
+from noisebound.errors import DataError
 
 
 def load(

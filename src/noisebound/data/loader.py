@@ -14,6 +14,7 @@ from noisebound.checks import check_count
 from noisebound.data.augmentation import CropAndFlip, Moves
 from noisebound.data.dataset import Dataset
 from noisebound.data.normalization import Normalization
+from noisebound.errors import InvalidValueError
 
 
 class Batch(NamedTuple):
@@ -69,16 +70,20 @@ class Loader:
         check_count("world_size", world_size)
         check_count("rank", rank, least=0)
         if rank >= world_size:
-            raise ValueError(f"rank must be below world_size {world_size}, got {rank}")
+            raise InvalidValueError(f"rank must be below world_size {world_size}, got {rank}")
         if len(data) < world_size:
-            raise ValueError(f"{len(data)} examples cannot be divided over {world_size} ranks")
+            raise InvalidValueError(
+                f"{len(data)} examples cannot be divided over {world_size} ranks"
+            )
         if batch_size < world_size:
-            raise ValueError(
+            raise InvalidValueError(
                 f"batch_size counts all {world_size} ranks and must be at least that, "
                 f"got {batch_size}"
             )
         if augmentation is not None and not data.is_images:
-            raise ValueError("augmentation moves images; these inputs are features: pass None")
+            raise InvalidValueError(
+                "augmentation moves images; these inputs are features: pass None"
+            )
         self.inputs, self.labels = data.inputs.to(device), data.labels.to(device)
         self._normalize = normalization.for_shape(self.inputs.ndim, self.inputs.device)
         self.seed, self.shuffle, self.augmentation = seed, shuffle, augmentation

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float32, Shaped
 from torch import Tensor
 
+from noisebound.errors import InvalidValueError
+
 
 @dataclass(frozen=True)
 class Normalization:
@@ -33,7 +35,7 @@ class Normalization:
     ) -> Float32[Tensor, "n channels ..."]:
         """The normalized inputs, as float32."""
         if inputs.shape[1] != len(self.mean):
-            raise ValueError(
+            raise InvalidValueError(
                 f"these constants are for {len(self.mean)} channels or features, "
                 f"got inputs of shape {tuple(inputs.shape)}"
             )

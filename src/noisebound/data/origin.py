@@ -5,10 +5,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from noisebound.data.dataset import Splits
-from noisebound.data.errors import DataError
-from noisebound.data.folders import written_whole
 from noisebound.data.load import load
 from noisebound.data.registry import find_published
+from noisebound.errors import DataError
+from noisebound.files import write_text
 
 _FILE = "data.json"
 
@@ -51,8 +51,7 @@ class DataOrigin(BaseModel):
                 "data_dir": self.data_dir and self.data_dir.resolve(),
             }
         )
-        with written_whole(folder / _FILE) as part:
-            part.write_text(resolved.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_text(folder / _FILE, resolved.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> "DataOrigin":

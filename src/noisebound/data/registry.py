@@ -1,6 +1,5 @@
 """The data sets that are known by name."""
 
-from noisebound.data.errors import DataError
 from noisebound.data.published.animals10n import ANIMALS_10N
 from noisebound.data.published.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE
 from noisebound.data.published.cifar_n import CIFAR10N, CIFAR100N
@@ -8,6 +7,7 @@ from noisebound.data.published.digits import DIGITS
 from noisebound.data.published.mnist import EMNIST, FASHION_MNIST, MNIST
 from noisebound.data.published.record import Published
 from noisebound.data.published.tiny_imagenet import TINY_IMAGENET
+from noisebound.errors import DataError
 
 DATASETS = {
     published.name: published

@@ -9,7 +9,8 @@ from jaxtyping import Float32
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from noisebound.data.errors import DataError, reading
+from noisebound.data.reading import reading
+from noisebound.errors import DataError
 
 MAX_CATEGORIES = 32
 # text of which nearly every row has its own is an identifier or a sentence, not a category

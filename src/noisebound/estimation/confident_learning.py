@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
+from noisebound.errors import InvalidValueError
+
 
 def confident_transition(
     probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
@@ -24,7 +26,7 @@ def confident_transition(
 def require_cleanlab() -> None:
     """Say how to install it, before time is spent on what needs it."""
     if find_spec("cleanlab") is None:
-        raise ValueError(
+        raise InvalidValueError(
             "this needs cleanlab: install it with  pip install 'noisebound[cleanlab]' , or choose "
             "another method"
         )

@@ -10,6 +10,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from noisebound.checks import ArrayLike, as_float64, check_distribution, check_within
+from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.agreement import SUREST, agreement_transition
 from noisebound.estimation.anchor_points import anchor_transition, dual_transition
 from noisebound.estimation.confident_learning import confident_transition
@@ -92,9 +93,11 @@ def estimate_noise(
 
 def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | None) -> _Sample:
     if method not in ESTIMATION_METHODS:
-        raise ValueError(f"method must be one of {', '.join(ESTIMATION_METHODS)}, got {method!r}")
+        raise InvalidValueError(
+            f"method must be one of {', '.join(ESTIMATION_METHODS)}, got {method!r}"
+        )
     if features is not None and method != "neighbors":
-        raise TypeError(f"features do not apply to {method!r}: leave them out")
+        raise InvalidTypeError(f"features do not apply to {method!r}: leave them out")
     n, num_classes = probs.shape
     match method:
         case "agreement":
@@ -108,7 +111,9 @@ def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | No
         case _:
             points = probs.sqrt() if features is None else as_float64(features).flatten(1)
             if len(points) != n:
-                raise ValueError(f"features must have one row an example, {n}; got {len(points)}")
+                raise InvalidValueError(
+                    f"features must have one row an example, {n}; got {len(points)}"
+                )
             triples = neighbor_triples(points, labels)
             return _Sample(
                 len(triples), lambda rows: transition_of_triples(triples[rows], num_classes)

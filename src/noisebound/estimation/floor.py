@@ -15,6 +15,7 @@ from torch import Tensor
 
 from noisebound.bounds import AnyLoss
 from noisebound.checks import ArrayLike, as_float64
+from noisebound.errors import InvalidValueError
 from noisebound.estimation.labels import check_labels
 from noisebound.losses import Loss, RememberingLoss
 
@@ -65,13 +66,13 @@ def measured_floor(loss: AnyLoss, logits: ArrayLike, labels: ArrayLike) -> Floor
         '0.500 0.500'
     """
     if isinstance(loss, RememberingLoss):
-        raise ValueError(
+        raise InvalidValueError(
             f"{type(loss).__name__} depends on what it remembers of its examples, and has no floor"
         )
     scores = as_float64(logits).detach().cpu()
     observed = check_labels(labels, scores, "logits")
     if not bool(torch.isfinite(scores).all()):
-        raise ValueError("logits must be finite, got NaN or infinite ones")
+        raise InvalidValueError("logits must be finite, got NaN or infinite ones")
     mean = _mean_of(loss)
     scale = _best_scale(lambda scale: mean(scale * scores, observed))
     scores = scale * scores

@@ -5,6 +5,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from noisebound.checks import ArrayLike
+from noisebound.errors import InvalidTypeError, InvalidValueError
 
 FEWEST_EXAMPLES = 20
 
@@ -20,20 +21,24 @@ def check_labels(
         name: what to call the predictions in an error
     """
     if predictions.ndim != 2 or predictions.shape[1] < 2:
-        raise ValueError(
+        raise InvalidValueError(
             f"{name} must have a row for each example and a column for each class, got shape "
             f"{tuple(predictions.shape)}"
         )
     observed = torch.as_tensor(labels).detach().cpu()
     if observed.shape != predictions.shape[:1]:
-        raise ValueError(
+        raise InvalidValueError(
             f"labels must be one an example, {len(predictions)}; got shape {tuple(observed.shape)}"
         )
     if observed.is_floating_point() or observed.is_complex() or observed.dtype == torch.bool:
-        raise TypeError(f"labels must be class indices, whole numbers; got {observed.dtype}")
+        raise InvalidTypeError(f"labels must be class indices, whole numbers; got {observed.dtype}")
     if len(observed) < FEWEST_EXAMPLES:
-        raise ValueError(f"at least {FEWEST_EXAMPLES} examples are needed, got {len(observed)}")
+        raise InvalidValueError(
+            f"at least {FEWEST_EXAMPLES} examples are needed, got {len(observed)}"
+        )
     low, high = int(observed.min()), int(observed.max())
     if low < 0 or high >= predictions.shape[1]:
-        raise ValueError(f"labels must lie in 0 … {predictions.shape[1] - 1}, got {low} … {high}")
+        raise InvalidValueError(
+            f"labels must lie in 0 … {predictions.shape[1] - 1}, got {low} … {high}"
+        )
     return observed.long()

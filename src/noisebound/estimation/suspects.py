@@ -8,6 +8,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from noisebound.checks import ArrayLike, as_float64, check_distribution, check_transition
+from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.estimate import estimate_noise
 from noisebound.estimation.labels import check_labels
 
@@ -73,7 +74,9 @@ def find_suspects(
     given = as_float64(probs_or_losses).detach().cpu()
     if given.ndim == 1:
         if transition is not None or corrected:
-            raise TypeError("transition and corrected apply to probabilities, and these are losses")
+            raise InvalidTypeError(
+                "transition and corrected apply to probabilities, and these are losses"
+            )
         return _suspects_of_losses(given, labels)
     probs = check_distribution(given, "probs")
     observed = check_labels(labels, probs, "probs")
@@ -83,7 +86,9 @@ def find_suspects(
         else check_transition(transition).cpu()
     )
     if len(matrix) != probs.shape[1]:
-        raise ValueError(f"transition is of {len(matrix)} classes, probs are of {probs.shape[1]}")
+        raise InvalidValueError(
+            f"transition is of {len(matrix)} classes, probs are of {probs.shape[1]}"
+        )
     true_probs = probs if corrected else true_class_probabilities(probs, matrix)
     return suspects_of(true_probs, observed, matrix)
 
@@ -131,9 +136,11 @@ def _suspects_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Sus
     Of one width, so that a higher loss is always more suspect.
     """
     if torch.as_tensor(labels).shape != losses.shape or len(losses) < 2:
-        raise ValueError(f"losses and labels must be as many, and at least two; got {len(losses)}")
+        raise InvalidValueError(
+            f"losses and labels must be as many, and at least two; got {len(losses)}"
+        )
     if not bool(torch.isfinite(losses).all()):
-        raise ValueError("losses must be finite, got NaN or infinite ones")
+        raise InvalidValueError("losses must be finite, got NaN or infinite ones")
     if bool((losses == losses[0]).all()):
         return Suspects(torch.zeros_like(losses), None)  # nothing to tell them apart by
     from sklearn.mixture import GaussianMixture

@@ -10,7 +10,7 @@ import torch
 
 from noisebound.corruption import corrupt
 from noisebound.data import Splits, load
-from noisebound.data.folders import written_whole
+from noisebound.files import write_text
 from noisebound.report.page import Fact, Page, write_page
 from noisebound.report.plots import draw_loss_against_floor, one_panel, save_figure
 from noisebound.training import FitResult, TrainingConfig, fit
@@ -109,8 +109,7 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
     untold = fit(splits, TrainingConfig(epochs=epochs), out / "runs" / "untold", resume=True)
     outcome = Demo(realized, len(splits.train), rows, _untold(untold))
     for file, text in (("table.md", outcome.to_markdown()), ("table.json", outcome.to_json())):
-        with written_whole(out / file) as part:
-            part.write_text(text, encoding="utf-8")
+        write_text(out / file, text)
     _plot(out)
     write_page(_page(outcome, out / "runs", names, splits), out / "report.html")
     return outcome

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from noisebound.data.folders import written_whole
+from noisebound.errors import InvalidValueError
 from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
 from noisebound.experiments.outcome.bound_table import comparison_table, noise_bound_table
@@ -46,6 +46,7 @@ from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.sweep import run_sweep
 from noisebound.experiments.runner.workers import Workers
+from noisebound.files import write_json, write_text
 from noisebound.report.figures import rate_sweep_figure, write_figure
 from noisebound.report.table import Table
 from noisebound.report.table_formats import write_table
@@ -98,12 +99,12 @@ class Request:
         for column in self.chosen_columns():
             settings = self.plan.preset.settings_for(column.dataset)
             if self.target == "offsets" and not settings.validation_share:
-                raise ValueError(
+                raise InvalidValueError(
                     f"offsets are chosen on held-out data, and validation_share is 0 for "
                     f"{column.dataset}: raise it (--set validation_share=0.1)"
                 )
             if self.weights == "averaged" and not settings.average_epochs:
-                raise ValueError(
+                raise InvalidValueError(
                     f"weights are not averaged for {column.dataset}: raise average_epochs "
                     "(--set average_epochs=5), or leave out --weights averaged"
                 )
@@ -188,8 +189,10 @@ def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
     failures: Mapping[RunConfig, str] = {}
     if runs:
         _check_sources(request, out / "sources.json")
-        with written_whole(out / f"{request.file_name}-preset.json") as part:
-            part.write_text(request.plan.preset.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_text(
+            out / f"{request.file_name}-preset.json",
+            request.plan.preset.model_dump_json(indent=2) + "\n",
+        )
         failures = run_sweep(runs, store, request.plan.sources, workers)
     finished = finished_runs(store, runs)
     tables = _tables(request, finished)
@@ -253,13 +256,12 @@ def _check_sources(request: Request, record: Path) -> None:
             continue
         fingerprint = request.plan.sources.fingerprint(dataset)
         if found.setdefault(source, fingerprint) != fingerprint:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{record.parent} holds runs on other data that was called {source!r} too: rename "
                 "the data, or choose another folder (--out)"
             )
     if found != known:
-        with written_whole(record) as part:
-            part.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        write_json(record, found)
 
 
 def _circumstances(request: Request, finished: Sequence[FinishedRun]) -> list[str]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.optim import LBFGS, Optimizer
 
 from noisebound.bounded import BoundedLoss
+from noisebound.errors import InvalidValueError, MissingExtraError
 from noisebound.integrations.bounded_training import BoundedTraining
 from noisebound.monitor import MemorizationMonitor
 
@@ -23,8 +24,8 @@ try:
     from lightning.pytorch.utilities.data import extract_batch_size
     from lightning.pytorch.utilities.exceptions import MisconfigurationException
 except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        "noisebound.integrations.lightning needs Lightning: pip install 'noisebound[lightning]'"
+    raise MissingExtraError(
+        "noisebound.integrations.lightning", "Lightning", "lightning"
     ) from missing
 
 
@@ -55,22 +56,22 @@ class NoiseBoundCallback(BoundedTraining, Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Refuse what cannot be bounded from here."""
         if not pl_module.automatic_optimization:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{type(pl_module).__name__} optimizes manually, so that its steps are its own: "
                 "leave out NoiseBoundCallback, and make an nb.StepBound for each optimizer"
             )
         if any(isinstance(part, BoundedLoss) for part in pl_module.modules()):
-            raise ValueError(
+            raise InvalidValueError(
                 f"{type(pl_module).__name__} has a BoundedLoss of its own, and its bounded value "
                 "would be held against the bound once more: let training_step return the plain loss"
             )
         if trainer.strategy.handles_gradient_accumulation:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{type(trainer.strategy).__name__} keeps the gradients to itself, where they "
                 "cannot be flipped: use strategy='ddp'"
             )
         if any(isinstance(optimizer, LBFGS) for optimizer in trainer.optimizers):
-            raise ValueError(
+            raise InvalidValueError(
                 "LBFGS searches along a line with the loss's values, which stay the plain ones: "
                 "use another optimizer, or nb.BoundedLoss in training_step"
             )

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from noisebound.bounded import BoundedLoss, has_gradients
+from noisebound.errors import InvalidTypeError, InvalidValueError, MissingExtraError, MisuseError
 from noisebound.integrations.bounded_training import BoundedTraining
 from noisebound.losses import Loss, RememberingLoss
 
@@ -22,9 +23,8 @@ try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        "noisebound.integrations.transformers needs transformers and accelerate: "
-        "pip install 'noisebound[transformers]'"
+    raise MissingExtraError(
+        "noisebound.integrations.transformers", "transformers and accelerate", "transformers"
     ) from missing
 
 IGNORED = -100
@@ -93,17 +93,17 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     ) -> None:
         """Refuse what cannot be bounded from here."""
         if args.label_smoothing_factor:
-            raise ValueError(
+            raise InvalidValueError(
                 f"label_smoothing_factor={args.label_smoothing_factor:g} is of the Trainer's own "
                 "loss: smooth in the loss that is bounded, CrossEntropy(label_smoothing=…)"
             )
         if isinstance(others["optimizer"], DeepSpeedOptimizerWrapper):
-            raise ValueError(
+            raise InvalidValueError(
                 "DeepSpeed steps by itself, before the gradients could be flipped: train without "
                 "it, with DDP"
             )
         if type(others["model"]).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
-            raise ValueError(
+            raise InvalidValueError(
                 f"{type(others['model']).__name__} predicts the next token, and its labels are "
                 "shifted; BoundedLossFunction is for sequence and token classification"
             )
@@ -120,12 +120,12 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     ) -> None:
         """Turn the step uphill if the mean is below the bound."""
         if not self._gradients.has_observed:
-            raise RuntimeError(
+            raise MisuseError(
                 "BoundedLossFunction is a callback of this Trainer, but not its loss: pass "
                 "compute_loss_func=bounded, too, and let a compute_loss of your own call it"
             )
         if not has_gradients(others["optimizer"]):
-            raise RuntimeError(
+            raise MisuseError(
                 f"the optimizer {args.optim!r} has no gradients left when it is to step, so that "
                 "they cannot be flipped: choose one that does not step within the backward pass"
             )
@@ -147,7 +147,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
 
     def _refuse_unless_called_back(self) -> None:
         if not self._is_in_step:
-            raise RuntimeError(
+            raise MisuseError(
                 "BoundedLossFunction is the loss of this Trainer, but not its callback, so that "
                 "nothing would be bounded: pass callbacks=[bounded], too"
             )
@@ -155,19 +155,19 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
 
 def _check_criterion(criterion: BoundedLoss) -> Loss:
     if not isinstance(criterion, BoundedLoss):
-        raise TypeError(
+        raise InvalidTypeError(
             "criterion must be a bounded loss, such as NoiseBoundedLoss(CrossEntropy(), "
             f"noise_rate=0.4, num_classes=10); got {criterion!r}"
         )
     loss = criterion.loss
     if not isinstance(loss, Loss) or isinstance(loss, RememberingLoss):
-        raise TypeError(
+        raise InvalidTypeError(
             "the Trainer needs the sum and the weight of each part's losses, and tells no indices "
             "of examples: bound one of noisebound's losses that have no memory, such as "
             f"GeneralizedCrossEntropy(); got {loss!r}"
         )
     if loss.ignore_index != IGNORED:
-        raise ValueError(
+        raise InvalidValueError(
             f"the Trainer leaves out labels of {IGNORED}: label with that what is to be ignored, "
             f"and leave the loss's ignore_index at it; got {loss.ignore_index}"
         )
@@ -177,7 +177,7 @@ def _check_criterion(criterion: BoundedLoss) -> Loss:
 def _check_labels(labels: Tensor | None) -> None:
     if labels is None or labels.is_floating_point():
         came = "none" if labels is None else f"{labels.dtype}"
-        raise ValueError(
+        raise InvalidValueError(
             "BoundedLossFunction takes class indices: give the data set a column 'labels' with "
             f"them; got {came}"
         )

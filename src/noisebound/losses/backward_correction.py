@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from noisebound.checks import ArrayLike, check_invertible
+from noisebound.errors import InvalidValueError
 from noisebound.losses.cross_entropy import shannon_entropy
 from noisebound.losses.loss import Loss, Pick, Reduction
 from noisebound.noise_models import Linear, NoiseModel, Symmetric
@@ -128,13 +129,13 @@ class BackwardCrossEntropy(Loss):
 
 def _clean_entropy(noise_model: NoiseModel, num_classes: int | None, p: Tensor) -> Tensor:
     if p.shape[1] != num_classes:
-        raise ValueError(
+        raise InvalidValueError(
             f"the backward correction was made for {num_classes} classes, and its floor depends on "
             f"them: got a distribution over {p.shape[1]}"
         )
     clean = noise_model.inverse(p)
     if bool((clean < -_ROUNDING).any()):
-        raise ValueError(
+        raise InvalidValueError(
             "the backward-corrected loss has no minimum here: its transition matrix cannot have "
             f"produced these noisy labels (T⁻¹p has an entry {clean.min():.3g}). Use the matrix of "
             "the noise at hand, or bound it with transition_bound(loss, transition)"

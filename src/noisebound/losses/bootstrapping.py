@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from noisebound.checks import ArrayLike, check_within
+from noisebound.errors import InvalidValueError
 from noisebound.losses.cross_entropy import shannon_entropy
 from noisebound.losses.loss import Loss, Pick, Reduction
 
@@ -68,7 +69,7 @@ class Bootstrapping(Loss):
             check_finite=check_finite,
         )
         if mode not in _DEFAULT_BETA:
-            raise ValueError(f"mode must be 'soft' or 'hard', got {mode!r}")
+            raise InvalidValueError(f"mode must be 'soft' or 'hard', got {mode!r}")
         self.mode = mode
         self.beta = check_within(
             "beta", _DEFAULT_BETA[mode] if beta is None else beta, 0, 1, open_at_low=False

@@ -5,6 +5,7 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor
 
 from noisebound.checks import check_within
+from noisebound.errors import InvalidValueError
 from noisebound.losses.likelihood import LikelihoodLoss
 from noisebound.losses.loss import Reduction
 
@@ -75,7 +76,7 @@ class Curriculum(LikelihoodLoss):
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """Refused: what an example costs depends on the rest of its batch."""
-        raise ValueError(
+        raise InvalidValueError(
             "Curriculum has no noise-bound: which examples count depends on the rest of their "
             "batch; pass a bound of your own to BoundedLoss"
         )

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 from torch.nn import functional as F
 
+from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses.tracing import is_traced
 
 
@@ -32,25 +33,27 @@ _NOT_LABELS = frozenset({torch.bool, torch.complex32, torch.complex64, torch.com
 def _explain_mismatch(logits: Tensor, labels: Tensor, num_classes: int | None) -> NoReturn:
     shape, given = tuple(logits.shape), tuple(labels.shape)
     if not logits.is_floating_point():
-        raise TypeError(f"logits must be floating point, got {logits.dtype}")
+        raise InvalidTypeError(f"logits must be floating point, got {logits.dtype}")
     if labels.dtype in _NOT_LABELS:
-        raise TypeError(f"labels must be class indices or class probabilities, got {labels.dtype}")
+        raise InvalidTypeError(
+            f"labels must be class indices or class probabilities, got {labels.dtype}"
+        )
     if len(shape) < 2:
-        raise ValueError(
+        raise InvalidValueError(
             f"logits must have shape [N, C] or [N, C, d1, …], got {shape}; "
             "a single example needs logits.unsqueeze(0)"
         )
     if num_classes is not None and shape[1] != num_classes:
-        raise ValueError(
+        raise InvalidValueError(
             f"this loss was made for {num_classes} classes, got logits with {shape[1]} "
             f"in dimension 1 (shape {shape})"
         )
     if labels.is_floating_point():
-        raise ValueError(
+        raise InvalidValueError(
             f"labels of type {labels.dtype} are class probabilities and must have the logits' "
             f"shape {shape}, got {given}; class indices must be integers: pass labels.long()"
         )
-    raise ValueError(
+    raise InvalidValueError(
         f"class indices for logits of shape {shape} must have shape {shape[:1] + shape[2:]}, "
         f"got {given}"
     )
@@ -71,7 +74,7 @@ def refuse_out_of_range(
     """Labels must lie in range, or be the one that is ignored."""
     outside = labels[((labels < 0) | (labels >= num_classes)) & (labels != ignore_index)]
     if outside.numel():
-        raise ValueError(
+        raise InvalidValueError(
             f"labels must lie in 0 … {num_classes - 1} or be ignore_index={ignore_index}, "
             f"got {int(outside[0])}"
         )

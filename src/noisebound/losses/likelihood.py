@@ -4,6 +4,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from noisebound.errors import InvalidTypeError
 from noisebound.losses.loss import Loss, Pick
 
 _NO_LABEL = -(2**63)  # torch would let its own default, -100, pass for a label
@@ -18,7 +19,7 @@ class LikelihoodLoss(Loss):
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """φ, elementwise."""
-        raise TypeError(f"{type(self).__name__} must define of_surprisal(surprisal)")
+        raise InvalidTypeError(f"{type(self).__name__} must define of_surprisal(surprisal)")
 
     def formula(
         self, log_q: Float[Tensor, "batch classes *positions"], at: Pick

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from noisebound.bayes_risk import bayes_risk
 from noisebound.checks import ArrayLike, check_within
+from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses.labels import check_shapes, kernels_check, one_hot, refuse_out_of_range
 from noisebound.noise_models import NoiseModel
 
@@ -56,7 +57,7 @@ class Loss(nn.Module):
     ) -> None:
         super().__init__()
         if reduction not in get_args(Reduction):
-            raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+            raise InvalidValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
         self.reduction: Reduction = reduction
         self.ignore_index = ignore_index
         if weight is None:
@@ -72,7 +73,7 @@ class Loss(nn.Module):
     def require_num_classes(self, num_classes: int) -> None:
         """Fix the number of classes, from a subclass's own arguments."""
         if self.weight is not None and len(self.weight) != num_classes:
-            raise ValueError(
+            raise InvalidValueError(
                 f"weight has {len(self.weight)} entries for {num_classes} classes; pass one a class"
             )
         self.num_classes = num_classes
@@ -105,7 +106,7 @@ class Loss(nn.Module):
         if self.check_finite:
             _refuse_nonfinite(logits)
         if self.ignore_index >= 0 and labels.is_floating_point():
-            raise ValueError(
+            raise InvalidValueError(
                 "ignore_index has no meaning for labels that are probabilities: leave it at its "
                 "default, or pass class indices"
             )
@@ -163,7 +164,7 @@ class Loss(nn.Module):
         self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
     ) -> Float[Tensor, "batch one_or_all *positions"]:
         """``L(q, y)``, with ``at(v)`` for ``v_y``; sums over classes keep their dimension, 1."""
-        raise TypeError(f"{type(self).__name__} must define formula(log_q, at)")
+        raise InvalidTypeError(f"{type(self).__name__} must define formula(log_q, at)")
 
     def losses_at_labels(
         self,
@@ -227,7 +228,7 @@ def _check_weight(weight: ArrayLike) -> Tensor:
     weights = torch.as_tensor(weight)
     weights = weights if weights.is_floating_point() else weights.float()
     if weights.ndim != 1 or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
-        raise ValueError(
+        raise InvalidValueError(
             f"weight must be a vector of one non-negative number a class, got {weight!r}"
         )
     return weights
@@ -237,7 +238,7 @@ def _refuse_nonfinite(logits: Tensor) -> None:
     finite = torch.isfinite(logits)
     if not bool(finite.all()):
         bad = int((~finite).sum())
-        raise ValueError(
+        raise InvalidValueError(
             f"{bad} of {logits.numel()} logits are NaN or infinite: training has diverged; "
             "lower the learning rate or clip the gradients"
         )

@@ -5,6 +5,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from noisebound.checks import check_count
+from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses.likelihood import LikelihoodLoss
 from noisebound.losses.loss import Reduction, reduce_losses
 
@@ -34,7 +35,9 @@ class RememberingLoss(LikelihoodLoss):
         indices: Int[Tensor, " batch"],
     ) -> Float[Tensor, " batch"]:
         """The losses as the memory of these examples changes them."""
-        raise TypeError(f"{type(self).__name__} must define with_memory(losses, logits, indices)")
+        raise InvalidTypeError(
+            f"{type(self).__name__} must define with_memory(losses, logits, indices)"
+        )
 
     def forward(
         self,
@@ -68,19 +71,19 @@ class RememberingLoss(LikelihoodLoss):
         """One position in the training set for each row of the logits."""
         name = type(self).__name__
         if indices is None:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{name} remembers every example: call it as loss(logits, labels, indices), with "
                 "indices the positions of this batch's examples in the training set"
             )
         if indices.is_floating_point() or logits.ndim != 2 or indices.shape != logits.shape[:1]:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{name} takes logits [N, C] and integer indices [N], got logits "
                 f"{tuple(logits.shape)} and {indices.dtype} indices {tuple(indices.shape)}"
             )
         if indices.device.type == "cpu" and indices.numel():
             least, most = (int(extreme) for extreme in indices.aminmax())
             if least < 0 or most >= self.num_samples:
-                raise ValueError(
+                raise InvalidValueError(
                     f"indices must lie in 0 … {self.num_samples - 1} (num_samples="
                     f"{self.num_samples}), got {least if least < 0 else most}"
                 )
@@ -88,7 +91,7 @@ class RememberingLoss(LikelihoodLoss):
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """Refused: what an example costs depends on what is remembered of it."""
-        raise ValueError(
+        raise InvalidValueError(
             f"{type(self).__name__} has no noise-bound: what an example costs depends on what the "
             "loss remembers of it; pass a bound of your own to BoundedLoss"
         )

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from noisebound.checks import check_count, check_within
+from noisebound.errors import InvalidValueError
 from noisebound.losses.generalized_cross_entropy import generalized_cross_entropy
 from noisebound.losses.labels import check_shapes
 from noisebound.losses.loss import Reduction
@@ -86,7 +87,7 @@ class Truncated(RememberingLoss):
     ) -> None:
         """Keep those of these examples whose label has a probability above ``k``."""
         if labels.is_floating_point():
-            raise ValueError("choose() takes class indices as labels, got probabilities")
+            raise InvalidValueError("choose() takes class indices as labels, got probabilities")
         check_shapes(logits, labels, self.num_classes)
         indices = self.check_indices(logits, indices)
         surprisal = F.cross_entropy(logits.float(), labels.long(), reduction="none")

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from noisebound.checks import check_num_classes
+from noisebound.errors import InvalidValueError
 from noisebound.models.mlp import mlp, small_mlp
 from noisebound.models.resnet import ResNet, resnet18, resnet34
 from noisebound.models.small_cnn import small_cnn
@@ -43,9 +44,9 @@ def create_model(
         11173962
     """
     if name not in _MAKERS:
-        raise ValueError(f"model must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
+        raise InvalidValueError(f"model must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
     if not name.endswith("mlp") and len(input_shape) != 3:
-        raise ValueError(
+        raise InvalidValueError(
             f"{name} takes images, and these inputs have shape {tuple(input_shape)}: use 'mlp'"
         )
     with torch.random.fork_rng(devices=[]):

@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-from noisebound.data.folders import written_whole
+from noisebound.files import write_text
 
 _FILE = "command.txt"
 
 
 def save_command(folder: Path, command: str) -> None:
     """Whole or not at all."""
-    with written_whole(folder / _FILE) as part:
-        part.write_text(f"{command}\n", encoding="utf-8")
+    write_text(folder / _FILE, f"{command}\n")
 
 
 def read_command(folder: Path) -> str | None:

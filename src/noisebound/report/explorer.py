@@ -7,7 +7,7 @@ The page's own script computes (``templates/explorer/theory.js``), with the numb
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from noisebound.data.folders import written_whole
+from noisebound.files import write_text
 from noisebound.losses import GeneralizedCrossEntropy, SymmetricCrossEntropy
 from noisebound.report.rendering import render
 
@@ -120,5 +120,4 @@ def explorer_html() -> str:
 
 def write_explorer(path: Path) -> None:
     """Whole or not at all."""
-    with written_whole(path) as part:
-        part.write_text(explorer_html(), encoding="utf-8")
+    write_text(path, explorer_html())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from noisebound.data.folders import written_whole
+from noisebound.files import write_text
 from noisebound.report.embedding import embedded_figure
 from noisebound.report.gallery import Thumbnail
 from noisebound.report.heat_map import HeatMap
@@ -83,5 +83,4 @@ def to_html(page: Page) -> str:
 
 def write_page(page: Page, path: Path) -> None:
     """Whole or not at all."""
-    with written_whole(path) as part:
-        part.write_text(to_html(page), encoding="utf-8")
+    write_text(path, to_html(page))

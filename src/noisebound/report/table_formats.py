@@ -5,7 +5,7 @@ import io
 import json
 from pathlib import Path
 
-from noisebound.data.folders import written_whole
+from noisebound.files import write_text
 from noisebound.report.table import Cell, Table
 
 
@@ -19,8 +19,7 @@ def write_table(table: Table, folder: Path) -> list[Path]:
         (".json", to_json(table)),
     ):
         path = folder / f"{table.name}{suffix}"
-        with written_whole(path) as part:
-            part.write_text(text, encoding="utf-8")
+        write_text(path, text)
         written.append(path)
     return written
 

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel
 
-from noisebound.data.folders import written_whole
+from noisebound.errors import InvalidValueError
+from noisebound.files import written_whole
 
 _KEPT = 2  # if the last is damaged, the one before it serves
 
@@ -67,7 +68,7 @@ def load_checkpoint(folder: Path, state: TrainingState, identity: str) -> bool:
             )
             continue
         if about["identity"] != identity:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{path} belongs to a run with another config or other data: continue with the "
                 "same ones, or choose another --out"
             )
@@ -125,7 +126,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         metadata = stored.metadata() or {}
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     if _digest(tensors, metadata["about"]) != metadata["digest"]:
-        raise ValueError("its content does not match its checksum")
+        raise InvalidValueError("its content does not match its checksum")
     return tensors, json.loads(metadata["about"])
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
+from noisebound.errors import InvalidValueError
 from noisebound.estimation.labels import FEWEST_EXAMPLES
 from noisebound.training.config import TrainingConfig
 from noisebound.training.display import Display
@@ -57,7 +58,7 @@ class CrossFit:
         show: bool = True,
     ) -> None:
         if len(data.train) < FEWEST_EXAMPLES:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{len(data.train)} training examples are too few to estimate their noise, it "
                 f"takes {FEWEST_EXAMPLES}: give the noise rate (--noise-rate)"
             )

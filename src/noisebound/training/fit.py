@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from noisebound.checks import check_transition
 from noisebound.data import Dataset, Normalization, Splits, TableEncoder
-from noisebound.data.dataset import fingerprint, stratified_indices
+from noisebound.data.dataset import stratified_indices
+from noisebound.errors import InvalidValueError
 from noisebound.estimation.suspects import true_class_probabilities
+from noisebound.files import fingerprint
 from noisebound.models import create_model
 from noisebound.report.plots import plot_training
 from noisebound.training.checkpoints import TrainingState, load_checkpoint, save_checkpoint
@@ -127,7 +129,7 @@ def _known_noise(given: Sequence[Sequence[float]], train: Dataset) -> KnownNoise
     """The classes' shares are those that the matrix made into the labels' shares."""
     transition = check_transition(given)
     if len(transition) != train.num_classes:
-        raise ValueError(
+        raise InvalidValueError(
             f"transition is of {len(transition)} classes, the data has {train.num_classes}"
         )
     shares = train.class_counts().double() / len(train)
@@ -153,7 +155,7 @@ def held_out_for_validation(whole: Dataset, config: TrainingConfig) -> Bool[Tens
         for index in whole.class_counts().eq(1).nonzero().flatten():
             is_held_out[whole.labels == index] = False  # the only one of its class stays
         if is_held_out.all():
-            raise ValueError(
+            raise InvalidValueError(
                 f"holding out {count} of {len(whole)} examples leaves none to train on: lower "
                 "the share (--validation-share)"
             )
@@ -171,7 +173,7 @@ def _run(
         return []
     file = MetricsFile(folder.metrics, training.state.epoch)
     if len(file.history) < training.state.epoch:
-        raise ValueError(
+        raise InvalidValueError(
             f"{folder.metrics} lacks epochs that the checkpoint has: restore it, or begin anew in "
             "another folder"
         )

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional as F
 
-from noisebound.data.folders import written_whole
+from noisebound.files import written_whole
 
 _PATIENCE = 3
 

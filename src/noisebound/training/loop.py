@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 from noisebound.bounded import StepBound
 from noisebound.data import Batch, CropAndFlip, Dataset, Loader, Normalization
 from noisebound.data.loader import derived_seed
+from noisebound.errors import InvalidValueError
 from noisebound.granularity import GranularBoundedLoss
 from noisebound.training.checkpoints import TrainingState
 from noisebound.training.config import TrainingConfig
@@ -128,7 +129,7 @@ class Training:
         totals = torch.stack([torch.stack(means).double() @ weights, weights.sum()])
         total, count = sum_over_ranks(totals, self.fabric).tolist()
         if not math.isfinite(total):
-            raise ValueError(
+            raise InvalidValueError(
                 f"the training loss is {total / count} in epoch {epoch + 1}: training has "
                 "diverged; lower the learning rate (--learning-rate)"
             )

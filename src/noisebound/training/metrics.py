@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from noisebound.data.folders import written_whole
+from noisebound.files import written_whole
 
 Metrics = dict[str, Any]
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from torch import nn
 
 from noisebound.bounds import noise_bound
-from noisebound.catalog import LOSS_NAMES, create_loss, needs_noise_rate
+from noisebound.catalog import LOSS_NAMES, LossName, create_loss
 from noisebound.checks import NoiseRateWarning
+from noisebound.errors import InvalidValueError
 from noisebound.granularity import GranularBoundedLoss, plain_loss
 from noisebound.losses import (
     BackwardCrossEntropy,
@@ -65,8 +66,8 @@ class Objective:
 def needs_measuring(config: TrainingConfig) -> bool:
     """Whether the noise has to be measured before the objective can be made."""
     is_asked = config.noise_rate == "auto" and config.transition is None
-    is_given = config.bound is not None and not needs_noise_rate(config.base_loss)
-    return is_asked and needs_noise_rate(config.loss) and not is_given
+    is_given = config.bound is not None and not LossName.parse(config.base_loss).needs_noise_rate
+    return is_asked and LossName.parse(config.loss).needs_noise_rate and not is_given
 
 
 def make_objective(
@@ -106,37 +107,39 @@ def check_loss(config: TrainingConfig) -> None:
     """Refuse a method that there is not, before time is spent on measuring its noise."""
     name, is_bounded = config.base_loss, config.is_bounded
     if name not in METHOD_NAMES:
-        raise ValueError(
+        raise InvalidValueError(
             f"loss must be one of {', '.join(METHOD_NAMES)}, or such a name with '+b'; "
             f"got {config.loss!r}"
         )
     if name == "mixup" and is_bounded:
-        raise ValueError("mixup has no noise-bound: its labels are blends; leave out '+b'")
+        raise InvalidValueError("mixup has no noise-bound: its labels are blends; leave out '+b'")
     about_bounds = (config.bound, config.bound_classes, config.bound_offset or None)
     if not is_bounded and any(option is not None for option in about_bounds):
-        raise ValueError(
+        raise InvalidValueError(
             f"a bound is given, but {config.loss!r} is not bounded: ask for '{config.loss}+b', or "
             "leave out the bound"
         )
     if is_bounded and name in WITHOUT_NOISE_BOUND and config.bound is None:
-        raise ValueError(
+        raise InvalidValueError(
             f"{name} has no noise-bound: it depends on its memory or on the batch; give a level "
             f"(--bound), or leave out '+b'"
         )
     if config.transition is not None and isinstance(config.noise_rate, float):
-        raise ValueError("give the noise rate or the transition matrix, which has it, not both")
+        raise InvalidValueError(
+            "give the noise rate or the transition matrix, which has it, not both"
+        )
     if config.transition is not None and not (
         name in CORRECTIONS or (is_bounded and config.bound is None)
     ):
-        raise ValueError(f"{config.loss} has no use for a transition matrix: leave it out")
+        raise InvalidValueError(f"{config.loss} has no use for a transition matrix: leave it out")
     is_told = isinstance(config.noise_rate, float) and config.bound is None
     if config.bound_classes is not None and not is_told:
-        raise ValueError(
+        raise InvalidValueError(
             "bound_classes enters the noise-bound of a noise rate, and none is given: give the "
             "noise rate (--noise-rate), or leave it out"
         )
     if not is_bounded and config.granularity != "batch":
-        raise ValueError(f"granularity is one of the bound, and {config.loss!r} has none")
+        raise InvalidValueError(f"granularity is one of the bound, and {config.loss!r} has none")
 
 
 def _noise_rate(config: TrainingConfig, noise: Noise | None) -> float | None:
@@ -164,7 +167,7 @@ def _bound(
         chosen = noise.bound(criterion)
         return Bound(chosen.level + config.bound_offset, chosen.origin, chosen.reason)
     if config.noise_rate is None or config.noise_rate == "auto":
-        raise ValueError(
+        raise InvalidValueError(
             f"{config.loss} needs to know how noisy the labels are: give the noise rate "
             "(--noise-rate), the probability that a label is wrong, or auto to estimate it, or a "
             "bound (--bound)"

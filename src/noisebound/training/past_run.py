@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from noisebound.errors import InvalidValueError
 from noisebound.training.config import TrainingConfig
 from noisebound.training.metrics import Metrics, read_metrics
 from noisebound.training.run_folder import FitResult, RunFolder
@@ -39,7 +40,7 @@ class PastRun:
         folder = RunFolder(path)
         config, history = folder.read_config(), read_metrics(folder.metrics)
         if not history:
-            raise ValueError(f"{path} has not finished an epoch yet")
+            raise InvalidValueError(f"{path} has not finished an epoch yet")
         return PastRun(path.resolve().name, config, history, folder.read_result())
 
     @property

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from noisebound.data import DataError, load
 from noisebound.data.dataset import inputs_from_array
-from noisebound.data.folders import written_whole
 from noisebound.data.registry import find_published
 from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.image_folder import read_unlabeled
 from noisebound.data.user.tables import is_table, read_frame
+from noisebound.files import written_whole
 from noisebound.training.saved_model import SavedModel
 
 

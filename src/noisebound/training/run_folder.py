@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from noisebound.data import DataError
-from noisebound.data.folders import written_whole
+from noisebound.errors import InvalidValueError
+from noisebound.files import write_json, write_text
 from noisebound.monitor import memorizing_since
 from noisebound.training.config import TrainingConfig
 from noisebound.training.metrics import Metrics
@@ -107,8 +108,7 @@ class RunFolder:
     def begin(self, config: TrainingConfig) -> None:
         """Make the folder."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with written_whole(self.config) as part:
-            part.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_text(self.config, config.model_dump_json(indent=2) + "\n")
 
     def _check_same(self, config: TrainingConfig) -> None:
         known = json.loads(self.config.read_text(encoding="utf-8"))
@@ -116,7 +116,7 @@ class RunFolder:
         changed = [name for name in asked if asked[name] != known.get(name)]
         if changed:
             listed = ", ".join(f"{name} {known.get(name)!r} → {asked[name]!r}" for name in changed)
-            raise ValueError(
+            raise InvalidValueError(
                 f"{self.path} holds a run with another config ({listed}): resume with the same, or "
                 "choose another folder"
             )
@@ -149,8 +149,7 @@ class RunFolder:
             "floor": floor,
             "memorizing_since": since,
         }
-        with written_whole(self.result) as part:
-            part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_json(self.result, content)
 
     def read_result(self, identity: str | None = None) -> FitResult | None:
         """The result of the run if it is finished, and if it is this one.
@@ -164,7 +163,7 @@ class RunFolder:
         except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError, AttributeError):
             return None  # not there, or not whole
         if identity not in (None, found):
-            raise ValueError(
+            raise InvalidValueError(
                 f"{self.path} holds a finished run on other data: choose another folder"
             )
         return result

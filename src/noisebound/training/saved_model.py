@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from noisebound.data import DataError, Normalization, TableEncoder
-from noisebound.data.folders import written_whole
+from noisebound.files import write_text, written_whole
 from noisebound.models import ModelName, create_model
 
 _WEIGHTS, _ABOUT = "model.safetensors", "model.json"
@@ -78,8 +78,7 @@ class SavedModel:
         }
         with written_whole(folder / _WEIGHTS) as part:
             save_file(weights, part)
-        with written_whole(folder / _ABOUT) as part:
-            part.write_text(self.card.model_dump_json(indent=2), encoding="utf-8")
+        write_text(folder / _ABOUT, self.card.model_dump_json(indent=2))
 
     @classmethod
     def load(cls, folder: Path, model: nn.Module | None = None) -> "SavedModel":

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from noisebound.bounds import symmetric_columns
 from noisebound.catalog import create_loss
 from noisebound.data import DataError, Dataset
-from noisebound.data.dataset import fingerprint
 from noisebound.estimation import Suspects, estimate_noise
 from noisebound.estimation.suspects import suspects_of, true_class_probabilities
+from noisebound.files import fingerprint
 from noisebound.training.config import TrainingConfig
 from noisebound.training.held_out import HeldOut
 from noisebound.training.objective import CORRECTIONS

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from noisebound.data.errors import DataError, reading
+from noisebound.data.reading import reading
+from noisebound.errors import DataError
 
 
 class Files(ABC):

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Files
 from noisebound.data.formats.safe_pickle import parse_pickle
 from noisebound.data.labels import check_label_range
+from noisebound.errors import DataError
 
 _PIXELS = 3 * 32 * 32
 

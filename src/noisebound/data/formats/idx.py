@@ -10,9 +10,9 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Files, gunzip
 from noisebound.data.labels import check_label_range
+from noisebound.errors import DataError
 
 _UNSIGNED_BYTE = 0x08
 

@@ -14,8 +14,8 @@ from jaxtyping import UInt8
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Files
+from noisebound.errors import DataError, InvalidValueError
 from noisebound.progress import track
 
 Mode: TypeAlias = Literal["L", "RGB"]
@@ -150,7 +150,9 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     values = np.asarray(image).astype(np.float64)
     least, most = values.min(), values.max()
     if not (least >= 0 and most <= 65535):
-        raise ValueError(f"gray values from {least:g} to {most:g} have no place in 0 … 65535")
+        raise InvalidValueError(
+            f"gray values from {least:g} to {most:g} have no place in 0 … 65535"
+        )
     scale = 255 if image.mode == "F" and most <= 1 else 1 if most <= 255 else 1 / 257
     return Image.fromarray(np.rint(values * scale).astype(np.uint8))
 

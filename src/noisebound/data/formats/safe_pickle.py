@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from noisebound.data.errors import DataError, reading
+from noisebound.data.reading import reading
+from noisebound.errors import DataError
 
 _BYTEARRAY8 = pickle.BYTEARRAY8[0]
 

@@ -12,10 +12,10 @@ import torch
 
 from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.decoded import decode_once
-from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Files, Folder, Zip
 from noisebound.data.labels import check_label_range
 from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
+from noisebound.errors import DataError
 
 CLASS_NAMES = (
     "cat", "lynx", "wolf", "coyote", "cheetah",

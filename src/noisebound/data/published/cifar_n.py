@@ -13,12 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from noisebound.data.dataset import Splits
-from noisebound.data.errors import DataError, reading
 from noisebound.data.formats.archives import Files, Folder
 from noisebound.data.formats.safe_pickle import parse_pickle
 from noisebound.data.labels import check_label_range
 from noisebound.data.published.cifar import CIFAR10_PART, CIFAR100_PART, Cifar, cifar_splits
 from noisebound.data.published.record import Part, Published, PublishedFile, Release
+from noisebound.data.reading import reading
+from noisebound.errors import DataError
 
 Labels = NDArray[np.int64]
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisebound.data.errors import DataError, reading
+from noisebound.data.reading import reading
+from noisebound.errors import DataError
 
 # (inputs, labels) in the order of preference; Keras and MedMNIST write the latter ones
 _TRAIN_KEYS = (

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 
 from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Folder
 from noisebound.data.formats.idx import read_idx_pair
 from noisebound.data.labels import encode_labels
 from noisebound.data.published.mnist import EMNIST_SPLITS
+from noisebound.errors import DataError
 
 _IMAGES, _LABELS = "-images-idx3-ubyte", "-labels-idx1-ubyte"
 

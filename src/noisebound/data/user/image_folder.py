@@ -10,9 +10,9 @@ from torch import Tensor
 from noisebound.checks import check_count
 from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.decoded import decode_once
-from noisebound.data.errors import DataError
 from noisebound.data.formats.archives import Folder
 from noisebound.data.formats.images import Mode, image_extensions, listed, probe_images
+from noisebound.errors import DataError
 
 _TRAIN_NAMES = ("train", "training")
 _TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # the first that is there

@@ -10,9 +10,10 @@ import torch
 from polars.exceptions import PanicException
 
 from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.errors import DataError, reading
 from noisebound.data.labels import encode_labels
+from noisebound.data.reading import reading
 from noisebound.data.table_encoder import TableEncoder
+from noisebound.errors import DataError
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = {".parquet", ".pq"}

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import ValidationError
 
+from noisebound.errors import InvalidValueError
 from noisebound.experiments.protocol.columns import Column, Metric
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run_store import RunStore
@@ -38,7 +39,7 @@ def all_finished_runs(store: RunStore) -> list[FinishedRun]:
         try:
             configs.append(RunConfig.model_validate_json(path.read_text(encoding="utf-8")))
         except ValidationError as error:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{path} is not the config of a run, or that of another version: "
                 f"{error.errors()[0]['msg']}; move its folder away"
             ) from error
@@ -64,7 +65,7 @@ class Measurements:
             key = (config.column, training.loss, training.bound_offset, config.believes)
             known = self._finals[key].setdefault(training.seed, run)
             if known.config != run.config:
-                raise ValueError(
+                raise InvalidValueError(
                     f"{known.result.folder} and {run.result.folder} are the same method on the "
                     "same column, at different settings: keep the runs of each preset apart"
                 )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from noisebound.data import DataError, DataOrigin, Splits
+from noisebound.errors import InvalidValueError
 from noisebound.experiments.outcome.experiment_page import experiment_page
 from noisebound.experiments.outcome.finished import all_finished_runs
 from noisebound.experiments.runner.run_store import RunStore
@@ -15,7 +16,7 @@ from noisebound.training.runs_page import runs_page
 def report_on(path: Path) -> Page:
     """The page about a run's folder, about a folder of runs, or about one that holds ``runs``."""
     if not path.is_dir():
-        raise ValueError(f"{path} is not a folder of runs")
+        raise InvalidValueError(f"{path} is not a folder of runs")
     command = read_command(path)
     if (path / "metrics.jsonl").exists():
         return run_page(path, _data_of(path), command)
@@ -25,7 +26,7 @@ def report_on(path: Path) -> Page:
         return experiment_page(runs, command)
     fits = sorted(result.parent for result in folder.glob("*/result.json"))
     if not fits:
-        raise ValueError(
+        raise InvalidValueError(
             f"{path} holds no finished run: expected the folder that `noisebound fit`, `demo` or "
             "`reproduce` wrote"
         )

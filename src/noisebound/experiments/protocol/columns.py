@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from noisebound.corruption import NoiseKind
+from noisebound.errors import InvalidValueError
 
 TableName: TypeAlias = Literal["table1", "table2", "open-set", "own", "beyond"]
 Metric: TypeAlias = Literal["top1", "top5"]
@@ -239,13 +240,13 @@ def find_columns(names: Sequence[str], among: Sequence[Column] | None = None) ->
         among: where data sets' columns are looked for; None for those that are not beyond the paper
     """
     if not names:
-        raise ValueError("name at least one column")
+        raise InvalidValueError("name at least one column")
     usual = [column for column in COLUMNS.values() if column.table != "beyond"]
     found = []
     for name in names:
         of_dataset = [column for column in among or usual if column.dataset == name.lower()]
         matching = [COLUMNS[name.lower()]] if name.lower() in COLUMNS else of_dataset
         if not matching:
-            raise ValueError(f"unknown column {name!r}: choose from {', '.join(COLUMNS)}")
+            raise InvalidValueError(f"unknown column {name!r}: choose from {', '.join(COLUMNS)}")
         found += matching
     return tuple(dict.fromkeys(found))

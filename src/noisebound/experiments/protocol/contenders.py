@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
+from noisebound.errors import InvalidValueError
 from noisebound.granularity import Granularity
 
 Knowledge: TypeAlias = Literal["noise rate", "true rate", "true transition", "nothing"]
@@ -88,7 +89,7 @@ def check_contenders(names: Sequence[str], among: dict[str, Contender]) -> tuple
     spelled = tuple(dict.fromkeys(name.lower() for name in names))
     for name in spelled:
         if name not in among:
-            raise ValueError(f"unknown method {name!r}: choose from {', '.join(among)}")
+            raise InvalidValueError(f"unknown method {name!r}: choose from {', '.join(among)}")
     if not spelled:
-        raise ValueError("name at least one method")
+        raise InvalidValueError("name at least one method")
     return spelled

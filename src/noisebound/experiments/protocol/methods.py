@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from noisebound.errors import InvalidValueError
+
 BASELINES = {
     "mse": "MSE",
     "mae": "MAE",
@@ -39,12 +41,12 @@ def check_methods(methods: Sequence[str]) -> tuple[str, ...]:
     spelled = tuple(dict.fromkeys(method.lower() for method in methods))
     for method in spelled:
         if method not in (*METHODS, *SEARCHED_METHODS):
-            raise ValueError(
+            raise InvalidValueError(
                 f"unknown method {method!r}: choose from {', '.join(METHODS)}, or with a searched "
                 f"bound {', '.join(SEARCHED_METHODS)}"
             )
     if not spelled:
-        raise ValueError("name at least one method")
+        raise InvalidValueError("name at least one method")
     return spelled
 
 
@@ -53,7 +55,7 @@ def check_bounded(methods: Sequence[str], suffix: str) -> tuple[str, ...]:
     losses = tuple(dict.fromkeys(method.lower().partition("+")[0] for method in methods))
     for loss in losses:
         if loss not in BOUNDED:
-            raise ValueError(f"{loss!r} has no bound here: choose from {', '.join(BOUNDED)}")
+            raise InvalidValueError(f"{loss!r} has no bound here: choose from {', '.join(BOUNDED)}")
     if not losses:
-        raise ValueError("name at least one method")
+        raise InvalidValueError("name at least one method")
     return tuple(loss + suffix for loss in losses)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from noisebound.errors import InvalidValueError
 from noisebound.experiments.protocol.columns import COLUMNS, Column
 from noisebound.experiments.protocol.methods import BASELINES, BOUNDED
 from noisebound.models import ModelName
@@ -52,7 +53,9 @@ class Settings(BaseModel):
     def _of_methods(cls, rates: dict[str, float]) -> dict[str, float]:
         for name in rates:
             if name not in (*BASELINES, *BOUNDED):
-                raise ValueError(f"{name!r} is no method: {', '.join((*BASELINES, *BOUNDED))}")
+                raise InvalidValueError(
+                    f"{name!r} is no method: {', '.join((*BASELINES, *BOUNDED))}"
+                )
         return rates
 
 
@@ -115,7 +118,7 @@ def check_dataset(name: str) -> str:
     """The name, if a column has that data set."""
     known = dict.fromkeys(column.dataset for column in COLUMNS.values())
     if name not in known:
-        raise ValueError(f"no column has a data set {name!r}; there are {', '.join(known)}")
+        raise InvalidValueError(f"no column has a data set {name!r}; there are {', '.join(known)}")
     return name
 
 
@@ -123,7 +126,7 @@ def _with_change(preset: Preset, change: str) -> Preset:
     field, equals, text = change.partition("=")
     dataset, dot, name = field.rpartition(".")
     if not equals or name not in Settings.model_fields:
-        raise ValueError(
+        raise InvalidValueError(
             f"a setting must be written field=value, with a field out of "
             f"{', '.join(Settings.model_fields)}; got {change!r}"
         )
@@ -152,7 +155,7 @@ def _revised(settings: Settings, changes: dict[str, Any]) -> Settings:
         return Settings.model_validate(settings.model_dump() | changes)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ValueError(
+        raise InvalidValueError(
             f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
         ) from error
 
@@ -214,14 +217,14 @@ def find_preset(name_or_path: str) -> Preset:
         return PRESETS[name_or_path]
     path = Path(name_or_path)
     if not path.is_file():
-        raise ValueError(
+        raise InvalidValueError(
             f"{name_or_path!r} is neither a preset ({', '.join(PRESETS)}) nor a file that holds one"
         )
     try:
         return Preset.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
         first = error.errors()[0]
-        raise ValueError(
+        raise InvalidValueError(
             f"{path} is not a preset: {'.'.join(map(str, first['loc']))}: {first['msg']}; "
             "print one with: noisebound preset cpu"
         ) from error

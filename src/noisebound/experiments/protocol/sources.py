@@ -16,9 +16,9 @@ from torch import Tensor
 from noisebound.corruption import corrupt
 from noisebound.corruption.linear_classifier import linear_probabilities
 from noisebound.data import Splits, load
-from noisebound.data.dataset import fingerprint
-from noisebound.data.folders import cache_folder, written_whole
+from noisebound.data.folders import cache_folder
 from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.files import fingerprint, written_whole
 
 
 @dataclass(frozen=True)

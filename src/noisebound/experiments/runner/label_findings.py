@@ -11,9 +11,9 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from noisebound.data import Dataset
-from noisebound.data.folders import written_whole
 from noisebound.estimation import ESTIMATION_METHODS, estimate_noise
 from noisebound.experiments.runner.pruning import FOLDS, Pruned
+from noisebound.files import write_json
 from noisebound.training import TrainingConfig
 from noisebound.training.cross_fit import cross_fit_epochs
 from noisebound.training.held_out import HeldOut
@@ -77,8 +77,7 @@ def findings_of_cleanlab(pruned: Pruned, train: Dataset, training: TrainingConfi
 
 def write_findings(folder: Path, findings: LabelFindings) -> None:
     """Beside the run's result."""
-    with written_whole(folder / _FILE) as part:
-        part.write_text(json.dumps(findings, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    write_json(folder / _FILE, findings)
 
 
 def read_findings(folder: Path) -> LabelFindings | None:

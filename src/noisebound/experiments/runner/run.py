@@ -11,7 +11,6 @@ from importlib.metadata import version
 import torch
 from filelock import FileLock
 
-from noisebound.data.folders import written_whole
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.protocol.sources import DataSources, noisy_splits
 from noisebound.experiments.runner.label_findings import (
@@ -22,6 +21,7 @@ from noisebound.experiments.runner.label_findings import (
 from noisebound.experiments.runner.pruning import prune
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.told import told
+from noisebound.files import write_text
 from noisebound.training import fit
 from noisebound.training.run_folder import RunFolder
 
@@ -71,8 +71,7 @@ def execute(run: RunConfig, execution: Execution) -> None:
 
 def _train(run: RunConfig, execution: Execution) -> None:
     folder = execution.store.folder(run)
-    with written_whole(folder / "environment.json") as part:
-        part.write_text(json.dumps(_environment(), indent=2) + "\n", encoding="utf-8")
+    write_text(folder / "environment.json", json.dumps(_environment(), indent=2) + "\n")
     splits = noisy_splits(run, execution.sources)
     training = told(run.training, run.knows, splits.train)
     given, findings = splits, None

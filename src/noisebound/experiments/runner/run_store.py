@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from noisebound.data.folders import written_whole
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.label_findings import read_findings
+from noisebound.files import write_text, written_whole
 from noisebound.training import FitResult
 from noisebound.training.run_folder import RunFolder
 
@@ -56,13 +56,11 @@ class RunStore:
         """Say which run this folder holds."""
         path = self.folder(run) / "run.json"
         if not path.exists():
-            with written_whole(path) as part:
-                part.write_text(run.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            write_text(path, run.model_dump_json(indent=2) + "\n")
 
     def mark_running(self, run: RunConfig, sweep: str) -> None:
         """A worker of this sweep has begun it."""
-        with written_whole(self._marker(run)) as part:
-            part.write_text(sweep, encoding="utf-8")
+        write_text(self._marker(run), sweep)
 
     def unmark(self, run: RunConfig) -> None:
         """Nobody does it any more."""

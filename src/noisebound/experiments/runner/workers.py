@@ -15,6 +15,7 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from noisebound.errors import InvalidValueError
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run import Execution, execute
 
@@ -73,7 +74,7 @@ def _do_on_ray(runs: Sequence[RunConfig], execution: Execution, workers: Workers
         room = min(gpus or 10**9, int(resources.get("CPU", 0)) // threads)
         jobs = workers.jobs or room
         if not 1 <= jobs <= room:
-            raise ValueError(
+            raise InvalidValueError(
                 f"the cluster has room for {room} runs at once ({gpus} GPUs, "
                 f"{int(resources.get('CPU', 0))} CPUs, {threads} a run): lower --jobs to that"
             )
@@ -96,7 +97,7 @@ def _connected(workers: Workers) -> Iterator["ray"]:  # type: ignore[name-define
         import ray
         from ray.util.joblib import register_ray
     except ImportError as error:
-        raise ValueError(
+        raise InvalidValueError(
             "a cluster needs Ray: install it with  pip install 'noisebound[ray]'"
         ) from error
     register_ray()
@@ -109,7 +110,7 @@ def _connected(workers: Workers) -> Iterator["ray"]:  # type: ignore[name-define
                 logging_level=logging.ERROR,
             )
     except (ConnectionError, RuntimeError) as error:
-        raise ValueError(
+        raise InvalidValueError(
             f"no Ray cluster at {workers.cluster!r}: start one with  ray start --head , or have "
             f"one started here with  --cluster local  ({_first_line(error)})"
         ) from error

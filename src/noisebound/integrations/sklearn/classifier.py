@@ -21,6 +21,7 @@ from torch import Tensor
 from noisebound.bounds import noise_bound, symmetric_columns
 from noisebound.catalog import LOSS_NAMES, create_loss
 from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
+from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation import NoiseEstimate
 from noisebound.integrations.sklearn.examples import Examples, Scaling
 from noisebound.integrations.sklearn.learner import Learner, Pace, predicted_logits
@@ -57,7 +58,7 @@ def _knows_the_noise(estimator: "NoiseBoundedClassifier") -> bool:
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, or 'auto'; got {value!r}")
+        raise InvalidTypeError(f"{name} must be a number, or 'auto'; got {value!r}")
     return float(value)
 
 
@@ -217,7 +218,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         )
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
-            raise ValueError(
+            raise InvalidValueError(
                 f"labels {unknown.tolist()} are not among the classes of the first call, "
                 f"{self.classes_.tolist()}"
             )
@@ -256,12 +257,12 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         if isinstance(self.loss, str):
             if self.loss.removesuffix("+b") not in _NAMES:
-                raise ValueError(
+                raise InvalidValueError(
                     f"loss must be one of {', '.join(_NAMES)}, or a noisebound.Loss; "
                     f"got {self.loss!r}"
                 )
         elif not isinstance(self.loss, Loss):
-            raise TypeError(f"loss must be a name or a noisebound.Loss, got {self.loss!r}")
+            raise InvalidTypeError(f"loss must be a name or a noisebound.Loss, got {self.loss!r}")
         if self.noise_rate != "auto":
             check_within(
                 "noise_rate", _number("noise_rate", self.noise_rate), 0, 1, open_at_low=False
@@ -288,7 +289,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     def _begin(self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None) -> Examples:
         """The examples, with the scaling that is theirs."""
         if len(self.classes_) < 2:
-            raise ValueError("a classifier needs at least two classes, got one class")
+            raise InvalidValueError("a classifier needs at least two classes, got one class")
         self._refuse_class_weights()
         self._learner = None
         self._seed = int(check_random_state(self.random_state).randint(_LARGEST_SEED))
@@ -308,7 +309,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             sample_weight, X, dtype=X.dtype, ensure_non_negative=True, copy=True
         )
         if not weights.any():
-            raise ValueError("sample_weight is zero for all examples: none is left to learn from")
+            raise InvalidValueError(
+                "sample_weight is zero for all examples: none is left to learn from"
+            )
         labels = np.searchsorted(self.classes_, y)
         return Examples(X, torch.from_numpy(labels), torch.from_numpy(weights), scaling)
 
@@ -375,7 +378,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             isinstance(self.loss, Loss) and self.loss.class_weights(len(self.classes_)) is not None
         )
         if has_weights and self.bound == "auto":
-            raise ValueError(
+            raise InvalidValueError(
                 "the floor of a loss with class weights, or one that ignores a class, is not known "
                 "from the noise alone: pass sample_weight to fit instead, or a bound"
             )

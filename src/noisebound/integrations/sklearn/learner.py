@@ -8,6 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from noisebound.data.loader import derived_seed
+from noisebound.errors import InvalidValueError
 from noisebound.integrations.sklearn.examples import Examples, Scaling, dense
 from noisebound.losses import Loss
 from noisebound.training.averaging import averaged_copy
@@ -80,7 +81,7 @@ class Learner:
         self.epochs_done += 1
         loss = (total / examples.weights.sum()).item()
         if not torch.isfinite(total):
-            raise ValueError(
+            raise InvalidValueError(
                 f"the training loss is {loss} in epoch {self.epochs_done}: training has diverged; "
                 "lower learning_rate, or scale the features"
             )

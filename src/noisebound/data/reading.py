@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
-class DataError(ValueError):
-    """What was expected of the data, what came, and what to do."""
+from noisebound.errors import DataError
 
 
 @contextmanager

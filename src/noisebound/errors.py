@@ -1,0 +1,50 @@
+"""The family of errors for a user's mistakes.
+
+Each message says what was expected, what came, and what to pass instead. An argument is written in
+backticks, as in `noise_rate`; the command line turns that into its flag. Every member is also one
+of Python's own errors, so that ``except ValueError`` keeps working. An error outside this family is
+a fault in noisebound itself.
+"""
+
+
+class NoiseboundError(Exception):
+    """The base of all errors that the user can mend."""
+
+
+class InvalidValueError(NoiseboundError, ValueError):
+    """An argument has the right type and an impossible value."""
+
+
+class InvalidTypeError(NoiseboundError, TypeError):
+    """An argument has the wrong type."""
+
+
+class MisuseError(NoiseboundError, RuntimeError):
+    """Calls came in an order that has no meaning."""
+
+
+class DataError(InvalidValueError):
+    """Data cannot be had, cannot be read, or cannot be trusted."""
+
+
+class RunError(InvalidValueError):
+    """A folder does not hold the run that was asked for."""
+
+
+class FolderTakenError(NoiseboundError, FileExistsError):
+    """A folder already holds a run."""
+
+
+class MissingExtraError(NoiseboundError, ModuleNotFoundError):
+    """A package is missing that an extra of noisebound installs.
+
+    Args:
+        what: the subject of the sentence, such as ``"noisebound fit"``
+        package: the package that could not be imported
+        extra: the extra that installs it
+    """
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs {package}, which is not installed: pip install 'noisebound[{extra}]'"
+        )
