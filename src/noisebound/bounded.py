@@ -256,7 +256,7 @@ class GradientBound(Monitored):
         self.monitor.record(mean, self.bound)
         # Without a mean (NaN) there is nothing to compare, and the step is the plain one.
         sign = torch.where(mean.isnan(), 1.0, torch.sign(mean - self.bound))
-        _multiply_gradients(optimizer, sign)
+        multiply_gradients(optimizer, sign)
 
     def _global_mean(self, totals: Float[Tensor, " two"]) -> Float[Tensor, ""]:
         if dist.is_available() and dist.is_initialized():
@@ -354,7 +354,8 @@ def has_gradients(optimizer: Optimizer) -> bool:
     return any(parameter.grad is not None for group in groups for parameter in group["params"])
 
 
-def _multiply_gradients(optimizer: Optimizer, sign: Float[Tensor, ""]) -> None:
+def multiply_gradients(optimizer: Optimizer, sign: Float[Tensor, ""]) -> None:
+    """Multiply the gradients of all parameters by the sign of the step."""
     # On the CPU the sign is at hand and seldom flips; elsewhere reading it would stall.
     if sign.device.type == "cpu" and sign > 0:
         return

@@ -34,7 +34,8 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
-    write_text(path, text)
+    with written_whole(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -20,15 +20,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import noisebound as nb
+from noisebound.data import Normalization
 from noisebound.integrations.sklearn import (
     InterruptedTrainingWarning,
     NoiseBoundedClassifier,
-    UnmeasuredNoiseWarning,
+    UnknownNoiseWarning,
 )
-from noisebound.integrations.sklearn.examples import Scaling
 
 
-@pytest.mark.filterwarnings("ignore::noisebound.integrations.sklearn.UnmeasuredNoiseWarning")
+@pytest.mark.filterwarnings("ignore::noisebound.integrations.sklearn.UnknownNoiseWarning")
 @parametrize_with_checks([NoiseBoundedClassifier(), NoiseBoundedClassifier(noise_rate=0.1)])
 def test_scikit_learn_s_checks(estimator, check):
     check(estimator)
@@ -146,9 +146,10 @@ class TestAmongOthers:
 
     def test_long_columns_of_float32_keep_their_mean(self):
         values = np.random.default_rng(0).normal(1e5, 30, size=(200_000, 1)).astype(np.float32)
-        scaling = Scaling.of(values, np.ones(len(values), np.float32))
-        assert scaling.mean == pytest.approx(1e5, abs=1)
-        assert scaling.deviation == pytest.approx(30, rel=0.02)
+        weights = torch.ones(len(values))
+        for scaling in (Normalization.of(torch.from_numpy(values), w) for w in (None, weights)):
+            assert scaling.mean == pytest.approx((1e5,), abs=1)
+            assert scaling.std == pytest.approx((30,), rel=0.02)
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_numbers_keep_their_precision(self, dtype):
@@ -202,7 +203,7 @@ class TestBounds:
 
     def test_too_few_examples_to_measure(self):
         X, y, _ = clouds(n=60)
-        with pytest.warns(UnmeasuredNoiseWarning, match="60 examples are too few"):
+        with pytest.warns(UnknownNoiseWarning, match="60 training examples are too few"):
             model = NoiseBoundedClassifier(random_state=0, max_iter=2).fit(X, y)
         assert model.noise_rate_ == 0
         assert model.bound_ == 0

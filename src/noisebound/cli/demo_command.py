@@ -8,11 +8,11 @@ from rich.markup import escape
 
 from noisebound.cli.options import Json
 from noisebound.experiments.demo import run_demo
-from noisebound.report.command import save_command
+from noisebound.runs.folder import RunFolder
 
 
 def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
-    """Train on digits of which 60 % are labelled wrong, with five losses, plain and bounded.
+    """Train on digits of which 60 % are labeled wrong, with five losses, plain and bounded.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
     """
     torch.set_num_threads(1)  # the fastest for so small a network, and sums in one order
     outcome = run_demo(out)
-    save_command(out, "noisebound demo")
+    RunFolder(out).save_command("noisebound demo")
     if json:
         print(outcome.to_json())  # noqa: T201
         return

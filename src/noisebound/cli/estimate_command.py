@@ -2,7 +2,7 @@
 
 import json as json_format
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 from rich.console import Console
@@ -11,12 +11,18 @@ from rich.markup import escape
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
 from noisebound.data import DataError, DataOrigin, Dataset
 from noisebound.data.user.arrays import read_inputs
-from noisebound.estimation import EstimationMethod, NoiseEstimate, estimate_noise
+from noisebound.estimation import (
+    EstimatedNoise,
+    EstimationMethod,
+    Noise,
+    NoiseEstimate,
+    UnknownNoise,
+    estimate_noise,
+)
 from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.files import write_text
 from noisebound.models import ModelName
-from noisebound.training import TrainingConfig
-from noisebound.training.measure import measure_noise
+from noisebound.training import TrainingConfig, estimate_label_noise
 
 _CONFUSIONS = 8
 _RARE = 0.005
@@ -27,7 +33,7 @@ def estimate(
     *,
     method: EstimationMethod = "agreement",
     probs: Path | None = None,
-    model: ModelName = "mlp",
+    model: ModelName | Literal["auto"] = "auto",
     epochs: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 50,
     learning_rate: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-3,
     batch_size: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 300,
@@ -81,17 +87,17 @@ def estimate(
         seed=seed,
     )
     if probs is None:
-        measured = measure_noise(train, config, method=method)
-        found, record = measured.estimate, measured.record()
+        noise = estimate_label_noise(train, config, method=method)
+        found, record, warnings = _estimate_of(noise), noise.record(), noise.warnings
     else:
         found = _from_probabilities(probs, train, method)
-        record = found.record()
+        record, warnings = found.record(), found.diagnostics.warnings
     if out is not None:
         write_text(out, json_format.dumps(record, indent=2) + "\n")
     if json:
         print(json_format.dumps(record))  # noqa: T201
     else:
-        _print(found, record, train.class_names)
+        _print(found, record, train.class_names, warnings)
 
 
 def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) -> NoiseEstimate:
@@ -104,7 +110,21 @@ def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) ->
     return estimate_noise(given, train.labels, method)
 
 
-def _print(found: NoiseEstimate, record: dict[str, Any], class_names: tuple[str, ...]) -> None:
+def _estimate_of(noise: Noise) -> NoiseEstimate:
+    """Return the estimate, also one that is not believed."""
+    if isinstance(noise, EstimatedNoise):
+        return noise.estimate
+    assert isinstance(noise, UnknownNoise)
+    assert noise.rejected is not None
+    return noise.rejected
+
+
+def _print(
+    found: NoiseEstimate,
+    record: dict[str, Any],
+    class_names: tuple[str, ...],
+    warnings: tuple[str, ...],
+) -> None:
     console = Console(soft_wrap=True, highlight=False)
     low, high = found.interval
     console.print(
@@ -122,7 +142,7 @@ def _print(found: NoiseEstimate, record: dict[str, Any], class_names: tuple[str,
         console.print("most frequent confusions:")
         for line in confusions:
             console.print(escape(f"  {line}"))
-    for warning in found.diagnostics.warnings:
+    for warning in warnings:
         console.print(f"[yellow]note:[/] {escape(warning)}")
 
 

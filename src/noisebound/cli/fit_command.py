@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, command_line
-from noisebound.data import DataOrigin, Splits
+from noisebound.entry import fit as run_fit
 from noisebound.errors import InvalidValueError
-from noisebound.report.command import save_command
-from noisebound.report.page import write_page
-from noisebound.training import FitResult, TrainingConfig
-from noisebound.training import fit as run_fit
+from noisebound.estimation import EstimatedNoise
+from noisebound.runs import Run
+from noisebound.training import TrainingConfig
+from noisebound.training.config import settings_of
+from noisebound.training.metrics import METRIC_LABELS
 from noisebound.training.ranks import leave_ranks
-from noisebound.training.run_page import run_page
 
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
@@ -58,12 +58,12 @@ def fit(
     data
         A known data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
     out
-        The folder for the model, its measurements and its checkpoints.
+        The folder for the model, its metrics, its checkpoints and its report.
     transition
         A .csv or .npy file with the transition matrix T[noisy, true], where it is known; in place
             of the noise rate.
     resume
-        Go on with the run in that folder.
+        Continue the run in that folder.
     devices
         How many devices, or "auto".
     nodes
@@ -71,10 +71,41 @@ def fit(
     accelerator
         cpu, cuda, …, or auto.
     precision
-        Of the computation.
+        The type of numbers to compute with.
     logger
-        Write the measurements for a tracker too.
+        Write the metrics for a tracker too.
     """
+    fabric = _fabric(accelerator, devices, nodes, precision, _loggers(logger, out))
+    settings = settings_of(config or _Options())
+    if transition is not None:
+        settings["transition"] = _read_matrix(transition)
+    try:
+        run = run_fit(
+            data,
+            out=out,
+            target=target,
+            image_size=image_size,
+            skip_bad=skip_bad,
+            data_dir=data_dir,
+            model=(config or _Options()).model,
+            resume=resume,
+            fabric=fabric,
+            command=command_line(),
+            **settings,
+        )
+    except KeyboardInterrupt:
+        if fabric.is_global_zero:
+            console = Console(stderr=True, soft_wrap=True)
+            console.print(f"interrupted; continue with --resume, in {escape(str(out))}")
+        raise
+    if fabric.is_global_zero:
+        _print_run(run, as_json=json)
+    leave_ranks(fabric)
+
+
+def _fabric(
+    accelerator: str, devices: str, nodes: int, precision: Precision, loggers: list[Logger]
+) -> Fabric:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its banner of ranks
     try:
         fabric = Fabric(
@@ -82,43 +113,12 @@ def fit(
             devices=int(devices) if devices.isdigit() else devices,
             num_nodes=nodes,
             precision=precision,
-            loggers=_loggers(logger, out),
+            loggers=loggers,
         )
     except RuntimeError as error:  # such as devices that are not there
         raise InvalidValueError(str(error)) from error
     fabric.launch()
-    origin = DataOrigin(
-        data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
-    )
-    splits = origin.load()
-    settings = TrainingConfig.model_validate((config or _Options()).model_dump())
-    if transition is not None:
-        settings = settings.model_copy(update={"transition": _read_matrix(transition)})
-    console = Console(stderr=True, soft_wrap=True)
-    try:
-        result = run_fit(splits, settings, out, resume=resume, fabric=fabric)
-    except KeyboardInterrupt:
-        if fabric.is_global_zero:
-            console.print(f"interrupted; go on with --resume, in {escape(str(out))}")
-        raise
-    if fabric.is_global_zero:
-        origin.save(out)
-        save_command(out, command_line())
-        for note in splits.notes:
-            console.print(f"note: {escape(note)}")
-        _print_result(result, as_json=json)
-        _write_report(out, splits, console)
-    leave_ranks(fabric)
-
-
-def _write_report(out: Path, splits: Splits, console: Console) -> None:
-    """The training is done and its model is there: no trouble with a page may hide that."""
-    try:
-        with console.status("writing report.html: every training label is looked at once more"):
-            write_page(run_page(out, splits, command_line()), out / "report.html")
-    except Exception as error:
-        trouble = f"{type(error).__name__}: {error}"
-        console.print(f"[yellow]note:[/] report.html could not be written: {escape(trouble)}")
+    return fabric
 
 
 def _loggers(name: str | None, out: Path) -> list[Logger]:
@@ -142,31 +142,19 @@ def _read_matrix(path: Path) -> tuple[tuple[float, ...], ...]:
         ) from error
 
 
-def _print_result(result: FitResult, *, as_json: bool) -> None:
+def _print_run(run: Run, *, as_json: bool) -> None:
+    result = run.result
     if as_json:
-        record = {
-            "bound": result.bound,
-            "bound_origin": result.bound_origin,
-            "bound_reason": result.bound_reason,
-            "noise": result.noise,
-            "memorizing_since": result.memorizing_since,
-            "final": result.final,
-            "out": str(result.folder),
-        }
+        record = result.record() | {"out": str(run.path)}
         print(json_format.dumps(record))  # noqa: T201
         return
-    final = result.final
     console = Console(soft_wrap=True, highlight=False)
-    _print_noise(result, console)
-    floor = "" if result.bound is None else f" (floor {result.bound:.3f})"
-    console.print(f"after {final['epoch']} epochs: training loss {final['train_loss']:.3f}{floor}")
-    names = {
-        "validation_top1": "accuracy on held-out data, whose labels are noisy too",
-        "test_top1": "accuracy on the test set",
-        "memorized": "wrong labels reproduced",
-    }
-    for name, label in names.items():
-        value = final.get(f"averaged_{name}", final.get(name))
+    _print_noise(run, console)
+    floor = "" if result.bound is None else f" (bound {result.bound:.3f})"
+    final = result.final
+    console.print(f"after {final.epoch} epochs: training loss {final.train_loss:.3f}{floor}")
+    for name, label in METRIC_LABELS.items():
+        value = run.final(name)
         if value is not None:
             console.print(f"{label}: {value:.1%}")
     if result.memorizing_since is not None:
@@ -177,20 +165,20 @@ def _print_result(result: FitResult, *, as_json: bool) -> None:
     if result.is_stuck:
         console.print(
             "[yellow]note:[/] the training loss has not come down to what a short plain training "
-            "reached on held-out data: train for longer, or lower the learning rate"
+            "reached out of fold: train for more epochs, or lower the learning rate"
         )
-    console.print(f"model, measurements and report.html: {escape(str(result.folder))}")
+    console.print(f"model, metrics and report.html: {escape(str(run.path))}")
 
 
-def _print_noise(result: FitResult, console: Console) -> None:
-    noise = result.noise
-    if noise is not None and "interval" in noise:
-        low, high = noise["interval"]
+def _print_noise(run: Run, console: Console) -> None:
+    noise, chosen = run.noise, run.result.chosen
+    if isinstance(noise, EstimatedNoise):
+        low, high = noise.interval
         console.print(
-            f"estimated noise rate {noise['noise_rate']:.3f}, with 95 % confidence between "
-            f"{low:.3f} and {high:.3f}"
+            f"estimated noise rate {noise.rate:.3f}, with 95 % confidence between {low:.3f} and "
+            f"{high:.3f}"
         )
-        for warning in noise["warnings"]:
-            console.print(f"[yellow]note:[/] {escape(warning)}")
-    if result.bound is not None:
-        console.print(f"bound {result.bound:.3f}: {escape(str(result.bound_reason))}")
+    for warning in noise.warnings:
+        console.print(f"[yellow]note:[/] {escape(warning)}")
+    if chosen is not None:
+        console.print(f"bound {chosen.level:.3f}: {escape(chosen.reason)}")

@@ -6,9 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir, SkipBad
-from noisebound.training import SavedModel
-from noisebound.training.predict import check_writable, write_predictions
-from noisebound.training.predict import predict as run_predict
+from noisebound.runs import load_run
+from noisebound.runs.predict import check_writable, write_frame
 
 
 def predict(
@@ -26,7 +25,6 @@ def predict(
         A .csv or .parquet file: the example, its label, the probability of each class.
     """
     check_writable(out)
-    loaded = SavedModel.load(model)
-    predictions = run_predict(loaded, data, data_dir=data_dir, skip_bad=skip_bad)
-    write_predictions(predictions, out)
+    predictions = load_run(model).predictions(data, data_dir=data_dir, skip_bad=skip_bad)
+    write_frame(predictions, out)
     Console(soft_wrap=True).print(f"{len(predictions):,} labels: {escape(str(out))}")

@@ -21,9 +21,9 @@ from noisebound.experiments.reproduce import Reproduction, Request, Target
 from noisebound.experiments.reproduce import reproduce as run_reproduce
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.workers import Workers
-from noisebound.report.command import save_command
 from noisebound.report.page import write_page
 from noisebound.report.table_formats import to_markdown
+from noisebound.runs.folder import RunFolder
 
 Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]
 Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
@@ -104,7 +104,7 @@ def reproduce(
         Console(stderr=True).print("interrupted; the same command goes on from here")
         raise
     if request.runs():
-        save_command(out, command_line())
+        RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
     _tell(outcome, out, console)
 

@@ -10,11 +10,12 @@ from rich.markup import escape
 from noisebound.cli.options import DataDir, ImageSize, SkipBad, Target
 from noisebound.data import DataOrigin
 from noisebound.errors import InvalidValueError
+from noisebound.estimation import UnknownNoise
+from noisebound.pages.suspects import suspects_sheet
 from noisebound.report.plots import save_figure
-from noisebound.training.predict import check_writable, write_predictions
-from noisebound.training.run_folder import RunFolder
-from noisebound.training.suspects import suspects_of_run
-from noisebound.training.suspects_table import suspects_sheet, suspects_table
+from noisebound.runs import load_run
+from noisebound.runs.predict import check_writable, write_frame
+from noisebound.runs.suspects import suspects_frame
 
 
 def suspects(
@@ -46,33 +47,33 @@ def suspects(
         How many images it shows.
     """
     check_writable(out)
+    trained = load_run(run)
     if data is None:
         if target is not None or image_size is not None or skip_bad:
             raise InvalidValueError(
                 "--target, --image-size and --skip-bad say how to read DATA: name it"
             )
-        origin = DataOrigin.read(run)
+        origin = trained.folder.read_origin()
         if data_dir is not None:
             origin = origin.model_copy(update={"data_dir": data_dir})
     else:
         origin = DataOrigin(
             data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
         )
-    splits, folder = origin.load(), RunFolder(run)
+    splits = origin.load()
     if sheet is not None and not splits.train.is_images:
         raise InvalidValueError("--sheet shows images, and these are features: leave it out")
-    found = suspects_of_run(folder, splits.train)
-    table = suspects_table(found, splits)
-    write_predictions(table, out)
+    found = trained.find_suspects(splits)
+    table = suspects_frame(found, splits)
+    write_frame(table, out)
     console = Console(soft_wrap=True, highlight=False)
     expected = found.probability.sum().item()
     console.print(f"{len(table):,} labels, of which about {expected:,.0f} are probably wrong:")
     console.print(f"ranked in {escape(str(out))}")
-    result = folder.read_result()
-    if result is not None and result.bound is None and result.noise is None:
+    if trained.result.chosen is None and isinstance(trained.noise, UnknownNoise):
         console.print(
-            "[yellow]note:[/] this run had no bound, and its model may have learnt wrong labels by "
-            "heart: train with noisebound fit DATA --out RUN, without --loss"
+            "[yellow]note:[/] this run had no bound, and its model may have memorized wrong "
+            "labels: train with noisebound fit DATA --out RUN, without --loss"
         )
     if splits.train.is_images:
         path = sheet or out.with_suffix(".png")

@@ -1,17 +1,19 @@
-"""Examples in memory: one tensor of inputs, one of labels."""
+"""Examples in memory: their inputs, their labels, and what else training may use of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
-from jaxtyping import Bool, Int64, Shaped
+from jaxtyping import Bool, Float, Int64, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
 from noisebound.checks import check_count
 from noisebound.data.labels import encode_labels
+from noisebound.data.sparse_rows import SparseRows
 from noisebound.data.table_encoder import TableEncoder
 from noisebound.errors import DataError
 
@@ -23,16 +25,21 @@ class Dataset:
     """Inputs, labels and the names of the classes.
 
     Args:
-        inputs: uint8 images ``[n, channels, height, width]``, or float32 features ``[n, features]``
-        labels: class indices
+        inputs: uint8 images ``[n, channels, height, width]``, float features ``[n, features]``, or
+            sparse features
+        labels: observed class indices
         class_names: the name of each index
-        true_labels: what ``labels`` would be without noise, where that is known
+        true_labels: the labels without noise, where they are known; evaluation alone uses them
+        weights: how much each example counts in the mean loss, not negative; None if all count one
+        targets: class probabilities to train on in place of the labels; None for the labels
     """
 
-    inputs: Shaped[Tensor, "n ..."]
+    inputs: Shaped[Tensor, "n ..."] | SparseRows
     labels: Int64[Tensor, " n"]
     class_names: tuple[str, ...]
     true_labels: Int64[Tensor, " n"] | None = None
+    weights: Float[Tensor, " n"] | None = None
+    targets: Float[Tensor, "n classes"] | None = None
 
     def __post_init__(self) -> None:
         for name, labels in (("labels", self.labels), ("true_labels", self.true_labels)):
@@ -47,6 +54,21 @@ class Dataset:
                         f"{name} must be indices of {len(self.class_names)} classes, "
                         f"got {low} … {high}"
                     )
+        self._check_weights_and_targets()
+
+    def _check_weights_and_targets(self) -> None:
+        if self.weights is not None:
+            if self.weights.shape != self.labels.shape:
+                raise DataError(
+                    f"{len(self)} examples need as many weights, got {list(self.weights.shape)}"
+                )
+            if not bool((torch.isfinite(self.weights) & (self.weights >= 0)).all()):
+                raise DataError("weights must be finite and not negative")
+        if self.targets is not None and self.targets.shape != (len(self), self.num_classes):
+            raise DataError(
+                f"targets must be class probabilities of shape {[len(self), self.num_classes]}, "
+                f"got {list(self.targets.shape)}"
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -58,34 +80,52 @@ class Dataset:
 
     @property
     def is_images(self) -> bool:
-        """Whether the inputs are images rather than features."""
+        """True if the inputs are images rather than features."""
         return self.inputs.ndim == 4
 
+    @property
+    def dense_inputs(self) -> Shaped[Tensor, "n ..."]:
+        """The inputs as a tensor, or an error for sparse ones."""
+        if isinstance(self.inputs, SparseRows):
+            raise DataError("dense inputs are needed here, and these are sparse")
+        return self.inputs
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one example's input."""
+        return tuple(self.inputs.shape[1:])
+
     def class_counts(self) -> Int64[Tensor, " classes"]:
-        """How many examples carry each label."""
+        """Return how many examples carry each label."""
         return torch.bincount(self.labels, minlength=self.num_classes)
 
     def with_labels(self, labels: Int64[Tensor, " n"]) -> "Dataset":
-        """The same examples with other labels; the true ones stay known.
+        """Return the same examples with other labels; the true ones stay known.
 
-        Unless ``true_labels`` are known already, those are the labels until now.
+        Unless ``true_labels`` are known already, they are the labels before the change.
         """
         true_labels = self.labels if self.true_labels is None else self.true_labels
         return replace(self, labels=labels, true_labels=true_labels)
 
     def subset(self, indices: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "Dataset":
-        """These examples only, by their positions or by a mask."""
+        """Return these examples only, by their positions or by a mask."""
         if indices.dtype == torch.bool:
             indices = indices.nonzero().squeeze(1)
         return Dataset(
-            inputs=self.inputs.index_select(0, indices),
+            inputs=(
+                self.inputs.select(indices)
+                if isinstance(self.inputs, SparseRows)
+                else self.inputs.index_select(0, indices)
+            ),
             labels=self.labels[indices],
             class_names=self.class_names,
             true_labels=None if self.true_labels is None else self.true_labels[indices],
+            weights=None if self.weights is None else self.weights[indices],
+            targets=None if self.targets is None else self.targets[indices],
         )
 
     def take(self, n: int, seed: int) -> "Dataset":
-        """``n`` examples drawn at random, with the classes in the proportions they have here."""
+        """Return ``n`` examples drawn at random, the classes in the proportions they have here."""
         check_count("n", n)
         if n > len(self):
             raise DataError(f"cannot take {n} of {len(self)} examples")
@@ -94,16 +134,18 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """A data set as loaded: its training examples, its test examples if it has any, its story.
+    """A data set as loaded, with its origin.
 
     Args:
-        name: the data set's, or the file's
-        train: what to learn from
-        test: what to judge by
-        source: where it was found
-        notes: what was done to it on the way
-        encoder: for tables, what turns new rows into the same features
-        train_names: of the training examples, such as their files; None where it is their position
+        name: the data set's name, or the file's
+        train: the examples to train on, those that validation will take included
+        test: the examples to evaluate on; None if the data set has none
+        source: the place that the data came from
+        notes: what was done to the data while reading it, a sentence each
+        encoder: for tables, what turns rows into features
+        frame: for tables, the columns that `train` was encoded from
+        train_names: the names of the training examples, such as their files; None if they are
+            known by position
     """
 
     name: str
@@ -112,6 +154,7 @@ class Splits:
     source: str
     notes: tuple[str, ...] = ()
     encoder: TableEncoder | None = None
+    frame: pl.DataFrame | None = None
     train_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -119,15 +162,27 @@ class Splits:
             raise DataError(f"{len(self.train)} examples, but {len(self.train_names)} names")
         if self.test is None:
             return
-        shape, test_shape = (list(part.inputs.shape[1:]) for part in (self.train, self.test))
+        shape, test_shape = (list(part.input_shape) for part in (self.train, self.test))
         if shape != test_shape:
             raise DataError(f"training inputs have shape {shape}, test inputs {test_shape}")
         if self.train.class_names != self.test.class_names:
             raise DataError("the training and the test examples have different classes")
 
+    def encoded_by(self, rows: Bool[Tensor, " n"]) -> "Splits":
+        """Return the same data with a table's columns encoded by the statistics of these rows.
+
+        Means, deviations and categories of a table must come from the rows that are trained on, and
+        not from those that validation keeps. Data of any other kind comes back as it is.
+        """
+        if self.frame is None:
+            return self
+        encoder = TableEncoder.fit(self.frame.filter(pl.Series(rows.numpy())))
+        inputs = encoder.transform(self.frame)
+        return replace(self, train=replace(self.train, inputs=inputs), encoder=encoder)
+
 
 def stratified_indices(labels: Int64[Tensor, " n"], n: int, seed: int) -> Int64[Tensor, " m"]:
-    """``n`` positions, sorted, in which each class has its share (to the nearest whole number)."""
+    """Return ``n`` sorted positions in which each class has its share, to the nearest integer."""
     counts = torch.bincount(labels)
     quotas = torch.tensor(_apportion(counts.tolist(), n))
     shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
@@ -138,7 +193,7 @@ def stratified_indices(labels: Int64[Tensor, " n"], n: int, seed: int) -> Int64[
 
 
 def _apportion(counts: Sequence[int], n: int) -> list[int]:
-    """Largest remainders: whole quotas that sum to ``n``, none above its count."""
+    """Return whole quotas that sum to ``n``, none above its count, by largest remainders."""
     total = sum(counts)
     quotas = [count * n // total for count in counts]
     by_remainder = sorted(range(len(counts)), key=lambda k: (-(counts[k] * n % total), k))
@@ -150,14 +205,14 @@ def _apportion(counts: Sequence[int], n: int) -> list[int]:
 def dataset_from_arrays(
     inputs: Any, labels: Any, class_names: Sequence[str] | None = None
 ) -> Dataset:
-    """A data set out of anything array-like; labels may be numbers or text.
+    """Return a data set made from arrays; labels may be numbers or text.
 
     Args:
         inputs: features ``[n, features]``; or images ``[n, height, width]``, with channels last
             (1, 3 or 4 of them) or first. Whole numbers from 0 to 255 are kept as uint8 where they
             are images; everything else becomes float32.
-        labels: one a row
-        class_names: the classes in order; without, the distinct labels
+        labels: one per row
+        class_names: the classes in order; by default the sorted distinct labels
 
     Example:
         >>> data = dataset_from_arrays([[0.5, 1.0], [1.5, 2.0]], ["no", "yes"])
@@ -176,7 +231,7 @@ def dataset_from_arrays(
 
 
 def inputs_from_array(inputs: Any) -> Tensor:
-    """Inputs alone, in the form that `dataset_from_arrays` gives them."""
+    """Return inputs alone, in the form that `dataset_from_arrays` gives them."""
     return _as_inputs(_as_array(inputs))
 
 

@@ -16,16 +16,16 @@ from noisebound.data.formats.archives import Files
 from noisebound.data.formats.images import DecodedImages, Mode, decode_images
 from noisebound.files import written_whole
 
-_WORTH_CACHING = 1000  # images; fewer are decoded in a moment
+_WORTH_CACHING = 1000  # images; fewer are decoded in about a second
 
 
 def decode_once(
     files: Files, names: Sequence[str], *, mode: Mode, size: tuple[int, int], skip_bad: bool = False
 ) -> DecodedImages:
-    """`decode_images`, from the cache if the same files were decoded before.
+    """Return what `decode_images` gives, from the cache if the same files were decoded before.
 
-    The cache holds one file for each release and each way to decode it; it is written anew when
-    the images have changed since.
+    The cache holds one file per release and way of decoding; it is rewritten when the images
+    have changed.
     """
     if len(names) < _WORTH_CACHING:
         return decode_images(files, names, mode=mode, size=size, skip_bad=skip_bad)
@@ -53,7 +53,7 @@ def _write(path: Path, fingerprint: str, decoded: DecodedImages) -> dict[str, Te
     except OSError as error:
         warnings.warn(f"the decoded images could not be cached: {error}", stacklevel=3)
         return tensors
-    # mapped rather than held, so that the memory is the system's to take back
+    # Mapped rather than held, so that the system can take the memory back.
     return _read(path, fingerprint) or tensors
 
 

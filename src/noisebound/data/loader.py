@@ -1,4 +1,4 @@
-"""Batches by indexing into tensors that are in memory already: no Python for each example."""
+"""Batches by indexing into what is in memory already: no Python per example."""
 
 import math
 from collections.abc import Iterator
@@ -7,22 +7,33 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Float, Int64, Num
 from torch import Tensor
 
 from noisebound.checks import check_count
 from noisebound.data.augmentation import CropAndFlip, Moves
 from noisebound.data.dataset import Dataset
 from noisebound.data.normalization import Normalization
+from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidValueError
 
 
 class Batch(NamedTuple):
-    """Normalized inputs, their labels, and their positions in the data set."""
+    """One rank's share of a batch.
 
-    x: Float32[Tensor, "batch ..."]
-    y: Int64[Tensor, " batch"]
+    Attributes:
+        x: normalized inputs
+        y: class indices, or class probabilities where the data set has targets
+        indices: the examples' positions in the data set
+        weights: how much each example counts; None if all count one
+        total: the weight of the whole batch, over all ranks
+    """
+
+    x: Float[Tensor, "batch ..."]
+    y: Num[Tensor, "batch ..."]
     indices: Int64[Tensor, " batch"]
+    weights: Float[Tensor, " batch"] | None
+    total: float
 
 
 class Loader:
@@ -34,22 +45,22 @@ class Loader:
     loss is below the bound.
 
     Args:
-        data: what to load
+        data: the examples
         batch_size: the largest batch, counted over all ranks (and exceeded only where a rank would
             be left without an example)
         normalization: usually `Normalization.of` the training inputs
         seed: decides every order and every augmentation
-        shuffle: false for evaluation, in the order of the data set
+        shuffle: False for evaluation, in the order of the data set
         augmentation: moves the images of each batch at random
-        rank: which of the processes this is
-        world_size: how many there are
+        rank: the number of this process, from 0
+        world_size: the number of processes
         device: where the batches go; the data set is moved there once
 
     Example:
         >>> from noisebound.data import dataset_from_arrays
         >>> data = dataset_from_arrays([[0.0], [1.0], [2.0]], [0, 1, 0])
         >>> loader = Loader(data, batch_size=2, normalization=Normalization.of(data.inputs))
-        >>> torch.cat([indices for x, y, indices in loader.epoch(0)])
+        >>> torch.cat([batch.indices for batch in loader.epoch(0)])
         tensor([1, 0, 2])
     """
 
@@ -84,44 +95,58 @@ class Loader:
             raise InvalidValueError(
                 "augmentation moves images; these inputs are features: pass None"
             )
-        self.inputs, self.labels = data.inputs.to(device), data.labels.to(device)
-        self._normalize = normalization.for_shape(self.inputs.ndim, self.inputs.device)
+        self.device = torch.device(device)
+        self.inputs: Tensor | SparseRows = (
+            data.inputs if isinstance(data.inputs, SparseRows) else data.inputs.to(device)
+        )
+        self.labels = (data.labels if data.targets is None else data.targets).to(device)
+        self.weights = data.weights
+        self._normalize = normalization.for_inputs(data.inputs.ndim, data.inputs.dtype, self.device)
         self.seed, self.shuffle, self.augmentation = seed, shuffle, augmentation
         self.rank, self.world_size = rank, world_size
-        # at least one example for each rank in each batch
+        # At least one example for each rank in each batch.
         self._num_batches = max(1, min(math.ceil(len(data) / batch_size), len(data) // world_size))
 
     def __len__(self) -> int:
-        """The number of batches in an epoch, the same on every rank."""
+        """Return the number of batches per epoch, the same on every rank."""
         return self._num_batches
 
     def batch_sizes(self) -> list[int]:
-        """How many examples each batch of an epoch has, over all ranks."""
+        """Return how many examples each batch of an epoch has, over all ranks."""
         n = len(self.labels)
         bounds = [n * i // self._num_batches for i in range(self._num_batches + 1)]
         return [stop - start for start, stop in pairwise(bounds)]
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
-        """The batches of epoch number ``epoch``."""
+        """Yield the batches of epoch number ``epoch``."""
         generator = torch.Generator().manual_seed(derived_seed(self.seed, epoch))
         n = len(self.labels)
         order = torch.randperm(n, generator=generator) if self.shuffle else torch.arange(n)
-        # drawn for all ranks, so that an image moves alike however many there are
+        # Drawn for all ranks, so that an image moves alike however many there are.
         moves = self.augmentation.draw(n, generator) if self.augmentation else None
         stop = 0
         for size in self.batch_sizes():
             start, stop = stop, stop + size
             mine = slice(start + self.rank, stop, self.world_size)
-            yield self._batch(order[mine], moves[mine] if moves else None)
+            total = float(size) if self.weights is None else self._weight_of(order[start:stop])
+            yield self._batch(order[mine], moves[mine] if moves else None, total)
 
-    def _batch(self, indices: Int64[Tensor, " batch"], moves: Moves | None) -> Batch:
-        at = indices.to(self.inputs.device)
-        x = self.inputs.index_select(0, at)
+    def _weight_of(self, indices: Int64[Tensor, " whole"]) -> float:
+        assert self.weights is not None
+        return self.weights[indices].sum(dtype=torch.float64).item()
+
+    def _batch(self, indices: Int64[Tensor, " batch"], moves: Moves | None, total: float) -> Batch:
+        at = indices.to(self.device)
+        if isinstance(self.inputs, SparseRows):
+            x = self.inputs.dense(indices).to(self.device)
+        else:
+            x = self.inputs.index_select(0, at)
         if self.augmentation and moves:
             x = self.augmentation.apply(x, moves)
-        return Batch(self._normalize(x), self.labels.index_select(0, at), indices)
+        weights = None if self.weights is None else self.weights[indices].to(self.device)
+        return Batch(self._normalize(x), self.labels.index_select(0, at), indices, weights, total)
 
 
 def derived_seed(*parts: int) -> int:
-    """One seed from several numbers: unlike their sum, neighbors share nothing."""
+    """Return one seed for several numbers: unlike their sum, neighbors share nothing."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)

@@ -1,10 +1,10 @@
-"""Mean zero and deviation one, by constants taken from the training inputs."""
+"""Inputs with mean zero and deviation one, by constants taken from the training inputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float32, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from noisebound.errors import InvalidValueError
@@ -12,7 +12,11 @@ from noisebound.errors import InvalidValueError
 
 @dataclass(frozen=True)
 class Normalization:
-    """``(x - mean) / std`` for each channel of images, or for each feature.
+    """``(x - mean) / std`` per channel of images, or per feature.
+
+    Args:
+        mean: one constant per channel or feature; none for inputs that stay as they are
+        std: likewise, each positive
 
     Example:
         >>> images = torch.tensor([0, 255], dtype=torch.uint8).reshape(2, 1, 1, 1)
@@ -24,35 +28,59 @@ class Normalization:
     std: tuple[float, ...]
 
     @classmethod
-    def of(cls, inputs: Shaped[Tensor, "n channels ..."]) -> "Normalization":
-        """The constants of these inputs; a channel that never varies is only shifted."""
-        mean, variance = _byte_moments(inputs) if inputs.dtype == torch.uint8 else _moments(inputs)
-        std = torch.where(variance > 0, variance, 1).sqrt()
+    def identity(cls) -> "Normalization":
+        """Return the normalization that changes nothing, for inputs that are scaled already."""
+        return cls((), ())
+
+    @classmethod
+    def of(
+        cls,
+        inputs: Shaped[Tensor, "n channels ..."],
+        weights: Float[Tensor, " n"] | None = None,
+    ) -> "Normalization":
+        """Return the constants of these inputs; a channel that never varies is only shifted.
+
+        Args:
+            inputs: images of bytes, or features
+            weights: how much each example counts; None if all count alike
+        """
+        if inputs.dtype == torch.uint8:
+            mean, variance = _byte_moments(inputs)
+            varies = variance > 0
+        else:
+            mean, variance = _moments(inputs, weights)
+            # What varies by rounding alone is noise of the number format, not of the data.
+            rounding = 10 * torch.finfo(inputs.dtype).eps * mean.abs()
+            varies = variance > rounding.square()
+        std = torch.where(varies, variance, 1).sqrt()
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
-    def __call__(
-        self, inputs: Shaped[Tensor, "n channels ..."]
-    ) -> Float32[Tensor, "n channels ..."]:
-        """The normalized inputs, as float32."""
-        if inputs.shape[1] != len(self.mean):
+    def __call__(self, inputs: Shaped[Tensor, "n channels ..."]) -> Float[Tensor, "n channels ..."]:
+        """Return the normalized inputs: float64 if they are, else float32."""
+        if self.mean and inputs.shape[1] != len(self.mean):
             raise InvalidValueError(
                 f"these constants are for {len(self.mean)} channels or features, "
                 f"got inputs of shape {tuple(inputs.shape)}"
             )
-        return self.for_shape(inputs.ndim, inputs.device)(inputs)
+        return self.for_inputs(inputs.ndim, inputs.dtype, inputs.device)(inputs)
 
-    def for_shape(self, ndim: int, device: torch.device) -> Callable[[Tensor], Tensor]:
-        """The same for inputs of so many dimensions, with its constants made once."""
+    def for_inputs(
+        self, ndim: int, dtype: torch.dtype, device: torch.device
+    ) -> Callable[[Tensor], Tensor]:
+        """Return the same for inputs of this kind, with its constants made once."""
+        target = dtype if dtype == torch.float64 else torch.float32
+        if not self.mean:
+            return lambda inputs: inputs.to(target)
         shape = (1, -1) + (1,) * (ndim - 2)
         mean, std = torch.tensor([self.mean, self.std], dtype=torch.float64)
-        scale = (1 / std).float().view(shape).to(device)
-        shift = (-mean / std).float().view(shape).to(device)
-        # one pass converts and scales: much cheaper than a conversion first
+        scale = (1 / std).to(target).view(shape).to(device)
+        shift = (-mean / std).to(target).view(shape).to(device)
+        # One pass converts and scales: much cheaper than a conversion first.
         return lambda inputs: (inputs * scale).add_(shift)
 
 
 def _byte_moments(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Exact, from how often each of the 256 values occurs."""
+    """Return mean and variance per channel, exactly, from the counts of the 256 values."""
     values = torch.arange(256, dtype=torch.float64)
     counts = torch.stack(
         [torch.bincount(channel.flatten(), minlength=256) for channel in images.unbind(1)]
@@ -62,6 +90,12 @@ def _byte_moments(images: Tensor) -> tuple[Tensor, Tensor]:
     return mean, (shares * (values - mean[:, None]).square()).sum(1)
 
 
-def _moments(inputs: Tensor) -> tuple[Tensor, Tensor]:
+def _moments(inputs: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return mean and variance in float64: long sums lose their digits in float32."""
     columns = inputs.double().transpose(0, 1).flatten(1)
-    return columns.mean(1), columns.var(1, correction=0)
+    if weights is None:
+        return columns.mean(1), columns.var(1, correction=0)
+    per_value = weights.double().repeat_interleave(columns.shape[1] // len(weights))
+    shares = per_value / per_value.sum()
+    mean = columns @ shares
+    return mean, (columns - mean[:, None]).square() @ shares

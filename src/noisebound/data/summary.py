@@ -34,7 +34,7 @@ class DataSummary(BaseModel):
 
 def summarize(splits: Splits) -> DataSummary:
     """Counts, shapes, classes, balance, the constants of normalization, and where it came from."""
-    normalization = Normalization.of(splits.train.inputs)
+    normalization = Normalization.of(splits.train.dense_inputs)
     return DataSummary(
         name=splits.name,
         source=splits.source,

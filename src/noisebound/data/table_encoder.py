@@ -1,6 +1,6 @@
-"""A table's columns as numbers, in a way that can be stored and applied to new rows."""
+"""A table's columns as numbers, by rules that are stored and applied to new rows."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -9,16 +9,17 @@ from jaxtyping import Float32
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from noisebound.data.frames import as_polars
 from noisebound.data.reading import reading
 from noisebound.errors import DataError
 
-MAX_CATEGORIES = 32
-# text of which nearly every row has its own is an identifier or a sentence, not a category
+MAX_CATEGORIES = 32  # a choice: one feature each, and rarer ones share one
+# A choice: a text that differs in nearly every row is an identifier or a sentence, no category.
 _IDENTIFIER_SHARE = 0.9
 
 
 class NumberColumn(BaseModel):
-    """Standardized; a missing number becomes the mean, and a column of its own tells."""
+    """A number, standardized; a missing one becomes the mean, and a second feature says so."""
 
     model_config = ConfigDict(frozen=True)
     kind: Literal["number"] = "number"
@@ -30,11 +31,11 @@ class NumberColumn(BaseModel):
 
     @property
     def feature_names(self) -> list[str]:
-        """One a feature."""
+        """Return one name per feature."""
         return [self.name, f"{self.name} is missing"][: 1 + self.has_missing]
 
     def encode(self, column: pl.Series) -> np.ndarray:
-        """``[rows, features]``."""
+        """Return the features of a column, ``[rows, features]``."""
         is_right = _is_number(column.dtype) and column.dtype.is_temporal() == self.is_time
         if not is_right and column.null_count() < len(column):
             wanted = "dates or times" if self.is_time else "numbers"
@@ -46,9 +47,9 @@ class NumberColumn(BaseModel):
 
 
 class CategoryColumn(BaseModel):
-    """One feature a category; rare ones may share one, and missing ones have their own.
+    """A category, one feature per value; rare values may share one, missing ones have their own.
 
-    A category that was never seen before counts as a rare one, or as none of them.
+    A value that fitting did not see counts as a rare one, or as none of them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -60,13 +61,13 @@ class CategoryColumn(BaseModel):
 
     @property
     def feature_names(self) -> list[str]:
-        """One a feature."""
+        """Return one name per feature."""
         names = [f"{self.name} = {category}" for category in self.categories]
         names += [f"{self.name} is another"] * self.has_other
         return names + [f"{self.name} is missing"] * self.has_missing
 
     def encode(self, column: pl.Series) -> np.ndarray:
-        """``[rows, features]``."""
+        """Return the features of a column, ``[rows, features]``."""
         if not _is_text(column.dtype) and column.null_count() < len(column):
             raise DataError(f"column {self.name!r} must hold text, got {column.dtype}")
         texts = column.cast(pl.String)
@@ -84,7 +85,7 @@ Column = Annotated[NumberColumn | CategoryColumn, Field(discriminator="kind")]
 
 
 class TableEncoder(BaseModel):
-    """How to turn rows into features: fitted once, stored as JSON with the model.
+    """The rule that turns rows into features: fitted once, stored as JSON with the model.
 
     Example:
         >>> frame = pl.DataFrame({"age": [20, 40], "city": ["Rome", "Oslo"]})
@@ -102,7 +103,7 @@ class TableEncoder(BaseModel):
 
     @classmethod
     def fit(cls, frame: pl.DataFrame) -> "TableEncoder":
-        """Learn means, deviations and categories from these rows."""
+        """Return the rule with the means, deviations and categories of these rows."""
         columns: list[NumberColumn | CategoryColumn] = []
         notes: list[str] = []
         for series in frame:
@@ -115,11 +116,16 @@ class TableEncoder(BaseModel):
 
     @property
     def feature_names(self) -> list[str]:
-        """One a feature."""
+        """Return one name per feature."""
         return [name for column in self.columns for name in column.feature_names]
 
-    def transform(self, frame: pl.DataFrame) -> Float32[Tensor, "rows features"]:
-        """The features of these rows; columns that were not there when fitted are ignored."""
+    def transform(self, data: Any) -> Float32[Tensor, "rows features"]:
+        """Return the features of a frame's rows; columns that fitting did not see are ignored.
+
+        Args:
+            data: a frame of polars or pandas
+        """
+        frame = as_polars(data)
         missing = [column.name for column in self.columns if column.name not in frame.columns]
         if missing:
             raise DataError(f"the table lacks the columns {', '.join(missing)}")
@@ -194,14 +200,14 @@ def _is_text(dtype: pl.DataType) -> bool:
 
 
 def _numbers(series: pl.Series) -> np.ndarray:
-    """As float64 with NaN for what is missing or out of all bounds; times in microseconds."""
+    """Return float64 with NaN for what is missing or beyond float32; times in microseconds."""
     numbers = _microseconds(series) if series.dtype.is_temporal() else series
     values = numbers.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
     return np.where(np.abs(values) <= np.finfo(np.float32).max, values, np.nan)
 
 
 def _microseconds(series: pl.Series) -> pl.Series:
-    """Whatever unit the file keeps them in."""
+    """Return times in microseconds, whatever unit the file keeps them in."""
     if series.dtype == pl.Duration:
         return series.dt.total_microseconds()
     if series.dtype == pl.Time:

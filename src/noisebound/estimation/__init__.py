@@ -2,17 +2,37 @@
 
 from noisebound.estimation.estimate import ESTIMATION_METHODS, EstimationMethod, estimate_noise
 from noisebound.estimation.floor import Floor, measured_floor
+from noisebound.estimation.noise import (
+    BoundChoice,
+    EstimatedNoise,
+    GivenRate,
+    GivenTransition,
+    Noise,
+    UnknownNoise,
+    estimated_noise,
+    noise_of_record,
+)
 from noisebound.estimation.noise_estimate import Diagnostics, NoiseEstimate
+from noisebound.estimation.out_of_fold import OutOfFold
 from noisebound.estimation.suspects import Suspects, find_suspects
 
 __all__ = [
     "ESTIMATION_METHODS",
+    "BoundChoice",
     "Diagnostics",
+    "EstimatedNoise",
     "EstimationMethod",
     "Floor",
+    "GivenRate",
+    "GivenTransition",
+    "Noise",
     "NoiseEstimate",
+    "OutOfFold",
     "Suspects",
+    "UnknownNoise",
     "estimate_noise",
+    "estimated_noise",
     "find_suspects",
     "measured_floor",
+    "noise_of_record",
 ]

@@ -28,14 +28,16 @@ _NEAR_CHANCE = 0.95  # of the rate at which labels say nothing
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """What a transition matrix is estimated from, so that a part of it can be left out.
+    """What a transition matrix is estimated from, so that parts of it can be left out.
 
     Args:
-        size: of how many units it consists
-        transition: the estimate from the units with these positions
+        size: the number of units
+        looked_at: how many of them the estimate rests on
+        transition: returns the estimate from the units at these positions
     """
 
     size: int
+    looked_at: float
     transition: Callable[[Int64[Tensor, " m"]], Float64[Tensor, "classes classes"]]
 
 
@@ -101,13 +103,15 @@ def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | No
     n, num_classes = probs.shape
     match method:
         case "agreement":
-            return _Sample(n, lambda rows: agreement_transition(probs[rows], labels[rows]))
+            return _Sample(
+                n, SUREST * n, lambda rows: agreement_transition(probs[rows], labels[rows])
+            )
         case "anchor":
-            return _Sample(n, lambda rows: anchor_transition(probs[rows]))
+            return _Sample(n, n, lambda rows: anchor_transition(probs[rows]))
         case "dual-t":
-            return _Sample(n, lambda rows: dual_transition(probs[rows], labels[rows]))
+            return _Sample(n, n, lambda rows: dual_transition(probs[rows], labels[rows]))
         case "confident":
-            return _Sample(n, lambda rows: confident_transition(probs[rows], labels[rows]))
+            return _Sample(n, n, lambda rows: confident_transition(probs[rows], labels[rows]))
         case _:
             points = probs.sqrt() if features is None else as_float64(features).flatten(1)
             if len(points) != n:
@@ -115,8 +119,9 @@ def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | No
                     f"features must have one row an example, {n}; got {len(points)}"
                 )
             triples = neighbor_triples(points, labels)
+            size = len(triples)
             return _Sample(
-                len(triples), lambda rows: transition_of_triples(triples[rows], num_classes)
+                size, size, lambda rows: transition_of_triples(triples[rows], num_classes)
             )
 
 
@@ -145,8 +150,8 @@ def _interval(
     )
     error = math.sqrt((_GROUPS - 1) / _GROUPS * float(((without - without.mean()) ** 2).sum()))
     reach = float(stdtrit(_GROUPS - 1, (1 + level) / 2)) * error
-    # where no wrong label was seen there may be some, one in as many as were looked at
-    unseen = -math.log1p(-level) / (SUREST * sample.size) if level < 1 else math.inf
+    # Where no wrong label was seen there may be some: about one in as many as were looked at.
+    unseen = -math.log1p(-level) / sample.looked_at if level < 1 else math.inf
     return max(0.0, rate - doubt - reach), min(1.0, rate + doubt + max(reach, unseen))
 
 

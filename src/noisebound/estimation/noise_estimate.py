@@ -1,8 +1,10 @@
-"""What can be said about label noise from noisy data alone."""
+"""What noisy data alone can tell of its label noise."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from jaxtyping import Float64
 from torch import Tensor
 
@@ -12,10 +14,10 @@ class Diagnostics:
     """How far an estimate can be trusted.
 
     Args:
-        method: that made it
-        examples: how many it was made from
-        agreement: how often the likeliest label is the one that was observed
-        warnings: what speaks against it, in words; none if nothing does
+        method: the estimator's name
+        examples: how many examples it was made from
+        agreement: how often the likeliest label is the observed one, in ``[0, 1]``
+        warnings: what speaks against it, a sentence each; none if nothing does
     """
 
     method: str
@@ -31,8 +33,8 @@ class NoiseEstimate:
     Args:
         noise_rate: the probability that a label is wrong
         transition: ``T[noisy, true]``, columns summing to one
-        class_prior: how frequent the true classes are
-        interval: within which the noise rate lies, at the confidence asked for
+        class_prior: the share of each true class
+        interval: the interval of the noise rate, at the confidence that was asked for
         diagnostics: how far to trust it
     """
 
@@ -42,23 +44,37 @@ class NoiseEstimate:
     interval: tuple[float, float]
     diagnostics: Diagnostics
 
+    @property
+    def is_reliable(self) -> bool:
+        """True if nothing speaks against it."""
+        return not self.diagnostics.warnings
+
     def record(self) -> dict[str, Any]:
-        """For a file that people read: few digits."""
+        """Return everything, with every digit, as JSON can hold it."""
         return {
             "noise_rate": self.noise_rate,
             "interval": list(self.interval),
-            "class_prior": rounded(self.class_prior),
-            "transition": [rounded(row) for row in self.transition],
+            "class_prior": self.class_prior.tolist(),
+            "transition": self.transition.tolist(),
             "method": self.diagnostics.method,
+            "examples": self.diagnostics.examples,
+            "agreement": self.diagnostics.agreement,
             "warnings": list(self.diagnostics.warnings),
         }
 
-    @property
-    def is_reliable(self) -> bool:
-        """Whether nothing speaks against it."""
-        return not self.diagnostics.warnings
-
-
-def rounded(values: Float64[Tensor, " classes"]) -> list[float]:
-    """Few digits."""
-    return [round(value, 4) for value in values.tolist()]
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> "NoiseEstimate":
+        """Return the estimate that :meth:`record` wrote."""
+        low, high = record["interval"]
+        return cls(
+            record["noise_rate"],
+            torch.tensor(record["transition"], dtype=torch.float64),
+            torch.tensor(record["class_prior"], dtype=torch.float64),
+            (low, high),
+            Diagnostics(
+                record["method"],
+                record["examples"],
+                record["agreement"],
+                tuple(record["warnings"]),
+            ),
+        )

@@ -11,6 +11,8 @@ from noisebound.checks import ArrayLike, as_float64, check_distribution, check_t
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.estimate import estimate_noise
 from noisebound.estimation.labels import check_labels
+from noisebound.estimation.out_of_fold import OutOfFold
+from noisebound.losses import Loss
 
 _SCORE_LIMIT = 20.0  # log-odds of one in 500 million; no model knows that much
 _UNFORESEEN = 0.02  # of the labels may be wrong in ways that the transition matrix does not know
@@ -107,6 +109,49 @@ def suspects_of(
     wrong = likelihood.scatter(1, labels[:, None], 0)
     score = wrong.sum(1).clamp(min=1e-300).log() - right.clamp(min=1e-300).log()
     return Suspects(score.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), wrong.argmax(1))
+
+
+def suspects_by_models(
+    probs: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    loss: Loss,
+    transition: Float64[Tensor, "classes classes"],
+    out_of_fold: OutOfFold | None,
+) -> Suspects:
+    """Return the suspects by a trained model and, where there are any, by the networks before it.
+
+    Args:
+        probs: what the trained model predicts, for every example
+        labels: observed
+        loss: the loss that the model was trained by
+        transition: ``T[noisy, true]``
+        out_of_fold: predictions for some of the examples by networks that did not see them
+    """
+    found = suspects_of(_of_true_class(probs, loss, transition), labels, transition)
+    if out_of_fold is None:
+        return found
+    at = out_of_fold.positions
+    observed = true_class_probabilities(out_of_fold.probabilities, transition)
+    by_others = suspects_of(observed, labels[at], transition)
+    score = found.score.clone()
+    score[at] = (score[at] + by_others.score) / 2
+    return Suspects(score, found.suggested)
+
+
+def _of_true_class(
+    probs: Float64[Tensor, "n classes"],
+    loss: Loss,
+    transition: Float64[Tensor, "classes classes"],
+) -> Float64[Tensor, "n classes"]:
+    """Return probabilities of the true class, from what the loss has taught the model to predict.
+
+    A loss that corrects the noise teaches the true class; any other the observed label, as its
+    noise model sees it (the paper's ``f``).
+    """
+    if loss.predicts_true_class:
+        return probs
+    observed = probs if loss.noise_model is None else loss.noise_model.forward(probs)
+    return true_class_probabilities(observed, transition)
 
 
 def true_class_probabilities(

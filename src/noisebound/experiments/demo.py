@@ -11,15 +11,18 @@ import torch
 from noisebound.corruption import corrupt
 from noisebound.data import Splits, load
 from noisebound.files import write_text
+from noisebound.models import ModelName
+from noisebound.pages.comparison_page import comparison_page
+from noisebound.pages.run_page import memorizing_since, run_page
+from noisebound.pages.training_plots import draw_loss_against_floor
 from noisebound.report.page import Fact, Page, write_page
-from noisebound.report.plots import draw_loss_against_floor, one_panel, save_figure
-from noisebound.training import FitResult, TrainingConfig, fit
-from noisebound.training.past_run import PastRun
-from noisebound.training.run_page import run_page
-from noisebound.training.runs_page import runs_page
+from noisebound.report.plots import one_panel, save_figure
+from noisebound.runs import Run, load_run, train_run
+from noisebound.training import TrainingConfig
 
 NOISE_RATE = 0.6
 LOSSES = ("ce", "fce", "gce", "sce", "cep")
+MODEL: ModelName = "mlp"  # which memorizes 1,257 digits in seconds
 
 
 @dataclass(frozen=True)
@@ -96,17 +99,18 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
     names = [name + suffix for name in LOSSES for suffix in ("", "+b")]
     results = {}
     for name in names:
-        config = TrainingConfig(loss=name, noise_rate=NOISE_RATE, epochs=epochs)
-        results[name] = fit(splits, config, out / "runs" / name, resume=True)
+        config = TrainingConfig(loss=name, noise_rate=NOISE_RATE, epochs=epochs, model=MODEL)
+        results[name] = train_run(splits, config, out / "runs" / name, resume=True)
     rows = tuple(
         Row(
             name,
-            results[f"{name}+b"].bound or float("nan"),
-            *(100 * results[name + suffix].final["averaged_test_top1"] for suffix in ("", "+b")),
+            results[f"{name}+b"].result.bound or float("nan"),
+            *(_accuracy(results[name + suffix]) for suffix in ("", "+b")),
         )
         for name in LOSSES
     )
-    untold = fit(splits, TrainingConfig(epochs=epochs), out / "runs" / "untold", resume=True)
+    config = TrainingConfig(epochs=epochs, model=MODEL)
+    untold = train_run(splits, config, out / "runs" / "untold", resume=True)
     outcome = Demo(realized, len(splits.train), rows, _untold(untold))
     for file, text in (("table.md", outcome.to_markdown()), ("table.json", outcome.to_json())):
         write_text(out / file, text)
@@ -128,27 +132,29 @@ def noisy_digits() -> tuple[Splits, float]:
     return replace(splits, train=splits.train.with_labels(noisy.labels)), noisy.noise_rate
 
 
-def _untold(result: FitResult) -> Untold:
-    noise = result.noise or {}
-    low, high = noise["interval"]
-    accuracy = 100 * result.final["averaged_test_top1"]
-    return Untold(noise["noise_rate"], (low, high), accuracy)
+def _accuracy(run: Run) -> float:
+    """Return the accuracy on clean test labels in percent."""
+    return 100 * (run.final("test_top1") or 0.0)
+
+
+def _untold(run: Run) -> Untold:
+    return Untold(run.noise.assumed_rate, run.noise.interval or (0.0, 1.0), _accuracy(run))
 
 
 def _plot(out: Path) -> None:
-    bounded, plain = (PastRun.read(out / "runs" / name) for name in ("ce+b", "ce"))
+    bounded, plain = (load_run(out / "runs" / name) for name in ("ce+b", "ce"))
     figure, axes = one_panel()
-    histories = {"CE, bounded": bounded.history, "CE": plain.history}
-    draw_loss_against_floor(axes, histories, bounded.floor, plain.memorizing_since)
+    histories = {"CE, bounded": bounded.epochs, "CE": plain.epochs}
+    draw_loss_against_floor(axes, histories, bounded.floor, memorizing_since(plain))
     save_figure(figure, out / "training.png")
 
 
 def _page(outcome: Demo, runs: Path, names: Sequence[str], splits: Splits) -> Page:
     """Plain against bounded, then what was found out by the one that was told nothing."""
-    title = f"Digits of which {NOISE_RATE:.0%} are labelled wrong"
-    told = runs_page([runs / name for name in names], title, "noisebound demo")
+    title = f"Digits of which {NOISE_RATE:.0%} are labeled wrong"
+    told = comparison_page([load_run(runs / name) for name in names], title, "noisebound demo")
     *sections, repeat = told.sections
-    *found, _ = run_page(runs / "untold", splits).sections
+    *found, _ = run_page(load_run(runs / "untold"), splits).sections
     sections += [replace(section, title=f"Told nothing: {section.title}") for section in found]
     untold = outcome.untold
     low, high = untold.interval

@@ -37,7 +37,6 @@ from noisebound.experiments.protocol.contenders import (
 from noisebound.experiments.protocol.methods import (
     BOUNDED,
     METHODS,
-    SEARCHED,
     check_bounded,
     check_methods,
 )
@@ -132,10 +131,13 @@ class Request:
         match self.target:
             case "offsets":
                 return check_bounded(
-                    tuple(BOUNDED) if self.methods is None else self.methods, SEARCHED
+                    BOUNDED if self.methods is None else self.methods, lambda name: name.searched
                 )
             case "rate-sweep":
-                return check_bounded(("ce", "sce") if self.methods is None else self.methods, "+b")
+                return check_bounded(
+                    ("ce", "sce") if self.methods is None else self.methods,
+                    lambda name: name.bounded,
+                )
             case "beyond" | "granularity" | "backward":
                 among = CONTESTS[self.target]
                 return check_contenders(
@@ -290,7 +292,7 @@ def _environments(finished: Sequence[FinishedRun]) -> list[str]:
     """With what the runs were done, as each of them recorded it."""
     counts: Counter[str] = Counter()
     for run in finished:
-        path = run.result.folder / "environment.json"
+        path = run.folder.environment
         if path.exists():
             found = json.loads(path.read_text(encoding="utf-8"))
             counts[

@@ -1,8 +1,6 @@
-"""Pictures of a training run."""
+"""What all plots share: colors, a panel that can be read on a phone, and files written whole."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,87 +8,19 @@ from matplotlib.ticker import MaxNLocator
 
 from noisebound.files import written_whole
 
-# Okabe and Ito's colors, which the color-blind can tell apart
+# Okabe and Ito's colors, which color-blind readers can tell apart.
 BLUE, ORANGE, GREEN, SKY = "#0072B2", "#D55E00", "#009E73", "#56B4E9"
 BLACK = "#000000"
 
 
-def plot_training(history: Sequence[dict[str, Any]], path: Path) -> None:
-    """`training_figure` as a PNG."""
-    save_figure(training_figure(history), path)
-
-
-def training_figure(history: Sequence[dict[str, Any]]) -> Figure:
-    """Training loss against its floor, and the accuracies, epoch by epoch."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    draw_loss_against_floor(left, {"training loss": history})
-    draw_accuracies(right, history)
-    return figure
-
-
 def one_panel() -> tuple[Figure, Axes]:
-    """A figure that can be read on a phone."""
+    """Return a figure that can be read on a phone."""
     figure = Figure(figsize=(5.2, 3.6), layout="constrained")
     return figure, figure.subplots()
 
 
-def draw_accuracies(axes: Axes, history: Sequence[dict[str, Any]]) -> None:
-    """On held-out, test and wrongly labeled examples; dashed those of averaged weights."""
-    measured = [record for record in history if record.keys() >= history[-1].keys()]
-    epochs = [record["epoch"] for record in measured]
-    lines = {
-        "validation_top1": ("noisy validation", BLUE),
-        "test_top1": ("clean test", GREEN),
-        "memorized": ("wrong labels reproduced", ORANGE),
-    }
-    for name, (label, color) in lines.items():
-        for prefix, dash, weights in (("", "-", ""), ("averaged_", "--", ", averaged weights")):
-            if prefix + name in history[-1]:
-                values = [100 * record[prefix + name] for record in measured]
-                axes.plot(epochs, values, color=color, linestyle=dash, label=label + weights)
-    _finish(axes, "accuracy", "%")
-
-
-def draw_comparison(
-    axes: Axes, runs: Mapping[str, Sequence[dict[str, Any]]], name: str, title: str
-) -> None:
-    """One measurement of each run, in percent, of averaged weights where there are such."""
-    for (label, history), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
-        key = f"averaged_{name}" if f"averaged_{name}" in history[-1] else name
-        measured = [record for record in history if key in record]
-        epochs = [record["epoch"] for record in measured]
-        axes.plot(epochs, [100 * record[key] for record in measured], color=color, label=label)
-    _finish(axes, title, "%")
-
-
-def draw_loss_against_floor(
-    axes: Axes,
-    runs: Mapping[str, Sequence[dict[str, Any]]],
-    floor: float | None = None,
-    memorizing_since: int | None = None,
-) -> None:
-    """The raw training loss of each run, the floor, and the moment from which on it is memorising.
-
-    Args:
-        axes: to draw on
-        runs: the measurements of each, by its label
-        floor: a dotted line; None for the bounds of the runs
-        memorizing_since: an epoch; None if none is
-    """
-    for (label, history), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
-        epochs = [record["epoch"] for record in history]
-        axes.plot(epochs, [record["train_loss"] for record in history], color=color, label=label)
-    floors = {history[-1]["bound"] for history in runs.values()} if floor is None else {floor}
-    for level in floors - {None}:
-        axes.axhline(level, color=BLACK, linestyle=":", label=f"floor {level:.3f}")
-    if memorizing_since is not None:
-        label = f"memorising since epoch {memorizing_since}"
-        axes.axvline(memorizing_since, color=ORANGE, linestyle="--", linewidth=1, label=label)
-    _finish(axes, "training loss against its floor", "mean loss")
-
-
-def _finish(axes: Axes, title: str, unit: str) -> None:
+def finish_epoch_axes(axes: Axes, title: str, unit: str) -> None:
+    """Label axes that run over epochs, with a legend if there is anything to name."""
     axes.set(xlabel="epoch", ylabel=unit, title=title)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if axes.lines:
@@ -98,6 +28,6 @@ def _finish(axes: Axes, title: str, unit: str) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Whole or not at all."""
+    """Write a figure in the format of its extension, whole or not at all."""
     with written_whole(path) as part:
         figure.savefig(part, format=path.suffix.lstrip("."), dpi=150)

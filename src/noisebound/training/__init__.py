@@ -1,9 +1,13 @@
-"""One training loop (Algorithm 1), its state and its checkpoints; `fit` and what it leaves."""
+"""The one training engine: Algorithm 1, its state, cross-fitting, and the estimate before it."""
 
 from noisebound.training.config import TrainingConfig
-from noisebound.training.fit import fit
-from noisebound.training.objective import METHOD_NAMES
-from noisebound.training.run_folder import FitResult
-from noisebound.training.saved_model import SavedModel
+from noisebound.training.fit import Fitting, UnknownNoiseWarning, estimate_label_noise
+from noisebound.training.metrics import EpochMetrics
 
-__all__ = ["METHOD_NAMES", "FitResult", "SavedModel", "TrainingConfig", "fit"]
+__all__ = [
+    "EpochMetrics",
+    "Fitting",
+    "TrainingConfig",
+    "UnknownNoiseWarning",
+    "estimate_label_noise",
+]

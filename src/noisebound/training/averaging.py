@@ -1,4 +1,4 @@
-"""A running average of the weights, which takes away the jitter of training at a bound."""
+"""Averaged weights, which remove the jitter of training at a bound."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -10,7 +10,7 @@ _Tensors: TypeAlias = tuple[Tensor, ...] | list[Tensor]
 
 
 def averaged_copy(model: nn.Module, average_epochs: float, steps_per_epoch: int) -> AveragedModel:
-    """An exponential average that remembers about so many epochs.
+    """Return an exponential average of a model's weights over about so many epochs.
 
     Batch norm's running statistics are averaged as the weights are.
     """
@@ -20,7 +20,7 @@ def averaged_copy(model: nn.Module, average_epochs: float, steps_per_epoch: int)
 
 @dataclass(frozen=True)
 class _ExponentialAverage:
-    """torch's own, which is a closure and could not be pickled."""
+    """The average of torch, as an object that can be pickled, which torch's closure cannot."""
 
     decay: float
 

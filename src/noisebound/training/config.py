@@ -1,14 +1,15 @@
-"""Everything that decides a training run, as data: printed, saved, overridden, compared."""
+"""Everything that decides a training, as data: printed, saved, overridden, compared."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict, cast
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from noisebound.granularity import Granularity
+from noisebound.catalog import LossName
+from noisebound.errors import InvalidValueError
 from noisebound.models import ModelName
 
 PAPER_LEARNING_RATE = 1e-4
-PAPER_LEARNING_RATES = {"mae": 1e-3, "elr": 1e-2}  # of the methods that have another
+"""The paper's, for all losses whose spec has no other."""
 
 
 class TrainingConfig(BaseModel):
@@ -16,28 +17,28 @@ class TrainingConfig(BaseModel):
 
     Attributes:
         loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
-        noise_rate: the probability that a label is wrong; for bounds, FCE, CEP and the like.
+        noise_rate: the probability that a label is wrong, for bounds, FCE, CEP and the like;
             ``"auto"`` estimates it, and the structure of the noise with it, before training
         transition: ``T[noisy, true]`` by rows, where it is known; in place of the noise rate
-        bound: a level of one's own, in place of the noise-bound
+        bound: a level to hold the loss at, in place of the noise-bound
         bound_classes: c in the noise-bound, where it is not the number of classes
         bound_offset: added to the noise-bound, to train above or below it
-        granularity: whose mean loss is held against the bound: a batch's, each example's, each
-            class's, or a running mean's
-        model: one of the networks by name
-        epochs: how often the training examples are seen
-        batch_size: examples a step, over all ranks
-        accumulate: parts in which a rank computes its share of a batch; changes memory, not results
-            (but for batch norm, curriculum, and a granularity of class or running, which look at a
-            part at a time)
+        model: a network by name; ``"auto"`` for one that fits the data
+        epochs: how often each training example is seen
+        batch_size: examples per step, over all ranks
+        accumulate: the number of parts in which a rank computes its share of a batch; changes
+            memory, not results (but for batch norm and curriculum, which look at one part at a
+            time)
         learning_rate: Adam's; ``"paper"`` for the paper's: 1e-4, for MAE 1e-3, for ELR 1e-2
-        drop_epoch: after which epoch the learning rate is multiplied by ``drop_factor``
-        drop_factor: see there
+        drop_epoch: after this epoch the learning rate is multiplied by ``drop_factor``
+        drop_factor: the factor, in ``(0, 1]``
         weight_decay: Adam's
-        augment: whether images are cropped and flipped at random
-        average_epochs: over about how many epochs the weights are averaged; 0 for not at all
-        measure_every: after every how many epochs, and after the last, accuracies are measured
-        validation_share: of the training examples, held out with the labels they have
+        augment: True to crop and flip images at random
+        average_epochs: the weights are averaged over about so many epochs; 0 for not at all
+        cross_fit_epochs: the most epochs that a network trains to estimate the noise; None for a
+            quarter of the epochs, within limits
+        measure_every: accuracies are evaluated after every so many epochs, and after the last
+        validation_share: the share of the training examples that validation keeps
         seed: decides weights, orders and augmentation
     """
 
@@ -49,8 +50,7 @@ class TrainingConfig(BaseModel):
     bound: float | None = Field(default=None, allow_inf_nan=False)
     bound_classes: int | None = Field(default=None, ge=2)
     bound_offset: float = Field(default=0.0, allow_inf_nan=False)
-    granularity: Granularity = "batch"
-    model: ModelName = "mlp"
+    model: ModelName | Literal["auto"] = "auto"
     epochs: int = Field(default=50, ge=1)
     batch_size: int = Field(default=300, ge=1)
     accumulate: int = Field(default=1, ge=1)
@@ -60,28 +60,82 @@ class TrainingConfig(BaseModel):
     weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     augment: bool = False
     average_epochs: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    cross_fit_epochs: int | None = Field(default=None, ge=1)
     measure_every: int = Field(default=1, ge=1)
     validation_share: float = Field(default=0.1, ge=0, lt=1)
     seed: int = Field(default=0, ge=0, lt=2**63)
 
     @field_validator("loss")
     @classmethod
-    def _spelled_small(cls, loss: str) -> str:
-        return loss.lower()
+    def _known_loss(cls, loss: str) -> str:
+        name = LossName.parse(loss)
+        if name.is_searched:
+            raise InvalidValueError(
+                f"{loss!r} is a search over many trainings, not one: choose '{name.bounded}'"
+            )
+        return str(name)
 
     @property
-    def base_loss(self) -> str:
-        """The loss without its bound."""
-        return self.loss.removesuffix("+b")
+    def loss_name(self) -> LossName:
+        """The loss, taken apart from its bound."""
+        return LossName.parse(self.loss)
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether it has one."""
-        return self.loss.endswith("+b")
+    def given_rate(self) -> float | None:
+        """The noise rate, where it is given as a number."""
+        return None if isinstance(self.noise_rate, str) else self.noise_rate
+
+    @property
+    def asks_for_estimate(self) -> bool:
+        """True if the noise is to be estimated, should the loss need it."""
+        return self.noise_rate == "auto" and self.transition is None
 
     def learning_rate_at(self, epoch: int) -> float:
-        """The rate of epoch number ``epoch``, counted from 0."""
-        paper = PAPER_LEARNING_RATES.get(self.base_loss, PAPER_LEARNING_RATE)
+        """Return the learning rate of epoch number ``epoch``, counted from 0."""
+        paper = self.loss_name.spec.learning_rate or PAPER_LEARNING_RATE
         first = paper if self.learning_rate == "paper" else self.learning_rate
         is_dropped = self.drop_epoch is not None and epoch >= self.drop_epoch
         return first * self.drop_factor if is_dropped else first
+
+
+class TrainingSettings(TypedDict, total=False):
+    """The fields of :class:`TrainingConfig` as keyword arguments."""
+
+    loss: str
+    noise_rate: float | Literal["auto"] | None
+    transition: tuple[tuple[float, ...], ...] | None
+    bound: float | None
+    bound_classes: int | None
+    bound_offset: float
+    epochs: int
+    batch_size: int
+    accumulate: int
+    learning_rate: float | Literal["paper"]
+    drop_epoch: int | None
+    drop_factor: float
+    weight_decay: float
+    augment: bool
+    average_epochs: float
+    cross_fit_epochs: int | None
+    measure_every: int
+    validation_share: float
+    seed: int
+
+
+def settings_of(config: TrainingConfig) -> TrainingSettings:
+    """Return the fields of a config that are not its network, as keyword arguments."""
+    settings = {name: getattr(config, name) for name in TrainingSettings.__annotations__}
+    return cast(TrainingSettings, settings)
+
+
+def make_config(
+    settings: TrainingSettings, *, model: ModelName | Literal["auto"] = "auto"
+) -> TrainingConfig:
+    """Return the config of these settings, or an error that names the first wrong one."""
+    try:
+        return TrainingConfig(**settings, model=model)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = first["loc"][0] if first["loc"] else "config"
+        message = first["msg"].removeprefix("Value error, ")
+        raise InvalidValueError(f"`{where}`: {message}, got {first['input']!r}") from error

@@ -1,4 +1,4 @@
-"""Training as it goes on: the raw loss drawn against its floor, where someone is looking."""
+"""The loss as it falls, drawn against its bound where someone is looking."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -7,13 +7,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from noisebound.training.metrics import Metrics
+from noisebound.training.metrics import EpochMetrics
 
 _WIDTH, _HEIGHT = 60, 8
 
 
 def draw_loss(losses: Sequence[float], bound: float | None) -> str:
-    """Rows of text: a dot for the loss of each epoch, a line for the bound."""
+    """Return rows of text: a dot for the loss of each epoch, a line for the bound."""
     shown = list(losses[-_WIDTH:])
     levels = [*shown, bound] if bound is not None else shown
     low, high = min(levels), max(levels)
@@ -32,13 +32,13 @@ def draw_loss(losses: Sequence[float], bound: float | None) -> str:
 
 
 class Display:
-    """A live picture on a terminal; nothing elsewhere."""
+    """A live picture on a terminal, and nothing elsewhere."""
 
     def __init__(
-        self, title: str, epochs: int, history: Sequence[Metrics], show: bool = True
+        self, title: str, epochs: int, history: Sequence[EpochMetrics], show: bool = True
     ) -> None:
         self._title, self._epochs = title, epochs
-        self._losses = [record["train_loss"] for record in history]
+        self._losses = [metrics.train_loss for metrics in history]
         console = Console(stderr=True)
         is_seen = show and console.is_terminal
         self._live = Live(console=console, transient=True) if is_seen else None
@@ -57,16 +57,15 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
-    def update(self, metrics: Metrics) -> None:
+    def update(self, metrics: EpochMetrics) -> None:
         """Show the epoch that has just ended."""
-        self._losses.append(metrics["train_loss"])
+        self._losses.append(metrics.train_loss)
         if self._live is None:
             return
-        bound = metrics["bound"]
-        floor = "" if bound is None else f", floor {bound:.3f}"
-        line = f"{self._title}: epoch {metrics['epoch']}/{self._epochs}, "
-        line += f"loss {metrics['train_loss']:.3f}{floor}"
-        for name, label in (("validation_top1", "noisy validation"), ("test_top1", "clean test")):
-            value = metrics.get(f"averaged_{name}", metrics.get(name))
-            line += f", {label} {value:.1%}" if value is not None else ""
-        self._live.update(Text(f"{line}\n{draw_loss(self._losses, bound)}"))
+        floor = "" if metrics.bound is None else f", bound {metrics.bound:.3f}"
+        line = f"{self._title}: epoch {metrics.epoch}/{self._epochs}, "
+        line += f"loss {metrics.train_loss:.3f}{floor}"
+        validation, test = metrics.best_known("validation_top1"), metrics.best_known("test_top1")
+        line += "" if validation is None else f", noisy validation {validation:.1%}"
+        line += "" if test is None else f", clean test {test:.1%}"
+        self._live.update(Text(f"{line}\n{draw_loss(self._losses, metrics.bound)}"))

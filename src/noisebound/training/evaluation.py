@@ -1,9 +1,9 @@
-"""How good a model is on a data set: its predictions, its mean loss, how often it is right."""
+"""How good a model is on a data set: its predictions, its mean loss, its accuracy."""
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from noisebound.data import Batch, Dataset, Loader, Normalization
 from noisebound.training.ranks import sum_over_ranks
 
-_BATCH = 1000
+_BATCH = 1000  # examples at once: large enough for full speed, small enough for any memory
+_NUMBERS_AT_ONCE = 2**24  # of wide inputs fewer at once, so that sparse rows never fill the memory
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,12 @@ def evaluate(
     criterion: nn.Module,
     fabric: Fabric,
 ) -> Evaluation:
-    """The mean over all examples, each rank taking its share of them."""
+    """Return means over all examples, of which each rank evaluates its share."""
     totals = torch.zeros(4, dtype=torch.float64, device=fabric.device)
     dtype = next(model.parameters()).dtype
     with _evaluating(model), _evaluating(criterion):
-        for x, y, _ in _share_of_rank(data, normalization, fabric):
+        for batch in _share_of_rank(data, normalization, fabric):
+            x, y = batch.x, batch.y
             logits = model(x.to(dtype))
             totals += torch.stack(
                 [
@@ -59,12 +61,13 @@ def evaluate(
 def predict_logits(
     model: nn.Module, data: Dataset, normalization: Normalization, fabric: Fabric
 ) -> Float[Tensor, "n classes"]:
-    """Of every example, in order and on every rank; each computes its share of them."""
-    logits = torch.zeros(len(data), data.num_classes, device=fabric.device)
+    """Return the logits of every example, in order and on every rank."""
     dtype = next(model.parameters()).dtype
+    kept = torch.float64 if dtype == torch.float64 else torch.float32
+    logits = torch.zeros(len(data), data.num_classes, device=fabric.device, dtype=kept)
     with _evaluating(model):
-        for x, _, indices in _share_of_rank(data, normalization, fabric):
-            logits[indices.to(fabric.device)] = model(x.to(dtype)).float()
+        for batch in _share_of_rank(data, normalization, fabric):
+            logits[batch.indices.to(fabric.device)] = model(batch.x.to(dtype)).to(kept)
     return sum_over_ranks(logits, fabric).cpu()
 
 
@@ -74,9 +77,10 @@ def _share_of_rank(
     is_divided = len(data) >= fabric.world_size  # else the first rank does it all
     if not is_divided and not fabric.is_global_zero:
         return ()
+    batch_size = max(1, min(_BATCH, _NUMBERS_AT_ONCE // math.prod(data.input_shape)))
     loader = Loader(
-        data,
-        _BATCH * fabric.world_size,
+        replace(data, targets=None),  # judged by the labels, whatever is trained on
+        batch_size * fabric.world_size,
         normalization=normalization,
         shuffle=False,
         rank=fabric.global_rank if is_divided else 0,

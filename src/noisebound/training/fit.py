@@ -1,223 +1,195 @@
-"""From data to a trained model in a folder, which can be interrupted and resumed."""
+"""From data to a trained network: estimate the noise if need be, make the objective, train."""
 
-import hashlib
-import time
+import warnings
 from collections.abc import Sequence
-from pathlib import Path
 
-import torch
-from jaxtyping import Bool
 from lightning_fabric import Fabric
-from torch import Tensor, nn
+from torch import nn
 
 from noisebound.checks import check_transition
-from noisebound.data import Dataset, Normalization, Splits, TableEncoder
-from noisebound.data.dataset import stratified_indices
+from noisebound.data import Dataset
 from noisebound.errors import InvalidValueError
+from noisebound.estimation import (
+    EstimationMethod,
+    GivenRate,
+    GivenTransition,
+    Noise,
+    UnknownNoise,
+    estimated_noise,
+)
 from noisebound.estimation.suspects import true_class_probabilities
-from noisebound.files import fingerprint
-from noisebound.models import create_model
-from noisebound.report.plots import plot_training
-from noisebound.training.checkpoints import TrainingState, load_checkpoint, save_checkpoint
+from noisebound.models import ModelName, create_model, default_model
 from noisebound.training.config import TrainingConfig
-from noisebound.training.cross_fit import CrossFit
+from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
+from noisebound.training.data import TrainingData
 from noisebound.training.display import Display
-from noisebound.training.initial_state import initial_state
-from noisebound.training.loop import Training, TrainingData
-from noisebound.training.measured_noise import MeasuredNoise
-from noisebound.training.metrics import Metrics, MetricsFile
-from noisebound.training.noise import KnownNoise, Noise
-from noisebound.training.objective import Objective, check_loss, make_objective, needs_measuring
-from noisebound.training.run_folder import FitResult, RunFolder
-from noisebound.training.saved_model import ModelCard, SavedModel
+from noisebound.training.keeper import NOTHING_KEPT, Keeper
+from noisebound.training.loop import Training
+from noisebound.training.metrics import EpochMetrics
+from noisebound.training.objective import (
+    Objective,
+    ObjectiveFactory,
+    check_method,
+    make_objective,
+    needs_estimate,
+)
+from noisebound.training.state import TrainingState, initial_state
 
 
-def fit(
-    splits: Splits,
-    config: TrainingConfig,
-    out: str | Path,
-    *,
-    resume: bool = False,
-    model: nn.Module | None = None,
-    fabric: Fabric | None = None,
-    checkpoint_seconds: float = 10.0,
-    show: bool = True,
-) -> FitResult:
-    """Train on a data set; leave the model, and how it went, in a folder.
+class UnknownNoiseWarning(UserWarning):
+    """The noise could not be estimated, and training is plain."""
+
+
+class Fitting:
+    """A training from data to a trained network, whose parts can be read when it is interrupted.
 
     Args:
-        splits: as `noisebound.data.load` gives them
+        data: the splits to train and evaluate on
         config: how to train
-        out: gets ``config.json``, ``metrics.jsonl``, ``result.json``, ``training.png``, the model
-            (``model.safetensors``, ``model.json``) and checkpoints
-        resume: go on with the run that is in ``out``
-        model: a network of one's own, in place of ``config.model``
-        fabric: launched, for other devices than one; its loggers get the measurements too
-        checkpoint_seconds: how much work may be lost at most, not counting an epoch; results do
-            not depend on it
-        show: draw the loss as it falls, if someone is looking
+        network: the network, which is trained in place
+        fabric: launched; one device by default
+        keeper: keeps finished folds and epochs, so that an interrupted training goes on
+        objective_factory: makes the objective; by default the method that the config names
+        show: True to draw the loss as it falls, where someone is looking
     """
-    fabric = fabric or Fabric(devices=1)
-    folder = RunFolder(Path(out))
-    data = hold_out(splits, config)
-    folder.check(config, resume=resume)
-    network = model or create_model(
-        config.model, tuple(data.train.inputs.shape[1:]), data.train.num_classes, config.seed
-    )
-    with fabric.init_module():  # knows the type of numbers that the precision asks for
-        network.to(torch.get_default_dtype())
-    identity = _identity(config, data, network)
-    finished = folder.read_result(identity)
-    if finished is not None:
-        return finished
-    noise, objective = _noise_and_objective(data, config, network, fabric, folder, identity, show)
-    state = initial_state(network, objective, config, len(data.train), fabric)
-    load_checkpoint(folder.checkpoints, state, identity)
-    training = Training(state, objective, data, config, fabric)
-    fabric.barrier()  # all have checked before one writes
-    if fabric.is_global_zero:
-        folder.begin(config)
-    try:
-        history = _run(training, folder, identity, checkpoint_seconds, show)
-    finally:
-        for logger in fabric.loggers:
-            logger.finalize("success")  # or what they still hold would be lost
-    if fabric.is_global_zero:
-        _card_and_weights(state, data, splits.encoder, config, model is None).save(folder.path)
-        plot_training(history, folder.path / "training.png")
-        folder.finish(
-            identity,
-            fingerprint(splits.train.inputs),
-            objective.chosen,
-            noise,
-            objective.floor,
-            history,
+
+    def __init__(
+        self,
+        data: TrainingData,
+        config: TrainingConfig,
+        network: nn.Module,
+        *,
+        fabric: Fabric | None = None,
+        keeper: Keeper = NOTHING_KEPT,
+        objective_factory: ObjectiveFactory = make_objective,
+        show: bool = True,
+    ) -> None:
+        self.data, self.config, self.network = data, config, network
+        self.fabric = fabric or Fabric(devices=1)
+        self.keeper, self.show = keeper, show
+        self.objective_factory = objective_factory
+        self.cross_fit: CrossFit | None = None
+        self.noise: Noise | None = None
+        self.objective: Objective | None = None
+        self.state: TrainingState | None = None
+        self.history: list[EpochMetrics] = []
+
+    def run(self) -> "Fitting":
+        """Do what is not done yet."""
+        check_method(self.config)
+        train = self.data.train
+        self.noise = known_noise(self.config, train) or self._estimate()
+        self.objective = self.objective_factory(
+            self.config, train.num_classes, len(train), self.noise
         )
-    fabric.barrier()
-    result = folder.read_result(identity)
-    if result is None:
-        raise FileNotFoundError(f"{folder.result} is not there: do all machines see {out}?")
-    return result
+        self.state = initial_state(
+            self.network, self.objective, self.config, len(train), self.fabric
+        )
+        self.history = self.keeper.resume(self.state)
+        training = Training(self.state, self.objective, self.data, self.config, self.fabric)
+        show = self.show and self.fabric.is_global_zero
+        with Display(self.config.loss, self.config.epochs, self.history, show) as display:
+            for metrics in training.epochs():
+                self.history.append(metrics)
+                is_last = metrics.epoch == self.config.epochs
+                if self.fabric.is_global_zero:
+                    self.keeper.keep_epoch(self.state, metrics, is_last=is_last)
+                self.fabric.log_dict(metrics.numbers(), step=metrics.epoch)
+                display.update(metrics)
+                self.fabric.barrier()  # no rank begins an epoch before the last one is kept
+        return self
+
+    def _estimate(self) -> Noise:
+        train = self.data.train
+        if not needs_estimate(self.config):
+            return UnknownNoise(train.num_classes)
+        if len(train) < FEWEST_EXAMPLES:
+            reason = (
+                f"{len(train)} training examples are too few to estimate their noise, it takes "
+                f"{FEWEST_EXAMPLES}: give `noise_rate`"
+            )
+            noise: Noise = UnknownNoise(train.num_classes, reason)
+        else:
+            noise = self._cross_fitted(train)
+        if not noise.is_known:
+            warnings.warn(
+                f"training as if there were no noise: {noise.warnings[-1]}",
+                UnknownNoiseWarning,
+                stacklevel=2,
+            )
+        return noise
+
+    def _cross_fitted(self, train: Dataset) -> Noise:
+        plan = noise_plan(self.data, self.config)
+        self.cross_fit = CrossFit(
+            self.data, plan, self.network, self.fabric, keeper=self.keeper, show=self.show
+        )
+        return estimated_noise(self.cross_fit.out_of_fold())
+
+    @property
+    def latest_state(self) -> TrainingState | None:
+        """The state of the training, or of the network that was estimating the noise before it."""
+        if self.state is not None or self.cross_fit is None:
+            return self.state
+        return self.cross_fit.state
 
 
-def _noise_and_objective(
-    data: TrainingData,
-    config: TrainingConfig,
-    network: nn.Module,
-    fabric: Fabric,
-    folder: RunFolder,
-    identity: str,
-    show: bool,
-) -> tuple[Noise | None, Objective]:
-    """What to minimize; the noise is measured first, if it is not known and matters."""
-    noise: Noise | None = None
+def known_noise(config: TrainingConfig, train: Dataset) -> Noise | None:
+    """Return the noise that the config gives; None if it gives none."""
     if config.transition is not None:
-        noise = _known_noise(config.transition, data.train)
-    elif needs_measuring(config):
-        check_loss(config)
-        cross_fit = CrossFit(
-            data, config, network, fabric, folder=folder.cross_fit, identity=identity, show=show
-        )
-        fabric.barrier()  # all have checked before one writes
-        if fabric.is_global_zero:
-            folder.begin(config)
-        noise = MeasuredNoise(cross_fit.held_out(), data.train.labels)
-    return noise, make_objective(config, data.train.num_classes, len(data.train), noise)
+        return _given_transition(config.transition, train)
+    if config.given_rate is not None:
+        return GivenRate(config.given_rate, train.num_classes, config.bound_classes)
+    return None
 
 
-def _known_noise(given: Sequence[Sequence[float]], train: Dataset) -> KnownNoise:
-    """The classes' shares are those that the matrix made into the labels' shares."""
+def _given_transition(given: Sequence[Sequence[float]], train: Dataset) -> GivenTransition:
+    """Return the noise of a matrix; the true classes' shares follow from the labels' shares."""
     transition = check_transition(given)
     if len(transition) != train.num_classes:
         raise InvalidValueError(
-            f"transition is of {len(transition)} classes, the data has {train.num_classes}"
+            f"`transition` is of {len(transition)} classes, the data has {train.num_classes}"
         )
     shares = train.class_counts().double() / len(train)
-    return KnownNoise(transition, true_class_probabilities(shares[None], transition)[0])
+    return GivenTransition(transition, true_class_probabilities(shares[None], transition)[0])
 
 
-def hold_out(splits: Splits, config: TrainingConfig) -> TrainingData:
-    """Training and validation examples, divided class by class by the labels they have."""
-    whole, is_held_out = splits.train, held_out_for_validation(splits.train, config)
-    validation, train = None, whole
-    if is_held_out.any():
-        validation, train = whole.subset(is_held_out), whole.subset(~is_held_out)
-    positions = (~is_held_out).nonzero().squeeze(1)
-    return TrainingData(train, validation, splits.test, Normalization.of(train.inputs), positions)
+def network_for(data: Dataset, config: TrainingConfig) -> nn.Module:
+    """Return the untrained network that the config names, for inputs and classes like these."""
+    return create_model(model_name(data, config), data.input_shape, data.num_classes, config.seed)
 
 
-def held_out_for_validation(whole: Dataset, config: TrainingConfig) -> Bool[Tensor, " n"]:
-    """Which of the training examples are only watched with."""
-    count = round(config.validation_share * len(whole))
-    is_held_out = torch.zeros(len(whole), dtype=torch.bool)
-    if count:
-        is_held_out[stratified_indices(whole.labels, count, config.seed)] = True
-        for index in whole.class_counts().eq(1).nonzero().flatten():
-            is_held_out[whole.labels == index] = False  # the only one of its class stays
-        if is_held_out.all():
-            raise InvalidValueError(
-                f"holding out {count} of {len(whole)} examples leaves none to train on: lower "
-                "the share (--validation-share)"
-            )
-    return is_held_out
+def model_name(data: Dataset, config: TrainingConfig) -> ModelName:
+    """Return the name of the network; ``"auto"`` becomes one that fits the data."""
+    return default_model(data.input_shape) if config.model == "auto" else config.model
 
 
-def _run(
-    training: Training, folder: RunFolder, identity: str, checkpoint_seconds: float, show: bool
-) -> list[Metrics]:
-    """Every epoch; the first rank writes down each before any begins the next."""
-    fabric, config = training.fabric, training.config
-    if not fabric.is_global_zero:
-        for _ in training.epochs():
-            fabric.barrier()
-        return []
-    file = MetricsFile(folder.metrics, training.state.epoch)
-    if len(file.history) < training.state.epoch:
-        raise InvalidValueError(
-            f"{folder.metrics} lacks epochs that the checkpoint has: restore it, or begin anew in "
-            "another folder"
-        )
-    saved_at = time.monotonic()
-    with Display(config.loss, config.epochs, file.history, show) as display:
-        for metrics in training.epochs():
-            file.append(metrics)
-            is_last = metrics["epoch"] == config.epochs
-            if is_last or time.monotonic() - saved_at >= checkpoint_seconds:
-                save_checkpoint(folder.checkpoints, training.state, identity)
-                saved_at = time.monotonic()
-            numbers = {name: value for name, value in metrics.items() if value is not None}
-            fabric.log_dict(numbers, step=metrics["epoch"])
-            display.update(metrics)
-            fabric.barrier()
-    return file.history
-
-
-def _card_and_weights(
-    state: TrainingState,
-    data: TrainingData,
-    encoder: TableEncoder | None,
+def estimate_label_noise(
+    train: Dataset,
     config: TrainingConfig,
-    is_ours: bool,
-) -> SavedModel:
-    card = ModelCard(
-        model=config.model if is_ours else None,
-        input_shape=tuple(data.train.inputs.shape[1:]),
-        input_dtype="uint8" if data.train.inputs.dtype == torch.uint8 else "float32",
-        class_names=data.train.class_names,
-        mean=data.normalization.mean,
-        std=data.normalization.std,
-        encoder=encoder,
+    *,
+    method: EstimationMethod = "agreement",
+    fabric: Fabric | None = None,
+    show: bool = True,
+) -> Noise:
+    """Return how noisy the labels of a data set are, by two networks that each see one half.
+
+    Args:
+        train: the examples
+        config: of a training whose ``"auto"`` this would be: the network, its learning rate, and
+            the epochs, of which about a quarter is done
+        method: the estimator
+        fabric: launched; one device by default
+        show: True to draw the loss as it falls, where someone is looking
+    """
+    data = TrainingData.unsplit(train)
+    if len(train) < FEWEST_EXAMPLES:
+        raise InvalidValueError(
+            f"{len(train)} training examples are too few to estimate their noise, it takes "
+            f"{FEWEST_EXAMPLES}"
+        )
+    network = network_for(train, config)
+    fitter = CrossFit(
+        data, noise_plan(data, config), network, fabric or Fabric(devices=1), show=show
     )
-    model = state.model if state.averaged is None else state.averaged.module
-    return SavedModel(model.cpu(), card)
-
-
-def _identity(config: TrainingConfig, data: TrainingData, network: nn.Module) -> str:
-    """Of the config, of what is learnt from, and of what learns."""
-    digest = hashlib.sha256(config.model_dump_json().encode())
-    digest.update(repr(data.train.class_names).encode())
-    for name, weight in network.state_dict().items():
-        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
-    for tensor in (data.train.inputs, data.train.labels):
-        digest.update(fingerprint(tensor).encode())
-    return digest.hexdigest()
+    return estimated_noise(fitter.out_of_fold(), method)

@@ -4,56 +4,48 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from lightning_fabric import Fabric
 from torch import Generator, Tensor
 
-from noisebound.bounded import StepBound
-from noisebound.data import Batch, CropAndFlip, Dataset, Loader, Normalization
+from noisebound.bounded import multiply_gradients
+from noisebound.data import Batch, CropAndFlip, Dataset, Loader
 from noisebound.data.loader import derived_seed
 from noisebound.errors import InvalidValueError
-from noisebound.granularity import GranularBoundedLoss
-from noisebound.training.checkpoints import TrainingState
 from noisebound.training.config import TrainingConfig
+from noisebound.training.data import TrainingData
 from noisebound.training.evaluation import evaluate
 from noisebound.training.memory import prune, share_memory
-from noisebound.training.metrics import Metrics
+from noisebound.training.metrics import EpochMetrics
 from noisebound.training.mixup import mix_up
 from noisebound.training.objective import Objective
 from noisebound.training.ranks import share_buffers, sum_over_ranks
+from noisebound.training.state import TrainingState
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingData:
-    """What is learnt from, what it is watched with (noisy too), and what it is judged by.
+class _Part(NamedTuple):
+    """The raw mean loss of a part of a batch, and the weight of its examples."""
 
-    Args:
-        train: the examples to learn from
-        validation: held out of the same
-        test: with clean labels
-        normalization: of the inputs
-        positions: of the training examples among those that were given; None if those are all
-    """
+    mean: Float[Tensor, ""]
+    weight: float | Tensor
 
-    train: Dataset
-    validation: Dataset | None
-    test: Dataset | None
-    normalization: Normalization
-    positions: Int64[Tensor, " n"] | None = None
+
+def _total(indices: Tensor, weights: Tensor | None) -> float:
+    return float(len(indices)) if weights is None else weights.sum(dtype=torch.float64).item()
 
 
 class Training:
     """Training from where a state stands to the last epoch.
 
     Args:
-        state: is changed as training goes on
+        state: the state, which changes as training goes on
         objective: the loss and its bound
-        data: the test set is looked at, and decides nothing
-        config: the rest
+        data: the splits; the test split is evaluated and decides nothing
+        config: how to train
         fabric: launched; knows the devices and the ranks
     """
 
@@ -78,112 +70,143 @@ class Training:
             device=fabric.device,
         )
         self.model, self.optimizer = fabric.setup(state.model, state.optimizer)
-        self.step_bound = (
-            None
-            if objective.step_bound is None
-            else StepBound(state.optimizer, objective.step_bound)
-        )
 
-    def epochs(self) -> Iterator[Metrics]:
-        """Train; after each epoch, what was measured."""
+    def epochs(self) -> Iterator[EpochMetrics]:
+        """Train, and yield the metrics of each epoch."""
         for epoch in range(self.state.epoch, self.config.epochs):
             started = time.perf_counter()
             rate = self.config.learning_rate_at(epoch)
             for group in self.state.optimizer.param_groups:
                 group["lr"] = rate
-            trained = self._train_epoch(epoch)
+            train_loss, share_below = self._train_epoch(epoch)
             self.state.epoch = epoch + 1
-            yield {
-                "epoch": self.state.epoch,
-                "learning_rate": rate,
-                **trained,
-                **(self._measure() if self._is_measured(self.state.epoch) else {}),
-                "seconds": round(time.perf_counter() - started, 3),
-            }
+            evaluated = self._evaluate() if self._is_evaluated(self.state.epoch) else {}
+            yield EpochMetrics(
+                epoch=self.state.epoch,
+                learning_rate=rate,
+                train_loss=train_loss,
+                bound=self.objective.bound,
+                share_below=share_below,
+                seconds=round(time.perf_counter() - started, 3),
+                **evaluated,
+            )
 
-    def _train_epoch(self, epoch: int) -> Metrics:
-        criterion, step_bound = self.objective.criterion, self.step_bound
-        means: list[Tensor] = []  # of every part, and how many examples each was of
-        counts: list[int] = []
+    def _train_epoch(self, epoch: int) -> tuple[float, float | None]:
+        """Train on every example once; return the mean loss and the share of steps uphill."""
+        parts: list[_Part] = []
         below: list[Tensor] = []
         visited = []
         self.model.train()
-        criterion.train()
-        with self._randomness(epoch) as generator:
-            batches = zip(self.loader.epoch(epoch), self.loader.batch_sizes(), strict=True)
-            for batch, size in batches:
-                for mean, count in self._step(batch, size, generator):
-                    means.append(mean)
-                    counts.append(count)
-                if step_bound is not None:
-                    below.append(step_bound.monitor.last_below)
+        self.objective.criterion.train()
+        with self._randomness(epoch) as generator, self._precision():
+            for batch in self.loader.epoch(epoch):
+                observed, sign = self._step(batch, generator)
+                parts += observed
+                if sign is not None:
+                    below.append(sign < 0)
                 visited.append(batch.indices)
         share_buffers(self.state.model, self.fabric)
         if self.state.averaged is not None:
             share_buffers(self.state.averaged, self.fabric)
-        share_memory(criterion, torch.cat(visited), self.fabric)
-        pruned = prune(criterion, self.model, self.loader, epoch)
-        if pruned is not None:
-            share_memory(criterion, pruned, self.fabric)
-        weights = torch.tensor(counts, dtype=torch.float64, device=self.fabric.device)
-        totals = torch.stack([torch.stack(means).double() @ weights, weights.sum()])
-        total, count = sum_over_ranks(totals, self.fabric).tolist()
-        if not math.isfinite(total):
-            raise InvalidValueError(
-                f"the training loss is {total / count} in epoch {epoch + 1}: training has "
-                "diverged; lower the learning rate (--learning-rate)"
-            )
-        return {
-            "train_loss": total / count,
-            "bound": self.objective.bound,
-            "share_below": torch.stack(below).double().mean().item() if below else None,
-        }
+        self._share_memory(torch.cat(visited), epoch)
+        mean = self._mean_of(parts, epoch)
+        return mean, torch.stack(below).double().mean().item() if below else None
 
     def _step(
-        self, batch: Batch, size: int, generator: Generator
-    ) -> list[tuple[Float[Tensor, ""], int]]:
-        """One update by a batch of ``size`` examples over all ranks; each part's mean and count."""
-        observed = []
+        self, batch: Batch, generator: Generator
+    ) -> tuple[list[_Part], Float[Tensor, ""] | None]:
+        """Take one step of Algorithm 1; return the parts' losses and the sign of the step."""
         self.state.optimizer.zero_grad()
         parts = self._parts(batch, generator)
-        for number, (x, y, indices) in enumerate(parts, start=1):
-            with self.fabric.no_backward_sync(self.model, enabled=number < len(parts)):
-                logits = self.model(x)
-                extra = (indices,) if self.objective.remembers else ()
-                mean = self.objective.criterion(logits, y, *extra)
-                if self.step_bound is not None:
-                    self.step_bound.observe(mean, len(y))
-                # gradients are averaged over the ranks: each gives its part of the whole mean
-                self.fabric.backward(mean * (len(y) * self.fabric.world_size / size))
-            observed.append((self._raw(mean), len(y)))
+        if len(parts) == 1 and self.fabric.world_size == 1:
+            # The whole mean is at hand before the backward pass, so that its sign costs nothing.
+            mean = self._mean(parts[0])
+            observed = [_Part(self.objective.raw(mean), batch.total)]
+            sign = self._sign(observed[0].mean)
+            self.fabric.backward(mean, gradient=sign)
+        else:
+            observed = self._accumulate(parts, batch.total)
+            sign = self._sign_over_ranks(observed)
+            if sign is not None:
+                multiply_gradients(self.state.optimizer, sign)
         self.optimizer.step()
         if self.state.averaged is not None:
             self.state.averaged.update_parameters(self.state.model)
+        return observed, sign
+
+    def _sign(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""] | None:
+        """Return +1 to descend or -1 to ascend; None where there is no bound."""
+        bound = self.objective.step_bound
+        return None if bound is None else torch.sign(mean - bound)
+
+    def _accumulate(self, parts: list[Batch], total: float) -> list[_Part]:
+        """Accumulate the gradient of the whole batch's mean, part by part and rank by rank."""
+        observed = []
+        for number, part in enumerate(parts, start=1):
+            with self.fabric.no_backward_sync(self.model, enabled=number < len(parts)):
+                mean = self._mean(part)
+                # Gradients are averaged over the ranks: each gives its part of the whole mean.
+                self.fabric.backward(mean * (part.total * self.fabric.world_size / total))
+            observed.append(_Part(self.objective.raw(mean), part.total))
         return observed
 
-    def _raw(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        """The mean loss before any bound."""
-        criterion = self.objective.criterion
-        return criterion.last_mean if isinstance(criterion, GranularBoundedLoss) else mean.detach()
+    def _sign_over_ranks(self, observed: list[_Part]) -> Float[Tensor, ""] | None:
+        """Return the sign for the mean over all parts and ranks: local signs would disagree."""
+        if self.objective.step_bound is None:
+            return None
+        totals = self._totals(observed)
+        return self._sign(totals[0] / totals[1])
 
-    def _parts(self, batch: Batch, generator: Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """The batch, mixed up if need be, in as many parts as gradients are accumulated over."""
-        x, y, indices = batch
+    def _totals(self, parts: list[_Part]) -> Float[Tensor, " two"]:
+        """Return the sum of the weighted losses and of the weights, over all ranks."""
+        means = torch.stack([part.mean for part in parts]).double()
+        weights = torch.tensor([part.weight for part in parts]).to(means)
+        return sum_over_ranks(torch.stack([means @ weights, weights.sum()]), self.fabric)
+
+    def _mean(self, part: Batch) -> Float[Tensor, ""]:
+        return self.objective.mean(self.model(part.x), part.y, part.weights, part.indices)
+
+    def _mean_of(self, parts: list[_Part], epoch: int) -> float:
+        total, weight = self._totals(parts).tolist()
+        if not math.isfinite(total):
+            raise InvalidValueError(
+                f"the training loss is {total / weight} in epoch {epoch + 1}: training has "
+                "diverged; lower `learning_rate`, or scale the features"
+            )
+        mean: float = total / weight
+        return mean
+
+    def _parts(self, batch: Batch, generator: Generator) -> list[Batch]:
+        """Return the batch, mixed up if need be, in the parts that gradients are accumulated over.
+
+        The ``total`` of a part is the weight of its own examples.
+        """
+        x, y, indices, weights, total = batch
         if self.objective.mixes:
             x, y = mix_up(x, y, self.data.train.num_classes, generator)
-        parts = min(self.config.accumulate, len(indices))
-        return list(
-            zip(
-                x.tensor_split(parts),
-                y.tensor_split(parts),
-                indices.tensor_split(parts),
-                strict=True,
-            )
+        count = min(self.config.accumulate, len(indices))
+        if count == 1 and self.fabric.world_size == 1:
+            return [Batch(x, y, indices, weights, total)]
+        split_weights = [None] * count if weights is None else list(weights.tensor_split(count))
+        parts = zip(
+            x.tensor_split(count),
+            y.tensor_split(count),
+            indices.tensor_split(count),
+            split_weights,
+            strict=True,
         )
+        return [Batch(*part, _total(part[2], part[3])) for part in parts]
+
+    def _share_memory(self, visited: Tensor, epoch: int) -> None:
+        """Bring a loss that remembers its examples to the same state on every rank."""
+        share_memory(self.objective.loss, visited, self.fabric)
+        pruned = prune(self.objective.loss, self.model, self.loader, epoch)
+        if pruned is not None:
+            share_memory(self.objective.loss, pruned, self.fabric)
 
     @contextmanager
     def _randomness(self, epoch: int) -> Iterator[Generator]:
-        """Dropout and mixing follow from the seed, the epoch and the rank alone."""
+        """Make dropout and mixing follow from the seed, the epoch and the rank alone."""
         seed, mixing_seed = (
             derived_seed(self.config.seed, epoch, 1 + self.fabric.global_rank, use)
             for use in (0, 1)
@@ -193,29 +216,40 @@ class Training:
             torch.manual_seed(seed)
             yield Generator().manual_seed(mixing_seed)
 
-    def _is_measured(self, epoch: int) -> bool:
+    @contextmanager
+    def _precision(self) -> Iterator[None]:
+        """Keep float64 logits as they are: Fabric converts outputs to torch's default type."""
+        before = torch.get_default_dtype()
+        if next(self.state.model.parameters()).dtype == torch.float64:
+            torch.set_default_dtype(torch.float64)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
+
+    def _is_evaluated(self, epoch: int) -> bool:
         return epoch % self.config.measure_every == 0 or epoch == self.config.epochs
 
-    def _measure(self) -> Metrics:
-        """Losses and accuracies of the weights as they are, and of their average."""
-        metrics: Metrics = self._measure_model("", self.model)
+    def _evaluate(self) -> dict[str, float | None]:
+        """Return losses and accuracies of the last weights, and of the averaged ones."""
+        evaluated = self._evaluate_model("", self.model)
         if self.state.averaged is not None:
-            metrics |= self._measure_model("averaged_", self.state.averaged)
-        return metrics
+            evaluated |= self._evaluate_model("averaged_", self.state.averaged)
+        return evaluated
 
-    def _measure_model(self, prefix: str, model: torch.nn.Module) -> Metrics:
-        metrics: Metrics = {}
+    def _evaluate_model(self, prefix: str, model: torch.nn.Module) -> dict[str, float | None]:
+        found: dict[str, float | None] = {}
         criterion, normalization = self.objective.criterion, self.data.normalization
         if self.data.validation is not None:
             noisy = evaluate(model, self.data.validation, normalization, criterion, self.fabric)
-            metrics |= {"validation_loss": noisy.loss, "validation_top1": noisy.top1}
+            found |= {"validation_loss": noisy.loss, "validation_top1": noisy.top1}
         if self.data.test is not None:
             clean = evaluate(model, self.data.test, normalization, criterion, self.fabric)
-            metrics |= {"test_top1": clean.top1, "test_top5": clean.top5}
+            found |= {"test_top1": clean.top1, "test_top5": clean.top5}
         if self._wrongly_labeled is not None:
             repeated = evaluate(model, self._wrongly_labeled, normalization, criterion, self.fabric)
-            metrics |= {"memorized": repeated.top1}
-        return {f"{prefix}{name}": value for name, value in metrics.items()}
+            found |= {"memorized": repeated.top1}
+        return {f"{prefix}{name}": value for name, value in found.items()}
 
     @cached_property
     def _wrongly_labeled(self) -> Dataset | None:

@@ -5,18 +5,16 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.data import Loader
-from noisebound.granularity import plain_loss
 from noisebound.losses import RememberingLoss, Truncated
 from noisebound.training.ranks import sum_over_ranks
 
 
-def share_memory(criterion: nn.Module, visited: Tensor, fabric: Fabric) -> None:
-    """Give every rank what the others have noted since, on the examples that only they saw.
+def share_memory(loss: nn.Module, visited: Tensor, fabric: Fabric) -> None:
+    """Give every rank what the others have noted about the examples that only they saw.
 
-    Each example is visited by just one rank, so that the sum over the ranks of what each noted, and
-    of zeros elsewhere, is exactly what one process would have noted.
+    Each example is visited by just one rank. So the sum over the ranks of what each noted, with
+    zeros elsewhere, is exactly what one process would have noted.
     """
-    loss = plain_loss(criterion)
     if fabric.world_size == 1 or not isinstance(loss, RememberingLoss):
         return
     visited = visited.to(fabric.device)
@@ -27,15 +25,14 @@ def share_memory(criterion: nn.Module, visited: Tensor, fabric: Fabric) -> None:
 
 
 @torch.no_grad()
-def prune(criterion: nn.Module, model: nn.Module, loader: Loader, epoch: int) -> Tensor | None:
-    """Truncated's choice of the examples to keep, if it is due; those that this rank looked at."""
-    loss = plain_loss(criterion)
+def prune(loss: nn.Module, model: nn.Module, loader: Loader, epoch: int) -> Tensor | None:
+    """Let Truncated choose the examples to keep, if it is due; return those this rank looked at."""
     if not isinstance(loss, Truncated) or not loss.prunes_at(epoch + 1):
         return None
     model.eval()
     visited = []
-    for x, y, indices in loader.epoch(epoch):
-        loss.choose(model(x), y, indices)
-        visited.append(indices)
+    for batch in loader.epoch(epoch):
+        loss.choose(model(batch.x), batch.y, batch.indices)
+        visited.append(batch.indices)
     model.train()
     return torch.cat(visited)

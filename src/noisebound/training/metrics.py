@@ -1,39 +1,91 @@
-"""``metrics.jsonl``: one line an epoch, the newest last."""
+"""What is noted after each epoch: one typed record, and its words for people."""
 
-import json
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypeAlias
 
-from noisebound.files import written_whole
+from noisebound.errors import DataError
 
-Metrics = dict[str, Any]
+Evaluated: TypeAlias = Literal[
+    "validation_loss", "validation_top1", "test_top1", "test_top5", "memorized"
+]
+"""What is evaluated, of the last weights and of the averaged ones."""
 
-
-class MetricsFile:
-    """Lines are appended as epochs end; what belongs to epochs that are done again is dropped."""
-
-    def __init__(self, path: Path, epochs_done: int) -> None:
-        self.path = path
-        self.history = [record for record in read_metrics(path) if record["epoch"] <= epochs_done]
-        with written_whole(path) as part:
-            part.write_text("".join(f"{json.dumps(record)}\n" for record in self.history))
-
-    def append(self, record: Metrics) -> None:
-        """Add an epoch."""
-        self.history.append(record)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(record, allow_nan=False)}\n")
+METRIC_LABELS: dict[Evaluated, str] = {
+    "test_top1": "accuracy on the test set",
+    "validation_top1": "accuracy on the validation split, whose labels are noisy too",
+    "memorized": "share of the wrong training labels that the model reproduces",
+}
+"""The shares that are shown to people, and what to call them."""
 
 
-def read_metrics(path: Path) -> list[Metrics]:
-    """Every whole line; a last one that was cut off is left out."""
-    if not path.exists():
-        return []
-    records = []
-    for line in path.read_text(encoding="utf-8").split("\n"):
+@dataclass(frozen=True)
+class EpochMetrics:
+    """The measurements of one epoch; None for what was not evaluated.
+
+    Args:
+        epoch: the number of the epoch, from 1
+        learning_rate: the optimizer's
+        train_loss: the mean training loss, before any bound
+        bound: the level that the loss was held at, or None
+        share_below: the share of the steps whose mean loss lay below the bound
+        seconds: how long the epoch took, evaluation included
+        validation_loss: the mean loss on the validation split, whose labels are noisy
+        validation_top1: the accuracy there, in ``[0, 1]``
+        test_top1: the accuracy on the test set
+        test_top5: how often the label is among the five likeliest classes of a test example
+        memorized: the share of the wrong training labels that the model reproduces
+        averaged_validation_loss: as above, of the averaged weights
+        averaged_validation_top1: as above, of the averaged weights
+        averaged_test_top1: as above, of the averaged weights
+        averaged_test_top5: as above, of the averaged weights
+        averaged_memorized: as above, of the averaged weights
+    """
+
+    epoch: int
+    learning_rate: float
+    train_loss: float
+    bound: float | None = None
+    share_below: float | None = None
+    seconds: float = 0.0
+    validation_loss: float | None = None
+    validation_top1: float | None = None
+    test_top1: float | None = None
+    test_top5: float | None = None
+    memorized: float | None = None
+    averaged_validation_loss: float | None = None
+    averaged_validation_top1: float | None = None
+    averaged_test_top1: float | None = None
+    averaged_test_top5: float | None = None
+    averaged_memorized: float | None = None
+
+    @classmethod
+    def of_record(cls, record: dict[str, Any]) -> "EpochMetrics":
+        """Return the metrics that :meth:`record` wrote."""
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        records.append(record)
-    return records
+            return cls(**record)
+        except TypeError as error:
+            raise DataError(
+                f"the measurements of an epoch are damaged or of another version: {error}"
+            ) from error
+
+    def record(self) -> dict[str, int | float | None]:
+        """Return every field by its name."""
+        return asdict(self)
+
+    def numbers(self) -> dict[str, int | float]:
+        """Return the fields that have a value."""
+        return {name: value for name, value in self.record().items() if value is not None}
+
+    def evaluated(self, name: Evaluated, *, averaged: bool) -> float | None:
+        """Return a measurement of the averaged weights, or of the last ones."""
+        value: float | None = getattr(self, f"averaged_{name}" if averaged else name)
+        return value
+
+    def best_known(self, name: Evaluated) -> float | None:
+        """Return a measurement of the averaged weights if they were evaluated, else of the last."""
+        averaged = self.evaluated(name, averaged=True)
+        return self.evaluated(name, averaged=False) if averaged is None else averaged
+
+
+METRIC_NAMES = tuple(field.name for field in fields(EpochMetrics))
+"""The fields of :class:`EpochMetrics`, in their order."""

@@ -1,4 +1,4 @@
-"""MixUp (Zhang et al., 2018): examples and labels, blended in pairs."""
+"""MixUp (Zhang et al., 2018): examples and labels are blended in pairs."""
 
 import torch
 from jaxtyping import Float, Int64
@@ -12,9 +12,9 @@ def mix_up(
     num_classes: int,
     generator: Generator,
 ) -> tuple[Float[Tensor, "batch ..."], Float[Tensor, "batch classes"]]:
-    """``λ x + (1-λ) x'`` with labels blended alike, ``λ`` even in ``[0, 1]`` (Beta(1, 1)).
+    """Return ``λ x + (1-λ) x'`` and labels blended alike, ``λ`` uniform in ``[0, 1]``.
 
-    One ``λ`` a batch; the partners are the same examples in another order.
+    There is one ``λ`` per batch, and the partners are the same examples in another order.
     """
     share = torch.rand((), generator=generator).item()
     partner = torch.randperm(len(y), generator=generator).to(x.device)

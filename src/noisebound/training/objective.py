@@ -1,34 +1,19 @@
-"""A method of the paper by name: its loss, its bound, and what it does to a batch."""
+"""What a step minimizes: a method by name becomes a loss and its bound."""
 
-import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from torch import nn
+import torch
+from jaxtyping import Float, Int64, Num
+from torch import Tensor, nn
 
 from noisebound.bounds import noise_bound
-from noisebound.catalog import LOSS_NAMES, LossName, create_loss
-from noisebound.checks import NoiseRateWarning
+from noisebound.catalog import create_loss
 from noisebound.errors import InvalidValueError
-from noisebound.granularity import GranularBoundedLoss, plain_loss
-from noisebound.losses import (
-    BackwardCrossEntropy,
-    ForwardCrossEntropy,
-    Loss,
-    RememberingLoss,
-)
+from noisebound.estimation import BoundChoice, GivenRate, Noise
+from noisebound.losses import Loss, RememberingLoss
 from noisebound.training.config import TrainingConfig
-from noisebound.training.noise import Bound, Noise
-
-METHOD_NAMES = (*LOSS_NAMES, "mixup")
-"""Every method; those in ``LOSS_NAMES`` may be followed by ``+b``."""
-
-WITHOUT_NOISE_BOUND = ("truncated", "curriculum", "elr")
-
-CORRECTIONS: dict[str, type[ForwardCrossEntropy] | type[BackwardCrossEntropy]] = {
-    "fce": ForwardCrossEntropy,
-    "backward": BackwardCrossEntropy,
-}
-"""Losses that take a transition matrix, and teach a network the *true* class."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,145 +21,162 @@ class Objective:
     """What a step minimizes.
 
     Args:
-        criterion: the loss, ``(logits, labels)`` or with the examples' indices
-        chosen: the level that its mean shall not fall below, or None
-        mixes: whether batches are mixed up
-        floor: what an honest model's mean cannot fall below, if known; the bound, if there is one
+        criterion: a loss of ``(logits, labels)``, with the examples' indices if it remembers them
+        chosen: the bound with its origin; None for plain training
+        mixes: True to blend examples in pairs
+        floor: the least mean loss of an honest model where it is known; the bound if there is one
     """
 
     criterion: nn.Module
-    chosen: Bound | None
-    mixes: bool
+    chosen: BoundChoice | None = None
+    mixes: bool = False
     floor: float | None = None
 
     @property
     def bound(self) -> float | None:
-        """The level alone."""
+        """The level that a step's mean loss is held at."""
         return None if self.chosen is None else self.chosen.level
 
     @property
     def step_bound(self) -> float | None:
-        """The level, where it is held against the mean of a whole step."""
-        return None if isinstance(self.criterion, GranularBoundedLoss) else self.bound
+        """The level that decides the sign of a step."""
+        return self.bound
+
+    @property
+    def loss(self) -> nn.Module:
+        """The loss itself, also where the criterion is made of more."""
+        return self.criterion
 
     @property
     def remembers(self) -> bool:
-        """Whether the criterion has to know which examples these are."""
-        return isinstance(plain_loss(self.criterion), RememberingLoss)
+        """True if the criterion has to know which examples these are."""
+        return isinstance(self.loss, RememberingLoss)
+
+    def mean(
+        self,
+        logits: Float[Tensor, "batch classes"],
+        labels: Num[Tensor, "batch ..."],
+        weights: Float[Tensor, " batch"] | None,
+        indices: Int64[Tensor, " batch"],
+    ) -> Float[Tensor, ""]:
+        """Return the mean loss of some examples, each counted by its weight."""
+        extra = (indices,) if self.remembers else ()
+        if not isinstance(self.criterion, Loss):
+            mean: Tensor = self.criterion(logits, labels, *extra)
+            return mean
+        if weights is None:
+            return self.criterion.reduced("mean", logits, labels, *extra)
+        losses, counted = self.criterion.weighted_losses(logits, labels, *extra)
+        weights = weights.to(losses)
+        total = (weights if counted is None else weights * counted).sum()
+        return losses @ weights / total.clamp(min=torch.finfo(total.dtype).tiny)
+
+    def raw(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """Return the mean loss before any bound, for a mean that was just computed."""
+        return mean.detach()
 
 
-def needs_measuring(config: TrainingConfig) -> bool:
-    """Whether the noise has to be measured before the objective can be made."""
-    is_asked = config.noise_rate == "auto" and config.transition is None
-    is_given = config.bound is not None and not LossName.parse(config.base_loss).needs_noise_rate
-    return is_asked and LossName.parse(config.loss).needs_noise_rate and not is_given
+ObjectiveFactory: TypeAlias = Callable[[TrainingConfig, int, int, Noise], Objective]
+"""Makes the objective from a config, the numbers of classes and of examples, and the noise."""
+
+
+def needs_estimate(config: TrainingConfig) -> bool:
+    """True if the noise has to be estimated before the objective can be made."""
+    name = config.loss_name
+    is_given = config.bound is not None and not name.plain.needs_noise_rate
+    return config.asks_for_estimate and name.needs_noise_rate and not is_given
 
 
 def make_objective(
-    config: TrainingConfig,
-    num_classes: int,
-    num_samples: int,
-    noise: Noise | None = None,
+    config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
 ) -> Objective:
-    """The method that the config names, for so many classes and training examples.
+    """Return the objective of the method that the config names.
 
     Args:
         config: names the method
-        num_classes: how many
-        num_samples: training examples
-        noise: what is known of it beyond the config's noise rate: its structure
+        num_classes: the number of classes
+        num_samples: the number of training examples
+        noise: what is known of the noise
     """
-    check_loss(config)
-    name, is_bounded = config.base_loss, config.is_bounded
-    if noise is not None and name in CORRECTIONS:
-        criterion: nn.Module = CORRECTIONS[name](noise.transition)
-    else:
-        criterion = create_loss(
-            "ce" if name == "mixup" else name,
-            noise_rate=_noise_rate(config, noise),
-            num_classes=num_classes,
-            num_samples=num_samples,
-        )
-    chosen = _bound(config, criterion, num_classes, noise) if is_bounded else None
-    if chosen is not None and config.granularity != "batch":
-        assert isinstance(criterion, Loss)
-        criterion = GranularBoundedLoss(criterion, chosen.level, config.granularity)
-    floor = chosen.level if chosen is not None else _floor(config, criterion, num_classes)
-    return Objective(criterion, chosen, mixes=name == "mixup", floor=floor)
-
-
-def check_loss(config: TrainingConfig) -> None:
-    """Refuse a method that there is not, before time is spent on measuring its noise."""
-    name, is_bounded = config.base_loss, config.is_bounded
-    if name not in METHOD_NAMES:
+    check_method(config)
+    name = config.loss_name
+    if name.needs_noise_rate and not _is_provided(config, noise):
         raise InvalidValueError(
-            f"loss must be one of {', '.join(METHOD_NAMES)}, or such a name with '+b'; "
-            f"got {config.loss!r}"
+            f"{config.loss} needs to know how noisy the labels are: give `noise_rate`, the "
+            "probability that a label is wrong, or 'auto' to estimate it, or a `bound`"
         )
-    if name == "mixup" and is_bounded:
+    criterion = make_criterion(config, num_classes, num_samples, noise)
+    chosen = _choose_bound(config, criterion, noise) if name.is_bounded else None
+    floor = chosen.level if chosen is not None else _floor(config, criterion, noise)
+    return Objective(criterion, chosen, name.spec.mixes, floor)
+
+
+def _is_provided(config: TrainingConfig, noise: Noise) -> bool:
+    """True if there is a noise rate, or a bound and a loss that needs none."""
+    if noise.is_known or noise.warnings:  # unknown, but not for want of trying
+        return True
+    return config.bound is not None and not config.loss_name.plain.needs_noise_rate
+
+
+def make_criterion(
+    config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
+) -> Loss:
+    """Return the loss that the config names, for the noise that is known; without its bound."""
+    spec = config.loss_name.spec
+    knows_structure = not isinstance(noise, GivenRate)
+    if spec.from_transition is not None and knows_structure:
+        return spec.from_transition(noise.transition)
+    criterion = create_loss(
+        "ce" if spec.mixes else spec.name,
+        noise_rate=noise.assumed_rate,
+        num_classes=num_classes,
+        num_samples=num_samples,
+    )
+    assert isinstance(criterion, Loss)
+    return criterion
+
+
+def check_method(config: TrainingConfig) -> None:
+    """Refuse options that contradict each other, before time is spent on an estimate."""
+    name = config.loss_name
+    spec = name.spec
+    if spec.mixes and name.is_bounded:
         raise InvalidValueError("mixup has no noise-bound: its labels are blends; leave out '+b'")
     about_bounds = (config.bound, config.bound_classes, config.bound_offset or None)
-    if not is_bounded and any(option is not None for option in about_bounds):
+    if not name.is_bounded and any(option is not None for option in about_bounds):
         raise InvalidValueError(
-            f"a bound is given, but {config.loss!r} is not bounded: ask for '{config.loss}+b', or "
-            "leave out the bound"
+            f"a `bound` is given, but {config.loss!r} is not bounded: ask for '{name.bounded}', or "
+            "leave it out"
         )
-    if is_bounded and name in WITHOUT_NOISE_BOUND and config.bound is None:
+    if name.is_bounded and spec.floor is None and config.bound is None:
         raise InvalidValueError(
-            f"{name} has no noise-bound: it depends on its memory or on the batch; give a level "
-            f"(--bound), or leave out '+b'"
+            f"{spec.name} has no noise-bound, because its loss depends on its memory or on the "
+            "batch: give a `bound`, or leave out '+b'"
         )
-    if config.transition is not None and isinstance(config.noise_rate, float):
+    if config.transition is not None and config.given_rate is not None:
         raise InvalidValueError(
-            "give the noise rate or the transition matrix, which has it, not both"
+            "`noise_rate` and `transition`, which contains the rate, are both given: give one of "
+            "them, not both"
         )
-    if config.transition is not None and not (
-        name in CORRECTIONS or (is_bounded and config.bound is None)
-    ):
-        raise InvalidValueError(f"{config.loss} has no use for a transition matrix: leave it out")
-    is_told = isinstance(config.noise_rate, float) and config.bound is None
-    if config.bound_classes is not None and not is_told:
+    uses_matrix = spec.from_transition is not None or (name.is_bounded and config.bound is None)
+    if config.transition is not None and not uses_matrix:
+        raise InvalidValueError(f"{config.loss} has no use for a `transition` matrix: leave it out")
+    if config.bound_classes is not None and (config.given_rate is None or config.bound is not None):
         raise InvalidValueError(
-            "bound_classes enters the noise-bound of a noise rate, and none is given: give the "
-            "noise rate (--noise-rate), or leave it out"
+            "`bound_classes` enters the noise-bound of a given rate, and none is used here: give "
+            "`noise_rate`, or leave it out"
         )
-    if not is_bounded and config.granularity != "batch":
-        raise InvalidValueError(f"granularity is one of the bound, and {config.loss!r} has none")
 
 
-def _noise_rate(config: TrainingConfig, noise: Noise | None) -> float | None:
-    if noise is not None:
-        return noise.noise_rate
-    return None if config.noise_rate == "auto" else config.noise_rate
-
-
-def _floor(config: TrainingConfig, criterion: nn.Module, num_classes: int) -> float | None:
-    """For watching only: what the noise rate says, where it was told and the loss has a floor."""
-    if not isinstance(config.noise_rate, float) or not config.noise_rate:
+def _floor(config: TrainingConfig, criterion: Loss, noise: Noise) -> float | None:
+    """Return the derived floor of a plain training, to watch memorization by; None if unknown."""
+    if not isinstance(noise, GivenRate) or not noise.rate or config.loss_name.spec.floor is None:
         return None
-    if config.base_loss in (*WITHOUT_NOISE_BOUND, "mixup"):
-        return None
-    return noise_bound(criterion, config.noise_rate, num_classes)
+    return float(noise_bound(criterion, noise.rate, noise.num_classes))
 
 
-def _bound(
-    config: TrainingConfig, criterion: nn.Module, num_classes: int, noise: Noise | None
-) -> Bound:
+def _choose_bound(config: TrainingConfig, criterion: Loss, noise: Noise) -> BoundChoice:
     if config.bound is not None:
-        return Bound(config.bound + config.bound_offset, "given", "as was asked for")
-    if noise is not None:
-        assert isinstance(criterion, Loss)
-        chosen = noise.bound(criterion)
-        return Bound(chosen.level + config.bound_offset, chosen.origin, chosen.reason)
-    if config.noise_rate is None or config.noise_rate == "auto":
-        raise InvalidValueError(
-            f"{config.loss} needs to know how noisy the labels are: give the noise rate "
-            "(--noise-rate), the probability that a label is wrong, or auto to estimate it, or a "
-            "bound (--bound)"
-        )
-    with warnings.catch_warnings():
-        if config.bound_classes is not None:  # chosen on purpose, as for the paper's 0.6 with c = 2
-            warnings.simplefilter("ignore", NoiseRateWarning)
-        level = noise_bound(criterion, config.noise_rate, config.bound_classes or num_classes)
-    words = f"the noise-bound of the rate {config.noise_rate:g} that was given"
-    return Bound(float(level) + config.bound_offset, "given noise rate", words)
+        return BoundChoice(config.bound + config.bound_offset, "given", "the level that was given")
+    chosen = noise.bound(criterion)
+    return BoundChoice(chosen.level + config.bound_offset, chosen.origin, chosen.reason)

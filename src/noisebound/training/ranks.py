@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 
 def sum_over_ranks(values: Tensor, fabric: Fabric) -> Tensor:
-    """The same on every rank."""
+    """Return the sum over all ranks, on every rank."""
     total = fabric.all_reduce(values, reduce_op="sum")
     assert isinstance(total, Tensor)
     return total
 
 
 def share_buffers(model: nn.Module, fabric: Fabric) -> None:
-    """Give every rank the first one's buffers: batch norm sees other examples on each."""
+    """Give every rank the buffers of the first: batch norm sees other examples on each."""
     if fabric.world_size > 1:
         for buffer in model.buffers():
             dist.broadcast(buffer, src=0)
@@ -25,7 +25,7 @@ def share_buffers(model: nn.Module, fabric: Fabric) -> None:
 def leave_ranks(fabric: Fabric) -> None:
     """End this process, if it is one of several, as soon as all of them are done.
 
-    Not by the interpreter's shutdown: gloo's threads were seen to abort it, in 4 of 240 runs.
+    The interpreter's own shutdown is skipped: gloo's threads aborted it in 4 of 240 runs.
     """
     if fabric.world_size == 1:
         return

@@ -1,4 +1,4 @@
-"""CSV, TSV and Parquet: a column of labels, and the others as numbers."""
+"""CSV, TSV and Parquet files: one column of labels, and the others as features."""
 
 import gzip
 import subprocess
@@ -17,47 +17,63 @@ from noisebound.errors import DataError
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = {".parquet", ".pq"}
-_FEW_CLASSES = 20
+_FEW_CLASSES = 20  # so many distinct labels are classes, however few the rows
 _NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 
 
 def is_table(path: Path) -> bool:
-    """Whether the name is that of a table."""
+    """True if the name is that of a table."""
     return _suffix(path) in _SEPARATORS.keys() | _PARQUET
 
 
 def read_table(path: Path, target: str | None, skip_bad: bool = False) -> Splits:
-    """Every column but ``target`` as features; what was done to them is in the notes."""
-    frame = read_frame(path)
+    """Return a file's rows: the column ``target`` as labels, every other column as features."""
+    return frame_splits(read_frame(path), target, skip_bad, name=path.name, source=str(path))
+
+
+def frame_splits(
+    frame: pl.DataFrame, target: str | None, skip_bad: bool, *, name: str, source: str
+) -> Splits:
+    """Return a frame's rows as examples; the notes say what was done to its columns.
+
+    Args:
+        frame: the table
+        target: the column of labels
+        skip_bad: True to leave out rows without a label
+        name: what to call the data
+        source: what to call its origin in messages
+    """
     if target is None:
-        raise DataError(f"name the column of labels with --target; {path} has {_listed(frame)}")
+        raise DataError(f"name the column of labels: `target`; {source} has {_listed(frame)}")
     if target not in frame.columns:
-        raise DataError(f"{path} has no column {target!r}; it has {_listed(frame)}")
+        raise DataError(f"{source} has no column {target!r}; it has {_listed(frame)}")
     has_label = frame[target].is_not_null()
-    frame, notes = _with_labels(frame, target, path, skip_bad)
+    frame, notes = _with_labels(frame, target, source, skip_bad)
     indices, class_names = encode_labels(frame[target].to_list())
     if len(class_names) < 2:
-        raise DataError(f"column {target!r} of {path} has one class only, {class_names[0]!r}")
+        raise DataError(f"column {target!r} of {source} has one class only, {class_names[0]!r}")
     if len(class_names) > max(_FEW_CLASSES, len(frame) // 2):
         raise DataError(
-            f"column {target!r} of {path} has {len(class_names)} distinct values in {len(frame)} "
-            "rows: it does not look like a class; name another with --target"
+            f"column {target!r} of {source} has {len(class_names)} distinct values in {len(frame)} "
+            "rows: it does not look like a class; name another column: `target`"
         )
-    encoder = TableEncoder.fit(frame.drop(target))
-    data = Dataset(encoder.transform(frame), torch.from_numpy(indices), class_names)
+    features = frame.drop(target)
+    encoder = TableEncoder.fit(features)
+    data = Dataset(encoder.transform(features), torch.from_numpy(indices), class_names)
     return Splits(
-        path.name,
+        name,
         data,
         None,
-        source=str(path),
+        source=source,
         notes=(*notes, *encoder.notes),
         encoder=encoder,
+        frame=features,
         train_names=tuple(str(row) for row in has_label.arg_true()),
     )
 
 
 def read_frame(path: Path) -> pl.DataFrame:
-    """The table as it is."""
+    """Return the table as it is in the file."""
     with reading(path, remedy="look at the file"):
         try:
             frame = _read_parquet(path) if _suffix(path) in _PARQUET else _read_csv(path)
@@ -69,7 +85,7 @@ def read_frame(path: Path) -> pl.DataFrame:
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:
-    """Tried first in a process of its own: some damaged files make polars abort the whole of it."""
+    """Read the file, first in another process: some damaged files make polars abort its own."""
     attempt = "import sys, polars; polars.read_parquet(sys.argv[1])"
     trial = subprocess.run([sys.executable, "-c", attempt, path], capture_output=True, check=False)
     if trial.returncode:
@@ -93,7 +109,7 @@ def _read_csv(path: Path) -> pl.DataFrame:
 
 
 def _separator(path: Path) -> str:
-    """That of the extension, unless the first line knows none but another."""
+    """Return the extension's separator, unless the first line uses only another one."""
     usual = _SEPARATORS[_suffix(path)]
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         header = file.readline(1 << 16).decode(errors="replace")
@@ -102,18 +118,18 @@ def _separator(path: Path) -> str:
 
 
 def _with_labels(
-    frame: pl.DataFrame, target: str, path: Path, skip_bad: bool
+    frame: pl.DataFrame, target: str, source: str, skip_bad: bool
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     missing = frame[target].null_count()
     if missing == 0:
         return frame, ()
     if not skip_bad:
         raise DataError(
-            f"{missing} of {len(frame)} rows of {path} have no label in column {target!r}: fill "
-            "them in, or leave the rows out with --skip-bad (in Python: skip_bad=True)"
+            f"{missing} of {len(frame)} rows of {source} have no label in column {target!r}: fill "
+            "them in, or leave the rows out: `skip_bad`"
         )
     if missing == len(frame):
-        raise DataError(f"column {target!r} of {path} is empty")
+        raise DataError(f"column {target!r} of {source} is empty")
     return frame.drop_nulls(target), (f"{missing} rows without a label were left out",)
 
 

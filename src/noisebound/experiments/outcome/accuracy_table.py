@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from noisebound.catalog import LossName
 from noisebound.experiments.outcome.finished import (
     FinishedRun,
     Measurements,
@@ -15,7 +16,7 @@ from noisebound.experiments.outcome.offset_search import search_offset
 from noisebound.experiments.outcome.paper_figures import PaperScore, paper_score
 from noisebound.experiments.outcome.statistics import Gain, Summary, paired_gain, summarize
 from noisebound.experiments.protocol.columns import TABLE_TITLES, Column, Metric
-from noisebound.experiments.protocol.methods import BOUNDED, SEARCHED, label_of
+from noisebound.experiments.protocol.methods import BOUNDED, label_of
 from noisebound.report.table import EMPTY, Cell, Row, Table, Value
 
 _SIGNIFICANT = 0.05
@@ -92,7 +93,7 @@ def accuracy_table(selection: Selection) -> Table:
                 _cell(entries.get((method, column.name, metric)), best, most_seeds)
                 for column, metric in places
             ),
-            is_shaded="+b" in method,
+            is_shaded=LossName.parse(method).is_bounded,
         )
         for method in methods
     )
@@ -113,7 +114,7 @@ def accuracy_table(selection: Selection) -> Table:
 
 
 def _notes_on_search(methods: Sequence[str]) -> list[str]:
-    if not any(method.endswith(SEARCHED) for method in methods):
+    if not any(LossName.parse(method).is_searched for method in methods):
         return []
     return ["B*: ours is chosen on noisy held-out data, the paper's on the test set"]
 
@@ -130,8 +131,9 @@ def _entry(
     if not values:
         return None
     gain = None
-    if method.endswith(("+b", SEARCHED)):
-        plain = measurements.of(column, method.partition("+")[0])
+    name = LossName.parse(method)
+    if name.is_bounded:
+        plain = measurements.of(column, str(name.plain))
         gain = paired_gain(accuracies(plain, metric, weights), values)
     return _Entry(
         column,
@@ -149,13 +151,13 @@ def _entry(
 def _runs(
     measurements: Measurements, column: Column, method: str, weights: Weights
 ) -> Mapping[int, FinishedRun]:
-    if not method.endswith(SEARCHED):
+    name = LossName.parse(method)
+    if not name.is_searched:
         return measurements.of(column, method)
-    loss = method.removesuffix(SEARCHED)
-    search = search_offset(measurements, column, loss, weights)
+    search = search_offset(measurements, column, name.spec.name, weights)
     if search is None:
         return {}
-    runs = measurements.of(column, f"{loss}+b", offset=search.by_validation.offset)
+    runs = measurements.of(column, str(name.bounded), offset=search.by_validation.offset)
     return {seed: runs[seed] for seed in search.seeds}
 
 
@@ -201,5 +203,5 @@ def _pairs_in_words(entries: Sequence[_Entry], title: str) -> str:
 
 
 def _helps_in_paper(entry: _Entry) -> bool | None:
-    plain = paper_score(entry.column, entry.method.removesuffix("+b"), entry.metric)
+    plain = paper_score(entry.column, str(LossName.parse(entry.method).plain), entry.metric)
     return None if plain is None or entry.paper is None else entry.paper.mean >= plain.mean

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import torch
 
 from noisebound.bounds import noise_bound
-from noisebound.catalog import create_loss
+from noisebound.catalog import LossName, create_loss
+from noisebound.estimation import GivenRate
 from noisebound.experiments.protocol.columns import Column
 from noisebound.experiments.protocol.methods import BOUNDED, label_of
 from noisebound.experiments.protocol.presets import PAPER
@@ -40,7 +41,7 @@ def comparison_table() -> Table:
                         Cell(f"{level:.3f}", theirs, level)
                         for level, theirs in zip(levels, beside, strict=True)
                     ),
-                    is_shaded=method.endswith("+b"),
+                    is_shaded=LossName.parse(method).is_bounded,
                 )
             )
             records.append(
@@ -70,7 +71,8 @@ def noise_bound_table(columns: Sequence[Column]) -> Table:
         cells = []
         for column in columns:
             config = PAPER.training(column, f"{name}+b", seed=0)
-            level = make_objective(config, column.num_classes, num_samples=1).bound
+            noise = GivenRate(column.noise_rate, column.num_classes, column.bound_classes)
+            level = make_objective(config, column.num_classes, 1, noise).bound
             assert level is not None
             cells.append(Cell(f"{level:.3f}", "", level))
             records.append(

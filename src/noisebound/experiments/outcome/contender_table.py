@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from noisebound.catalog import LossName
 from noisebound.experiments.outcome.finished import FinishedRun, Weights
 from noisebound.experiments.outcome.statistics import Summary, paired_gain, summarize
 from noisebound.experiments.protocol.columns import Column
@@ -48,13 +49,15 @@ class Contest:
 
     def accuracies(self, column: Column, name: str) -> dict[int, float]:
         """In percent, by seed; of the epoch that early stopping chooses, if it does."""
-        prefix = "averaged_" if self.weights == "averaged" else ""
+        averaged = self.weights == "averaged"
         values = {}
         for seed, run in self.runs(column, name).items():
-            best = run.result.best_on_noisy_validation
+            best = run.result.best_on_validation
             is_chosen = self.contenders[name].best_epoch and best is not None
             measured = best if is_chosen and best is not None else run.result.final
-            values[seed] = 100 * measured[f"{prefix}test_top1"]
+            accuracy = measured.evaluated("test_top1", averaged=averaged)
+            if accuracy is not None:
+                values[seed] = 100 * accuracy
         return values
 
 
@@ -73,7 +76,7 @@ def contender_table(contest: Contest) -> Table:
         Row(
             contender.label,
             tuple(_cell(scores[name][column], best[column], most_seeds) for column in columns),
-            is_shaded=contender.loss.endswith("+b"),
+            is_shaded=LossName.parse(contender.loss).is_bounded,
         )
         for name, contender in contest.contenders.items()
     )

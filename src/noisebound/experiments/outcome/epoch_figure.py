@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from noisebound.experiments.outcome.finished import FinishedRun, Measurements
+from noisebound.catalog import LossName
+from noisebound.experiments.outcome.finished import Measurements
 from noisebound.experiments.protocol.columns import Column
 from noisebound.experiments.protocol.methods import BASELINES, BOUNDED, label_of
 from noisebound.monitor import memorizing_since
 from noisebound.report.plots import BLACK, BLUE, GREEN, ORANGE, SKY
-from noisebound.training.metrics import Metrics, read_metrics
-from noisebound.training.run_folder import RunFolder
+from noisebound.runs.metrics_file import read_metrics
+from noisebound.training.metrics import EpochMetrics
 
 _PANELS = (
     ("train_loss", "training loss and its floor"),
@@ -25,7 +26,7 @@ _DASHES = ("-", "--", ":")
 
 def epoch_figure(measurements: Measurements, column: Column) -> Figure | None:
     """A row for each of the five losses, plain and bounded, and one for all the others."""
-    rows = [*((loss, f"{loss}+b") for loss in BOUNDED), tuple(BASELINES)]
+    rows = [*((loss, f"{loss}+b") for loss in BOUNDED), BASELINES]
     curves = [
         {method: found for method in row if (found := _curves(measurements, column, method))}
         for row in rows
@@ -37,7 +38,8 @@ def epoch_figure(measurements: Measurements, column: Column) -> Figure | None:
     grid = figure.subplots(len(curves), len(_PANELS), squeeze=False, sharex=True)
     for axes, row in zip(grid, curves, strict=True):
         for number, (method, lines) in enumerate(row.items()):
-            _draw(axes, method, lines, number, is_pair=method.partition("+")[0] in BOUNDED)
+            is_pair = LossName.parse(method).spec.table_role == "bounded"
+            _draw(axes, method, lines, number, is_pair)
         _mark_memorization(axes[0], row)
         axes[0].legend(fontsize=7, ncols=1 + len(row) // 4)
     for axes in grid[-1]:
@@ -57,14 +59,14 @@ def _curves(measurements: Measurements, column: Column, method: str) -> _Curves 
     runs = list(measurements.of(column, method).values())
     if not runs:
         return None
-    histories = [_history(run) for run in runs]
+    histories = [read_metrics(run.folder.metrics) for run in runs]
     lines = {name: _mean_curve(histories, name) for name, _ in _PANELS}
     return _Curves(lines, runs[0].result.bound)
 
 
 def _draw(panels: Sequence[Axes], method: str, curves: _Curves, number: int, is_pair: bool) -> None:
     if is_pair:
-        color, dash = (BLUE, "-") if method.endswith("+b") else (ORANGE, "--")
+        color, dash = (BLUE, "-") if LossName.parse(method).is_bounded else (ORANGE, "--")
     else:
         color, dash = _COLORS[number % len(_COLORS)], _DASHES[number // len(_COLORS)]
     for axes, (name, title) in zip(panels, _PANELS, strict=True):
@@ -86,18 +88,17 @@ def _mark_memorization(axes: Axes, row: Mapping[str, _Curves]) -> None:
     epochs, losses = plain.lines["train_loss"]
     since = memorizing_since(losses, floor)
     if since is not None:
-        label = f"memorising since epoch {epochs[since - 1]}"
+        label = f"memorizing since epoch {epochs[since - 1]}"
         axes.axvline(epochs[since - 1], color=ORANGE, linestyle="--", linewidth=1, label=label)
 
 
-def _history(run: FinishedRun) -> list[Metrics]:
-    return read_metrics(RunFolder(run.result.folder).metrics)
-
-
-def _mean_curve(histories: Sequence[list[Metrics]], name: str) -> tuple[list[int], list[float]]:
+def _mean_curve(
+    histories: Sequence[list[EpochMetrics]], name: str
+) -> tuple[list[int], list[float]]:
     values: dict[int, list[float]] = {}
     for history in histories:
-        for record in history:
-            if record.get(name) is not None:
-                values.setdefault(record["epoch"], []).append(record[name])
+        for metrics in history:
+            value = getattr(metrics, name)
+            if value is not None:
+                values.setdefault(metrics.epoch, []).append(value)
     return list(values), [sum(each) / len(each) for each in values.values()]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from noisebound.estimation import EstimatedNoise
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
 from noisebound.experiments.outcome.contender_table import Contest, contender_table
 from noisebound.experiments.outcome.epoch_figure import epoch_figure
@@ -14,10 +15,10 @@ from noisebound.experiments.protocol.columns import COLUMNS, TABLE_TITLES, Colum
 from noisebound.experiments.protocol.contenders import CONTEST_TITLES, CONTESTS
 from noisebound.experiments.protocol.methods import BOUNDED, METHODS, SEARCHED_METHODS
 from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.pages.run_page import heat_map_of
 from noisebound.report.figures import rate_sweep_figure
 from noisebound.report.page import Code, Page, Picture, Section
 from noisebound.report.table import EMPTY, Cell, Row, Table, number_cell
-from noisebound.training.run_page import heat_map_of
 
 
 def experiment_page(runs: Sequence[FinishedRun], command: str | None = None) -> Page:
@@ -57,7 +58,7 @@ def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
 def _scale(run: FinishedRun) -> str:
     """What all methods of a column have in common."""
     of_the_method = {"loss", "noise_rate", "transition", "learning_rate", "seed", "measure_every"}
-    of_the_bound = {"bound", "bound_classes", "bound_offset", "granularity"}
+    of_the_bound = {"bound", "bound_classes", "bound_offset"}
     training = run.config.training.model_dump(exclude=of_the_method | of_the_bound)
     return repr((run.config.source, run.config.train_examples, training))
 
@@ -72,7 +73,7 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
     contests = _contest_tables(runs, columns)
     if contests:
         sections.append(Section("Beyond the paper", tables=contests))
-    searched = offset_table(Selection("offsets", measurements, columns, list(BOUNDED)))
+    searched = offset_table(Selection("offsets", measurements, columns, BOUNDED))
     if searched.rows:
         sections.append(Section("Bounds around the noise-bound", tables=[searched]))
     swept = _swept(runs)
@@ -100,14 +101,15 @@ def _noise_sections(runs: Sequence[FinishedRun]) -> list[Section]:
     """Of each column, the noise as its first run that had to estimate it found it."""
     sections: dict[str, Section] = {}
     for run in runs:
-        noise, column = run.result.noise or {}, COLUMNS[run.config.column]
-        if "interval" not in noise or run.result.is_noise_unmeasured or column.name in sections:
+        noise, column = run.result.noise, COLUMNS[run.config.column]
+        if not isinstance(noise, EstimatedNoise) or column.name in sections:
             continue
-        low, high = noise["interval"]
+        low, high = noise.interval
         text = f"By {run.config.training.loss}, seed {run.config.training.seed}: "
-        text += f"{noise['noise_rate']:.1%} of the labels are wrong ({low:.1%} to {high:.1%})."
-        names = [str(k) for k in range(len(noise["transition"]))]
-        heat_map = heat_map_of(noise["transition"], names)
+        text += f"{noise.estimate.noise_rate:.1%} of the labels are estimated to be wrong "
+        text += f"({low:.1%} to {high:.1%})."
+        rows = noise.transition.tolist()
+        heat_map = heat_map_of(rows, [str(k) for k in range(len(rows))])
         title = f"{column.title}, the noise as estimated"
         sections[column.name] = Section(title, text, heat_maps=[heat_map])
     return list(sections.values())
@@ -178,13 +180,13 @@ def _runs_table(runs: Sequence[FinishedRun]) -> Table:
                     number_cell(training.seed, "d"),
                     Cell(_told(run.config)),
                     number_cell(run.result.bound, ".3f"),
-                    number_cell(final["train_loss"], ".3f"),
+                    number_cell(final.train_loss, ".3f"),
                     number_cell(run.result.memorizing_since, "d"),
-                    number_cell(final.get("test_top1"), ".1%"),
-                    number_cell(final.get("averaged_test_top1"), ".1%"),
-                    number_cell(final.get("memorized"), ".1%"),
+                    number_cell(final.test_top1, ".1%"),
+                    number_cell(final.averaged_test_top1, ".1%"),
+                    number_cell(final.memorized, ".1%"),
                 ),
-                is_shaded=training.loss.endswith("+b"),
+                is_shaded=training.loss_name.is_bounded,
             )
         )
     return Table(
@@ -198,7 +200,7 @@ def _runs_table(runs: Sequence[FinishedRun]) -> Table:
             "noise rate told",
             "bound",
             "training loss",
-            "memorising since epoch",
+            "memorizing since epoch",
             "test accuracy",
             "averaged weights",
             "wrong labels reproduced",
@@ -209,9 +211,9 @@ def _runs_table(runs: Sequence[FinishedRun]) -> Table:
 
 
 def _told(config: RunConfig) -> str:
-    told = config.training.noise_rate
+    told = config.training.given_rate
     if config.knows == "noise rate":
-        return f"{told:g}" if isinstance(told, float) else "–"
+        return "–" if told is None else f"{told:g}"
     return config.knows
 
 

@@ -11,8 +11,9 @@ from noisebound.errors import InvalidValueError
 from noisebound.experiments.protocol.columns import Column, Metric
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run_store import RunStore
-from noisebound.training import FitResult
-from noisebound.training.metrics import Metrics
+from noisebound.runs.folder import RunFolder
+from noisebound.runs.result import RunResult
+from noisebound.training.metrics import Evaluated
 
 Weights: TypeAlias = Literal["last", "averaged"]
 """Those of the last epoch, as in the paper; or their running average."""
@@ -23,19 +24,22 @@ class FinishedRun:
     """A run and what came of it."""
 
     config: RunConfig
-    result: FitResult
+    folder: RunFolder
+    result: RunResult
 
 
 def finished_runs(store: RunStore, runs: Iterable[RunConfig]) -> list[FinishedRun]:
     """Those of the runs that are finished."""
     results = ((run, store.result(run)) for run in dict.fromkeys(runs))
-    return [FinishedRun(run, result) for run, result in results if result is not None]
+    return [
+        FinishedRun(run, store.folder(run), result) for run, result in results if result is not None
+    ]
 
 
 def all_finished_runs(store: RunStore) -> list[FinishedRun]:
     """Whatever a folder of runs holds."""
     configs = []
-    for path in sorted(store.path.glob("*/run.json")):
+    for path in sorted(store.path.glob(f"*/{RunFolder(store.path).experiment.name}")):
         try:
             configs.append(RunConfig.model_validate_json(path.read_text(encoding="utf-8")))
         except ValidationError as error:
@@ -66,7 +70,7 @@ class Measurements:
             known = self._finals[key].setdefault(training.seed, run)
             if known.config != run.config:
                 raise InvalidValueError(
-                    f"{known.result.folder} and {run.result.folder} are the same method on the "
+                    f"{known.folder.path} and {run.folder.path} are the same method on the "
                     "same column, at different settings: keep the runs of each preset apart"
                 )
 
@@ -104,7 +108,7 @@ def accuracies(
     runs: Mapping[int, FinishedRun], metric: Metric, weights: Weights
 ) -> dict[int, float]:
     """On the clean test set, by seed, in percent."""
-    return _percent(runs, f"test_{metric}", weights)
+    return _percent(runs, "test_top1" if metric == "top1" else "test_top5", weights)
 
 
 def noisy_validation_accuracies(
@@ -119,11 +123,12 @@ def memorized_shares(runs: Mapping[int, FinishedRun], weights: Weights) -> dict[
     return _percent(runs, "memorized", weights)
 
 
-def _percent(runs: Mapping[int, FinishedRun], name: str, weights: Weights) -> dict[int, float]:
-    finals: dict[int, Metrics] = {seed: run.result.final for seed, run in runs.items()}
-    prefix = "averaged_" if weights == "averaged" else ""
+def _percent(
+    runs: Mapping[int, FinishedRun], name: Evaluated, weights: Weights
+) -> dict[int, float]:
+    averaged = weights == "averaged"
     return {
-        seed: 100 * final[prefix + name]
-        for seed, final in finals.items()
-        if final.get(prefix + name) is not None
+        seed: 100 * value
+        for seed, run in runs.items()
+        if (value := run.result.final.evaluated(name, averaged=averaged)) is not None
     }

@@ -121,7 +121,7 @@ def suspect_table(contest: Contest) -> Table:
 
 
 def _findings(contest: Contest, column: Column, name: str) -> list[LabelFindings]:
-    folders = [run.result.folder for run in contest.runs(column, name).values()]
+    folders = [run.folder for run in contest.runs(column, name).values()]
     return [found for folder in folders if (found := read_findings(folder)) is not None]
 
 

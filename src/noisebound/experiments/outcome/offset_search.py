@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from noisebound.catalog import LossName
 from noisebound.experiments.outcome.finished import (
     FinishedRun,
     Measurements,
@@ -95,7 +96,7 @@ def offset_table(selection: Selection) -> Table:
     rows: list[Row] = []
     records: list[dict[str, Value]] = []
     for column in columns:
-        for loss in (method.partition("+")[0] for method in methods):
+        for loss in (LossName.parse(method).spec.name for method in methods):
             search = search_offset(measurements, column, loss, weights)
             if search is not None:
                 rows.append(_row(column, loss, search))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from noisebound.catalog import LossName
 from noisebound.experiments.protocol.columns import Column, Metric
 from noisebound.experiments.protocol.methods import BOUNDED, label_of
 
@@ -55,7 +56,7 @@ def paper_offset(column: Column, method: str) -> float | None:
     for row in _rows("optimal_bound_offsets.csv"):
         is_here = (row["dataset"], row["noise"]) == (column.paper_dataset, column.paper_noise)
         is_same = is_here and float(row["noise_rate"]) == column.noise_rate
-        if is_same and row["loss"] == label_of(method.partition("+")[0]):
+        if is_same and row["loss"] == LossName.parse(method).spec.label:
             return float(row["offset"])
     return None
 
@@ -69,10 +70,11 @@ def paper_pairs() -> list[PaperPair]:
         (82, 100)
     """
     pairs = []
+    bounded_labels = [label_of(name) for name in BOUNDED]
     for key, plain in _scores("tables-1-2").items():
         loss, dataset, noise, noise_rate, metric = key
         bounded = _scores().get((f"{loss}+B", *key[1:]))
-        if loss in BOUNDED.values() and bounded is not None:
+        if loss in bounded_labels and bounded is not None:
             pairs.append(
                 PaperPair(loss, dataset, noise, noise_rate, metric, plain.mean, bounded.mean)
             )

@@ -2,40 +2,43 @@
 
 from pathlib import Path
 
-from noisebound.data import DataError, DataOrigin, Splits
-from noisebound.errors import InvalidValueError
+from noisebound.data import Splits
+from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.experiments.outcome.experiment_page import experiment_page
 from noisebound.experiments.outcome.finished import all_finished_runs
 from noisebound.experiments.runner.run_store import RunStore
-from noisebound.report.command import read_command
+from noisebound.pages.comparison_page import comparison_page
+from noisebound.pages.run_page import run_page
 from noisebound.report.page import Page
-from noisebound.training.run_page import run_page
-from noisebound.training.runs_page import runs_page
+from noisebound.runs import Run, load_run
+from noisebound.runs.folder import RunFolder
 
 
 def report_on(path: Path) -> Page:
     """The page about a run's folder, about a folder of runs, or about one that holds ``runs``."""
     if not path.is_dir():
         raise InvalidValueError(f"{path} is not a folder of runs")
-    command = read_command(path)
-    if (path / "metrics.jsonl").exists():
-        return run_page(path, _data_of(path), command)
+    files = RunFolder(path)
+    command = files.read_command()
+    if files.metrics.exists():
+        run = load_run(path)
+        return run_page(run, _data_of(run), command)
     folder = path / "runs" if (path / "runs").is_dir() else path
     runs = all_finished_runs(RunStore(folder))
     if runs:
         return experiment_page(runs, command)
-    fits = sorted(result.parent for result in folder.glob("*/result.json"))
+    fits = sorted(result.parent for result in folder.glob(f"*/{files.result.name}"))
     if not fits:
         raise InvalidValueError(
             f"{path} holds no finished run: expected the folder that `noisebound fit`, `demo` or "
             "`reproduce` wrote"
         )
-    return runs_page(fits, f"{len(fits)} trainings", command)
+    return comparison_page([load_run(fit) for fit in fits], f"{len(fits)} trainings", command)
 
 
-def _data_of(path: Path) -> Splits | None:
-    """What a run was trained on, if its folder says so and it is still there."""
+def _data_of(run: Run) -> Splits | None:
+    """Return what a run was trained on, if its folder says so and it is still there."""
     try:
-        return DataOrigin.read(path).load()
-    except (DataError, OSError):
+        return run.training_data()
+    except (DataError, RunError, OSError):
         return None

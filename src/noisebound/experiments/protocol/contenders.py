@@ -6,7 +6,10 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from noisebound.errors import InvalidValueError
-from noisebound.granularity import Granularity
+
+Granularity: TypeAlias = Literal["batch", "example", "class", "running"]
+"""Over what a mean is held at the bound: a batch, an example, a batch's examples of a class, or
+about ten batches."""
 
 Knowledge: TypeAlias = Literal["noise rate", "true rate", "true transition", "nothing"]
 """The rate that was asked for, that which came about, the matrix that came about, or none."""

@@ -1,43 +1,33 @@
 """The rows of the paper's tables: fourteen methods, five of them also bounded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from noisebound.catalog import SPECS, LossName
 from noisebound.errors import InvalidValueError
 
-BASELINES = {
-    "mse": "MSE",
-    "mae": "MAE",
-    "nce-mae": "NCE-MAE",
-    "mixup": "MixUp",
-    "spherical": "Spherical",
-    "bootstrap": "Bootstrap",
-    "truncated": "Truncated",
-    "curriculum": "Curriculum",
-    "elr": "ELR",
-}
-BOUNDED = {"ce": "CE", "fce": "FCE", "gce": "GCE", "sce": "SCE", "cep": "CEP"}
-
-SEARCHED = "+b*"  # the bound is searched around the noise-bound: the paper's B*
+BASELINES = tuple(name for name, spec in SPECS.items() if spec.table_role == "baseline")
+BOUNDED = tuple(name for name, spec in SPECS.items() if spec.table_role == "bounded")
+"""The losses that the paper's tables show without and with their bound."""
 
 METHODS = (*BASELINES, *(name + suffix for name in BOUNDED for suffix in ("", "+b")))
-"""Every row that a table has of itself, in the paper's order."""
+"""Every row that a table has by default, in the paper's order."""
 
-SEARCHED_METHODS = tuple(f"{name}{SEARCHED}" for name in BOUNDED)
+SEARCHED_METHODS = tuple(str(LossName.parse(name).searched) for name in BOUNDED)
+"""The rows whose bound is searched around the noise-bound: the paper's B*."""
 
 
 def label_of(method: str) -> str:
-    """What the paper's tables call a method.
+    """Return what the paper's tables call a method.
 
     Example:
         >>> label_of("sce+b*")
         'SCE+B*'
     """
-    name, _, suffix = method.partition("+")
-    return (BASELINES | BOUNDED)[name] + (f"+{suffix.upper()}" if suffix else "")
+    return LossName.parse(method).label
 
 
 def check_methods(methods: Sequence[str]) -> tuple[str, ...]:
-    """The methods as they are spelled here, each once, or an error that lists them."""
+    """Return the methods in lower case, each once, or raise an error that lists them."""
     spelled = tuple(dict.fromkeys(method.lower() for method in methods))
     for method in spelled:
         if method not in (*METHODS, *SEARCHED_METHODS):
@@ -50,12 +40,17 @@ def check_methods(methods: Sequence[str]) -> tuple[str, ...]:
     return spelled
 
 
-def check_bounded(methods: Sequence[str], suffix: str) -> tuple[str, ...]:
-    """The five losses that have a bound, by their names with or without ``+b``; each with it."""
+def check_bounded(methods: Sequence[str], form: Callable[[LossName], LossName]) -> tuple[str, ...]:
+    """Return bounded methods in one form, whichever form they were named in.
+
+    Args:
+        methods: names of the five losses that have a bound, with or without ``+b``
+        form: the form that is wanted, such as ``lambda name: name.searched``
+    """
     losses = tuple(dict.fromkeys(method.lower().partition("+")[0] for method in methods))
     for loss in losses:
         if loss not in BOUNDED:
             raise InvalidValueError(f"{loss!r} has no bound here: choose from {', '.join(BOUNDED)}")
     if not losses:
         raise InvalidValueError("name at least one method")
-    return tuple(loss + suffix for loss in losses)
+    return tuple(str(form(LossName.parse(loss))) for loss in losses)

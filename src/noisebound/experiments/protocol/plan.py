@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from noisebound.catalog import LossName
 from noisebound.experiments.protocol.columns import Column
 from noisebound.experiments.protocol.contenders import CONTENDERS
-from noisebound.experiments.protocol.methods import SEARCHED
 from noisebound.experiments.protocol.presets import Preset
 from noisebound.experiments.protocol.run_config import RunConfig, make_run
 from noisebound.experiments.protocol.sources import DataSources
@@ -35,7 +35,7 @@ class Plan:
 
     def offset_runs(self, column: Column, method: str) -> dict[float, tuple[RunConfig, ...]]:
         """For each offset from the noise-bound, a run for each seed; B* is the best of them."""
-        bounded = method.removesuffix(SEARCHED) + "+b"
+        bounded = str(LossName.parse(method).bounded)
         return {
             offset: tuple(
                 self._run(column, bounded, seed, bound_offset=offset) for seed in self.seeds
@@ -63,7 +63,6 @@ class Plan:
                     "bound_classes": (
                         column.bound_classes if contender.knows == "true rate" else None
                     ),
-                    "granularity": contender.granularity,
                     # plain training serves early stopping too
                     "measure_every": 1 if contender.loss == "ce" else settings.measure_every,
                 }
@@ -75,6 +74,7 @@ class Plan:
                     settings.train_examples,
                     self.sources.source_of(column.dataset),
                     knows=contender.knows,
+                    granularity=contender.granularity,
                     prunes=contender.prunes,
                 )
             )
@@ -85,7 +85,7 @@ class Plan:
         runs: list[RunConfig] = []
         for column in columns:
             for method in methods:
-                if method.endswith(SEARCHED):
+                if LossName.parse(method).is_searched:
                     for group in self.offset_runs(column, method).values():
                         runs += group
                 else:

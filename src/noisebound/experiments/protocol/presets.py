@@ -7,14 +7,19 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from noisebound.catalog import SPECS, LossName
 from noisebound.errors import InvalidValueError
 from noisebound.experiments.protocol.columns import COLUMNS, Column
 from noisebound.experiments.protocol.methods import BASELINES, BOUNDED
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig
-from noisebound.training.config import PAPER_LEARNING_RATE, PAPER_LEARNING_RATES
+from noisebound.training.config import PAPER_LEARNING_RATE
 
 Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+PAPER_LEARNING_RATES = {
+    name: spec.learning_rate for name, spec in SPECS.items() if spec.learning_rate is not None
+}
 
 
 class Settings(BaseModel):
@@ -89,15 +94,15 @@ class Preset(BaseModel):
     def training(self, column: Column, method: str, seed: int) -> TrainingConfig:
         """How a method is trained on a column."""
         settings = self.settings_for(column.dataset)
-        name = method.removesuffix("+b")
+        name = LossName.parse(method)
         return TrainingConfig(
             loss=method,
             noise_rate=column.noise_rate,
-            bound_classes=column.bound_classes if method.endswith("+b") else None,
+            bound_classes=column.bound_classes if name.is_bounded else None,
             model=settings.model,
             epochs=settings.epochs,
             batch_size=settings.batch_size,
-            learning_rate=settings.learning_rates.get(name, settings.learning_rate),
+            learning_rate=settings.learning_rates.get(name.spec.name, settings.learning_rate),
             drop_epoch=settings.drop_epoch,
             drop_factor=settings.drop_factor,
             average_epochs=settings.average_epochs,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from noisebound.corruption import NoiseKind
 from noisebound.experiments.protocol.columns import Column
-from noisebound.experiments.protocol.contenders import Contender, Knowledge
+from noisebound.experiments.protocol.contenders import Contender, Granularity, Knowledge
 from noisebound.training import TrainingConfig
 
 
@@ -23,6 +23,7 @@ class RunConfig(BaseModel):
         noise_rate: of that noise
         train_examples: how many were drawn from the training set; None for all
         knows: what the method is told of the noise
+        granularity: over what the mean loss is held at the bound
         prunes: whether cleanlab first takes out the labels that it finds wrong
         training: the loss, its network and its seed, which also decides the noise
     """
@@ -36,6 +37,7 @@ class RunConfig(BaseModel):
     noise_rate: float
     train_examples: int | None
     knows: Knowledge = "noise rate"
+    granularity: Granularity = "batch"
     prunes: bool = False
     training: TrainingConfig
 
@@ -56,8 +58,8 @@ class RunConfig(BaseModel):
             words += f" told {self.believes:g}"
         if self.knows != "noise rate":
             words += f", knows {self.knows}"
-        if training.granularity != "batch":
-            words += f", by {training.granularity}"
+        if self.granularity != "batch":
+            words += f", by {self.granularity}"
         return words + (", pruned" if self.prunes else "")
 
     def is_by(self, contender: Contender) -> bool:
@@ -66,20 +68,20 @@ class RunConfig(BaseModel):
             self.knows == contender.knows
             and self.prunes == contender.prunes
             and self.training.loss == contender.loss
-            and self.training.granularity == contender.granularity
+            and self.granularity == contender.granularity
         )
 
     @property
     def judges_labels(self) -> bool:
         """Whether it is also asked how noisy the labels are, and which are wrong."""
-        ours = self.training.loss == "fce+b" and self.training.granularity == "batch"
+        ours = self.training.loss == "fce+b" and self.granularity == "batch"
         return self.prunes or (ours and self.knows == "nothing")
 
     @property
     def believes(self) -> float | None:
         """The noise rate that the method is told, where it is not the column's."""
-        told = self.training.noise_rate
-        return told if isinstance(told, float) and told != self.noise_rate else None
+        told = self.training.given_rate
+        return None if told == self.noise_rate else told
 
 
 def make_run(
@@ -89,6 +91,7 @@ def make_run(
     source: str | None,
     *,
     knows: Knowledge = "noise rate",
+    granularity: Granularity = "batch",
     prunes: bool = False,
 ) -> RunConfig:
     """A run of a column with a training."""
@@ -100,6 +103,7 @@ def make_run(
         noise_rate=column.noise_rate,
         train_examples=train_examples,
         knows=knows,
+        granularity=granularity,
         prunes=prunes,
         training=training,
     )

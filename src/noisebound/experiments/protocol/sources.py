@@ -52,7 +52,7 @@ class DataSources:
         digest = hashlib.sha256()
         for part in (splits.train, splits.test):
             if part is not None:
-                digest.update(part.inputs.contiguous().numpy().tobytes())
+                digest.update(part.dense_inputs.contiguous().numpy().tobytes())
                 digest.update(part.labels.numpy().tobytes())
         return digest.hexdigest()
 
@@ -79,14 +79,14 @@ def _load(name: str, data_dir: Path | None) -> Splits:
 def _linear_probabilities(name: str, data_dir: Path | None) -> Float64[Tensor, "n classes"]:
     """Computed once on a machine: it takes minutes, and every worker wants it."""
     train = _load(name, data_dir).train
-    digest = hashlib.sha256((fingerprint(train.inputs) + fingerprint(train.labels)).encode())
+    digest = hashlib.sha256((fingerprint(train.dense_inputs) + fingerprint(train.labels)).encode())
     path = cache_folder() / "linear" / f"{digest.hexdigest()[:24]}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
         try:
             return load_file(path)["probabilities"]
         except (OSError, SafetensorError):  # absent or damaged
-            probs = linear_probabilities(train.inputs, train.labels, train.num_classes)
+            probs = linear_probabilities(train.dense_inputs, train.labels, train.num_classes)
             with written_whole(path) as part:
                 save_file({"probabilities": probs}, part)
             return probs

@@ -1,8 +1,7 @@
-"""What a run finds out about its labels, held against the truth: the noise, and which are wrong."""
+"""What a run finds out about its labels, compared with the truth."""
 
 import json
 import math
-from pathlib import Path
 from typing import TypedDict
 
 import torch
@@ -10,17 +9,16 @@ from jaxtyping import Bool, Float
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from noisebound.data import Dataset
+from noisebound.data import Dataset, Splits
+from noisebound.errors import DataError
 from noisebound.estimation import ESTIMATION_METHODS, estimate_noise
 from noisebound.experiments.runner.pruning import FOLDS, Pruned
 from noisebound.files import write_json
+from noisebound.runs import Run
+from noisebound.runs.folder import RunFolder
+from noisebound.runs.keeper import read_out_of_fold
 from noisebound.training import TrainingConfig
 from noisebound.training.cross_fit import cross_fit_epochs
-from noisebound.training.held_out import HeldOut
-from noisebound.training.run_folder import RunFolder
-from noisebound.training.suspects import suspects_of_run
-
-_FILE = "labels.json"
 
 
 class LabelFindings(TypedDict):
@@ -32,7 +30,7 @@ class LabelFindings(TypedDict):
         interval: of our own estimate; None for a peer
         suspects_auroc: of ranking wrong labels before right ones; None where none is wrong
         calibration_error: of the probabilities, in ten equal parts; None for a peer
-        epochs: how often the training examples were learnt from to find the suspects
+        epochs: how often the training examples were trained on to find the suspects
     """
 
     noise_rate: float
@@ -43,15 +41,20 @@ class LabelFindings(TypedDict):
     epochs: float
 
 
-def findings_of_run(folder: RunFolder, train: Dataset, training: TrainingConfig) -> LabelFindings:
-    """Of a run that measured its noise."""
+def findings_of_run(run: Run, splits: Splits) -> LabelFindings:
+    """Return the findings of a run that estimated its noise."""
+    train, training = splits.train, run.config
     is_wrong = _is_wrong(train)
-    held_out = HeldOut.read(folder.both_halves)
-    assert held_out is not None
-    known = held_out.positions
-    probs, labels = held_out.logits.double().softmax(1), train.labels[known]
+    out_of_fold = read_out_of_fold(run.folder)
+    if out_of_fold is None:
+        raise DataError(
+            f"{run.folder.out_of_fold()} is missing or damaged: remove {run.path}, and the run is "
+            "done again"
+        )
+    known = out_of_fold.positions
+    probs, labels = out_of_fold.probabilities, train.labels[known]
     found = {method: estimate_noise(probs, labels, method) for method in ESTIMATION_METHODS}
-    suspects = suspects_of_run(folder, train)
+    suspects = run.find_suspects(splits)
     return LabelFindings(
         noise_rate=is_wrong[known].double().mean().item(),
         estimates={method: estimate.noise_rate for method, estimate in found.items()},
@@ -63,7 +66,7 @@ def findings_of_run(folder: RunFolder, train: Dataset, training: TrainingConfig)
 
 
 def findings_of_cleanlab(pruned: Pruned, train: Dataset, training: TrainingConfig) -> LabelFindings:
-    """Of its five folds."""
+    """Return the findings of cleanlab by its five folds."""
     is_wrong = _is_wrong(train)
     return LabelFindings(
         noise_rate=is_wrong.double().mean().item(),
@@ -75,15 +78,16 @@ def findings_of_cleanlab(pruned: Pruned, train: Dataset, training: TrainingConfi
     )
 
 
-def write_findings(folder: Path, findings: LabelFindings) -> None:
-    """Beside the run's result."""
-    write_json(folder / _FILE, findings)
+def write_findings(folder: RunFolder, findings: LabelFindings) -> None:
+    """Write the findings beside the run's result."""
+    write_json(folder.label_findings, findings)
 
 
-def read_findings(folder: Path) -> LabelFindings | None:
-    """What a run has found out, if it was asked."""
+def read_findings(folder: RunFolder) -> LabelFindings | None:
+    """Return what a run has found out; None if it was not asked."""
     try:
-        findings: LabelFindings = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        text = folder.label_findings.read_text(encoding="utf-8")
+        findings: LabelFindings = json.loads(text)
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     return findings
@@ -102,7 +106,7 @@ def _auroc(score: Float[Tensor, " n"], is_wrong: Bool[Tensor, " n"]) -> float | 
 
 
 def _calibration_error(probability: Float[Tensor, " n"], is_wrong: Bool[Tensor, " n"]) -> float:
-    """How far the probabilities are from the shares that come true, in ten equal parts."""
+    """Return the mean distance of probabilities from realized shares, in ten equal parts."""
     parts = probability.argsort().tensor_split(10)
     gaps = [
         (probability[part].mean() - is_wrong[part].double().mean()).abs() * len(part)

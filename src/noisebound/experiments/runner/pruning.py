@@ -1,16 +1,23 @@
 """A peer: cleanlab finds wrong labels by cross-validation in five folds, and they are left out."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor
+from lightning_fabric import Fabric
+from torch import Tensor
 
-from noisebound.data import Dataset, Splits
-from noisebound.training import SavedModel, TrainingConfig, fit
+from noisebound.data import Dataset
+from noisebound.estimation import OutOfFold
+from noisebound.runs.folder import RunFolder
+from noisebound.runs.keeper import FolderKeeper
+from noisebound.runs.train import run_identity
+from noisebound.training import TrainingConfig
+from noisebound.training.cross_fit import CrossFit, CrossFitPlan, plain_config, random_folds
+from noisebound.training.data import TrainingData
+from noisebound.training.fit import network_for
 
-FOLDS = 5
+FOLDS = 5  # cleanlab's own default
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +27,7 @@ class Pruned:
     Args:
         train: the examples that it does not find fault with
         noise_rate: as cleanlab estimates it
-        score: of every label, the higher the worse
+        score: one per label, the higher the worse
     """
 
     train: Dataset
@@ -28,21 +35,20 @@ class Pruned:
     score: Float[Tensor, " n"]
 
 
-def prune(splits: Splits, training: TrainingConfig, folder: Path) -> Pruned:
-    """By the labels that five networks find issues with, each trained without a fifth.
+def prune(train: Dataset, training: TrainingConfig, folder: RunFolder) -> Pruned:
+    """Return what is left without the labels that cleanlab finds issues with.
 
     Args:
-        splits: of which the training examples are pruned
-        training: of each network, as of the one that is trained afterwards
-        folder: keeps the networks, so that an interrupted run goes on
+        train: the examples
+        training: how each of the five networks is trained, as the one that follows
+        folder: keeps finished folds, so that an interrupted run goes on
     """
     from cleanlab.count import compute_confident_joint, estimate_latent
     from cleanlab.filter import find_label_issues
     from cleanlab.rank import get_label_quality_scores
 
-    train = splits.train
     labels = train.labels.numpy()
-    probs = _held_out_probabilities(splits, training, folder).numpy()
+    probs = _out_of_fold(train, training, folder).logits.softmax(1).numpy()
     issues = find_label_issues(labels, probs, n_jobs=1)
     prior, noise_matrix, _ = estimate_latent(compute_confident_joint(labels, probs), labels)
     return Pruned(
@@ -52,24 +58,13 @@ def prune(splits: Splits, training: TrainingConfig, folder: Path) -> Pruned:
     )
 
 
-def _held_out_probabilities(
-    splits: Splits, training: TrainingConfig, folder: Path
-) -> Float[Tensor, "n classes"]:
-    train = splits.train
-    plain = training.model_copy(
-        update={"validation_share": 0.0, "measure_every": training.epochs}  # nothing to look at
-    )
-    order = torch.randperm(len(train), generator=Generator().manual_seed(training.seed))
-    probs = torch.empty(len(train), train.num_classes)
-    for number, held_out in enumerate(order.tensor_split(FOLDS), start=1):
-        is_trained_on = torch.ones(len(train), dtype=torch.bool).index_fill_(0, held_out, False)
-        fold = replace(splits, train=_unseen(train.subset(is_trained_on)), test=None)
-        fit(fold, plain, folder / f"fold-{number}", resume=True, show=False)
-        model = SavedModel.load(folder / f"fold-{number}")
-        probs[held_out] = model.probabilities(train.inputs[held_out])
-    return probs
-
-
-def _unseen(data: Dataset) -> Dataset:
-    """Without the true labels, of which nothing is to be measured."""
-    return replace(data, true_labels=None)
+def _out_of_fold(train: Dataset, training: TrainingConfig, folder: RunFolder) -> OutOfFold:
+    """Return predictions after full trainings, as a user of cleanlab would make them."""
+    data = TrainingData.unsplit(replace(train, true_labels=None))
+    config = plain_config(training).model_copy(update={"measure_every": training.epochs})
+    folds = random_folds(len(train), FOLDS, training.seed)
+    plan = CrossFitPlan(folds, config, keeps_best_epoch=False, title="pruning")
+    network, fabric = network_for(train, config), Fabric(devices=1)
+    identity = run_identity(config, data, network)
+    keeper = FolderKeeper(RunFolder(folder.folds), config, identity, fabric, 0.0)
+    return CrossFit(data, plan, network, fabric, keeper=keeper, show=False).out_of_fold()

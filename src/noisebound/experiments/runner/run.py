@@ -1,6 +1,5 @@
 """One run, in a folder of its own: trained once, whoever asks, however often it is interrupted."""
 
-import json
 import os
 import platform
 import shutil
@@ -13,6 +12,7 @@ from filelock import FileLock
 
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.protocol.sources import DataSources, noisy_splits
+from noisebound.experiments.runner.granularity import objective_factory
 from noisebound.experiments.runner.label_findings import (
     findings_of_cleanlab,
     findings_of_run,
@@ -21,9 +21,8 @@ from noisebound.experiments.runner.label_findings import (
 from noisebound.experiments.runner.pruning import prune
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.told import told
-from noisebound.files import write_text
-from noisebound.training import fit
-from noisebound.training.run_folder import RunFolder
+from noisebound.files import write_json
+from noisebound.runs import train_run
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,10 @@ def execute(run: RunConfig, execution: Execution) -> None:
     """
     store = execution.store
     folder = store.folder(run)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.path.mkdir(parents=True, exist_ok=True)
     if execution.threads is not None:
         torch.set_num_threads(execution.threads)
-    with FileLock(folder / ".lock"):
+    with FileLock(folder.lock):
         store.write_config(run)
         if store.state(run) == "finished":
             return
@@ -71,28 +70,29 @@ def execute(run: RunConfig, execution: Execution) -> None:
 
 def _train(run: RunConfig, execution: Execution) -> None:
     folder = execution.store.folder(run)
-    write_text(folder / "environment.json", json.dumps(_environment(), indent=2) + "\n")
+    write_json(folder.environment, _environment())
     splits = noisy_splits(run, execution.sources)
     training = told(run.training, run.knows, splits.train)
     given, findings = splits, None
     if run.prunes:
-        pruned = prune(splits, training, folder / "folds")
+        pruned = prune(splits.train, training, folder)
         findings = findings_of_cleanlab(pruned, splits.train, training)
         given = replace(splits, train=pruned.train)
-    fit(
+    done = train_run(
         given,
         training,
-        folder,
+        folder.path,
         resume=True,
         checkpoint_seconds=execution.checkpoint_seconds,
+        objective_factory=objective_factory(run.granularity),
         show=False,
     )
     if run.judges_labels and findings is None:
-        findings = findings_of_run(RunFolder(folder), splits.train, training)
+        findings = findings_of_run(done, splits)
     if findings is not None:
         write_findings(folder, findings)
-    for name in ("checkpoints", "folds"):  # a finished run needs none
-        shutil.rmtree(folder / name, ignore_errors=True)
+    for finished_with in (folder.checkpoints, folder.folds):
+        shutil.rmtree(finished_with, ignore_errors=True)
 
 
 def _environment() -> dict[str, str | int | None]:

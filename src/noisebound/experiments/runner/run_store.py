@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.label_findings import read_findings
-from noisebound.files import write_text, written_whole
-from noisebound.training import FitResult
-from noisebound.training.run_folder import RunFolder
+from noisebound.files import write_json, write_text
+from noisebound.runs.folder import RunFolder
+from noisebound.runs.result import RunResult, read_result
 
 State: TypeAlias = Literal["waiting", "running", "finished", "failed"]
 
@@ -23,27 +23,27 @@ class RunStore:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def folder(self, run: RunConfig) -> Path:
-        """Where a run is, or will be."""
-        return self.path / run.key
+    def folder(self, run: RunConfig) -> RunFolder:
+        """Return the folder of a run, which need not exist yet."""
+        return RunFolder(self.path / run.key)
 
-    def result(self, run: RunConfig) -> FitResult | None:
-        """What came of a run, if it is finished."""
+    def result(self, run: RunConfig) -> RunResult | None:
+        """Return what came of a run; None if it is not finished."""
         folder = self.folder(run)
         if run.judges_labels and read_findings(folder) is None:
             return None
-        return RunFolder(folder).read_result()
+        return read_result(folder)
 
     def error(self, run: RunConfig) -> str | None:
-        """Why a run failed, if it did."""
+        """Return why a run failed; None if it did not."""
         try:
-            failure = json.loads(self._failure(run).read_text(encoding="utf-8"))
+            failure = json.loads(self.folder(run).failure.read_text(encoding="utf-8"))
             return str(failure["error"])
         except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
             return None
 
     def state(self, run: RunConfig, sweep: str | None = None) -> State:
-        """How far a run is; it is running if this sweep does it."""
+        """Return how far a run is; it is running if this sweep is doing it."""
         if self.result(run) is not None:
             return "finished"
         if self.error(run) is not None:
@@ -53,36 +53,29 @@ class RunStore:
         return "waiting"
 
     def write_config(self, run: RunConfig) -> None:
-        """Say which run this folder holds."""
-        path = self.folder(run) / "run.json"
+        """Write which run this folder holds."""
+        path = self.folder(run).experiment
         if not path.exists():
             write_text(path, run.model_dump_json(indent=2) + "\n")
 
     def mark_running(self, run: RunConfig, sweep: str) -> None:
-        """A worker of this sweep has begun it."""
-        write_text(self._marker(run), sweep)
+        """Note that a worker of this sweep has begun the run."""
+        write_text(self.folder(run).running, sweep)
 
     def unmark(self, run: RunConfig) -> None:
-        """Nobody does it any more."""
-        self._marker(run).unlink(missing_ok=True)
+        """Note that nobody is doing the run any more."""
+        self.folder(run).running.unlink(missing_ok=True)
 
     def forget_failure(self, run: RunConfig) -> None:
-        """Before it is tried again."""
-        self._failure(run).unlink(missing_ok=True)
+        """Forget why the run failed, before it is tried again."""
+        self.folder(run).failure.unlink(missing_ok=True)
 
     def record_failure(self, run: RunConfig, error: str, trace: str) -> None:
-        """Keep why a run failed."""
-        with written_whole(self._failure(run)) as part:
-            part.write_text(json.dumps({"error": error, "traceback": trace}, indent=2) + "\n")
+        """Keep why the run failed."""
+        write_json(self.folder(run).failure, {"error": error, "traceback": trace})
 
     def _doer(self, run: RunConfig) -> str | None:
         try:
-            return self._marker(run).read_text(encoding="utf-8")
+            return self.folder(run).running.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
-
-    def _marker(self, run: RunConfig) -> Path:
-        return self.folder(run) / "running"
-
-    def _failure(self, run: RunConfig) -> Path:
-        return self.folder(run) / "failure.json"

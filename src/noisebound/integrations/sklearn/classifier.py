@@ -1,39 +1,49 @@
-"""A multilayer perceptron that is trained against the floor of its noisy labels."""
+"""A multilayer perceptron for scikit-learn: an adapter over the one training engine."""
 
 import copy
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int64
+from lightning_fabric import Fabric
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from torch import Tensor
+from torch import Tensor, nn
 
-from noisebound.bounds import noise_bound, symmetric_columns
-from noisebound.catalog import LOSS_NAMES, create_loss
+from noisebound.catalog import LOSS_NAMES, SPECS
 from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
+from noisebound.data import Dataset, Normalization
+from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidTypeError, InvalidValueError
-from noisebound.estimation import NoiseEstimate
-from noisebound.integrations.sklearn.examples import Examples, Scaling
-from noisebound.integrations.sklearn.learner import Learner, Pace, predicted_logits
-from noisebound.integrations.sklearn.measuring import FEWEST_EXAMPLES, measure_by_halves
-from noisebound.losses import CrossEntropy, Loss
+from noisebound.estimation import (
+    BoundChoice,
+    EstimatedNoise,
+    GivenRate,
+    Noise,
+    NoiseEstimate,
+    UnknownNoise,
+)
+from noisebound.estimation.suspects import suspects_by_models
+from noisebound.losses import Loss
 from noisebound.models.mlp import mlp
-from noisebound.training.display import Display
-from noisebound.training.measured_noise import MeasuredNoise
-from noisebound.training.objective import CORRECTIONS, WITHOUT_NOISE_BOUND
-from noisebound.training.suspects import judged_labels
+from noisebound.training import Fitting, TrainingConfig
+from noisebound.training.data import TrainingData, normalization_of
+from noisebound.training.evaluation import predict_logits
+from noisebound.training.loop import Training
+from noisebound.training.objective import Objective, make_criterion
+from noisebound.training.state import TrainingState, initial_state
 
-_NAMES = tuple(name for name in LOSS_NAMES if name not in WITHOUT_NOISE_BOUND)
+_NAMES = tuple(name for name in LOSS_NAMES if SPECS[name].floor is not None)
 _LARGEST_SEED = 2**31 - 1
 _FLOATS = (np.float64, np.float32)
 
@@ -42,15 +52,11 @@ class InterruptedTrainingWarning(UserWarning):
     """Training was stopped by Ctrl-C; the model is as it was then."""
 
 
-class UnmeasuredNoiseWarning(UserWarning):
-    """The noise could not be measured, and training was plain."""
-
-
 def _knows_the_noise(estimator: "NoiseBoundedClassifier") -> bool:
-    """A stream cannot be divided into halves, so that its noise has to be known beforehand."""
+    """True if the noise rate is given: a stream cannot be divided to estimate it."""
     if estimator.noise_rate == "auto":
         raise AttributeError(
-            "partial_fit sees a part of the data at a time and cannot measure its noise: give "
+            "partial_fit sees one part of the data at a time and cannot estimate its noise: give "
             "noise_rate as a number"
         )
     return True
@@ -66,39 +72,40 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     """A neural network for labels of which some are wrong.
 
     It is trained on ``|mean loss - B|``, where ``B`` is the floor that the noise puts under the
-    loss, so that it does not learn wrong labels by heart. How noisy they are is measured first.
+    loss, so that it does not memorize wrong labels. How noisy they are is estimated first. The
+    training is that of `noisebound fit`; this class translates scikit-learn's conventions.
 
     Args:
-        loss: ``"ce"``, ``"fce"``, ``"gce"``, ``"sce"``, ``"cep"`` or another of ``create_loss``
-            that has a floor, or a loss of one's own. ``"fce"`` takes the estimated transition
-            matrix into account, and suits noise that confuses some classes more than others.
+        loss: ``"ce"``, ``"fce"``, ``"gce"``, ``"sce"``, ``"cep"`` or another name of
+            ``create_loss`` that has a floor, or a loss object. ``"fce"`` uses the estimated
+            transition matrix, and suits noise that confuses some classes more than others.
         noise_rate: the probability that a label is wrong, or ``"auto"`` to estimate it by two
-            networks that each learn a half of the examples, for half of the epochs at most
+            networks that each train on one half of the examples, for at most half of the epochs
         bound: the level of the mean loss to train against; ``"auto"`` for the one that follows
             from the noise, None for plain training
-        hidden_layer_sizes: the widths of the layers between, or of the one; ``()`` for a linear
-            model
-        max_iter: epochs
-        batch_size: examples a step
+        hidden_layer_sizes: the widths of the hidden layers, or of a single one; ``()`` for a
+            linear model
+        max_iter: the number of epochs
+        batch_size: examples per step
         learning_rate: Adam's
         alpha: Adam's weight decay
-        average_epochs: over about how many epochs the weights are averaged
-        standardize: whether features are brought to mean zero and deviation one; sparse ones are
-            left as they are
+        average_epochs: the weights are averaged over about so many epochs
+        standardize: True to bring features to mean zero and deviation one; sparse ones are left as
+            they are
         random_state: decides weights, halves and orders
-        verbose: whether the loss is drawn as it falls, if someone is looking
+        verbose: True to draw the loss as it falls, where someone is looking
 
     Attributes:
         classes_: the classes, sorted
-        noise_rate_: as given or estimated
+        noise_rate_: the rate that training went by: given or estimated, 0 if it is unknown
         noise_estimate_: the `NoiseEstimate`, with its interval, its transition matrix and what
-            there is to doubt; None if the noise was not estimated
+            speaks against it; None if the noise was not estimated
         bound_: the level that was trained against, or None
         suspects_: positions of the training examples whose label is more likely wrong than right,
             the most suspect first
-        suspicion_: of every training example, the probability that its label is wrong
+        suspicion_: the probability that the label is wrong, for every training example
         loss_curve_: the mean training loss of each epoch, before the bound
-        n_iter_: epochs done
+        n_iter_: the number of epochs done
         network_: the trained ``torch.nn.Module``, with averaged weights
 
     Example:
@@ -114,7 +121,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
 
     noise_estimate_: NoiseEstimate | None
     bound_: float | None
-    _learner: Learner | None
+    loss_curve_: list[float]
+    _state: TrainingState | None
 
     def __init__(
         self,
@@ -148,12 +156,12 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> "NoiseBoundedClassifier":
-        """Measure the noise, if it is not given, and train.
+        """Estimate the noise, if it is not given, and train.
 
         Ctrl-C ends the training early, with a warning; the model can be used.
 
         Args:
-            X: features, dense or sparse, a row an example
+            X: features, dense or sparse, one row per example
             y: labels: numbers, text or truth values
             sample_weight: how much each example counts; one without weight is left out
         """
@@ -162,26 +170,33 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_FLOATS)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
-        whole = self._begin(X, y, sample_weight)
-        kept = whole.weights.nonzero().squeeze(1)
-        examples = whole.subset(kept)
-        noise = None
+        self._begin(X)
+        whole = self._dataset(X, y, sample_weight)
+        kept = _with_weight(whole)
+        data = self._training_data(whole.subset(kept), kept)
+        fitting = Fitting(
+            data,
+            self._config(),
+            self._network(),
+            fabric=self._fabric(),
+            objective_factory=self._objective,
+            show=self.verbose,
+        )
         try:
-            noise = self._measured(examples)
-            criterion, bound = self._objective(noise)
-            self._learner = self._new_learner(criterion, bound, self._pace(), len(examples))
-            self._train(self._learner, examples)
+            fitting.run()
         except KeyboardInterrupt:
-            if self._learner is None:
+            if fitting.latest_state is None:
                 raise
             warnings.warn(
-                f"training was interrupted after {self._learner.epochs_done} epochs: the model is "
+                f"training was interrupted after {fitting.latest_state.epoch} epochs: the model is "
                 "as it was then",
                 InterruptedTrainingWarning,
                 stacklevel=2,
             )
-        self._conclude(self._learner)
-        self._judge(whole, kept, noise)
+        assert fitting.latest_state is not None
+        self.loss_curve_ = [metrics.train_loss for metrics in fitting.history]
+        self._conclude(fitting.latest_state, fitting.noise, fitting.objective)
+        self._judge(whole, fitting)
         return self
 
     @available_if(_knows_the_noise)  # type: ignore[untyped-decorator]
@@ -192,15 +207,15 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> "NoiseBoundedClassifier":
-        """Learn from these examples once, and go on from what was learnt before.
+        """Train on these examples once, continuing from what was learned before.
 
-        There if `noise_rate` is a number: noise cannot be measured on a stream. The features are
-        scaled as those of the first call were, and `suspects_` are not looked for.
+        Available if `noise_rate` is a number: noise cannot be estimated on a stream. The features
+        are scaled as those of the first call were, and `suspects_` are not looked for.
 
         Args:
-            X: features, dense or sparse, a row an example
+            X: features, dense or sparse, one row per example
             y: labels
-            classes: all that there will be; needed in the first call
+            classes: all classes that there will be; needed in the first call
             sample_weight: how much each example counts
         """
         is_first = not hasattr(self, "network_")
@@ -208,14 +223,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             self._forget()
         _check_partial_fit_first_call(self, classes)
         self._check_parameters()
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=_FLOATS if is_first else self._dtype,
-            reset=is_first,
-        )
+        dtype = _FLOATS if is_first else self._dtype
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, reset=is_first)
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise InvalidValueError(
@@ -223,29 +232,42 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
                 f"{self.classes_.tolist()}"
             )
         if is_first:
-            whole = self._begin(X, y, sample_weight)
-        else:
-            whole = self._examples(X, y, sample_weight, self._scaling)
-        examples = whole.subset(whole.weights.nonzero().squeeze(1))
-        criterion, bound = self._objective(None)
-        if self._learner is None:
-            self._learner = self._new_learner(criterion, bound, self._pace(), len(examples))
-        self._learner.inform(criterion, bound, self._pace())
-        for name in ("suspects_", "suspicion_"):  # of what was learnt before
+            self._begin(X)
+        whole = self._dataset(X, y, sample_weight)
+        kept = _with_weight(whole)
+        data = self._training_data(whole.subset(kept), kept)
+        config, fabric = self._config(), self._fabric()
+        noise = GivenRate(float(self.noise_rate), len(self.classes_))
+        objective = self._objective(config, len(self.classes_), len(kept), noise)
+        if self._state is None:
+            self._state = initial_state(self._network(), objective, config, len(kept), fabric)
+        self._state.criterion = objective.criterion
+        for group in self._state.optimizer.param_groups:
+            group["weight_decay"] = config.weight_decay
+        config = config.model_copy(update={"epochs": self._state.epoch + 1})
+        for name in ("suspects_", "suspicion_"):  # they were of other data
             self.__dict__.pop(name, None)
-        self.loss_curve_.append(self._learner.epoch(examples))
-        self._conclude(self._learner)
+        for metrics in Training(self._state, objective, data, config, fabric).epochs():
+            self.loss_curve_.append(metrics.train_loss)
+        self._conclude(self._state, noise, objective)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.floating[Any]]:
-        """The probability of each class, a column a class in the order of ``classes_``."""
+        """Return the probability of each class, one column per class in the order of ``classes_``.
+
+        Args:
+            X: features, dense or sparse, one row per example
+        """
         check_is_fitted(self, "network_")
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
-        logits = predicted_logits(self.network_, X, self._scaling)
-        return logits.softmax(1).numpy()
+        return self._probabilities(_inputs(X)).numpy()
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row."""
+        """Return the likeliest class of each row.
+
+        Args:
+            X: features, dense or sparse, one row per example
+        """
         likeliest = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
@@ -282,98 +304,22 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         return (int(sizes),) if isinstance(sizes, int | np.integer) else sizes
 
     def _forget(self) -> None:
-        """What was learnt, so that a training that fails leaves nothing that could be used."""
-        for name in [name for name in vars(self) if name.endswith("_") or name == "_learner"]:
+        """Remove what was learned, so that a training that fails leaves nothing to be used."""
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_state"]:
             delattr(self, name)
 
-    def _begin(self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None) -> Examples:
-        """The examples, with the scaling that is theirs."""
+    def _begin(self, X: Any) -> None:
         if len(self.classes_) < 2:
             raise InvalidValueError("a classifier needs at least two classes, got one class")
         self._refuse_class_weights()
-        self._learner = None
+        self._state = None
+        self._normalization: Normalization | None = None
         self._seed = int(check_random_state(self.random_state).randint(_LARGEST_SEED))
         self._dtype = X.dtype
-        self.loss_curve_: list[float] = []
-        self.noise_rate_, self.noise_estimate_, self.bound_ = math.nan, None, None
-        examples = self._examples(X, y, sample_weight, Scaling.none(X.dtype))
-        if self.standardize:
-            examples = examples.standardized()
-        self._scaling = examples.scaling
-        return examples
-
-    def _examples(
-        self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None, scaling: Scaling
-    ) -> Examples:
-        weights = _check_sample_weight(
-            sample_weight, X, dtype=X.dtype, ensure_non_negative=True, copy=True
-        )
-        if not weights.any():
-            raise InvalidValueError(
-                "sample_weight is zero for all examples: none is left to learn from"
-            )
-        labels = np.searchsorted(self.classes_, y)
-        return Examples(X, torch.from_numpy(labels), torch.from_numpy(weights), scaling)
-
-    def _measured(self, examples: Examples) -> MeasuredNoise | None:
-        """The noise, if it is to be measured and can be."""
-        if self.noise_rate != "auto":
-            return None
-        if len(examples) < FEWEST_EXAMPLES:
-            trouble = (
-                f"{len(examples)} examples are too few to measure their noise, it takes "
-                f"{FEWEST_EXAMPLES}: training as if there were none; give noise_rate"
-            )
-            warnings.warn(trouble, UnmeasuredNoiseWarning, stacklevel=3)
-            return None
-        noise = measure_by_halves(examples, self._plain_learner, self.max_iter, self._seed)
-        if noise.held_out.is_underfit:
-            trouble = (
-                f"training as if there were no noise: {noise.estimate.diagnostics.warnings[-1]}"
-            )
-            warnings.warn(trouble, UnmeasuredNoiseWarning, stacklevel=3)
-        return noise
-
-    def _plain_learner(self, half: Examples) -> Learner:
-        """One to measure the noise with; if Ctrl-C comes meanwhile, the first is the model."""
-        pace = replace(self._pace(), average_epochs=1.0)
-        learner = self._new_learner(CrossEntropy(), None, pace, len(half))
-        self._learner = self._learner or learner
-        return learner
-
-    def _objective(self, noise: MeasuredNoise | None) -> tuple[Loss, float | None]:
-        """The loss and the bound for the noise that there is."""
-        num_classes = len(self.classes_)
-        self.noise_estimate_ = None if noise is None else noise.estimate
-        if noise is not None:
-            self.noise_rate_ = noise.noise_rate
-        else:
-            self.noise_rate_ = 0.0 if self.noise_rate == "auto" else float(self.noise_rate)
-        rate = torch.tensor(self.noise_rate_, dtype=torch.float64)
-        self._transition = (
-            symmetric_columns(rate, num_classes) if noise is None else noise.transition
-        )
-        criterion = self._criterion(noise)
-        if self.bound != "auto":
-            self.bound_ = None if self.bound is None else float(self.bound)
-        elif noise is not None:
-            self.bound_ = noise.bound(criterion).level
-        else:
-            self.bound_ = float(noise_bound(criterion, self.noise_rate_, num_classes))
-        return criterion, self.bound_
-
-    def _criterion(self, noise: MeasuredNoise | None) -> Loss:
-        if isinstance(self.loss, Loss):
-            return copy.deepcopy(self.loss)
-        name = self.loss.removesuffix("+b")
-        if noise is not None and name in CORRECTIONS:
-            return CORRECTIONS[name](noise.transition)
-        loss = create_loss(name, noise_rate=self.noise_rate_, num_classes=len(self.classes_))
-        assert isinstance(loss, Loss)
-        return loss
+        self.loss_curve_ = []
 
     def _refuse_class_weights(self) -> None:
-        """Their floor would need the shares of the true classes, which nobody knows yet."""
+        """Refuse class weights: their floor needs the true classes' shares, which are unknown."""
         has_weights = (
             isinstance(self.loss, Loss) and self.loss.class_weights(len(self.classes_)) is not None
         )
@@ -383,44 +329,117 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
                 "from the noise alone: pass sample_weight to fit instead, or a bound"
             )
 
-    def _pace(self) -> Pace:
-        return Pace(
-            int(self.batch_size), self.learning_rate, self.alpha, self.average_epochs, self._seed
+    def _dataset(self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None) -> Dataset:
+        weights = _check_sample_weight(
+            sample_weight, X, dtype=X.dtype, ensure_non_negative=True, copy=True
+        )
+        if not weights.any():
+            raise InvalidValueError(
+                "sample_weight is zero for all examples: none is left to train on"
+            )
+        return Dataset(
+            _inputs(X),
+            torch.from_numpy(np.searchsorted(self.classes_, y)),
+            tuple(map(str, range(len(self.classes_)))),
+            weights=None if sample_weight is None else torch.from_numpy(weights),
         )
 
-    def _new_learner(
-        self, criterion: Loss, bound: float | None, pace: Pace, num_examples: int
-    ) -> Learner:
+    def _training_data(self, train: Dataset, kept: Tensor) -> TrainingData:
+        if self._normalization is None:
+            identity = Normalization.identity()
+            self._normalization = normalization_of(train) if self.standardize else identity
+        return TrainingData(train, None, None, self._normalization, kept)
+
+    def _config(self) -> TrainingConfig:
+        return TrainingConfig(
+            loss="ce+b" if isinstance(self.loss, Loss) else f"{self.loss.removesuffix('+b')}+b",
+            noise_rate=self.noise_rate if self.noise_rate == "auto" else float(self.noise_rate),
+            epochs=int(self.max_iter),
+            batch_size=int(self.batch_size),
+            learning_rate=float(self.learning_rate),
+            drop_epoch=None,
+            weight_decay=float(self.alpha),
+            average_epochs=float(self.average_epochs),
+            cross_fit_epochs=max(1, int(self.max_iter) // 2),
+            measure_every=int(self.max_iter),
+            seed=self._seed,
+        )
+
+    def _objective(
+        self, config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
+    ) -> Objective:
+        """Make the objective: the loss by name or as given, and the bound as asked for."""
+        if isinstance(self.loss, Loss):
+            criterion = copy.deepcopy(self.loss)
+        else:
+            criterion = make_criterion(config, num_classes, num_samples, noise)
+        if self.bound is None:
+            chosen = None
+        elif self.bound == "auto":
+            chosen = noise.bound(criterion)
+        else:
+            chosen = BoundChoice(float(self.bound), "given", "the level that was given")
+        return Objective(criterion, chosen)
+
+    def _network(self) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            network = mlp((self.n_features_in_,), len(self.classes_), self._hidden_widths())
-        dtype = torch.from_numpy(np.empty(0, self._dtype)).dtype
-        return Learner(network.to(dtype), criterion, bound, pace, num_examples)
+            return mlp((self.n_features_in_,), len(self.classes_), self._hidden_widths())
 
-    def _train(self, learner: Learner, examples: Examples) -> None:
-        epochs = int(self.max_iter)
-        with Display(type(self).__name__, epochs, [], self.verbose) as display:
-            for epoch in range(1, epochs + 1):
-                self.loss_curve_.append(learner.epoch(examples))
-                display.update(
-                    {"epoch": epoch, "train_loss": self.loss_curve_[-1], "bound": learner.bound}
-                )
+    def _fabric(self) -> Fabric:
+        precision: Literal["64-true", "32-true"] = (
+            "64-true" if self._dtype == np.float64 else "32-true"
+        )
+        return Fabric(accelerator="cpu", devices=1, precision=precision)
 
-    def _conclude(self, learner: Learner) -> None:
-        self.network_ = learner.averaged.module
-        self.n_iter_ = learner.epochs_done
+    def _conclude(
+        self, state: TrainingState, noise: Noise | None, objective: Objective | None
+    ) -> None:
+        """Set what was learned; without noise and objective if an interrupt came before them."""
+        self._state = state
+        self.network_ = state.best_model
+        self.n_iter_ = state.epoch
+        self.noise_rate_ = math.nan if noise is None else noise.assumed_rate
+        self.bound_ = None if objective is None else objective.bound
+        self.noise_estimate_ = None
+        if isinstance(noise, EstimatedNoise):
+            self.noise_estimate_ = noise.estimate
+        elif isinstance(noise, UnknownNoise):
+            self.noise_estimate_ = noise.rejected
 
-    def _judge(self, whole: Examples, kept: Tensor, noise: MeasuredNoise | None) -> None:
-        """Which labels are probably wrong; it takes to know how noisy they are."""
-        assert self._learner is not None
-        if np.isnan(self.noise_rate_):
+    def _judge(self, whole: Dataset, fitting: Fitting) -> None:
+        """Set which labels are probably wrong; unknown if an interrupt came before the noise."""
+        if fitting.noise is None or fitting.state is None:
             self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
             return
-        held_out = None if noise is None else replace(noise.held_out, positions=kept)
-        probs = self._learner.logits(whole.rows, whole.scaling).double().softmax(1)
-        suspects = judged_labels(
-            probs, whole.labels, self._learner.criterion, self._transition, held_out
+        assert isinstance(fitting.state.criterion, Loss)
+        noise = fitting.noise
+        suspects = suspects_by_models(
+            self._probabilities(whole.inputs).double(),
+            whole.labels,
+            fitting.state.criterion,
+            noise.transition,
+            noise.out_of_fold if isinstance(noise, EstimatedNoise) else None,
         )
         ranking = suspects.ranking
         self.suspicion_ = suspects.probability.numpy()
         self.suspects_ = ranking[suspects.score[ranking] > 0].numpy()
+
+    def _probabilities(self, inputs: Tensor | SparseRows) -> Float[Tensor, "n classes"]:
+        assert self._normalization is not None
+        labels = torch.zeros(len(inputs), dtype=torch.int64)
+        data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
+        return predict_logits(self.network_, data, self._normalization, self._fabric()).softmax(1)
+
+
+def _inputs(X: Any) -> Tensor | SparseRows:
+    if issparse(X):
+        return SparseRows(X)
+    return torch.from_numpy(np.require(X, requirements=["C", "W"]))
+
+
+def _with_weight(whole: Dataset) -> Int64[Tensor, " m"]:
+    """Return the positions of the examples that count at all."""
+    if whole.weights is None:
+        return torch.arange(len(whole))
+    return whole.weights.nonzero().squeeze(1)

@@ -1,11 +1,12 @@
-"""Whose mean loss is held against the bound: other answers than the paper's, which is the batch's.
+"""An experiment with a negative result: the bound on smaller or larger means than a batch's.
 
 ``Σ_g W_g |mean_g - B| / Σ_g W_g`` over groups ``g`` of a batch's examples, of weight ``W_g``: one
-group of all is the bounded loss. What holds of noisy labels on average holds of none of them alone,
-so smaller groups are worse; `results/beyond` has the measurements.
+group of all examples is the bounded loss. What holds of noisy labels on average holds of none of
+them alone, so smaller groups are worse; `results/beyond` has the measurements.
 """
 
-from typing import Literal, TypeAlias, get_args
+from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from jaxtyping import Float, Int, Num
@@ -13,22 +14,23 @@ from torch import Tensor, nn
 
 from noisebound.checks import check_finite_number
 from noisebound.errors import InvalidTypeError, InvalidValueError
+from noisebound.estimation import Noise
+from noisebound.experiments.protocol.contenders import Granularity
 from noisebound.losses import Loss, RememberingLoss
+from noisebound.training.config import TrainingConfig
+from noisebound.training.objective import Objective, ObjectiveFactory, make_objective
 
-Granularity: TypeAlias = Literal["batch", "example", "class", "running"]
-"""A batch, each example, each class's examples in a batch, or about ten batches."""
-
-_KEPT = 0.9  # of a running mean; the rest is the last batch's
+_KEPT = 0.9  # the share of a running mean that stays: about ten batches enter it
 
 
 class GranularBoundedLoss(nn.Module):
-    """A bounded loss with a mean of its own; the plain mean in evaluation mode.
+    """A bounded loss whose mean is taken over other groups; the plain mean in evaluation mode.
 
     Args:
-        loss: one of ours
-        bound: the level that no group's mean loss shall fall below
-        granularity: ``"batch"``, ``"example"``, ``"class"``, or ``"running"``: whether the step
-            goes up or down is decided by a running mean over about ten batches
+        loss: one of noisebound's losses
+        bound: the level that no group's mean loss is to fall below
+        granularity: ``"batch"``, ``"example"``, ``"class"``, or ``"running"``: a running mean over
+            about ten batches decides whether the step goes up or down
 
     Example:
         >>> import noisebound as nb
@@ -61,7 +63,7 @@ class GranularBoundedLoss(nn.Module):
         labels: Num[Tensor, "..."],
         indices: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, ""]:
-        """The bounded mean; ``indices`` go to a loss that remembers its examples."""
+        """Return the bounded mean; ``indices`` go to a loss that remembers its examples."""
         losses, weights = self._losses_and_weights(logits, labels, indices)
         mean = losses.sum() / weights.sum()
         if not self.training:
@@ -102,10 +104,49 @@ class GranularBoundedLoss(nn.Module):
         return self.running_mean
 
     def extra_repr(self) -> str:
-        """The bound, and of what."""
+        """Return the bound and its granularity."""
         return f"bound={self.bound:.6g}, granularity={self.granularity!r}"
 
 
-def plain_loss(criterion: nn.Module) -> nn.Module:
-    """The loss inside, where a criterion is bounded at a granularity of its own."""
-    return criterion.loss if isinstance(criterion, GranularBoundedLoss) else criterion
+@dataclass(frozen=True, eq=False)
+class GranularObjective(Objective):
+    """An objective whose criterion holds groups at the bound, so that steps have no sign."""
+
+    @property
+    def granular(self) -> GranularBoundedLoss:
+        """The criterion."""
+        assert isinstance(self.criterion, GranularBoundedLoss)
+        return self.criterion
+
+    @property
+    def step_bound(self) -> None:
+        """None: the criterion has applied the bound already."""
+        return None
+
+    @property
+    def loss(self) -> nn.Module:
+        """The loss inside the criterion."""
+        return self.granular.loss
+
+    def raw(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """Return the mean loss of the last batch, before the bound."""
+        return self.granular.last_mean
+
+
+def objective_factory(granularity: Granularity) -> ObjectiveFactory:
+    """Return what makes the objective of a method at a granularity."""
+
+    def granular_objective(
+        config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
+    ) -> Objective:
+        plain = make_objective(config, num_classes, num_samples, noise)
+        if granularity == "batch":
+            return plain
+        if plain.chosen is None or not isinstance(plain.criterion, Loss):
+            raise InvalidValueError(
+                f"granularity is a property of the bound, and {config.loss!r} has none"
+            )
+        criterion = GranularBoundedLoss(plain.criterion, plain.chosen.level, granularity)
+        return GranularObjective(criterion, plain.chosen, plain.mixes, plain.floor)
+
+    return granular_objective

@@ -1,0 +1,46 @@
+"""Data frames of other libraries as polars has them."""
+
+from typing import Any
+
+import polars as pl
+
+from noisebound.errors import DataError
+
+
+def is_frame(data: object) -> bool:
+    """True if this is a data frame of polars or pandas."""
+    return isinstance(data, pl.DataFrame) or _is_pandas(data)
+
+
+def as_polars(data: Any) -> pl.DataFrame:
+    """Return a polars frame; a pandas frame is copied column by column, without its index."""
+    if isinstance(data, pl.DataFrame):
+        return data
+    if not _is_pandas(data):
+        raise DataError(
+            f"expected a data frame of polars or pandas, got {type(data).__name__}: pass a frame, "
+            "or save the table as CSV or Parquet and pass its path"
+        )
+    repeated = data.columns[data.columns.duplicated()]
+    if len(repeated):
+        raise DataError(f"the frame has several columns called {str(repeated[0])!r}: rename them")
+    return pl.DataFrame([_column(str(name), data[name]) for name in data.columns])
+
+
+def _is_pandas(data: object) -> bool:
+    # By its name, so that pandas is not imported for those who do not use it.
+    kind = type(data)
+    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
+
+
+def _column(name: str, column: Any) -> pl.Series:
+    values = column.to_numpy()
+    if values.dtype.kind in "biufM":
+        return pl.Series(name, values, nan_to_null=True)
+    # Text and mixtures hold None, NaN or NaT for what is missing.
+    missing = column.isna().to_numpy()
+    return pl.Series(
+        name,
+        [None if is_missing else value for value, is_missing in zip(values, missing, strict=True)],
+        strict=False,
+    )

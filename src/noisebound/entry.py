@@ -1,0 +1,113 @@
+"""The door in Python: all that the command ``noisebound fit`` does, as one call."""
+
+import sys
+from pathlib import Path
+from typing import Any, Literal, Unpack
+
+from lightning_fabric import Fabric
+from torch import nn
+
+from noisebound.data import DataOrigin, Splits, load
+from noisebound.models import ModelName
+from noisebound.pages.run_page import run_page
+from noisebound.pages.training_plots import training_figure
+from noisebound.report.page import write_page
+from noisebound.report.plots import save_figure
+from noisebound.runs import Run, load_run, train_run
+from noisebound.training.config import TrainingSettings, make_config
+
+__all__ = ["fit", "load_run"]
+
+
+def fit(
+    data: Any,
+    *,
+    out: str | Path,
+    target: str | None = None,
+    image_size: int | None = None,
+    skip_bad: bool = False,
+    data_dir: str | Path | None = None,
+    model: ModelName | Literal["auto"] | nn.Module = "auto",
+    resume: bool = False,
+    fabric: Fabric | None = None,
+    report: bool = True,
+    command: str | None = None,
+    show: bool = True,
+    **settings: Unpack[TrainingSettings],
+) -> Run:
+    """Train a classifier on noisy labels, and return the run that this leaves in a folder.
+
+    Args:
+        data: a path, the name of a data set, a data frame of polars or pandas, a pair of inputs and
+            labels, or a `Dataset`
+        out: the folder for the model, its metrics, its checkpoints and its report
+        target: the column, or the array, that holds the labels
+        image_size: the height and width, in pixels, to which a folder's images are brought
+        skip_bad: True to leave out images that cannot be read, and rows without a label
+        data_dir: where published files are looked for first
+        model: a network by name, ``"auto"`` for one that fits the data, or a module, of which a
+            copy is trained
+        resume: True to continue the run that is in ``out``
+        fabric: launched, for other devices than one
+        report: True to write ``report.html``
+        command: the command that would repeat the run, for the report; by default this call
+        show: True to print notes on the data and draw the loss as it falls
+        settings: the fields of `TrainingConfig`, such as ``epochs=20``
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = fit("digits", out=folder, noise_rate=0.1, epochs=2, model="mlp", show=False)
+        ...     run.predict("digits").shape, run.noise.rate
+        ((540,), 0.1)
+    """
+    is_own = isinstance(model, nn.Module)
+    config = make_config(settings, model="auto" if isinstance(model, nn.Module) else model)
+    splits = load(data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad)
+    is_first = fabric is None or fabric.is_global_zero
+    if show and is_first:
+        _tell(f"note: {note}" for note in splits.notes)
+    run = train_run(
+        splits,
+        config,
+        out,
+        resume=resume,
+        model=model if isinstance(model, nn.Module) else None,
+        fabric=fabric,
+        show=show,
+    )
+    if is_first:
+        origin = DataOrigin(
+            data=str(data) if isinstance(data, str | Path) else None,
+            data_dir=None if data_dir is None else Path(data_dir),
+            target=target,
+            image_size=image_size,
+            skip_bad=skip_bad,
+        )
+        run.folder.save_origin(origin)
+        run.folder.save_command(command or _this_call(data, out, is_own, settings))
+        if report:
+            _write_pages(run, splits)
+    return run
+
+
+def _write_pages(run: Run, splits: Splits) -> None:
+    """Write the pages; the model is there already, and no trouble with a page may hide that."""
+    try:
+        save_figure(training_figure(run.epochs), run.folder.picture)
+        write_page(run_page(run, splits, run.folder.read_command()), run.folder.report)
+    except Exception as error:
+        trouble = f"{type(error).__name__}: {error}"
+        _tell([f"note: {run.folder.report.name} could not be written: {trouble}"])
+
+
+def _this_call(data: Any, out: str | Path, is_own: bool, settings: TrainingSettings) -> str:
+    shown = repr(str(data)) if isinstance(data, str | Path) else "data"
+    options = [f"out={str(out)!r}", *(["model=network"] if is_own else [])]
+    options += [f"{name}={value!r}" for name, value in settings.items()]
+    return f"noisebound.fit({', '.join([shown, *options])})"
+
+
+def _tell(lines: Any) -> None:
+    for line in lines:
+        sys.stderr.write(f"{line}\n")

@@ -1,0 +1,361 @@
+"""What is known of the noise in a set of labels: given, estimated, or unknown.
+
+Every kind answers the same questions: at which rate labels are wrong, which classes are taken for
+which, and at which bound a loss should be held.
+"""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from noisebound.bounds import noise_bound, symmetric_columns, transition_bound
+from noisebound.checks import NoiseRateWarning
+from noisebound.errors import DataError
+from noisebound.estimation.estimate import EstimationMethod, estimate_noise
+from noisebound.estimation.floor import Floor, measured_floor
+from noisebound.estimation.noise_estimate import NoiseEstimate
+from noisebound.estimation.out_of_fold import OutOfFold
+from noisebound.losses import CrossEntropy, Loss
+
+BoundOrigin: TypeAlias = Literal[
+    "given",
+    "given noise rate",
+    "given transition",
+    "estimated noise rate",
+    "estimated transition",
+    "measured floor",
+    "noise unknown",
+]
+
+UNDERFIT = (
+    "the networks that were to estimate the noise were still learning when their epochs ended, and "
+    "their mistakes would pass for noise: train for more `epochs` or with a higher "
+    "`learning_rate`, or give `noise_rate`"
+)
+
+
+@dataclass(frozen=True)
+class BoundChoice:
+    """A level for the mean loss, and where it comes from.
+
+    Args:
+        level: the level
+        origin: what it was computed from
+        reason: why this level was chosen, in words
+    """
+
+    level: float
+    origin: BoundOrigin
+    reason: str
+
+
+class Noise(ABC):
+    """What is known of the noise."""
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def rate(self) -> float | None:
+        """The probability that a label is wrong; None if it is unknown."""
+
+    @property
+    @abstractmethod
+    def transition(self) -> Float64[Tensor, "classes classes"]:
+        """``T[noisy, true]``; the identity if the noise is unknown."""
+
+    @abstractmethod
+    def bound(self, loss: Loss) -> BoundChoice:
+        """Return the level that the mean of a loss should not fall below."""
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """Return all that is known, with every digit, as JSON can hold it."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of the noise rate at 95 % confidence, where it is estimated."""
+        return None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What speaks against what is known, a sentence each."""
+        return ()
+
+    @property
+    def assumed_rate(self) -> float:
+        """The rate that a training goes by: zero if it is unknown."""
+        return 0.0 if self.rate is None else self.rate
+
+    @property
+    def is_known(self) -> bool:
+        """True if the noise was given or estimated."""
+        return self.rate is not None
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownNoise(Noise):
+    """Noise of which nothing is known.
+
+    Args:
+        num_classes: the number of classes
+        reason: why it could not be estimated; None if nobody asked
+        rejected: an estimate that is not believed, for the reason given
+    """
+
+    kind = "unknown"
+    num_classes: int
+    reason: str | None = None
+    rejected: NoiseEstimate | None = None
+
+    @property
+    def rate(self) -> None:
+        """None."""
+        return None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the noise is unknown, and what speaks against the rejected estimate."""
+        against = () if self.rejected is None else self.rejected.diagnostics.warnings
+        return (*against, *(() if self.reason is None else (self.reason,)))
+
+    @property
+    def transition(self) -> Float64[Tensor, "classes classes"]:
+        """The identity."""
+        return torch.eye(self.num_classes, dtype=torch.float64)
+
+    def bound(self, loss: Loss) -> BoundChoice:
+        """Return the floor of clean labels, so that training is plain."""
+        level = float(noise_bound(loss, 0.0, self.num_classes))
+        return BoundChoice(level, "noise unknown", f"as if there were no noise: {self.reason}")
+
+    def record(self) -> dict[str, Any]:
+        """Return the reason and the rejected estimate."""
+        rejected = None if self.rejected is None else self.rejected.record()
+        return {
+            "kind": self.kind,
+            "num_classes": self.num_classes,
+            "reason": self.reason,
+            "rejected": rejected,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRate(Noise):
+    """A noise rate that the user gave; the noise is taken to be symmetric.
+
+    Args:
+        noise_rate: the probability that a label is wrong
+        num_classes: the number of classes
+        bound_classes: c in the noise-bound, where it is not the number of classes
+    """
+
+    kind = "given rate"
+    noise_rate: float
+    num_classes: int
+    bound_classes: int | None = None
+
+    @property
+    def rate(self) -> float:
+        """The rate as given."""
+        return self.noise_rate
+
+    @property
+    def transition(self) -> Float64[Tensor, "classes classes"]:
+        """The matrix of symmetric noise."""
+        return symmetric_columns(torch.tensor(self.rate, dtype=torch.float64), self.num_classes)
+
+    def bound(self, loss: Loss) -> BoundChoice:
+        """Return the paper's noise-bound."""
+        # The paper itself combines a rate of 0.6 with two classes: chosen on purpose, no warning.
+        with warnings.catch_warnings():
+            if self.bound_classes is not None:
+                warnings.simplefilter("ignore", NoiseRateWarning)
+            level = float(noise_bound(loss, self.rate, self.bound_classes or self.num_classes))
+        reason = f"the noise-bound of the rate {self.rate:g} that was given"
+        return BoundChoice(level, "given noise rate", reason)
+
+    def record(self) -> dict[str, Any]:
+        """Return the rate."""
+        return {
+            "kind": self.kind,
+            "rate": self.rate,
+            "num_classes": self.num_classes,
+            "bound_classes": self.bound_classes,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class GivenTransition(Noise):
+    """A transition matrix that the user gave.
+
+    Args:
+        matrix: ``T[noisy, true]``, columns summing to one
+        class_prior: the share of each true class
+    """
+
+    kind = "given transition"
+    matrix: Float64[Tensor, "classes classes"]
+    class_prior: Float64[Tensor, " classes"]
+
+    @property
+    def transition(self) -> Float64[Tensor, "classes classes"]:
+        """The matrix as given."""
+        return self.matrix
+
+    @property
+    def rate(self) -> float:
+        """The share that lies off the diagonal."""
+        return float(1 - self.transition.diagonal() @ self.class_prior)
+
+    def bound(self, loss: Loss) -> BoundChoice:
+        """Return the mean entropy of the matrix's columns."""
+        level = transition_bound(loss, self.transition, self.class_prior)
+        reason = "the entropy of the transition matrix that was given"
+        return BoundChoice(level, "given transition", reason)
+
+    def record(self) -> dict[str, Any]:
+        """Return the matrix and the prior."""
+        return {
+            "kind": self.kind,
+            "rate": self.rate,
+            "transition": self.transition.tolist(),
+            "class_prior": self.class_prior.tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedNoise(Noise):
+    """Noise that was estimated from out-of-fold predictions.
+
+    Args:
+        estimate: the rate, the matrix and how far to trust them
+        cross_entropy_floor: the least out-of-fold cross-entropy
+        out_of_fold: the predictions; None where they are no longer kept
+    """
+
+    kind = "estimated"
+    estimate: NoiseEstimate
+    cross_entropy_floor: Floor
+    out_of_fold: OutOfFold | None = None
+
+    @property
+    def rate(self) -> float:
+        """The estimated rate, but never so high that labels would be worse than useless."""
+        num_classes = len(self.estimate.transition)
+        return min(self.estimate.noise_rate, (num_classes - 1) / num_classes)
+
+    @property
+    def transition(self) -> Float64[Tensor, "classes classes"]:
+        """The estimated matrix."""
+        return self.estimate.transition
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval of the noise rate, at 95 % confidence."""
+        return self.estimate.interval
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What speaks against the estimate."""
+        return self.estimate.diagnostics.warnings
+
+    def floor(self, loss: Loss) -> Floor | None:
+        """Return the least out-of-fold loss; None where predictions tell nothing of this loss."""
+        observed = loss.on_observed_labels()
+        if observed is None or self.out_of_fold is None:
+            return None
+        return measured_floor(observed, self.out_of_fold.logits, self.out_of_fold.labels)
+
+    def bound(self, loss: Loss) -> BoundChoice:
+        """Return the lower of the derived floor of the estimated noise and the measured floor.
+
+        The derived floor knows nothing of classes that look alike, and the paper's noise-bound
+        supposes the worst structure that noise of a rate can have. The measured floor knows both,
+        but lies as far above the entropy as the networks that measured it are from perfect.
+        """
+        derived = self._derived_bound(loss)
+        floor = self.floor(loss)
+        if floor is None:
+            return derived
+        measured = f"{floor.level:.3f} ± {floor.standard_error:.3f}"
+        if derived.level <= floor.cautious_level:
+            return replace(
+                derived, reason=f"{derived.reason}; below the measured floor, {measured}"
+            )
+        return BoundChoice(
+            floor.cautious_level,
+            "measured floor",
+            f"the least out-of-fold loss, {measured}, less its error; below {derived.level:.3f}, "
+            f"{derived.reason}",
+        )
+
+    def _derived_bound(self, loss: Loss) -> BoundChoice:
+        matrix = loss.assumed_transition
+        if matrix is not None:  # the loss corrects a noise of its own, and its floor follows
+            level = transition_bound(loss, matrix, self.estimate.class_prior)
+            reason = "the entropy of the transition matrix that the loss corrects"
+            return BoundChoice(level, "estimated transition", reason)
+        level = float(noise_bound(loss, self.rate, len(self.transition)))
+        reason = f"the noise-bound of the estimated noise rate {self.rate:.3f}"
+        return BoundChoice(level, "estimated noise rate", reason)
+
+    def record(self) -> dict[str, Any]:
+        """Return the estimate and the floor of cross-entropy."""
+        floor = self.cross_entropy_floor
+        return {
+            "kind": self.kind,
+            "rate": self.rate,
+            **self.estimate.record(),
+            "floor": {
+                "level": floor.level,
+                "standard_error": floor.standard_error,
+                "temperature": floor.temperature,
+            },
+        }
+
+
+def estimated_noise(out_of_fold: OutOfFold, method: EstimationMethod = "agreement") -> Noise:
+    """Return the noise that out-of-fold predictions show; unknown where they learned too little."""
+    estimate = estimate_noise(out_of_fold.probabilities, out_of_fold.labels, method)
+    if out_of_fold.is_underfit:
+        return UnknownNoise(out_of_fold.num_classes, UNDERFIT, estimate)
+    floor = measured_floor(CrossEntropy(), out_of_fold.logits, out_of_fold.labels)
+    return EstimatedNoise(estimate, floor, out_of_fold)
+
+
+def noise_of_record(record: Mapping[str, Any], out_of_fold: OutOfFold | None = None) -> Noise:
+    """Return the noise that :meth:`Noise.record` wrote.
+
+    Args:
+        record: what was written
+        out_of_fold: the predictions that an estimate was made from, where they are kept
+    """
+    try:
+        match record["kind"]:
+            case UnknownNoise.kind:
+                rejected = record["rejected"]
+                return UnknownNoise(
+                    record["num_classes"],
+                    record["reason"],
+                    None if rejected is None else NoiseEstimate.of_record(rejected),
+                )
+            case GivenRate.kind:
+                return GivenRate(record["rate"], record["num_classes"], record["bound_classes"])
+            case GivenTransition.kind:
+                return GivenTransition(
+                    torch.tensor(record["transition"], dtype=torch.float64),
+                    torch.tensor(record["class_prior"], dtype=torch.float64),
+                )
+            case EstimatedNoise.kind:
+                floor = Floor(**record["floor"])
+                return EstimatedNoise(NoiseEstimate.of_record(record), floor, out_of_fold)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"what is stored about the noise is damaged: {error!r}") from error
+    raise DataError(f"what is stored about the noise is of an unknown kind, {record['kind']!r}")

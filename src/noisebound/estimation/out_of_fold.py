@@ -1,0 +1,34 @@
+"""Out-of-fold predictions: what networks say of examples that they were not trained on."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Predictions of the observed label, for every example by a network that did not see it.
+
+    Args:
+        logits: one row per example
+        labels: the observed labels of these examples
+        positions: the examples' positions in the whole training set, validation included
+        is_underfit: True if a network was still learning, and memorized nothing, when its epochs
+            ended: then many of its mistakes are its own fault and not the labels'
+    """
+
+    logits: Float[Tensor, "n classes"]
+    labels: Int64[Tensor, " n"]
+    positions: Int64[Tensor, " n"]
+    is_underfit: bool = False
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return self.logits.shape[1]
+
+    @property
+    def probabilities(self) -> Float64[Tensor, "n classes"]:
+        """The predicted probabilities of the observed label."""
+        return self.logits.double().softmax(1)

@@ -1,0 +1,1 @@
+"""Pages about runs: one training, a comparison, suspect labels."""

@@ -1,0 +1,172 @@
+"""The page about one training, as `fit` leaves it."""
+
+from collections.abc import Sequence
+
+from noisebound.data import Splits
+from noisebound.errors import DataError
+from noisebound.estimation import EstimatedNoise, GivenRate, GivenTransition, Noise
+from noisebound.pages.suspects import suspects_section
+from noisebound.pages.training_plots import draw_accuracies, draw_loss_against_floor
+from noisebound.report.heat_map import HeatMap
+from noisebound.report.page import Code, Fact, Page, Picture, Section
+from noisebound.report.plots import one_panel
+from noisebound.report.table import Cell, Row, Table
+from noisebound.runs import Run
+from noisebound.training.metrics import METRIC_LABELS
+
+_CONFUSIONS = 20  # rows of a table that is still read
+
+
+def run_page(run: Run, splits: Splits | None = None, command: str | None = None) -> Page:
+    """Return the page about a training.
+
+    Args:
+        run: a run that has finished at least one epoch
+        splits: the data it was trained on, to show suspect labels; None to leave them out
+        command: the command that would repeat it
+    """
+    require_epochs(run)
+    sections = [
+        Section("Training", pictures=curves(run)),
+        *noise_sections(run, splits),
+        *_suspects_sections(run, splits),
+        repeat_section([run], command),
+    ]
+    return Page(run.name, in_words(run), sections, _facts(run))
+
+
+def require_epochs(run: Run) -> None:
+    """Refuse a run of which there is nothing to show yet."""
+    if not run.epochs:
+        raise DataError(f"{run.path} has not finished an epoch yet")
+
+
+def label_of(run: Run) -> str:
+    """Return what to call the run's method."""
+    return run.config.loss_name.label
+
+
+def memorizing_since(run: Run) -> int | None:
+    """Return the epoch from which on a plain training lay below the floor."""
+    return None if run.outcome is None else run.outcome.memorizing_since
+
+
+def in_words(run: Run) -> str:
+    """Return what came of a training, in a sentence or two."""
+    final = run.epochs[-1]
+    words = f"{label_of(run)} after {final.epoch} epochs: training loss {final.train_loss:.3f}"
+    if run.floor is not None:
+        words += f" with a floor at {run.floor:.3f}"
+    for name, text in METRIC_LABELS.items():
+        value = run.final(name)
+        words += "" if value is None else f"; {text} {value:.1%}"
+    since = memorizing_since(run)
+    if since is not None:
+        words += f". It has been memorizing wrong labels since epoch {since}"
+    return f"{words}. {_noise_sentence(run)}".strip()
+
+
+def _noise_sentence(run: Run) -> str:
+    if run.outcome is None:
+        return ""
+    noise = run.outcome.noise
+    if isinstance(noise, EstimatedNoise):
+        return f"About {noise.estimate.noise_rate:.1%} of the labels are estimated to be wrong."
+    if not noise.is_known and noise.warnings:
+        return "How noisy the labels are could not be estimated."
+    return ""
+
+
+def curves(run: Run) -> list[Picture]:
+    """Return the training loss against its floor, and the accuracies."""
+    label = label_of(run)
+    losses, axes = one_panel()
+    draw_loss_against_floor(axes, {label: run.epochs}, run.floor, memorizing_since(run))
+    pictures = [Picture(losses, f"Training loss of {label} against its floor, by epoch")]
+    accuracies, axes = one_panel()
+    draw_accuracies(axes, run.epochs)
+    if axes.lines:
+        pictures.append(Picture(accuracies, f"Accuracies of {label}, by epoch"))
+    return pictures
+
+
+def noise_sections(run: Run, splits: Splits | None) -> list[Section]:
+    """Return how noisy the labels are, and which classes are taken for which, where it is known."""
+    noise = None if run.outcome is None else run.outcome.noise
+    if not isinstance(noise, EstimatedNoise | GivenTransition):
+        return []
+    rows = noise.transition.tolist()
+    names = [str(k) for k in range(len(rows))] if splits is None else splits.train.class_names
+    heat_map = heat_map_of(rows, names)
+    tables = [] if heat_map.has_numbers else [_confusions(rows, names)]
+    return [Section("The noise", _noise_in_words(run, noise), tables, heat_maps=[heat_map])]
+
+
+def heat_map_of(transition: Sequence[Sequence[float]], names: Sequence[str]) -> HeatMap:
+    """Return the heat map of a transition matrix ``T[noisy, true]``."""
+    title = "Of each true class, how its labels come out, %"
+    return HeatMap(title, "label", "true class", names, names, transition)
+
+
+def repeat_section(runs: Sequence[Run], command: str | None) -> Section:
+    """Return what it takes to repeat the runs."""
+    commands = [] if command is None else [Code("command", command, is_open=True)]
+    configs = [Code(f"config of {run.name}", run.config.model_dump_json(indent=2)) for run in runs]
+    return Section("To repeat it", code=[*commands, *configs])
+
+
+def _noise_in_words(run: Run, noise: Noise) -> str:
+    text = ""
+    if isinstance(noise, EstimatedNoise):
+        low, high = noise.interval
+        text = f"An estimated {noise.estimate.noise_rate:.1%} of the labels are wrong; with 95% "
+        text += f"confidence between {low:.1%} and {high:.1%}. "
+    if run.result.chosen is not None:
+        text += f"The floor: {run.result.chosen.reason}. "
+    text += " ".join(f"Note: {warning}." for warning in noise.warnings)
+    return text.strip()
+
+
+def _confusions(transition: Sequence[Sequence[float]], names: Sequence[str]) -> Table:
+    """Return the largest entries off the diagonal, for a matrix that is too large to be read."""
+    entries = [
+        (share, true, noisy)
+        for noisy, row in enumerate(transition)
+        for true, share in enumerate(row)
+        if noisy != true
+    ]
+    rows = [
+        Row(names[true], (Cell(names[noisy]), Cell(f"{share:.1%}", "", share)))
+        for share, true, noisy in sorted(entries, reverse=True)[:_CONFUSIONS]
+    ]
+    header = ("true class", "labeled", "of the class")
+    return Table("confusions", "The most frequent mistakes", header, tuple(rows), ())
+
+
+def _suspects_sections(run: Run, splits: Splits | None) -> list[Section]:
+    if splits is None or run.outcome is None or not run.noise.is_known:
+        return []
+    try:
+        suspects = run.find_suspects(splits)
+    except DataError as error:  # such as data that has changed since
+        return [Section("The most suspect labels", f"They cannot be shown: {error}.")]
+    return [suspects_section(suspects, splits)]
+
+
+def _facts(run: Run) -> list[Fact]:
+    facts = []
+    noise = None if run.outcome is None else run.outcome.noise
+    if isinstance(noise, EstimatedNoise):
+        low, high = noise.interval
+        label = f"of the labels wrong, as estimated ({low:.1%} to {high:.1%})"
+        facts.append(Fact(f"{noise.estimate.noise_rate:.1%}", label))
+    elif isinstance(noise, GivenRate):
+        facts.append(Fact(f"{noise.rate:.1%}", "of the labels wrong, as given"))
+    if run.floor is not None:
+        facts.append(Fact(f"{run.floor:.3f}", "floor of the training loss"))
+    facts.append(Fact(f"{run.epochs[-1].train_loss:.3f}", "training loss"))
+    for name, label in METRIC_LABELS.items():
+        value = run.final(name)
+        if value is not None:
+            facts.append(Fact(f"{value:.1%}", label))
+    return facts

@@ -1,0 +1,128 @@
+"""The one owner of a run folder: what each file is called, and whether the folder may be used."""
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from noisebound.data import DataOrigin
+from noisebound.errors import DataError, FolderTakenError, RunError
+from noisebound.files import write_text
+from noisebound.training.config import TrainingConfig
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class RunFolder:
+    """The files of a run.
+
+    Args:
+        path: the folder, which need not exist yet
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+        # Written by a training, in this order.
+        self.config = self.path / "config.json"
+        self.cross_fit = self.path / "cross-fit"
+        self.metrics = self.path / "metrics.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+        self.weights = self.path / "model.safetensors"
+        self.card = self.path / "model.json"
+        self.result = self.path / "result.json"
+
+        # Written beside it for people: by `nb.fit`, the command line and the pages.
+        self.data = self.path / "data.json"
+        self.command = self.path / "command.txt"
+        self.picture = self.path / "training.png"
+        self.report = self.path / "report.html"
+
+        # Written by experiments, whose runs are folders named by the hash of their config.
+        self.experiment = self.path / "run.json"
+        self.environment = self.path / "environment.json"
+        self.label_findings = self.path / "labels.json"
+        self.failure = self.path / "failure.json"
+        self.running = self.path / "running"
+        self.lock = self.path / ".lock"
+        self.folds = self.path / "folds"
+
+    def out_of_fold(self, name: str = "all") -> Path:
+        """Return the file of out-of-fold predictions with this name."""
+        return self.cross_fit / f"{name}.safetensors"
+
+    def check(self, config: TrainingConfig, *, resume: bool) -> None:
+        """Refuse a folder that another run has taken, or any run if this is not to resume it."""
+        if self.path.exists() and not self.path.is_dir():
+            raise FolderTakenError(f"{self.path} is a file: `out` must be a folder")
+        if not self.config.exists():
+            return
+        if not resume:
+            raise FolderTakenError(
+                f"{self.path} holds a run already: continue it with `resume`, or choose another "
+                "folder: `out`"
+            )
+        self._check_same(config)
+
+    def begin(self, config: TrainingConfig) -> None:
+        """Write the config, which makes the folder a run's."""
+        write_text(self.config, config.model_dump_json(indent=2) + "\n")
+
+    def read_config(self) -> TrainingConfig:
+        """Return the config of the run."""
+        if not self.config.exists():
+            raise RunError(f"{self.path} holds no run: there is no {self.config.name}")
+        return read_model(self.config, TrainingConfig)
+
+    def _check_same(self, config: TrainingConfig) -> None:
+        known = read_json(self.config)
+        asked = json.loads(config.model_dump_json())
+        changed = [name for name in asked if asked[name] != known.get(name)]
+        if changed:
+            listed = ", ".join(f"{name} {known.get(name)!r} → {asked[name]!r}" for name in changed)
+            raise RunError(
+                f"{self.path} holds a run with another config ({listed}): resume it with the same, "
+                "or choose another folder: `out`"
+            )
+
+    def save_origin(self, origin: DataOrigin) -> None:
+        """Write where the data came from; the record means the same from any folder."""
+        write_text(self.data, origin.resolved().model_dump_json(indent=2) + "\n")
+
+    def read_origin(self) -> DataOrigin:
+        """Return where the data came from."""
+        if not self.data.exists():
+            raise RunError(f"{self.path} does not say what data it was trained on: name the `data`")
+        return read_model(self.data, DataOrigin)
+
+    def save_command(self, command: str) -> None:
+        """Write the command that made the run, so that it can be repeated."""
+        write_text(self.command, f"{command}\n")
+
+    def read_command(self) -> str | None:
+        """Return the command that made the run; None if none is kept."""
+        try:
+            return self.command.read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return None
+
+
+def read_json(path: Path) -> Any:
+    """Return a JSON file's content, or an error that names the file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is damaged: {error}; restore it, or remove its folder") from error
+
+
+def read_model(path: Path, model: type[Model]) -> Model:
+    """Return a pydantic model that was written as JSON, or an error that names the file."""
+    try:
+        return model.model_validate(read_json(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DataError(
+            f"{path} is damaged, or of another version of noisebound: {where}: {first['msg']}"
+        ) from error

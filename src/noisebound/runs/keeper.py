@@ -1,0 +1,100 @@
+"""A training's keeper that writes into a run folder."""
+
+import time
+
+from lightning_fabric import Fabric
+
+from noisebound.errors import DataError, RunError
+from noisebound.estimation import OutOfFold
+from noisebound.files import load_tensors, save_tensors
+from noisebound.runs.checkpoints import load_checkpoint, save_checkpoint
+from noisebound.runs.folder import RunFolder
+from noisebound.runs.metrics_file import MetricsFile
+from noisebound.training.config import TrainingConfig
+from noisebound.training.metrics import EpochMetrics
+from noisebound.training.state import TrainingState
+
+
+class FolderKeeper:
+    """Keeps what a training has done in a run folder; the first rank writes.
+
+    Args:
+        folder: the run's
+        config: the run's, written with the first thing that is kept
+        identity: the run's; what another run has left is not used
+        fabric: launched
+        checkpoint_seconds: at most so much work is lost, not counting the epoch under way
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        config: TrainingConfig,
+        identity: str,
+        fabric: Fabric,
+        checkpoint_seconds: float,
+    ) -> None:
+        self.folder, self.config, self.identity = folder, config, identity
+        self.fabric, self.checkpoint_seconds = fabric, checkpoint_seconds
+        self._metrics: MetricsFile | None = None
+        self._saved_at = 0.0
+
+    def read_out_of_fold(self, name: str) -> OutOfFold | None:
+        """Return predictions that this run kept, if they are whole."""
+        return read_out_of_fold(self.folder, name, self.identity)
+
+    def keep_out_of_fold(self, name: str, found: OutOfFold) -> None:
+        """Write predictions, whole or not at all."""
+        self.folder.begin(self.config)
+        tensors = {
+            "logits": found.logits,
+            "labels": found.labels,
+            "positions": found.positions,
+        }
+        about = {"identity": self.identity, "is_underfit": found.is_underfit}
+        save_tensors(self.folder.out_of_fold(name), tensors, about)
+
+    def resume(self, state: TrainingState) -> list[EpochMetrics]:
+        """Bring the state to the newest checkpoint; return the metrics until then."""
+        load_checkpoint(self.folder.checkpoints, state, self.identity)
+        self.fabric.barrier()  # all ranks have read before one writes
+        if not self.fabric.is_global_zero:
+            return []
+        self.folder.begin(self.config)
+        self._metrics = MetricsFile(self.folder.metrics, state.epoch)
+        if len(self._metrics.history) < state.epoch:
+            raise RunError(
+                f"{self.folder.metrics} lacks epochs that the checkpoint has: restore it, or begin "
+                "anew in another folder"
+            )
+        self._saved_at = time.monotonic()
+        return list(self._metrics.history)
+
+    def keep_epoch(self, state: TrainingState, metrics: EpochMetrics, *, is_last: bool) -> None:
+        """Write the epoch's metrics, and a checkpoint if one is due."""
+        assert self._metrics is not None, "resume comes first"
+        self._metrics.append(metrics)
+        if is_last or time.monotonic() - self._saved_at >= self.checkpoint_seconds:
+            save_checkpoint(self.folder.checkpoints, state, self.identity)
+            self._saved_at = time.monotonic()
+
+
+def read_out_of_fold(
+    folder: RunFolder, name: str = "all", identity: str | None = None
+) -> OutOfFold | None:
+    """Return a run's out-of-fold predictions; None if they are absent, damaged or another run's.
+
+    Args:
+        folder: the run's
+        name: ``"all"``, or one fold
+        identity: the run's; None for whichever run is there
+    """
+    try:
+        tensors, about = load_tensors(folder.out_of_fold(name))
+    except (OSError, DataError):
+        return None
+    if identity not in (None, about["identity"]):
+        return None
+    return OutOfFold(
+        tensors["logits"], tensors["labels"], tensors["positions"], about["is_underfit"]
+    )

@@ -1,0 +1,106 @@
+"""New data in the form that a trained model takes, and tables of what it says."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from torch import Tensor
+
+from noisebound.data import Dataset, Splits, load
+from noisebound.data.dataset import inputs_from_array
+from noisebound.data.frames import as_polars, is_frame
+from noisebound.data.registry import find_published
+from noisebound.data.user.arrays import read_inputs
+from noisebound.data.user.image_folder import read_unlabeled
+from noisebound.data.user.tables import is_table, read_frame
+from noisebound.errors import DataError
+from noisebound.files import written_whole
+from noisebound.runs.saved_model import SavedModel
+
+
+def new_inputs(
+    model: SavedModel,
+    data: Any,
+    *,
+    data_dir: str | Path | None = None,
+    skip_bad: bool = False,
+) -> tuple[list[str] | list[int], Tensor]:
+    """Return the name of each new example, and the inputs that the model takes.
+
+    Args:
+        model: the trained model
+        data: a folder of images, a CSV, TSV, Parquet, npz or npy file, the name of a data set,
+            whose test examples are then taken; or, in memory, a data frame or an array
+        data_dir: where published files are looked for first
+        skip_bad: True to leave out images that cannot be read
+    """
+    if isinstance(data, str | Path):
+        return _read(model, data, data_dir, skip_bad)
+    if is_frame(data):
+        inputs = _encoded(model, as_polars(data), "the data frame")
+    elif isinstance(data, Splits):
+        inputs = (data.test or data.train).dense_inputs
+    elif isinstance(data, Dataset):
+        inputs = data.dense_inputs
+    else:
+        inputs = inputs_from_array(data)
+    return list(range(len(inputs))), inputs
+
+
+def predictions_frame(
+    names: list[str] | list[int], model: SavedModel, probs: Tensor
+) -> pl.DataFrame:
+    """Return one row per example: its name, its likeliest class, and every class's probability."""
+    class_names = model.card.class_names
+    columns = {f"p({name})": probs[:, index].numpy() for index, name in enumerate(class_names)}
+    labels = [class_names[index] for index in probs.argmax(1).tolist()]
+    return pl.DataFrame({"example": names, "label": labels, **columns})
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file of another kind than tables are written to."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(f"predictions are written as .csv or .parquet, got {path.name}")
+
+
+def write_frame(frame: pl.DataFrame, path: Path) -> None:
+    """Write a table as CSV or Parquet, by the extension."""
+    check_writable(path)
+    with written_whole(path) as part:
+        if path.suffix.lower() == ".csv":
+            frame.write_csv(part)
+        else:
+            frame.write_parquet(part)
+
+
+def _read(
+    model: SavedModel, data: str | Path, data_dir: str | Path | None, skip_bad: bool
+) -> tuple[list[str] | list[int], Tensor]:
+    path = Path(data)
+    if isinstance(data, str) and find_published(data) is not None:
+        splits = load(data, data_dir=data_dir)
+        return new_inputs(model, splits)
+    if path.is_dir():
+        if len(model.card.input_shape) != 3:
+            raise DataError(f"the model takes features, and {path} is a folder of images")
+        return read_unlabeled(path, model.card.input_shape, skip_bad)
+    if not path.exists():
+        raise DataError(f"{data} is neither a file or folder nor a known data set")
+    if is_table(path):
+        inputs = _encoded(model, read_frame(path), str(path))
+    else:
+        inputs = inputs_from_array(read_inputs(path))
+    return list(range(len(inputs))), inputs
+
+
+def _encoded(model: SavedModel, frame: pl.DataFrame, source: str) -> Tensor:
+    if model.card.encoder is not None:
+        return model.card.encoder.transform(frame)
+    if not all(dtype.is_numeric() for dtype in frame.dtypes):
+        raise DataError(
+            f"the model was not trained on a table, and {source} is one with columns that are not "
+            "numbers"
+        )
+    if source != "the data frame":
+        raise DataError(f"the model was not trained on a table, and {source} is one")
+    return inputs_from_array(frame.to_numpy())

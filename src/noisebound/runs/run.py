@@ -1,0 +1,180 @@
+"""A run: what a training left in its folder, and what can be done with it."""
+
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from torch import nn
+
+from noisebound.data import Splits, load
+from noisebound.errors import RunError
+from noisebound.estimation import EstimatedNoise, Noise, Suspects
+from noisebound.runs.folder import RunFolder
+from noisebound.runs.keeper import read_out_of_fold
+from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.predict import new_inputs, predictions_frame
+from noisebound.runs.result import RunResult, read_result
+from noisebound.runs.saved_model import SavedModel
+from noisebound.runs.suspects import suspects_frame, suspects_of_run
+from noisebound.training.config import TrainingConfig
+from noisebound.training.metrics import METRIC_NAMES, EpochMetrics, Evaluated
+
+_FIRST_COLUMNS = {"epoch": pl.Int64}
+
+
+class Run:
+    """A training and its outcome, as `nb.fit` returns it and `nb.load_run` finds it again.
+
+    Args:
+        path: the run's folder
+        model: the network, where it is one of the user's own
+        splits: the data that the run was trained on, where it is at hand
+    """
+
+    def __init__(
+        self, path: str | Path, model: nn.Module | None = None, splits: Splits | None = None
+    ) -> None:
+        self.folder = RunFolder(path)
+        self.config: TrainingConfig = self.folder.read_config()
+        self._network, self._splits = model, splits
+
+    def __repr__(self) -> str:
+        state = "not finished" if self.outcome is None else f"{self.outcome.final.epoch} epochs"
+        return f"Run({str(self.path)!r}, loss={self.config.loss!r}, {state})"
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.folder.path
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.path.resolve().name
+
+    @cached_property
+    def epochs(self) -> list[EpochMetrics]:
+        """The metrics of each epoch."""
+        return read_metrics(self.folder.metrics)
+
+    @property
+    def history(self) -> pl.DataFrame:
+        """The metrics of each epoch, one row each; null for what was not evaluated."""
+        schema = {name: _FIRST_COLUMNS.get(name, pl.Float64) for name in METRIC_NAMES}
+        return pl.DataFrame([metrics.record() for metrics in self.epochs], schema=schema)
+
+    @cached_property
+    def outcome(self) -> RunResult | None:
+        """What came of the run; None while it is not finished."""
+        return read_result(self.folder)
+
+    @property
+    def result(self) -> RunResult:
+        """What came of the run, or an error if it is not finished."""
+        if self.outcome is None:
+            raise RunError(
+                f"{self.path} holds no finished run: continue it with `resume`, or train with "
+                "noisebound fit"
+            )
+        return self.outcome
+
+    @cached_property
+    def noise(self) -> Noise:
+        """What is known of the noise in the labels: given, estimated or unknown."""
+        noise = self.result.noise
+        if isinstance(noise, EstimatedNoise):
+            return replace(noise, out_of_fold=read_out_of_fold(self.folder))
+        return noise
+
+    @cached_property
+    def saved_model(self) -> SavedModel:
+        """The trained model with its preprocessing."""
+        return SavedModel.load(self.path, self._network)
+
+    @property
+    def model(self) -> nn.Module:
+        """The trained network, with averaged weights if they were kept, in evaluation mode."""
+        return self.saved_model.model
+
+    @property
+    def floor(self) -> float | None:
+        """The floor of the training loss, as far as it is known."""
+        if self.outcome is not None and self.outcome.floor is not None:
+            return self.outcome.floor
+        return self.epochs[-1].bound if self.epochs else None
+
+    def final(self, name: Evaluated) -> float | None:
+        """Return a measurement after the last epoch, of averaged weights if there are such."""
+        return self.epochs[-1].best_known(name) if self.epochs else None
+
+    def predict(self, new: Any) -> NDArray[Any]:
+        """Return the likeliest class of each new example, in the type that labels had.
+
+        Args:
+            new: a path, the name of a data set, a data frame of polars or pandas, or an array
+        """
+        _, inputs = new_inputs(self.saved_model, new)
+        return self.saved_model.classes(self.saved_model.probabilities(inputs).argmax(1))
+
+    def predict_proba(self, new: Any) -> NDArray[np.float32]:
+        """Return the class probabilities of each new example, ``[n, classes]``.
+
+        Args:
+            new: as in :meth:`predict`
+        """
+        _, inputs = new_inputs(self.saved_model, new)
+        probs: NDArray[np.float32] = self.saved_model.probabilities(inputs).numpy()
+        return probs
+
+    def predictions(
+        self, new: Any, *, data_dir: str | Path | None = None, skip_bad: bool = False
+    ) -> pl.DataFrame:
+        """Return one row per new example: its name, its class, and every class's probability.
+
+        Args:
+            new: as in :meth:`predict`
+            data_dir: where published files are looked for first
+            skip_bad: True to leave out images that cannot be read
+        """
+        names, inputs = new_inputs(self.saved_model, new, data_dir=data_dir, skip_bad=skip_bad)
+        return predictions_frame(names, self.saved_model, self.saved_model.probabilities(inputs))
+
+    def suspects(self, data: Any = None) -> pl.DataFrame:
+        """Return every training example with how likely its label is wrong, the likeliest first.
+
+        Args:
+            data: what the run was trained on; by default it is loaded again from where it came
+        """
+        splits = self.training_data(data)
+        return suspects_frame(self.find_suspects(splits), splits)
+
+    def find_suspects(self, splits: Splits) -> Suspects:
+        """Return how suspect each label of the run's training data is, by position."""
+        return suspects_of_run(self.config, self.result, self.noise, self.saved_model, splits)
+
+    def training_data(self, data: Any = None) -> Splits:
+        """Return the data that the run was trained on.
+
+        Args:
+            data: the same data, where it was in memory only
+        """
+        if data is not None:
+            target = self.folder.read_origin().target if self.folder.data.exists() else None
+            return load(data, target=target)
+        if self._splits is None:
+            self._splits = self.folder.read_origin().load()
+        return self._splits
+
+
+def load_run(path: str | Path, model: nn.Module | None = None) -> Run:
+    """Return the run that `fit` left in a folder.
+
+    Args:
+        path: the folder
+        model: the network, where it is one of the user's own
+    """
+    return Run(path, model)

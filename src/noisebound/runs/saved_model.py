@@ -1,0 +1,150 @@
+"""A trained model as files: its weights, and everything needed to use it on new data."""
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+
+from noisebound.data import Normalization, TableEncoder
+from noisebound.data.dataset import inputs_from_array
+from noisebound.errors import DataError, InvalidValueError, RunError
+from noisebound.files import load_tensors, save_tensors, write_text
+from noisebound.models import ModelName, create_model
+from noisebound.runs.folder import RunFolder, read_json, read_model
+
+_FORMAT = 2
+_BATCH = 1000  # examples at once
+
+
+class ModelCard(BaseModel):
+    """What is known of a trained model beside its weights.
+
+    Attributes:
+        format: the version of this record
+        model: the network's name; None for a network of the user's own
+        input_shape: the shape of one example
+        input_dtype: ``uint8`` for images of bytes, else ``float32``
+        class_names: the name of each logit's class
+        mean: of the training inputs, per channel or feature; empty for inputs that are not scaled
+        std: their deviation, likewise
+        encoder: for tables, what turns rows into features
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal[2] = 2
+    model: ModelName | None
+    input_shape: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)]
+    input_dtype: Literal["uint8", "float32"]
+    class_names: Annotated[tuple[str, ...], Field(min_length=2)]
+    mean: tuple[Annotated[float, Field(allow_inf_nan=False)], ...]
+    std: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
+    encoder: TableEncoder | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> "ModelCard":
+        if len(self.mean) != len(self.std) or len(self.mean) not in (0, self.input_shape[0]):
+            raise InvalidValueError(
+                f"mean and std must have {self.input_shape[0]} entries each, or none; got "
+                f"{len(self.mean)} and {len(self.std)}"
+            )
+        return self
+
+
+class SavedModel:
+    """A model in evaluation mode, with its card."""
+
+    def __init__(self, model: nn.Module, card: ModelCard) -> None:
+        self.model, self.card = model.eval(), card
+        self.normalization = Normalization(card.mean, card.std)
+
+    @torch.no_grad()
+    def probabilities(self, inputs: Any) -> Float[Tensor, "n classes"]:
+        """Return the class probabilities of inputs that are not normalized yet.
+
+        Args:
+            inputs: a tensor as a `Dataset` holds it, or an array
+        """
+        given = inputs if isinstance(inputs, Tensor) else inputs_from_array(inputs)
+        if tuple(given.shape[1:]) != self.card.input_shape:
+            raise DataError(
+                f"the model takes inputs of shape {list(self.card.input_shape)}, got "
+                f"{list(given.shape[1:])}"
+            )
+        dtype = str(given.dtype).removeprefix("torch.")
+        if dtype != self.card.input_dtype:
+            raise DataError(
+                f"the model was trained on {self.card.input_dtype} inputs, got {dtype}: they may "
+                "be on another scale; convert them"
+            )
+        parts = [
+            self.model(self.normalization(part)).softmax(1) for part in torch.split(given, _BATCH)
+        ]
+        return torch.cat(parts) if parts else torch.empty(0, len(self.card.class_names))
+
+    def classes(self, indices: Tensor) -> np.ndarray[Any, Any]:
+        """Return the classes at these indices, in the type that labels had.
+
+        Names that are all whole numbers come back as integers, and ``False`` and ``True`` as truth
+        values.
+        """
+        classes: np.ndarray[Any, Any] = _restored(self.card.class_names)[indices.numpy()]
+        return classes
+
+    def save(self, folder: str | Path) -> None:
+        """Write the weights, then the card: where there is a card, there is a whole model."""
+        files = RunFolder(folder)
+        save_tensors(files.weights, self.model.state_dict(), {})
+        write_text(files.card, self.card.model_dump_json(indent=2))
+
+    @classmethod
+    def load(cls, folder: str | Path, model: nn.Module | None = None) -> "SavedModel":
+        """Read a model back.
+
+        Args:
+            folder: the run's folder
+            model: the network, where it is one of the user's own
+        """
+        files = RunFolder(folder)
+        for needed in (files.card, files.weights):
+            if not needed.exists():
+                raise RunError(
+                    f"{folder} holds no trained model: {needed.name} is missing; train one with "
+                    "noisebound fit"
+                )
+        card = _read_card(files.card)
+        weights, _ = load_tensors(files.weights)
+        if model is None:
+            if card.model is None:
+                raise RunError(f"{folder} holds weights of a network of your own: pass `model`")
+            if math.prod(card.input_shape) > 2**31:
+                raise DataError(f"{files.card} is damaged: inputs of shape {card.input_shape}")
+            model = create_model(card.model, card.input_shape, len(card.class_names))
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise DataError(f"the weights in {folder} are not this model's: {error}") from error
+        return cls(model, card)
+
+
+def _read_card(path: Path) -> ModelCard:
+    record = read_json(path)
+    found = record.get("format") if isinstance(record, dict) else None
+    if found is not None and found != _FORMAT:
+        raise RunError(
+            f"{path} was written by another version of noisebound (format {found}, this version "
+            f"reads {_FORMAT}): use that version, or train again"
+        )
+    return read_model(path, ModelCard)
+
+
+def _restored(names: tuple[str, ...]) -> np.ndarray[Any, Any]:
+    if all(name.removeprefix("-").isdecimal() and str(int(name)) == name for name in names):
+        return np.array([int(name) for name in names])
+    if set(names) <= {"False", "True"}:
+        return np.array([name == "True" for name in names])
+    return np.array(names)

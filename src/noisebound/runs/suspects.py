@@ -1,0 +1,84 @@
+"""Which labels of a run's data are probably wrong, from what its one training has left behind."""
+
+from collections.abc import Sequence
+
+import polars as pl
+from jaxtyping import Float64
+from torch import Tensor
+
+from noisebound.data import Splits
+from noisebound.errors import DataError
+from noisebound.estimation import EstimatedNoise, Noise, Suspects, estimate_noise
+from noisebound.estimation.suspects import suspects_by_models
+from noisebound.files import fingerprint
+from noisebound.runs.result import RunResult
+from noisebound.runs.saved_model import SavedModel
+from noisebound.training.config import TrainingConfig
+from noisebound.training.objective import make_criterion
+
+
+def suspects_of_run(
+    config: TrainingConfig, result: RunResult, noise: Noise, saved: SavedModel, splits: Splits
+) -> Suspects:
+    """Return how suspect each training label is, those of validation included.
+
+    The trained model speaks of every example, and the networks that estimated the noise of those
+    that they were not trained on: their log-odds are averaged.
+
+    Args:
+        config: how the run was trained
+        result: what came of it
+        noise: what is known of the noise, with out-of-fold predictions where they are kept
+        saved: the trained model
+        splits: the data that it was given; labels may have been corrected since
+    """
+    train = splits.train
+    if train.class_names != saved.card.class_names:
+        raise DataError("the run was trained on other classes: give it the same data")
+    if result.inputs != fingerprint(train.dense_inputs):
+        raise DataError(
+            "the run was trained on other data, or in another order: give it the same examples; "
+            "only their labels may differ"
+        )
+    probs = saved.probabilities(_encoded(saved, splits)).double()
+    transition = _transition(noise, probs, train.labels)
+    loss = make_criterion(config, len(transition), len(probs), noise)
+    out_of_fold = noise.out_of_fold if isinstance(noise, EstimatedNoise) else None
+    return suspects_by_models(probs, train.labels, loss, transition, out_of_fold)
+
+
+def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
+    """Return one row per training example, the most suspect first."""
+    train, names = splits.train, splits.train_names
+    ranking = suspects.ranking
+
+    def classes(indices: Tensor) -> list[str]:
+        return [train.class_names[index] for index in indices[ranking].tolist()]
+
+    positions = ranking.tolist()
+    columns: dict[str, Sequence[object]] = {
+        "example": positions if names is None else [names[place] for place in positions],
+        "label": classes(train.labels),
+        "probability_wrong": suspects.probability[ranking].tolist(),
+        "score": suspects.score[ranking].tolist(),
+    }
+    if suspects.suggested is not None:
+        columns["suggested"] = classes(suspects.suggested)
+    if train.true_labels is not None:
+        columns["true_label"] = classes(train.true_labels)
+    return pl.DataFrame(columns)
+
+
+def _encoded(saved: SavedModel, splits: Splits) -> Tensor:
+    """Return the inputs as the trained model takes them; a table is encoded by its encoder."""
+    if saved.card.encoder is not None and splits.frame is not None:
+        return saved.card.encoder.transform(splits.frame)
+    return splits.train.dense_inputs
+
+
+def _transition(
+    noise: Noise, probs: Float64[Tensor, "n classes"], labels: Tensor
+) -> Float64[Tensor, "classes classes"]:
+    """Return what the training knew or assumed; if it asked nothing, what its model tells."""
+    is_unasked = not noise.is_known and not noise.warnings
+    return estimate_noise(probs, labels).transition if is_unasked else noise.transition

@@ -1,0 +1,127 @@
+"""Train into a run folder: what is done stays done, however often it is interrupted."""
+
+import copy
+import hashlib
+from pathlib import Path
+
+import torch
+from lightning_fabric import Fabric
+from torch import nn
+
+from noisebound.data import Splits
+from noisebound.errors import DataError
+from noisebound.files import fingerprint
+from noisebound.models import ModelName
+from noisebound.runs.folder import RunFolder
+from noisebound.runs.keeper import FolderKeeper
+from noisebound.runs.result import RunResult, read_result, write_result
+from noisebound.runs.run import Run
+from noisebound.runs.saved_model import ModelCard, SavedModel
+from noisebound.training.config import TrainingConfig
+from noisebound.training.data import TrainingData, split_validation
+from noisebound.training.fit import Fitting, model_name, network_for
+from noisebound.training.objective import ObjectiveFactory, make_objective
+
+
+def train_run(
+    splits: Splits,
+    config: TrainingConfig,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    model: nn.Module | None = None,
+    fabric: Fabric | None = None,
+    checkpoint_seconds: float = 10.0,
+    objective_factory: ObjectiveFactory = make_objective,
+    show: bool = True,
+) -> Run:
+    """Train on a data set, and return the run that this leaves in a folder.
+
+    Args:
+        splits: the data, as `noisebound.data.load` returns it
+        config: how to train
+        out: the folder; it gets the config, the metrics, the result, the model and checkpoints
+        resume: True to continue the run that is in ``out``
+        model: a network of the user's own in place of ``config.model``; a copy of it is trained
+        fabric: launched, for other devices than one; its loggers get the metrics too
+        checkpoint_seconds: at most so much work is lost, not counting the epoch under way; results
+            do not depend on it
+        objective_factory: makes the objective; by default the method that the config names
+        show: True to draw the loss as it falls, where someone is looking
+    """
+    fabric = fabric or Fabric(devices=1)
+    folder = RunFolder(out)
+    data, encoded = split_validation(splits, config)
+    folder.check(config, resume=resume)
+    network = network_for(data.train, config) if model is None else copy.deepcopy(model)
+    with fabric.init_module():  # sets the type of numbers that the precision asks for
+        network.to(torch.get_default_dtype())
+    identity = run_identity(config, data, network)
+    if read_result(folder, identity) is None:
+        keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
+        fitting = Fitting(
+            data,
+            config,
+            network,
+            fabric=fabric,
+            keeper=keeper,
+            objective_factory=objective_factory,
+            show=show,
+        )
+        try:
+            fitting.run()
+        finally:
+            for logger in fabric.loggers:
+                logger.finalize("success")  # or what they still hold would be lost
+        if fabric.is_global_zero:
+            name = model_name(data.train, config) if model is None else None
+            _conclude(fitting, folder, identity, splits, encoded, name)
+        fabric.barrier()
+        if not folder.result.exists():
+            raise DataError(f"{folder.result} is not there: do all machines see {out}?")
+    return Run(out, model=copy.deepcopy(model), splits=splits)
+
+
+def _conclude(
+    fitting: Fitting,
+    folder: RunFolder,
+    identity: str,
+    splits: Splits,
+    encoded: Splits,
+    name: ModelName | None,
+) -> None:
+    """Write the model and then the result, which makes the run finished."""
+    assert fitting.state is not None
+    assert fitting.objective is not None
+    assert fitting.noise is not None
+    train, normalization = fitting.data.train, fitting.data.normalization
+    card = ModelCard(
+        model=name,
+        input_shape=train.input_shape,
+        input_dtype="uint8" if train.inputs.dtype == torch.uint8 else "float32",
+        class_names=train.class_names,
+        mean=normalization.mean,
+        std=normalization.std,
+        encoder=encoded.encoder,
+    )
+    SavedModel(fitting.state.best_model.cpu(), card).save(folder.path)
+    result = RunResult.of(
+        identity=identity,
+        inputs=fingerprint(splits.train.dense_inputs),
+        chosen=fitting.objective.chosen,
+        noise=fitting.noise,
+        floor=fitting.objective.floor,
+        history=fitting.history,
+    )
+    write_result(folder, result)
+
+
+def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module) -> str:
+    """Return the hash of the config, of the training data, and of the network's shapes."""
+    digest = hashlib.sha256(config.model_dump_json().encode())
+    digest.update(repr(data.train.class_names).encode())
+    for name, weight in network.state_dict().items():
+        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
+    for tensor in (data.train.dense_inputs, data.train.labels):
+        digest.update(fingerprint(tensor).encode())
+    return digest.hexdigest()

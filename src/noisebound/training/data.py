@@ -1,0 +1,76 @@
+"""The splits of a training, and how validation is taken from the training examples."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from noisebound.data import Dataset, Normalization, Splits
+from noisebound.data.dataset import stratified_indices
+from noisebound.data.sparse_rows import SparseRows
+from noisebound.errors import InvalidValueError
+from noisebound.training.config import TrainingConfig
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Training, noisy-validation and clean-test splits, with the input normalization.
+
+    Args:
+        train: the examples to train on
+        validation: examples of the same kind that are not trained on, with noisy labels
+        test: examples with clean labels, which decide nothing
+        normalization: of the inputs, by the statistics of `train` alone
+        positions: the training examples' positions among all that were given; None if all are used
+    """
+
+    train: Dataset
+    validation: Dataset | None
+    test: Dataset | None
+    normalization: Normalization
+    positions: Int64[Tensor, " n"] | None = None
+
+    @classmethod
+    def unsplit(cls, train: Dataset) -> "TrainingData":
+        """Return data without validation or test."""
+        return cls(train, None, None, normalization_of(train))
+
+
+def normalization_of(train: Dataset, *, is_encoded: bool = False) -> Normalization:
+    """Return the normalization of inputs; the identity for sparse ones and for encoded tables."""
+    if is_encoded or isinstance(train.inputs, SparseRows):
+        return Normalization.identity()
+    return Normalization.of(train.inputs, train.weights)
+
+
+def split_validation(splits: Splits, config: TrainingConfig) -> tuple[TrainingData, Splits]:
+    """Return the splits of a training, and the data as its encoder sees it.
+
+    Validation takes its share of each class, by the labels as they are. A table is encoded anew, so
+    that its statistics are those of the training part alone, and is not scaled a second time.
+    """
+    is_validation = validation_mask(splits.train, config)
+    splits = splits.encoded_by(~is_validation)
+    validation, train = None, splits.train
+    if is_validation.any():
+        validation, train = splits.train.subset(is_validation), splits.train.subset(~is_validation)
+    normalization = normalization_of(train, is_encoded=splits.encoder is not None)
+    positions = (~is_validation).nonzero().squeeze(1)
+    return TrainingData(train, validation, splits.test, normalization, positions), splits
+
+
+def validation_mask(whole: Dataset, config: TrainingConfig) -> Bool[Tensor, " n"]:
+    """Return which of the training examples validation keeps."""
+    count = round(config.validation_share * len(whole))
+    is_validation = torch.zeros(len(whole), dtype=torch.bool)
+    if count:
+        is_validation[stratified_indices(whole.labels, count, config.seed)] = True
+        for index in whole.class_counts().eq(1).nonzero().flatten():
+            is_validation[whole.labels == index] = False  # the only example of its class stays
+        if is_validation.all():
+            raise InvalidValueError(
+                f"validation would take {count} of {len(whole)} examples, which leaves none to "
+                "train on: lower `validation_share`"
+            )
+    return is_validation

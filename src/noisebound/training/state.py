@@ -1,0 +1,109 @@
+"""What changes from step to step: the network, its average, the loss's memory, the optimizer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.swa_utils import AveragedModel
+
+from noisebound.training.averaging import averaged_copy
+from noisebound.training.config import TrainingConfig
+from noisebound.training.objective import Objective
+
+
+@dataclass(eq=False)
+class TrainingState:
+    """Where a training stands.
+
+    Orders, augmentation and dropout follow from the seed and the epoch, so that no random generator
+    is part of it.
+
+    Args:
+        model: the network
+        averaged: the average of its weights; None if none is kept
+        criterion: the loss, which may remember its examples
+        optimizer: Adam, with its moments
+        epoch: the number of finished epochs
+    """
+
+    model: nn.Module
+    averaged: AveragedModel | None
+    criterion: nn.Module
+    optimizer: Optimizer
+    epoch: int = 0
+
+    @property
+    def best_model(self) -> nn.Module:
+        """The network with averaged weights, or with the last ones if none are averaged."""
+        return self.model if self.averaged is None else self.averaged.module
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return every tensor of the state by its name."""
+        parts = {"model": self.model, "criterion": self.criterion, "averaged": self.averaged}
+        tensors = {
+            f"{part}.{name}": value
+            for part, module in parts.items()
+            if module is not None
+            for name, value in module.state_dict().items()
+        }
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in moments.items()}
+        return tensors
+
+    def about(self) -> dict[str, Any]:
+        """Return the rest of the state, as JSON can hold it."""
+        return {"epoch": self.epoch, "param_groups": self.optimizer.state_dict()["param_groups"]}
+
+    def restore(self, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+        """Bring the state to where :meth:`tensors` and :meth:`about` were taken."""
+        self.model.load_state_dict(_below(tensors, "model."))
+        self.criterion.load_state_dict(_below(tensors, "criterion."))
+        if self.averaged is not None:
+            self.averaged.load_state_dict(_below(tensors, "averaged."))
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in _below(tensors, "optimizer.").items():
+            index, _, key = name.partition(".")
+            moments.setdefault(int(index), {})[key] = value
+        self.optimizer.load_state_dict({"state": moments, "param_groups": about["param_groups"]})
+        self.epoch = about["epoch"]
+
+
+def initial_state(
+    network: nn.Module,
+    objective: Objective,
+    config: TrainingConfig,
+    num_examples: int,
+    fabric: Fabric,
+) -> TrainingState:
+    """Return the state before the first step, on the device of this rank.
+
+    Args:
+        network: the network, which is trained in place
+        objective: the loss and its bound
+        config: how to train
+        num_examples: the number of training examples
+        fabric: launched
+    """
+    with fabric.init_module():  # sets the type of numbers that the precision asks for
+        network.to(fabric.device, torch.get_default_dtype())
+    averaged = None
+    if config.average_epochs:
+        steps = -(-num_examples // config.batch_size)
+        averaged = averaged_copy(network, config.average_epochs, steps)
+    return TrainingState(
+        network,
+        averaged,
+        objective.criterion.to(fabric.device),
+        torch.optim.Adam(network.parameters(), weight_decay=config.weight_decay),
+    )
+
+
+def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
