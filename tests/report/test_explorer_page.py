@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import noisebound as nb
+from noisebound.catalog import SPECS
 from noisebound.report.explorer import LOSSES, PARAMETERS, explorer_html, write_explorer
 
 SEARCHED = {"bootstrap"}
@@ -50,9 +51,21 @@ def test_the_python_that_it_shows_makes_the_loss(explored):
     assert repr(made) == repr(nb.create_loss(explored.name, noise_rate=0.4, num_classes=10))
 
 
-def test_it_starts_with_the_library_s_defaults():
+def explored_json():
     (text,) = re.findall(r'<script type="application/json".*?>(.*?)</script>', explorer_html())
-    defaults = json.loads(text)["defaults"]
+    return json.loads(text)
+
+
+def test_labels_titles_and_formulas_are_the_catalogue_s():
+    for loss in explored_json()["losses"]:
+        spec = SPECS[loss["name"]]
+        assert loss["label"] == spec.label
+        assert loss["title"] == spec.title
+        assert loss["formula"] == spec.formula
+
+
+def test_it_starts_with_the_library_s_defaults():
+    defaults = explored_json()["defaults"]
     assert defaults["a"] == nb.GeneralizedCrossEntropy().a
     assert defaults["A"] == nb.SymmetricCrossEntropy().A
     for parameter in PARAMETERS:

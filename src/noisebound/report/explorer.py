@@ -7,6 +7,7 @@ The page's own script computes (``templates/explorer/theory.js``), with the numb
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from noisebound.catalog import SPECS
 from noisebound.files import write_text
 from noisebound.losses import GeneralizedCrossEntropy, SymmetricCrossEntropy
 from noisebound.report.rendering import render
@@ -26,23 +27,27 @@ class LossParameter:
 
 @dataclass(frozen=True)
 class ExploredLoss:
-    """A loss whose floor has a closed form.
+    """A loss whose floor has a closed form, which the page's script computes.
 
     Args:
-        name: what :func:`~noisebound.catalog.create_loss` calls it
-        label: its short name in the paper's tables
-        title: its name in words
-        formula: ``L(q, y)``
-        python: how it is made; ``rate``, ``classes`` and its parameters stand in braces
-        parameters: the names of its own
+        name: the loss's name in the catalogue, :data:`~noisebound.catalog.SPECS`
+        python: the expression that makes the loss; it has the placeholders ``{rate}``,
+            ``{classes}`` and one for each of ``parameters``
+        parameters: the names of the :data:`PARAMETERS` that the loss has
     """
 
     name: str
-    label: str
-    title: str
-    formula: str
     python: str
     parameters: tuple[str, ...] = ()
+
+    def offered(self) -> dict[str, object]:
+        """Return what the page shows of the loss, with the catalogue's texts."""
+        spec = SPECS[self.name]
+        return asdict(self) | {
+            "label": spec.label,
+            "title": spec.title,
+            "formula": spec.formula,
+        }
 
 
 PARAMETERS = (
@@ -51,56 +56,16 @@ PARAMETERS = (
 )
 _FOR_THE_NOISE = "(noise_rate={rate}, num_classes={classes})"
 LOSSES = (
-    ExploredLoss("ce", "CE", "cross-entropy", "-log q_y", "nb.CrossEntropy()"),
-    ExploredLoss(
-        "fce",
-        "FCE",
-        "forward-corrected cross-entropy",
-        "-log (T q)_y",
-        f"nb.ForwardCrossEntropy.symmetric{_FOR_THE_NOISE}",
-    ),
-    ExploredLoss(
-        "gce",
-        "GCE",
-        "generalized cross-entropy",
-        "(1 - q_y^a) / a",
-        "nb.GeneralizedCrossEntropy(a={a})",
-        ("a",),
-    ),
-    ExploredLoss(
-        "sce",
-        "SCE",
-        "symmetric cross-entropy",
-        "-log q_y + A (1 - q_y)",
-        "nb.SymmetricCrossEntropy(A={A})",
-        ("A",),
-    ),
-    ExploredLoss(
-        "cep",
-        "CEP",
-        "cross-entropy with a prior",
-        "-log q_y - Σ_i u_i log q_σ(i), σ sorting downwards",
-        f"nb.PriorCrossEntropy{_FOR_THE_NOISE}",
-    ),
-    ExploredLoss(
-        "backward",
-        "Backward CE",
-        "backward correction",
-        "Σ_k T⁻¹[k, y] (-log q_k)",
-        f"nb.BackwardCrossEntropy.symmetric{_FOR_THE_NOISE}",
-    ),
-    ExploredLoss(
-        "mse", "MSE", "mean squared error", "Σ_k (q_k - 1[k=y])²", "nb.MeanSquaredError()"
-    ),
-    ExploredLoss("spherical", "Spherical", "spherical score", "-q_y / ‖q‖₂", "nb.Spherical()"),
-    ExploredLoss("mae", "MAE", "mean absolute error", "1 - q_y", "nb.MeanAbsoluteError()"),
-    ExploredLoss(
-        "nce-mae",
-        "NCE-MAE",
-        "normalized CE plus MAE",
-        "log q_y / Σ_k log q_k + 1 - q_y",
-        "nb.NormalizedCrossEntropyMAE()",
-    ),
+    ExploredLoss("ce", "nb.CrossEntropy()"),
+    ExploredLoss("fce", f"nb.ForwardCrossEntropy.symmetric{_FOR_THE_NOISE}"),
+    ExploredLoss("gce", "nb.GeneralizedCrossEntropy(a={a})", ("a",)),
+    ExploredLoss("sce", "nb.SymmetricCrossEntropy(A={A})", ("A",)),
+    ExploredLoss("cep", f"nb.PriorCrossEntropy{_FOR_THE_NOISE}"),
+    ExploredLoss("backward", f"nb.BackwardCrossEntropy.symmetric{_FOR_THE_NOISE}"),
+    ExploredLoss("mse", "nb.MeanSquaredError()"),
+    ExploredLoss("spherical", "nb.Spherical()"),
+    ExploredLoss("mae", "nb.MeanAbsoluteError()"),
+    ExploredLoss("nce-mae", "nb.NormalizedCrossEntropyMAE()"),
 )
 MOST_CLASSES = 1000
 
@@ -109,7 +74,7 @@ def explorer_html() -> str:
     """The page as text, the same whenever it is written."""
     paper = {"a": GeneralizedCrossEntropy().a, "A": SymmetricCrossEntropy().A}
     explored = {
-        "losses": [asdict(loss) for loss in LOSSES],
+        "losses": [loss.offered() for loss in LOSSES],
         "parameters": [asdict(parameter) for parameter in PARAMETERS],
         "most_classes": MOST_CLASSES,
         "defaults": {"loss": "sce", "rate": 0.4, "classes": 10, **paper},

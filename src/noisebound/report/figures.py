@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from noisebound.bounds import entropy_interval
+from noisebound.catalog import SPECS
 from noisebound.losses import (
     CrossEntropy,
     ForwardCrossEntropy,
@@ -53,9 +54,9 @@ def sensitivity_figure() -> Figure:
     figure = Figure(figsize=(8, 6.4), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True)
     losses = {
-        "CE": CrossEntropy(),
-        "SCE, A = 8": SymmetricCrossEntropy(A=8.0),
-        "GCE, a = 0.4": GeneralizedCrossEntropy(a=0.4),
+        _label("ce"): CrossEntropy(),
+        _label("sce", "A = 8"): SymmetricCrossEntropy(A=8.0),
+        _label("gce", "a = 0.4"): GeneralizedCrossEntropy(a=0.4),
     }
     for (above, below), classes in zip(axes.T, _CLASSES, strict=True):
         for (name, loss), color, dash in zip(
@@ -71,6 +72,11 @@ def sensitivity_figure() -> Figure:
         above.legend()
         below.legend()
     return figure
+
+
+def _label(name: str, setting: str = "") -> str:
+    label = SPECS[name].label
+    return f"{label}, {setting}" if setting else label
 
 
 def best_prediction(loss: Loss, p: Curve) -> Curve:
@@ -94,11 +100,11 @@ def best_prediction(loss: Loss, p: Curve) -> Curve:
 def noise_models_figure() -> Figure:
     """``f⁻¹`` in the binary case: what minimizes the expected loss when the truth is ``p``."""
     losses: Mapping[str, Loss] = {
-        "SCE, A = 8": SymmetricCrossEntropy(A=8.0),
-        "GCE, a = 0.7": GeneralizedCrossEntropy(a=0.7),
-        "FCE, η = 0.4": ForwardCrossEntropy.symmetric(0.4, 2),
-        "CE": CrossEntropy(),
-        "MAE": MeanAbsoluteError(),
+        _label("sce", "A = 8"): SymmetricCrossEntropy(A=8.0),
+        _label("gce", "a = 0.7"): GeneralizedCrossEntropy(a=0.7),
+        _label("fce", "η = 0.4"): ForwardCrossEntropy.symmetric(0.4, 2),
+        _label("ce"): CrossEntropy(),
+        _label("mae"): MeanAbsoluteError(),
     }
     p = np.linspace(0.001, 0.999, 999)
     figure = Figure(figsize=(5.6, 4.8), layout="constrained")

@@ -34,7 +34,9 @@ function inversePlot(setting) {
   });
   const curves = [among(classes, "chosen")];
   if (classes > 2 && rate < largestRate(2)) curves.push(among(2, "binary"));
-  if (loss !== "ce") curves.push({ label: "CE", style: "ce", points: [[0, 0], [1, 1]] });
+  if (loss !== "ce") {
+    curves.push({ label: describeLoss({ loss: "ce" }), style: "ce", points: [[0, 0], [1, 1]] });
+  }
   const found = best === undefined ? "there is none" : `it is ${shortNumber(best)}`;
   return {
     description: [
