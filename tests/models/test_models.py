@@ -12,7 +12,7 @@ MONAI = {"resnet18": monai_resnet18, "resnet34": monai_resnet34}
 @pytest.mark.parametrize("size", [28, 32, 64])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_resnets_are_monais(name, size, channels):
-    """The same parameters by name, and with the same weights the same logits."""
+    """Our parameters have MONAI's names, and the same weights give the same logits."""
     ours = create_model(name, (channels, size, size), 10).eval()
     is_small = size <= 32
     theirs = MONAI[name](

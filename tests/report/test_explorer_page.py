@@ -1,4 +1,4 @@
-"""The explorer as a file; what it computes is tested in a browser (tests/browser)."""
+"""The explorer as a file; tests/browser tests in a browser what it computes."""
 
 import json
 import re
@@ -15,7 +15,7 @@ WITHOUT_BOUND = {"truncated", "curriculum", "elr"}
 
 
 class Attributes(HTMLParser):
-    """Those of all elements."""
+    """Collects the attributes of all elements."""
 
     def __init__(self, text):
         super().__init__()
@@ -32,7 +32,7 @@ def test_nothing_is_fetched():
     assert [value for name, value in attributes if name in ("src", "href")] == ["data:,"]
     assert any("default-src 'none'" in (value or "") for _, value in attributes)
     addresses = set(re.findall(r"(?:https?:)?//[\w.]+\w/[\w/]*", page))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, which nobody looks up
+    assert addresses == {"http://www.w3.org/2000/svg"}  # names a format, and is never fetched
 
 
 def test_the_same_page_every_time(tmp_path):

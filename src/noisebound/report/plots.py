@@ -1,4 +1,4 @@
-"""Pictures of a training run."""
+"""Plots of a training. A history is a list of records, one per epoch, of what was evaluated."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,18 +10,18 @@ from matplotlib.ticker import MaxNLocator
 
 from noisebound.files import written_whole
 
-# Okabe and Ito's colors, which the color-blind can tell apart
+# Okabe and Ito's colors, which color-blind readers can tell apart
 BLUE, ORANGE, GREEN, SKY = "#0072B2", "#D55E00", "#009E73", "#56B4E9"
 BLACK = "#000000"
 
 
 def plot_training(history: Sequence[dict[str, Any]], path: Path) -> None:
-    """`training_figure` as a PNG."""
+    """Write :func:`training_figure` in the format that the path's suffix names."""
     save_figure(training_figure(history), path)
 
 
 def training_figure(history: Sequence[dict[str, Any]]) -> Figure:
-    """Training loss against its floor, and the accuracies, epoch by epoch."""
+    """Return the figure of the training loss against its floor, and of the accuracies."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw_loss_against_floor(left, {"training loss": history})
@@ -30,15 +30,15 @@ def training_figure(history: Sequence[dict[str, Any]]) -> Figure:
 
 
 def one_panel() -> tuple[Figure, Axes]:
-    """A figure that can be read on a phone."""
+    """Return a figure with one panel, small enough to be read on a phone."""
     figure = Figure(figsize=(5.2, 3.6), layout="constrained")
     return figure, figure.subplots()
 
 
 def draw_accuracies(axes: Axes, history: Sequence[dict[str, Any]]) -> None:
-    """On held-out, test and wrongly labeled examples; dashed those of averaged weights."""
-    measured = [record for record in history if record.keys() >= history[-1].keys()]
-    epochs = [record["epoch"] for record in measured]
+    """Draw the accuracies on validation, test and mislabeled examples; averaged weights dashed."""
+    evaluated = [record for record in history if record.keys() >= history[-1].keys()]
+    epochs = [record["epoch"] for record in evaluated]
     lines = {
         "validation_top1": ("noisy validation", BLUE),
         "test_top1": ("clean test", GREEN),
@@ -47,7 +47,7 @@ def draw_accuracies(axes: Axes, history: Sequence[dict[str, Any]]) -> None:
     for name, (label, color) in lines.items():
         for prefix, dash, weights in (("", "-", ""), ("averaged_", "--", ", averaged weights")):
             if prefix + name in history[-1]:
-                values = [100 * record[prefix + name] for record in measured]
+                values = [100 * record[prefix + name] for record in evaluated]
                 axes.plot(epochs, values, color=color, linestyle=dash, label=label + weights)
     _finish(axes, "accuracy", "%")
 
@@ -55,12 +55,19 @@ def draw_accuracies(axes: Axes, history: Sequence[dict[str, Any]]) -> None:
 def draw_comparison(
     axes: Axes, runs: Mapping[str, Sequence[dict[str, Any]]], name: str, title: str
 ) -> None:
-    """One measurement of each run, in percent, of averaged weights where there are such."""
+    """Draw one accuracy of each run, in percent; that of the averaged weights if there are any.
+
+    Args:
+        axes: the axes to draw on
+        runs: the history of each run, by its label
+        name: name of the accuracy in the records, such as ``"test_top1"``
+        title: title of the axes
+    """
     for (label, history), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
         key = f"averaged_{name}" if f"averaged_{name}" in history[-1] else name
-        measured = [record for record in history if key in record]
-        epochs = [record["epoch"] for record in measured]
-        axes.plot(epochs, [100 * record[key] for record in measured], color=color, label=label)
+        evaluated = [record for record in history if key in record]
+        epochs = [record["epoch"] for record in evaluated]
+        axes.plot(epochs, [100 * record[key] for record in evaluated], color=color, label=label)
     _finish(axes, title, "%")
 
 
@@ -70,13 +77,13 @@ def draw_loss_against_floor(
     floor: float | None = None,
     memorizing_since: int | None = None,
 ) -> None:
-    """The raw training loss of each run, the floor, and the moment from which on it is memorising.
+    """Draw the training loss of each run before bounding, the floor, and where memorizing begins.
 
     Args:
-        axes: to draw on
-        runs: the measurements of each, by its label
-        floor: a dotted line; None for the bounds of the runs
-        memorizing_since: an epoch; None if none is
+        axes: the axes to draw on
+        runs: the history of each run, by its label
+        floor: level of the dotted line; None for the bounds of the runs
+        memorizing_since: the epoch from which on the network memorizes; None if it does not
     """
     for (label, history), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
         epochs = [record["epoch"] for record in history]
@@ -85,7 +92,7 @@ def draw_loss_against_floor(
     for level in floors - {None}:
         axes.axhline(level, color=BLACK, linestyle=":", label=f"floor {level:.3f}")
     if memorizing_since is not None:
-        label = f"memorising since epoch {memorizing_since}"
+        label = f"memorizing since epoch {memorizing_since}"
         axes.axvline(memorizing_since, color=ORANGE, linestyle="--", linewidth=1, label=label)
     _finish(axes, "training loss against its floor", "mean loss")
 
@@ -98,6 +105,6 @@ def _finish(axes: Axes, title: str, unit: str) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Whole or not at all."""
+    """Write the figure in the format that the path's suffix names, whole or not at all."""
     with written_whole(path) as part:
         figure.savefig(part, format=path.suffix.lstrip("."), dpi=150)
