@@ -1,4 +1,4 @@
-"""Progress of long work, on standard error, and only where someone is looking."""
+"""Progress bars on standard error, shown only if it is a terminal."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,27 +20,39 @@ Item = TypeVar("Item")
 
 
 def track(items: Iterable[Item], description: str, total: int) -> Iterator[Item]:
-    """The items, with a bar that counts them."""
+    """Yield the items while a bar counts them.
+
+    Args:
+        items: what to iterate over
+        description: text beside the bar
+        total: number of items
+    """
     with _bar(MofNCompleteColumn()) as progress:
         yield from progress.track(items, total=total, description=description)
 
 
 @contextmanager
 def transfer(description: str, total: int | None, done: int) -> Iterator["Transfer"]:
-    """A bar in bytes for a download of which ``done`` are here already."""
+    """Show a bar that counts the bytes of a download, and yield the handle that advances it.
+
+    Args:
+        description: text beside the bar
+        total: size of the download in bytes; None if the server does not say
+        done: number of bytes that an earlier attempt left
+    """
     with _bar(DownloadColumn(), TransferSpeedColumn()) as progress:
         yield Transfer(progress, description, total, done)
 
 
 class Transfer:
-    """What a download tells its bar."""
+    """The handle of a download's bar."""
 
     def __init__(self, progress: Progress, description: str, total: int | None, done: int) -> None:
         self._progress = progress
         self._task = progress.add_task(description, total=total, completed=done)
 
     def advance(self, count: int) -> None:
-        """So many bytes more."""
+        """Count ``count`` more bytes."""
         self._progress.advance(self._task, count)
 
 

@@ -1,4 +1,4 @@
-"""The explorer in a browser: Python's numbers, moved by the keyboard, legible everywhere."""
+"""The explorer in a browser shows Python's numbers, obeys the keyboard and is legible."""
 
 import itertools
 
@@ -40,7 +40,7 @@ def settings_of(explored):
 
 
 def or_none(function, *arguments):
-    """What the library refuses does not exist, and is null in the page."""
+    """Return what the function returns; None if the library refuses, as the page has null then."""
     try:
         return function(*arguments)
     except ValueError:
@@ -52,7 +52,7 @@ def as_list(vector):
 
 
 def expected(explored, setting):
-    """What the library says: bound, interval, and the noise model at both noise vectors."""
+    """Return the library's bound, interval, and noise model at both noise vectors."""
     rate, classes = setting["rate"], setting["classes"]
     vectors = nb.symmetric_noise(rate, classes), nb.pairwise_noise(rate, classes)
     nothing = {"bound": None, "interval": None, "forward": None, "inverse": [None, None]}
@@ -107,7 +107,7 @@ def test_numbers_are_python_s(open_page, path, explored):
 
 
 def follow(page, fragment):
-    """Go to another address of the same page, as a link within it would."""
+    """Go to another address of the same page, as a link within the page does."""
     page.evaluate(
         """fragment => new Promise(resolve => {
             addEventListener("hashchange", resolve, { once: true });

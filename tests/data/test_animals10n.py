@@ -5,7 +5,7 @@ import pytest
 from noisebound.data.formats.archives import Folder, Zip
 from noisebound.data.load import load
 from noisebound.data.published.animals10n import read_animals10n
-from noisebound.data.reading import DataError
+from noisebound.errors import DataError
 from published_files import plain_image, write_animals10n, zip_folder
 
 

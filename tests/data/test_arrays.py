@@ -39,7 +39,7 @@ def test_npz_with_a_test_set(tmp_path):
 def test_npz_with_a_named_target(tmp_path):
     np.savez(tmp_path / "a.npz", embeddings=FEATURES, species=NAMES)
     assert len(load(tmp_path / "a.npz", target="species").train) == 4
-    with pytest.raises(DataError, match=r"\['embeddings', 'species'\].*--target"):
+    with pytest.raises(DataError, match=r"\['embeddings', 'species'\].*`target`"):
         load(tmp_path / "a.npz")
     with pytest.raises(DataError, match="no array 'kind'"):
         load(tmp_path / "a.npz", target="kind")
@@ -49,7 +49,7 @@ def test_npy_with_labels_beside_it(tmp_path):
     np.save(tmp_path / "X.npy", FEATURES)
     np.save(tmp_path / "y.npy", NAMES)
     assert load(tmp_path / "X.npy", target="y.npy").train.labels.tolist() == [1, 0, 1, 0]
-    with pytest.raises(DataError, match="--target"):
+    with pytest.raises(DataError, match="`target`, such as y"):
         load(tmp_path / "X.npy")
 
 

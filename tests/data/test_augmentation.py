@@ -9,7 +9,7 @@ IMAGES = torch.from_numpy(some_images(40, 3, 10, 12))
 
 
 def one_by_one(images, moves, padding):
-    """The definition, image by image."""
+    """Move one image after the other, as the definition says."""
     moved = []
     for image, (down, across), flipped in zip(
         images, moves.offsets.tolist(), moves.is_flipped.tolist(), strict=True
@@ -33,7 +33,7 @@ def test_batch_is_moved_as_each_image_would_be(padding, flip):
 def test_moves_are_drawn_alike():
     moves = CropAndFlip(padding=2).draw(100_000, torch.Generator().manual_seed(0))
     counts = torch.stack([column.bincount(minlength=5) for column in moves.offsets.T])
-    # 4 deviations of a binomial: ten counts and one of flips
+    # within 4 standard deviations of a binomial
     assert ((counts - 20_000).abs() < 4 * (100_000 * 0.2 * 0.8) ** 0.5).all()
     assert abs(moves.is_flipped.sum() - 50_000) < 4 * (100_000 / 4) ** 0.5
 

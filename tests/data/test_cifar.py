@@ -6,7 +6,7 @@ import pytest
 from noisebound.data.formats.archives import Folder, Tar
 from noisebound.data.formats.cifar import read_binary, read_name_pickle, read_pickles
 from noisebound.data.published.cifar import CIFAR10_PART, CIFAR100_PART, cifar_splits
-from noisebound.data.reading import DataError
+from noisebound.errors import DataError
 from published_files import (
     FINE,
     TEN,
@@ -22,7 +22,7 @@ from published_files import (
 
 
 def release_in(part, name):
-    """The release whose first file lies in the folder of that name."""
+    """Return the release whose first file is in the folder of that name."""
     return next(each for each in part.releases if each.files[0].name.startswith(name + "/"))
 
 

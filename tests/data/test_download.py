@@ -1,4 +1,4 @@
-"""Downloads from a real server on this machine, which can be made to misbehave."""
+"""Downloads from a real server on this machine, which can be made to fail."""
 
 import hashlib
 import re
@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from noisebound.data.download import download
-from noisebound.data.reading import DataError
+from noisebound.errors import DataError
 
 CONTENT = bytes(range(256)) * 4000
 HASH = "sha256:" + hashlib.sha256(CONTENT).hexdigest()

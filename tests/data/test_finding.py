@@ -1,4 +1,4 @@
-"""Where files are looked for, and that they are what was published."""
+"""Files are found in every folder that is searched, and must be what was published."""
 
 import gzip
 import hashlib
@@ -34,7 +34,7 @@ def md5(content):
 
 @pytest.fixture
 def small(tmp_path):
-    """A data set as MNIST is published, but small; its record; and nothing of it in reach."""
+    """The record of a small data set in MNIST's format; none of its files can be found yet."""
     (tmp_path / "data").mkdir()
     write_small(tmp_path / "origin")
     files = tuple(
@@ -72,7 +72,7 @@ def test_the_folder_itself_may_be_where_we_are(small, tmp_path, monkeypatch):
 
 
 def test_folder_that_is_none(small, tmp_path):
-    with pytest.raises(DataError, match="named as the folder of the data, is not a folder"):
+    with pytest.raises(DataError, match=r"`data_dir` must be a folder, got .*dtaa"):
         load_published(small, tmp_path / "dtaa")
 
 
@@ -83,7 +83,7 @@ def test_environment_names_the_folder(small, tmp_path, monkeypatch):
 
 
 def test_order_of_places(small, tmp_path):
-    """What was named comes before the cache, and the cache before Debian's folder."""
+    """The given folder is searched before the cache, and the cache before Debian's folder."""
     for folder in ("debian", "cache", "data"):
         write_small(tmp_path / folder / "small")
         assert load_published(small, tmp_path / "data").source == str(tmp_path / folder / "small")
@@ -125,7 +125,7 @@ def test_incomplete_release_is_not_found(small, tmp_path):
 
 
 def test_second_packing_of_the_same_content(small, tmp_path):
-    """As Debian's: the same images, compressed anew, known by a second hash."""
+    """Files like Debian's, which are compressed again, are known by a second hash."""
     folder = tmp_path / "data" / "small"
     place(tmp_path, folder)
     repacked = gzip.compress(gzip.decompress((folder / NAMES[0]).read_bytes()), 1, mtime=7)
@@ -167,6 +167,13 @@ def test_unpacked_emnist_is_held_to_its_counts(tmp_path):
 )
 def test_names_however_spelled(spelled, name):
     assert find_published(spelled) is DATASETS[name]
+
+
+@pytest.mark.parametrize(("given", "named"), [(True, "`data_dir`"), (False, "NOISEBOUND_DATA")])
+def test_the_message_names_what_named_the_folder(small, tmp_path, monkeypatch, given, named):
+    monkeypatch.setenv("NOISEBOUND_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match=f"^{named} must be a folder, got .*nowhere"):
+        load_published(small, tmp_path / "nowhere" if given else None)
 
 
 def test_every_download_has_a_hash():

@@ -1,4 +1,4 @@
-"""Whatever the bytes, a parser gives a right answer or a `DataError`."""
+"""A parser returns a correct answer or raises a `DataError`, whatever the bytes."""
 
 import gzip
 import io
@@ -69,7 +69,7 @@ def check_idx(path):
 
 
 def check_gzipped_idx(path):
-    # a damage that the checksum lets pass is none
+    # what passes the checksum must be undamaged
     np.testing.assert_array_equal(read_idx(Folder(path.parent), path.name), IMAGES)
 
 
@@ -158,7 +158,7 @@ PARSERS = {
 
 @st.composite
 def damaged(draw, content):
-    """Cut, overwritten, with something put in, or nothing like it."""
+    """Draw the content cut, overwritten, with bytes inserted, or replaced."""
     kind = draw(st.sampled_from(["cut", "overwrite", "insert", "replace"]))
     if kind == "replace":
         return draw(st.binary(max_size=200))
@@ -183,7 +183,7 @@ def test_right_answer_or_data_error(name, data):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(data=st.data())
 def test_right_answer_or_data_error_from_parquet(data):
-    """Fewer, since each is tried in a process of its own."""
+    """There are fewer examples, since each needs a process of its own."""
     check_damaged("parquet", data)
 
 

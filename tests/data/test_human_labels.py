@@ -9,8 +9,8 @@ import torch
 from noisebound.data.formats.archives import Folder
 from noisebound.data.published.cifar import CIFAR10_PART
 from noisebound.data.published.cifar_n import read_human_labels
-from noisebound.data.reading import DataError
 from noisebound.data.registry import DATASETS
+from noisebound.errors import DataError
 from published_files import human_labels_file, pickle_that_runs_code, write_cifar10_binary
 
 CLEAN = np.array([0, 1, 2, 3, 4])

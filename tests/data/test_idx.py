@@ -5,7 +5,7 @@ import pytest
 
 from noisebound.data.formats.archives import Folder
 from noisebound.data.formats.idx import parse_idx, read_idx, read_idx_pair
-from noisebound.data.reading import DataError
+from noisebound.errors import DataError
 from published_files import idx, some_images, write_idx_pair
 
 IMAGES = some_images(5, 4, 3)

@@ -11,7 +11,7 @@ from published_files import encoded_image, plain_image, some_images
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two classes of three 8×6 images, without loss."""
+    """Two classes of three 8×6 images in PNG, which keeps every pixel."""
     for index, name in enumerate(("cat", "dog")):
         (tmp_path / "pets" / name).mkdir(parents=True)
         for i, pixels in enumerate(some_images(3, 8, 6, 3, seed=index)):
@@ -64,7 +64,7 @@ def test_images_of_different_sizes_are_brought_to_one(folder):
 
 
 def test_the_camera_was_held_upright(tmp_path):
-    """An EXIF orientation is applied, as every viewer does."""
+    """The EXIF orientation is applied, as every viewer applies it."""
     pixels = np.zeros((4, 4), np.uint8)
     pixels[0, 0] = 255
     image = Image.fromarray(pixels)
@@ -88,7 +88,7 @@ def test_unreadable_files_are_all_listed(folder):
         load(folder)
     assert str(folder / "cat" / "0.png") in str(caught.value)
     assert str(folder / "dog" / "2.png") in str(caught.value)
-    assert "--skip-bad" in str(caught.value)
+    assert "`skip_bad`" in str(caught.value)
 
 
 def test_unreadable_files_are_left_out_on_request(folder):
@@ -130,7 +130,7 @@ def test_three_folders_are_not_three_classes(folder, tmp_path):
     folder.rename(root / "train")
     splits = load(root)
     assert splits.train.class_names == ("cat", "dog")
-    assert splits.test.labels.tolist() == [1, 1, 1]  # test before val
+    assert splits.test.labels.tolist() == [1, 1, 1]  # test is preferred to val
     assert splits.notes == ("folders beside train were not used: val",)
 
 
@@ -175,7 +175,7 @@ def test_colors_with_transparency(tmp_path):
 
 def test_more_images_than_memory_holds(folder, monkeypatch):
     monkeypatch.setattr("noisebound.data.formats.images._MOST_BYTES", 100)
-    with pytest.raises(DataError, match=r"6 images of 8×6 would take .* --image-size"):
+    with pytest.raises(DataError, match=r"6 images of 8×6 would take .* `image_size`"):
         load(folder)
 
 
@@ -202,5 +202,5 @@ def test_folder_without_classes(tmp_path):
 
 
 def test_target_does_not_apply(folder):
-    with pytest.raises(DataError, match=r"--target .* does not apply to a folder of images"):
+    with pytest.raises(DataError, match=r"target.* does not apply to a folder of images"):
         load(folder, target="x")

@@ -1,4 +1,4 @@
-"""The real data sets, wherever they are found (see NOISEBOUND_DATA)."""
+"""The real data sets, if they are on this machine (see NOISEBOUND_DATA)."""
 
 import hashlib
 import subprocess
@@ -45,7 +45,7 @@ def test_mnist_and_fashion_mnist(shared_data, name, train_counts, test_counts, m
     assert splits.train.inputs.dtype == torch.uint8
     assert splits.train.class_counts().tolist() == train_counts
     assert splits.test.class_counts().tolist() == test_counts
-    # what everybody's code has written down, computed here
+    # the constants that are copied from project to project
     normalization = Normalization.of(splits.train.inputs)
     assert normalization.mean[0] / 255 == pytest.approx(mean, abs=5e-5)
     assert normalization.std[0] / 255 == pytest.approx(std, abs=5e-5)
@@ -62,14 +62,14 @@ def test_truncated_copy_is_refused(shared_data, tmp_path):
 
 
 def test_emnist_derived_is_not_taken_for_emnist(shared_data, tmp_path):
-    """Its files have the official names and layout, but not the official images."""
+    """The files have the official names and layout, but not the official images."""
     (tmp_path / "emnist").symlink_to(shared_data / "emnist-derived")
     with pytest.raises(nb.data.DataError, match=r"28200 training .* 112800 and 18800"):
         load("emnist", data_dir=tmp_path)
     splits = load(shared_data / "emnist-derived")
     assert splits.train.class_counts().tolist() == [600] * 47
     assert splits.test.class_counts().tolist() == [150] * 47
-    # upright: a capital L has its foot at the bottom, a capital T its bar at the top
+    # Upright: a capital L is heavier at the bottom, a capital T at the top.
     rows = {
         letter: splits.train.inputs[splits.train.labels == splits.train.class_names.index(letter)]
         .float()
@@ -82,7 +82,7 @@ def test_emnist_derived_is_not_taken_for_emnist(shared_data, tmp_path):
 
 @pytest.fixture(scope="module")
 def cifar10_folder(shared_data, tmp_path_factory):
-    """CIFAR-10's binary release, unpacked."""
+    """The folder of CIFAR-10's unpacked binary release."""
     folder = tmp_path_factory.mktemp("cifar10")
     subprocess.run([sys.executable, shared_data / "unpack_cifar10.py", folder], check=True)
     (folder / "cifar-10n").symlink_to(shared_data / "cifar-10n")
@@ -109,7 +109,7 @@ def test_cifar10_and_its_human_labels(cifar10_folder):
 
 
 def test_nonuniform_noise_of_the_paper(shared_data):
-    """A linear classifier errs more on some letters than on others, and so does the noise."""
+    """A linear classifier errs more on some letters than on others, so their noise rates differ."""
     data = load(shared_data / "emnist-derived").train.take(4700, seed=0)
     noisy = nb.corrupt(
         data.labels,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from noisebound.data.formats.safe_pickle import parse_pickle
-from noisebound.data.reading import DataError
+from noisebound.errors import DataError
 from published_files import pickle_that_runs_code, python2_pickle
 
 CONTENT = {
@@ -22,7 +22,7 @@ def test_reads_what_python_2_wrote():
 
 
 def test_what_the_tests_call_python_2s_pickle_is_one():
-    """Python's own unpickler agrees with it."""
+    """Python's own unpickler reads the same content."""
     read = pickle.loads(python2_pickle(CONTENT), encoding="bytes")
     np.testing.assert_array_equal(read[b"data"], CONTENT["data"])
     assert read[b"labels"] == [3, 1, 2]
@@ -44,7 +44,7 @@ def test_code_is_refused_and_never_run(tmp_path):
     with pytest.raises(DataError, match="file is refused: it asks for"):
         parse_pickle(hostile, "file")
     assert not witness.exists()
-    pickle.loads(hostile)  # it would have run
+    pickle.loads(hostile)  # Python's own unpickler runs it
     assert witness.exists()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from noisebound.data.formats.archives import Folder, Zip
 from noisebound.data.published.tiny_imagenet import read_tiny_imagenet
-from noisebound.data.reading import DataError
+from noisebound.errors import DataError
 from published_files import plain_image, write_tiny_imagenet, zip_folder
 
 
@@ -16,11 +16,11 @@ def folder(tmp_path):
 
 def check(splits):
     assert splits.train.inputs.shape == (6, 3, 64, 64)
-    # numbered as wnids.txt lists them, sorted by file
+    # classes in the order of wnids.txt, images in the order of their names
     assert splits.train.class_names == ("Egyptian cat", "reel", "goldfish")
     assert splits.train.labels.tolist() == [2, 2, 0, 0, 1, 1]
     assert splits.test.labels.tolist() == [2, 0]
-    # reds of 160 (goldfish), 0 (cat) and 80 (reel), as they were painted
+    # the red values that the images were made with: goldfish 160, cat 0, reel 80
     reds = splits.train.inputs[:, 0].float().mean((1, 2))
     assert reds.round().tolist() == pytest.approx([160, 160, 0, 0, 80, 80], abs=3)
 

@@ -3,7 +3,7 @@ import torch
 from monai.networks.nets import resnet18 as monai_resnet18
 from monai.networks.nets import resnet34 as monai_resnet34
 
-from noisebound.models import MODEL_NAMES, create_model
+from noisebound.models import MODEL_NAMES, MODELS, create_model, default_model
 
 MONAI = {"resnet18": monai_resnet18, "resnet34": monai_resnet34}
 
@@ -12,7 +12,7 @@ MONAI = {"resnet18": monai_resnet18, "resnet34": monai_resnet34}
 @pytest.mark.parametrize("size", [28, 32, 64])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_resnets_are_monais(name, size, channels):
-    """The same parameters by name, and with the same weights the same logits."""
+    """Our parameters have MONAI's names, and the same weights give the same logits."""
     ours = create_model(name, (channels, size, size), 10).eval()
     is_small = size <= 32
     theirs = MONAI[name](
@@ -36,6 +36,18 @@ def test_resnets_are_monais(name, size, channels):
 def test_logits_for_every_shape(name, shape):
     model = create_model(name, shape, 7)
     assert model(torch.randn(4, *shape)).shape == (4, 7)
+
+
+def test_names_are_those_of_the_table():
+    assert tuple(MODELS) == MODEL_NAMES
+
+
+@pytest.mark.parametrize(
+    ("shape", "name"), [((1, 8, 8), "small_cnn"), ((3, 64, 48), "small_cnn"), ((13,), "mlp")]
+)
+def test_the_default_model_takes_the_data(shape, name):
+    assert default_model(shape) == name
+    assert create_model(default_model(shape), shape, 2)(torch.randn(4, *shape)).shape == (4, 2)
 
 
 def test_tables():

@@ -1,4 +1,4 @@
-"""Images on a page."""
+"""Figures of many small images."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from noisebound.report.contact_sheet import contact_sheet
 def test_every_kind_of_image(shape, dtype):
     images = (200 * torch.rand(5, *shape, generator=torch.Generator().manual_seed(0))).to(dtype)
     figure = contact_sheet(images, [f"${place} & <b>" for place in range(5)], "title")
-    figure.canvas.draw()  # a dollar sign is no formula
+    figure.canvas.draw()  # a dollar sign must not begin a formula
     shown = [axes for axes in figure.axes if axes.images]
     assert [axes.get_title() for axes in shown] == [f"${place} & <b>" for place in range(5)]
     array = shown[0].images[0].get_array()

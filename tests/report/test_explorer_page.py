@@ -1,4 +1,4 @@
-"""The explorer as a file; what it computes is tested in a browser (tests/browser)."""
+"""The explorer as a file; tests/browser tests in a browser what it computes."""
 
 import json
 import re
@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import noisebound as nb
+from noisebound.catalog import SPECS
 from noisebound.report.explorer import LOSSES, PARAMETERS, explorer_html, write_explorer
 
 SEARCHED = {"bootstrap"}
@@ -14,7 +15,7 @@ WITHOUT_BOUND = {"truncated", "curriculum", "elr"}
 
 
 class Attributes(HTMLParser):
-    """Those of all elements."""
+    """Collects the attributes of all elements."""
 
     def __init__(self, text):
         super().__init__()
@@ -31,7 +32,7 @@ def test_nothing_is_fetched():
     assert [value for name, value in attributes if name in ("src", "href")] == ["data:,"]
     assert any("default-src 'none'" in (value or "") for _, value in attributes)
     addresses = set(re.findall(r"(?:https?:)?//[\w.]+\w/[\w/]*", page))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, which nobody looks up
+    assert addresses == {"http://www.w3.org/2000/svg"}  # names a format, and is never fetched
 
 
 def test_the_same_page_every_time(tmp_path):
@@ -50,9 +51,21 @@ def test_the_python_that_it_shows_makes_the_loss(explored):
     assert repr(made) == repr(nb.create_loss(explored.name, noise_rate=0.4, num_classes=10))
 
 
-def test_it_starts_with_the_library_s_defaults():
+def explored_json():
     (text,) = re.findall(r'<script type="application/json".*?>(.*?)</script>', explorer_html())
-    defaults = json.loads(text)["defaults"]
+    return json.loads(text)
+
+
+def test_labels_titles_and_formulas_are_the_catalogue_s():
+    for loss in explored_json()["losses"]:
+        spec = SPECS[loss["name"]]
+        assert loss["label"] == spec.label
+        assert loss["title"] == spec.title
+        assert loss["formula"] == spec.formula
+
+
+def test_it_starts_with_the_library_s_defaults():
+    defaults = explored_json()["defaults"]
     assert defaults["a"] == nb.GeneralizedCrossEntropy().a
     assert defaults["A"] == nb.SymmetricCrossEntropy().A
     for parameter in PARAMETERS:

@@ -1,4 +1,4 @@
-"""The paper's figures: what is drawn is what the theory says."""
+"""The paper's figures show what the theory says."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The page: nothing from elsewhere, everything escaped, every part where it belongs."""
+"""A page fetches nothing, escapes every text and shows every part."""
 
 from html.parser import HTMLParser
 
@@ -14,7 +14,7 @@ EVIL = "<script>alert(1)</script>"
 
 
 class Elements(HTMLParser):
-    """Tags with their attributes, and the text between them."""
+    """Collects the tags with their attributes, and the text between them."""
 
     def __init__(self, text):
         super().__init__()

@@ -12,7 +12,12 @@ from noisebound.checks import check_count
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """How each image is moved: its offset down and across, and whether it is mirrored."""
+    """How each image of a batch is moved.
+
+    Args:
+        offsets: row and column at which each crop begins in the padded image
+        is_flipped: True for each image that is mirrored
+    """
 
     offsets: Int64[Tensor, "n 2"]
     is_flipped: Bool[Tensor, " n"]
@@ -23,11 +28,11 @@ class Moves:
 
 @dataclass(frozen=True)
 class CropAndFlip:
-    """Pad by ``padding`` zeros on each side, cut out the old size at random, mirror half of them.
+    """Pad images with zeros, crop them to their old size at random, and mirror a random half.
 
     Args:
-        padding: 0 for no crop
-        flip: whether left and right may be exchanged (not for digits and letters)
+        padding: number of zeros on each side, in pixels; 0 for no crop
+        flip: True if left and right may be exchanged, which does not suit digits and letters
     """
 
     padding: int = 4
@@ -37,7 +42,7 @@ class CropAndFlip:
         check_count("padding", self.padding, least=0)
 
     def draw(self, n: int, generator: torch.Generator) -> Moves:
-        """Moves for ``n`` images."""
+        """Return random moves for ``n`` images."""
         offsets = torch.randint(2 * self.padding + 1, (n, 2), generator=generator)
         coins = torch.rand(n, generator=generator)
         return Moves(offsets, (coins < 0.5) & self.flip)
@@ -45,7 +50,7 @@ class CropAndFlip:
     def apply(
         self, images: UInt8[Tensor, "n channels height width"], moves: Moves
     ) -> UInt8[Tensor, "n channels height width"]:
-        """The moved images."""
+        """Return the images after their moves."""
         if self.padding:
             images = self._crop(images, moves.offsets.to(images.device))
         if self.flip:
@@ -56,6 +61,6 @@ class CropAndFlip:
     def _crop(self, images: Tensor, offsets: Tensor) -> Tensor:
         n, _, height, width = images.shape
         padded = F.pad(images, (self.padding,) * 4)
-        # a view of every possible crop, of which one an image is copied
+        # A view of every possible crop; one crop per image is copied.
         crops = padded.unfold(2, height, 1).unfold(3, width, 1)
         return crops[torch.arange(n, device=images.device), :, offsets[:, 0], offsets[:, 1]]

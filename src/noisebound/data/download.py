@@ -1,4 +1,4 @@
-"""Published files from the network: known hash, progress, resumable, never half there."""
+"""Resumable downloads of published files, which are kept only if their hash is the known one."""
 
 from pathlib import Path
 
@@ -9,21 +9,26 @@ from filelock import FileLock
 from noisebound.errors import DataError
 from noisebound.progress import transfer
 
-_CHUNK = 1 << 16
-_TIMEOUT = (10, 60)  # seconds to connect, and between two pieces
+_CHUNK = 1 << 16  # bytes
+_TIMEOUT = (10, 60)  # seconds to connect and between two chunks: a choice
 
 
 def download(url: str, known_hash: str, path: Path) -> Path:
-    """Download to ``path``; an interrupted download goes on where it was.
+    """Download a file and return its path; an interrupted download is resumed.
+
+    Args:
+        url: address of the file
+        known_hash: ``algorithm:digest`` of the file
+        path: where to put it
 
     Raises:
-        DataError: there is no network, or what came is not what was published; it says what to
-            put where by hand.
+        DataError: the server cannot be reached, or its file is not the published one; the message
+            says which file to put where by hand
     """
-    by_hand = f"or put it there by hand: {path}, {known_hash}"
+    by_hand = f"or get the file with the hash {known_hash} by hand and put it at {path}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # another process may want the same file: the second waits, and finds it there
+        # If another process downloads the same file, this one waits and then finds it.
         with FileLock(path.with_name(f".{path.name}.lock")):
             pooch.retrieve(
                 url,
@@ -37,7 +42,7 @@ def download(url: str, known_hash: str, path: Path) -> Path:
             f"{path.name} could not be downloaded from {url} ({_root_cause(error)}); try again, "
             f"{by_hand}"
         ) from error
-    except ValueError as error:  # pooch's word for a wrong hash
+    except ValueError as error:  # raised by pooch for a wrong hash
         raise DataError(
             f"what {url} sent is not {path.name} as published (its hash should be {known_hash}); "
             f"try again, {by_hand}"
@@ -46,14 +51,14 @@ def download(url: str, known_hash: str, path: Path) -> Path:
 
 
 def _download_resumably(url: str, target: Path, final: Path) -> None:
-    """Collect the bytes in a file that outlives an interruption, and hand it over when complete."""
+    """Download to a ``.part`` file, which outlives an interruption, and move it when complete."""
     part = final.with_name(f"{final.name}.part")
     done = part.stat().st_size if part.exists() else 0
-    # a server that compresses on the way would change the bytes that are counted and hashed
+    # Uncompressed, because the bytes are counted and hashed as they arrive.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
     with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
         if response.status_code == requests.codes.requested_range_not_satisfiable:
-            part.replace(target)  # everything is here; the hash decides
+            part.replace(target)  # it is complete; the check of its hash follows
             return
         response.raise_for_status()
         resumes = response.status_code == requests.codes.partial_content

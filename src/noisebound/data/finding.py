@@ -1,4 +1,4 @@
-"""Published files on this machine: where they are, and that they are what was published."""
+"""Published files are looked for on this machine, and their hashes are checked."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,14 +13,19 @@ from noisebound.errors import DataError
 
 @dataclass(frozen=True)
 class Found:
-    """A release, and the folder that its files' names start from."""
+    """A release that is on this machine.
+
+    Args:
+        release: the release
+        folder: the folder that the names of its files are relative to
+    """
 
     release: Release
     folder: Path
 
 
 def find_or_download(part: Part, data_dir: str | Path | None) -> Found:
-    """The part, verified: from this machine, or else from the network into the cache folder."""
+    """Return a part with its hashes checked; if it is not on this machine, download it first."""
     found = find(part, data_dir) or _download(part, data_dir)
     for file in found.release.files:
         verify(found.folder / file.name, file)
@@ -28,7 +33,7 @@ def find_or_download(part: Part, data_dir: str | Path | None) -> Found:
 
 
 def find(part: Part, data_dir: str | Path | None) -> Found | None:
-    """The first complete release in the folders, in their order."""
+    """Return the first complete release in the folders that are searched; None if there is none."""
     for root in search_folders(data_dir):
         for folder in _candidates(root, part):
             for release in part.releases:
@@ -38,7 +43,7 @@ def find(part: Part, data_dir: str | Path | None) -> Found | None:
 
 
 def verify(path: Path, file: PublishedFile) -> None:
-    """Refuse a file whose content is not what was published."""
+    """Raise a `DataError` if a file's content is not what was published."""
     if not file.hashes or not path.is_file():
         return
     algorithm = file.hashes[0].partition(":")[0]
@@ -53,7 +58,7 @@ def verify(path: Path, file: PublishedFile) -> None:
 
 
 def _candidates(root: Path, part: Part) -> list[Path]:
-    """The folder may be named itself, or the one that it lies in."""
+    """Return the folders of a part; ``root`` may be one of them, or the folder that has them."""
     inside = [root / folder for folder in part.folders]
     return [root, *inside] if root.name in part.folders else inside
 

@@ -1,4 +1,4 @@
-"""The folders of this machine that data is looked for in."""
+"""The folders of this machine in which data is looked for."""
 
 import os
 from pathlib import Path
@@ -11,14 +11,19 @@ DEBIAN_DATASETS = Path("/usr/share/datasets")  # where the package dataset-fashi
 
 
 def cache_folder() -> Path:
-    """``NOISEBOUND_CACHE``, or the user's cache folder as the system has it."""
+    """Return the folder that ``NOISEBOUND_CACHE`` names, else the user's cache folder."""
     return Path(os.environ.get("NOISEBOUND_CACHE") or pooch.os_cache("noisebound"))
 
 
 def search_folders(data_dir: str | Path | None) -> list[Path]:
-    """Where published files are looked for, first to last."""
+    """Return the folders in which published files are looked for, in the order of search.
+
+    Args:
+        data_dir: the first folder; None for the one that ``NOISEBOUND_DATA`` names, if any
+    """
     named = data_dir or os.environ.get("NOISEBOUND_DATA")
     first = [Path(named).absolute()] if named else []
     if first and not first[0].is_dir():
-        raise DataError(f"{first[0]}, named as the folder of the data, is not a folder")
+        origin = "`data_dir`" if data_dir else "NOISEBOUND_DATA"
+        raise DataError(f"{origin} must be a folder, got {first[0]}")
     return [*first, cache_folder(), DEBIAN_DATASETS]

@@ -1,4 +1,4 @@
-"""Labels as classes are named, and as indices."""
+"""Labels in any form are encoded as class indices and class names."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,13 @@ from noisebound.errors import DataError
 def encode_labels(
     values: Sequence[Any] | NDArray[Any], class_names: Sequence[str] | None = None
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Class indices of labels that are numbers, truth values or text, and the classes' names.
+    """Return the class indices of labels and the class names.
 
-    Without ``class_names`` the classes are the distinct values, numbers in their order and text in
-    the alphabet's. With them (those of a trained model, say) every value has to be one of them;
-    whole numbers count as indices, unless classes have numbers for names.
+    Args:
+        values: one label per example: whole numbers, booleans or text
+        class_names: the classes that there may be, such as those of a trained model; whole numbers
+            are then class indices, unless a class has a number for a name. None for the distinct
+            labels, sorted
 
     Example:
         >>> encode_labels(["dog", "cat", "dog"])
@@ -42,7 +44,7 @@ def encode_labels(
 
 
 def check_label_range(indices: NDArray[np.int64], num_classes: int, name: str) -> None:
-    """Every index is that of a class."""
+    """Raise a `DataError` that begins with ``name`` if an index is not that of a class."""
     outside = (indices < 0) | (indices >= num_classes)
     if outside.any():
         first = int(outside.argmax())
@@ -53,7 +55,7 @@ def check_label_range(indices: NDArray[np.int64], num_classes: int, name: str) -
 
 
 def _as_label_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-    # lists by way of objects: numpy would turn a NaN among texts into a text
+    # Lists become arrays of objects, because numpy would turn a NaN among texts into a text.
     array = np.asarray(values, object if isinstance(values, list | tuple) else None)
     if array.ndim == 2 and 1 in array.shape:
         array = array.reshape(-1)
@@ -74,7 +76,7 @@ def _as_label_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
         is_class = (array == np.round(array)) & (np.abs(array) < 2**53)
         if not is_class.all():
             raise DataError(
-                f"labels must be classes, got numbers like {array[~is_class][0]:g}; to learn "
+                f"labels must be classes, got numbers like {array[~is_class][0]:g}; predicting "
                 "numbers is regression, which noisebound does not do"
             )
         array = array.astype(np.int64)
@@ -93,7 +95,7 @@ def _any_numeric(names: Sequence[str]) -> bool:
 
 def _check_distinct(class_names: Sequence[str]) -> tuple[str, ...]:
     if len(set(class_names)) != len(class_names):
-        raise DataError(f"class_names must be distinct, got {_shortened(class_names)}")
+        raise DataError(f"`class_names` must be distinct, got {_shortened(class_names)}")
     return tuple(class_names)
 
 

@@ -1,4 +1,4 @@
-"""One error for data that cannot be had or cannot be trusted."""
+"""Whatever a parser raises becomes one error that names the file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +9,14 @@ from noisebound.errors import DataError
 
 @contextmanager
 def reading(name: str | Path, remedy: str = "fetch it again") -> Iterator[None]:
-    """Whatever a damaged file does to the parser beneath becomes one error that names the file.
+    """Turn any exception within the block into a `DataError` that names the file.
 
-    The parsers are other people's (gzip, zipfile, pickle, Pillow, polars), and what they raise on
-    hostile bytes is not a closed list; an interrupt still passes.
+    The parsers belong to others (gzip, zipfile, pickle, Pillow, polars), and may raise anything on
+    damaged or hostile bytes. A keyboard interrupt still passes.
+
+    Args:
+        name: the file
+        remedy: what the user should do
     """
     try:
         yield

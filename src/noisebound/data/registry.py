@@ -30,17 +30,17 @@ _ALIASES = {"emnist-balanced": "emnist", "animal-10n": "animals-10n"}
 
 
 def find_published(name: str) -> Published | None:
-    """The data set of that name, however its case and hyphens are written."""
+    """Return the data set of that name, or None; case, hyphens and underscores do not matter."""
     spelled = {_plain(known): published for known, published in DATASETS.items()}
     spelled |= {_plain(alias): DATASETS[known] for alias, known in _ALIASES.items()}
     return spelled.get(_plain(name))
 
 
 def get_published(name: str) -> Published:
-    """`find_published`, or an error that lists the names."""
+    """Return the data set of that name, or raise an error that lists the names."""
     published = find_published(name)
     if published is None:
-        raise DataError(f"unknown data set {name!r}; known are {', '.join(DATASETS)}")
+        raise DataError(f"unknown data set {name!r}: choose one of {', '.join(DATASETS)}")
     return published
 
 

@@ -1,4 +1,4 @@
-"""What a data set is made of, to be read by people or by programs."""
+"""Summaries of data sets, for people and for programs."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -7,7 +7,16 @@ from noisebound.data.normalization import Normalization
 
 
 class PartSummary(BaseModel):
-    """The training or the test examples."""
+    """Summary of the training or of the test examples.
+
+    Args:
+        examples: number of examples
+        shape: shape of one example
+        dtype: type of the inputs, such as ``"uint8"``
+        class_counts: number of examples of each class, by its name
+        imbalance: largest number of examples per class divided by the least; None if that is zero
+        noise_rate: share of wrong labels; None if the true labels are not known
+    """
 
     model_config = ConfigDict(frozen=True)
     examples: int
@@ -19,7 +28,18 @@ class PartSummary(BaseModel):
 
 
 class DataSummary(BaseModel):
-    """A data set as loaded."""
+    """Summary of a data set.
+
+    Args:
+        name: name of the data set
+        source: where it was read from
+        classes: number of classes
+        train: the training examples
+        test: the test examples; None if there are none
+        mean: mean of the training inputs, per channel or feature
+        std: standard deviation of the training inputs, per channel or feature
+        notes: what reading left out or changed
+    """
 
     model_config = ConfigDict(frozen=True)
     name: str
@@ -33,7 +53,7 @@ class DataSummary(BaseModel):
 
 
 def summarize(splits: Splits) -> DataSummary:
-    """Counts, shapes, classes, balance, the constants of normalization, and where it came from."""
+    """Return the summary of a data set."""
     normalization = Normalization.of(splits.train.dense_inputs)
     return DataSummary(
         name=splits.name,

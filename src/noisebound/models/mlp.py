@@ -1,4 +1,4 @@
-"""Multilayer perceptrons: for tables, and for small images on a CPU."""
+"""Multilayer perceptrons, for tables and for small images on a CPU."""
 
 import math
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from torch import nn
 def mlp(
     input_shape: Sequence[int], num_classes: int, hidden: Sequence[int] = (512, 512)
 ) -> nn.Sequential:
-    """Flattened inputs, hidden layers with ReLU, logits; no batch norm.
+    """Return a network that flattens its inputs and has hidden layers with ReLU, but no batch norm.
 
     Args:
-        input_shape: of one example
-        num_classes: the number of logits
-        hidden: the widths between
+        input_shape: shape of one example
+        num_classes: number of classes, which is the number of logits
+        hidden: width of each hidden layer
     """
     widths = (math.prod(input_shape), *hidden)
     layers: list[nn.Module] = [nn.Flatten()]
@@ -25,5 +25,5 @@ def mlp(
 
 
 def small_mlp(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
-    """Half as wide, and for images of 28×28 nearly three times as fast."""
+    """Return an :func:`mlp` half as wide; for 28×28 images it is nearly three times as fast."""
     return mlp(input_shape, num_classes, hidden=(256, 256))

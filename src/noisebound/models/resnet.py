@@ -6,12 +6,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-_SMALL = 32  # images up to this size keep their resolution in the stem
+# The largest height or width that keeps its resolution in the stem: CIFAR's, as is customary.
+_SMALL = 32
 _WIDTHS = (64, 128, 256, 512)
 
 
 class BasicBlock(nn.Module):
-    """Two 3×3 convolutions, and a way around them."""
+    """Two 3×3 convolutions with a shortcut around them."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
@@ -26,22 +27,22 @@ class BasicBlock(nn.Module):
             )
 
     def forward(self, x: Float[Tensor, "batch before h w"]) -> Float[Tensor, "batch after h2 w2"]:
-        """``relu(F(x) + x)``."""
+        """Return ``relu(F(x) + x)``."""
         around = x if self.downsample is None else self.downsample(x)
         inner = F.relu(self.bn1(self.conv1(x)))
         return F.relu(self.bn2(self.conv2(inner)) + around)
 
 
 class ResNet(nn.Module):
-    """Four stages of basic blocks.
+    """A network of four stages of basic blocks.
 
-    Images of 32×32 and smaller enter through a 3×3 convolution without pooling; larger ones
-    through the original stem, a 7×7 convolution with stride two and max pooling.
+    Images of 32×32 and smaller enter through a 3×3 convolution without pooling. Larger images
+    enter through the original stem, a 7×7 convolution with stride two and max pooling.
 
     Args:
-        blocks: in each stage
-        input_shape: ``(channels, height, width)``
-        num_classes: the number of logits
+        blocks: number of blocks in each of the four stages
+        input_shape: shape of one image, ``(channels, height, width)``
+        num_classes: number of classes, which is the number of logits
     """
 
     def __init__(self, blocks: Sequence[int], input_shape: Sequence[int], num_classes: int) -> None:
@@ -64,7 +65,7 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Float[Tensor, "batch channels h w"]) -> Float[Tensor, "batch classes"]:
-        """The logits."""
+        """Return the logits."""
         x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
         for stage in range(1, 5):
             x = self.get_submodule(f"layer{stage}")(x)
@@ -73,10 +74,10 @@ class ResNet(nn.Module):
 
 
 def resnet18(input_shape: Sequence[int], num_classes: int) -> ResNet:
-    """Eight blocks: 11 million parameters."""
+    """Return ResNet-18: eight blocks, 11 million parameters."""
     return ResNet((2, 2, 2, 2), input_shape, num_classes)
 
 
 def resnet34(input_shape: Sequence[int], num_classes: int) -> ResNet:
-    """Sixteen blocks: 21 million parameters."""
+    """Return ResNet-34: sixteen blocks, 21 million parameters."""
     return ResNet((3, 4, 6, 3), input_shape, num_classes)

@@ -8,12 +8,14 @@ from torch import nn
 def small_cnn(
     input_shape: Sequence[int], num_classes: int, channels: Sequence[int] = (32, 64, 128)
 ) -> nn.Sequential:
-    """Blocks of 3×3 convolution, batch norm, ReLU and pooling by two; then the mean, then logits.
+    """Return a network of convolutional blocks, a mean over all positions and a linear layer.
+
+    A block is a 3×3 convolution, batch norm, ReLU and max pooling by two.
 
     Args:
-        input_shape: ``(channels, height, width)``
-        num_classes: the number of logits
-        channels: of each block
+        input_shape: shape of one image, ``(channels, height, width)``
+        num_classes: number of classes, which is the number of logits
+        channels: number of output channels of each block
     """
     size, before = min(input_shape[1:]), input_shape[0]
     layers: list[nn.Module] = []

@@ -1,1 +1,1 @@
-"""Tables, figures and pages out of what was measured."""
+"""Building blocks of pages and papers: tables, plots, heat maps, galleries, figures."""

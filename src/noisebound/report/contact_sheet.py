@@ -1,4 +1,4 @@
-"""Many small images on one page, each with a line of text."""
+"""Many small images in one figure, each with a caption."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ _SIDE = 1.5  # inches
 def contact_sheet(
     images: Shaped[Tensor, "n channels height width"], captions: Sequence[str], title: str
 ) -> Figure:
-    """The images in their order, row after row.
+    """Return a figure of the images in their order, row by row.
 
     Args:
-        images: of bytes, or of numbers that are brought to the range from 0 to 1
-        captions: one an image
-        title: of the page
+        images: bytes, or floating-point numbers, each image of which is scaled to its own range
+        captions: one per image
+        title: title of the figure
     """
     columns = min(_COLUMNS, max(1, len(images)))
     rows = max(1, math.ceil(len(images) / columns))
@@ -31,13 +31,13 @@ def contact_sheet(
         axes.set_axis_off()
         if place < len(images):
             axes.imshow(pixels(images[place]), cmap="gray", vmin=0, vmax=1)
-            # a dollar sign in a class's name is not mathematics
+            # A dollar sign in a class name does not begin a formula.
             axes.set_title(captions[place], fontsize=7, parse_math=False)
     return figure
 
 
 def pixels(image: Shaped[Tensor, "channels height width"]) -> NDArray[np.float32]:
-    """Numbers from 0 to 1: a matrix where there is one channel, else three of them."""
+    """Return pixels from 0 to 1: ``[height, width]`` if there is one channel, else RGB last."""
     values = image.float()
     low, high = (0.0, 255.0) if not image.is_floating_point() else map(float, values.aminmax())
     scaled = ((values - low) / max(high - low, 1e-12)).clamp(0, 1)

@@ -1,4 +1,4 @@
-"""Pictures as part of a page: in place of an address, an image's own bytes."""
+"""Images as ``data:`` addresses, so that a page needs no other file."""
 
 import base64
 import io
@@ -8,8 +8,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from PIL import Image
 
-# what stands out from white does not from black: each of the plots' colors by night
-_BY_NIGHT = {
+# Each of the plots' colors with the one that replaces it on dark ground, where it would be faint.
+_DARK = {
     "#000000": "#e8e8e8",
     "#ffffff": "#161616",
     "#cccccc": "#4a4a4a",
@@ -21,26 +21,29 @@ _BY_NIGHT = {
 
 
 def embedded_figure(figure: Figure) -> tuple[str, str]:
-    """A figure for a white page, and for a black one; an image in a page cannot run scripts."""
+    """Return the figure as SVG addresses, for a light page and for a dark page.
+
+    As an image, an SVG cannot run scripts.
+    """
     stream = io.StringIO()
-    with rc_context({"svg.hashsalt": "noisebound"}):  # the same picture, the same text
+    with rc_context({"svg.hashsalt": "noisebound"}):  # equal figures give equal text
         figure.savefig(stream, format="svg", metadata={"Date": None}, transparent=True)
     drawing = stream.getvalue()
-    return _embedded("svg+xml", drawing.encode()), _embedded("svg+xml", _by_night(drawing).encode())
+    return _embedded("svg+xml", drawing.encode()), _embedded("svg+xml", _darkened(drawing).encode())
 
 
 def embedded_image(image: Image.Image) -> str:
-    """A photograph, or any other picture of pixels."""
+    """Return an image of pixels as a PNG address."""
     stream = io.BytesIO()
     image.save(stream, format="PNG", optimize=True)
     return _embedded("png", stream.getvalue())
 
 
-def _by_night(drawing: str) -> str:
-    known = re.compile("|".join(_BY_NIGHT))
-    recolored = known.sub(lambda found: _BY_NIGHT[found.group()], drawing)
-    # black text has no color of its own, and takes that of the whole
-    return recolored.replace("<svg ", f'<svg fill="{_BY_NIGHT["#000000"]}" ', 1)
+def _darkened(drawing: str) -> str:
+    known = re.compile("|".join(_DARK))
+    recolored = known.sub(lambda found: _DARK[found.group()], drawing)
+    # Black text has no color attribute, so it takes the color of the root element.
+    return recolored.replace("<svg ", f'<svg fill="{_DARK["#000000"]}" ', 1)
 
 
 def _embedded(kind: str, content: bytes) -> str:

@@ -1,7 +1,8 @@
-"""The explorer: one HTML page that computes a loss's floor as its reader moves the noise.
+"""The explorer: one HTML page that computes a loss's floor while its reader moves the noise rate.
 
-The page's own script computes (``templates/explorer/theory.js``), with the numbers of
-:func:`~noisebound.bounds.noise_bound`; here is which losses it offers, and between which limits.
+The page's own script, ``templates/explorer/theory.js``, computes the same numbers as
+:func:`~noisebound.bounds.noise_bound`. This file says which losses the page offers, and in which
+ranges.
 """
 
 from dataclasses import asdict, dataclass
@@ -15,7 +16,16 @@ from noisebound.report.rendering import render
 
 @dataclass(frozen=True)
 class LossParameter:
-    """A number that a loss has, and the range that its slider covers."""
+    """A hyperparameter of a loss and its slider.
+
+    Args:
+        name: name of the hyperparameter, as in Python
+        label: title of the slider
+        hint: explanation beside the title
+        low: least value
+        high: largest value
+        step: distance between two stops of the slider
+    """
 
     name: str
     label: str
@@ -67,22 +77,23 @@ LOSSES = (
     ExploredLoss("mae", "nb.MeanAbsoluteError()"),
     ExploredLoss("nce-mae", "nb.NormalizedCrossEntropyMAE()"),
 )
-MOST_CLASSES = 1000
+MOST_CLASSES = 1000  # a choice: ImageNet has as many
 
 
 def explorer_html() -> str:
-    """The page as text, the same whenever it is written."""
+    """Return the page as text; it is the same text on every call."""
     paper = {"a": GeneralizedCrossEntropy().a, "A": SymmetricCrossEntropy().A}
     explored = {
         "losses": [loss.offered() for loss in LOSSES],
         "parameters": [asdict(parameter) for parameter in PARAMETERS],
         "most_classes": MOST_CLASSES,
         "defaults": {"loss": "sce", "rate": 0.4, "classes": 10, **paper},
-        "references": [{"loss": name} for name in ("ce", "sce", "gce")],  # the paper's figure
+        # the losses of the paper's figure on sensitivity
+        "references": [{"loss": name} for name in ("ce", "sce", "gce")],
     }
     return render("explorer/page.html", {"explored": explored})
 
 
 def write_explorer(path: Path) -> None:
-    """Whole or not at all."""
+    """Write the page, whole or not at all."""
     write_text(path, explorer_html())

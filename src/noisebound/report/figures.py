@@ -1,4 +1,4 @@
-"""The paper's three figures, out of our own functions."""
+"""The paper's three figures, drawn from the library's own functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +25,19 @@ from noisebound.report.plots import BLACK, BLUE, GREEN, ORANGE, SKY, save_figure
 Curve: TypeAlias = NDArray[np.float64]
 _RATES = np.linspace(0.005, 0.5, 100)
 _CLASSES = (10, 200)
-_DASHES = ("-", "--", "-.", ":", (0, (5, 1)))  # so that print without color tells lines apart
+# The lines differ in their dashes too, so that they can be told apart in print without color.
+_DASHES = ("-", "--", "-.", ":", (0, (5, 1)))
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Between which limits the entropy lies for noise of any structure, rate by rate."""
+    """The limits of the entropy at each noise rate, for noise of any structure.
+
+    Args:
+        rates: the noise rates
+        lower: the entropy of pairwise noise at each rate
+        upper: the entropy of symmetric noise at each rate, which is the noise-bound
+    """
 
     rates: Curve
     lower: Curve
@@ -38,19 +45,19 @@ class Sensitivity:
 
     @property
     def ratio(self) -> Curve:
-        """How much too high the noise-bound may be."""
+        """The factor by which the noise-bound may be too high at each rate."""
         return self.upper / self.lower
 
 
 def sensitivity(loss: Loss, num_classes: int) -> Sensitivity:
-    """The limits of the entropy for noise rates up to a half."""
+    """Return the limits of a loss's entropy for noise rates up to 0.5."""
     limits = [entropy_interval(loss, float(rate), num_classes) for rate in _RATES]
     lower, upper = np.array(limits, dtype=np.float64).T
     return Sensitivity(_RATES, lower, upper)
 
 
 def sensitivity_figure() -> Figure:
-    """Upper and lower limits for CE, SCE and GCE at 10 and 200 classes; their ratio below."""
+    """Return the figure of the limits of CE, SCE and GCE at 10 and 200 classes, and their ratio."""
     figure = Figure(figsize=(8, 6.4), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True)
     losses = {
@@ -80,13 +87,13 @@ def _label(name: str, setting: str = "") -> str:
 
 
 def best_prediction(loss: Loss, p: Curve) -> Curve:
-    """In the binary case the ``q`` that makes the expected loss least: ``f⁻¹(p)``.
+    """Return the ``q`` of least expected loss for each ``p``, with two classes: ``f⁻¹(p)``.
 
-    By the loss's noise model; where it has none, the best of a fine grid.
+    It follows from the loss's noise model; for a loss that has none, it is the best of a fine grid.
     """
     truth = torch.from_numpy(np.stack([p, 1 - p], axis=1))
     if loss.noise_model is not None:
-        # beyond what a linear noise model can make of any q, the nearest vertex is best
+        # A linear noise model cannot produce every p; beyond its range the nearest vertex is best.
         return np.asarray(loss.noise_model.inverse(truth)[:, 0].clamp(0, 1))
     grid = torch.linspace(0, 1, 2001, dtype=torch.float64)
     logits = torch.stack([grid.log(), (1 - grid).log()], dim=1).clamp(min=-1e3)
@@ -98,7 +105,7 @@ def best_prediction(loss: Loss, p: Curve) -> Curve:
 
 
 def noise_models_figure() -> Figure:
-    """``f⁻¹`` in the binary case: what minimizes the expected loss when the truth is ``p``."""
+    """Return the figure of ``f⁻¹`` with two classes: the ``q`` of least expected loss at ``p``."""
     losses: Mapping[str, Loss] = {
         _label("sce", "A = 8"): SymmetricCrossEntropy(A=8.0),
         _label("gce", "a = 0.7"): GeneralizedCrossEntropy(a=0.7),
@@ -125,15 +132,15 @@ def noise_models_figure() -> Figure:
 
 @dataclass(frozen=True)
 class RateCurve:
-    """Accuracies over the noise rate that the bound was computed with.
+    """The accuracies of one loss when its bound is computed with different noise rates.
 
     Args:
-        label: the loss
+        label: name of the loss
         column: the data set and its true noise
-        true_rate: of the noise
-        rates: what was believed instead
-        means: clean test accuracy in percent
-        stds: their deviation over seeds; 0 where there is one
+        true_rate: the true noise rate
+        rates: the noise rates that bounds were computed with
+        means: clean test accuracy at each of ``rates``, in percent
+        stds: standard deviation over seeds at each of ``rates``, in percent; 0 for a single seed
     """
 
     label: str
@@ -145,7 +152,11 @@ class RateCurve:
 
 
 def rate_sweep_figure(curves: Sequence[RateCurve]) -> Figure:
-    """The bump: too low a rate memorizes, too high a one does not learn; the true one is marked."""
+    """Return the figure of accuracy over the noise rate, with one panel per curve.
+
+    With too low a rate a network memorizes, with too high a rate it does not learn. The true rate
+    is marked.
+    """
     figure = Figure(figsize=(4.2 * len(curves) + 0.8, 3.8), layout="constrained")
     for axes, curve, color in zip(
         figure.subplots(1, len(curves), squeeze=False)[0],
@@ -167,7 +178,7 @@ def rate_sweep_figure(curves: Sequence[RateCurve]) -> Figure:
 
 
 def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """As PNG and as SVG."""
+    """Write the figure as PNG and as SVG, and return both paths."""
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     for path in paths:
         save_figure(figure, path)

@@ -1,4 +1,4 @@
-"""Small images side by side, each with its words."""
+"""Small images of a page, each with lines of text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,18 @@ from torch import Tensor
 from noisebound.report.contact_sheet import pixels
 from noisebound.report.embedding import embedded_image
 
-_LARGEST = 96
+_LARGEST = 96  # pixels: a choice, about the width that the page shows
 
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """An image, in place of an address, and lines of text."""
+    """An image with lines of text below it.
+
+    Args:
+        source: the image as a ``data:`` address
+        description: text for readers who cannot see the image
+        lines: the lines below the image
+    """
 
     source: str
     description: str
@@ -26,12 +32,13 @@ class Thumbnail:
 def thumbnail(
     image: Shaped[Tensor, "channels height width"], description: str, lines: Sequence[str]
 ) -> Thumbnail:
-    """Of an image of bytes, or of numbers that are brought to the range from 0 to 255.
+    """Return the thumbnail of an image.
 
     Args:
-        image: large ones are made smaller
-        description: for those who cannot see it
-        lines: below it
+        image: bytes, or floating-point numbers, which are scaled to their own range; a large image
+            is made smaller
+        description: text for readers who cannot see the image
+        lines: the lines below the image
     """
     picture = Image.fromarray((255 * pixels(image)).round().astype(np.uint8))
     picture.thumbnail((_LARGEST, _LARGEST))

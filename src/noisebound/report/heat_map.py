@@ -1,4 +1,4 @@
-"""A matrix of shares, to be looked at: the larger, the darker."""
+"""A matrix of shares as a shaded table: the larger the share, the darker the cell."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ from PIL import Image
 
 from noisebound.report.embedding import embedded_image
 
-_MOST_WITH_NUMBERS = 12
-_FAINT, _STRONG = np.array([234, 242, 251]), np.array([0, 58, 112])
+_MOST_WITH_NUMBERS = 12  # rows: a choice; more columns than that do not fit on a page
+_FAINT, _STRONG = np.array([234, 242, 251]), np.array([0, 58, 112])  # RGB at shares 0 and 1
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A table whose cells are shaded; without numbers, as a picture, where there are many.
+    """A table of shaded cells; a large one is an image without numbers.
 
     Args:
-        title: says what it shows
-        rows: what the rows are called
-        columns: what the columns are called
-        row_names: one a row
-        column_names: one a column
-        values: between 0 and 1, row by row
+        title: what the map shows
+        rows: what a row stands for, such as ``"given label"``
+        columns: what a column stands for
+        row_names: one per row
+        column_names: one per column
+        values: shares from 0 to 1, row by row
     """
 
     title: str
@@ -34,12 +34,12 @@ class HeatMap:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether there is room for them."""
+        """True if there is room for numbers in the cells."""
         return len(self.values) <= _MOST_WITH_NUMBERS
 
     @property
     def source(self) -> str:
-        """A pixel a cell."""
+        """The map as the address of an image with one pixel per cell."""
         shares = np.clip(np.array(self.values), 0, 1)[..., None]
         pixels = _FAINT + shares * (_STRONG - _FAINT)
         return embedded_image(Image.fromarray(pixels.round().astype(np.uint8)))

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: no request to anywhere, every text escaped."""
+"""Self-contained HTML pages: they fetch nothing, and every text in them is escaped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,30 +15,41 @@ from noisebound.report.heat_map import HeatMap
 from noisebound.report.rendering import render
 from noisebound.report.table import Table
 
-_WIDEST_PANEL = 7.0  # inches
+_WIDEST_PANEL = 7.0  # inches: a choice, between one panel (5.2) and two (10)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with what it shows in words, for those who cannot see it."""
+    """A figure of a page.
+
+    Args:
+        figure: the figure
+        description: what it shows, for readers who cannot see it
+    """
 
     figure: Figure
     description: str
 
     @property
     def is_wide(self) -> bool:
-        """Whether it has several panels side by side, too many for a phone."""
+        """True if the figure has panels side by side, too wide for a phone."""
         return self.figure.get_figwidth() > _WIDEST_PANEL
 
     @cached_property
     def sources(self) -> tuple[str, str]:
-        """Itself, in place of an address, by day and by night."""
+        """The figure as ``data:`` addresses, for a light page and for a dark page."""
         return embedded_figure(self.figure)
 
 
 @dataclass(frozen=True)
 class Code:
-    """Text as it is, folded away under a title unless it is open."""
+    """Preformatted text below a title.
+
+    Args:
+        title: the line that stays visible
+        text: the text, shown as it is
+        is_open: False to fold the text away until the reader clicks on the title
+    """
 
     title: str
     text: str
@@ -47,7 +58,12 @@ class Code:
 
 @dataclass(frozen=True)
 class Fact:
-    """A number worth a look, and what it is."""
+    """A number at the top of a page.
+
+    Args:
+        value: the number, as it is shown
+        label: what the number is
+    """
 
     value: str
     label: str
@@ -55,7 +71,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page, in this order."""
+    """A section of a page; it shows its parts in the order of its fields."""
 
     title: str
     text: str = ""
@@ -68,7 +84,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: what it comes to first, then the parts."""
+    """A page.
+
+    Args:
+        title: title of the page
+        headline: the conclusion, in a sentence
+        sections: the sections, in their order
+        facts: the numbers below the headline
+    """
 
     title: str
     headline: str
@@ -77,10 +100,10 @@ class Page:
 
 
 def to_html(page: Page) -> str:
-    """The page as text."""
+    """Return the page as text."""
     return render("page.html", {"page": page, "version": version("noisebound")})
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Whole or not at all."""
+    """Write the page, whole or not at all."""
     write_text(path, to_html(page))

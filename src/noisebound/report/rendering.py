@@ -1,4 +1,4 @@
-"""Templates into text: every value escaped, and none forgotten."""
+"""Templates are rendered to text; every value is escaped, and a missing value is an error."""
 
 from collections.abc import Mapping
 
@@ -14,5 +14,5 @@ _ENVIRONMENT = Environment(
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """A template of ``report/templates`` with its values filled in."""
+    """Return the text of a template of ``report/templates``, filled with the values."""
     return _ENVIRONMENT.get_template(template).render(values)

@@ -1,4 +1,4 @@
-"""A table twice: as a reader sees it, and as records for a program."""
+"""A table, as a reader sees it and as records for a program."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ Value: TypeAlias = str | float | int | None
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a place of a table.
+    """A cell of a table.
 
     Args:
-        text: ours
-        beside: the paper's, or other things to compare with
-        value: to sort by
-        is_best: of its column
-        is_gain: the bound made it better
+        text: what the cell shows
+        beside: what it is compared with, such as the paper's number; shown in parentheses
+        value: the number that its column is sorted by; None if the cell has no number
+        is_best: True if the cell is the best of its column
+        is_gain: True if the bound made the result better
     """
 
     text: str
@@ -30,13 +30,25 @@ EMPTY = Cell("–")
 
 
 def number_cell(value: float | None, form: str, *, is_gain: bool = False) -> Cell:
-    """A number that can be sorted by; empty without one."""
+    """Return the cell of a number, which its column can be sorted by; an empty cell for None.
+
+    Args:
+        value: the number
+        form: how it is written, as for :func:`format`
+        is_gain: True if the bound made the number better
+    """
     return EMPTY if value is None else Cell(format(value, form), "", float(value), is_gain=is_gain)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table; a bounded one is shaded."""
+    """A row of a table.
+
+    Args:
+        label: heading of the row
+        cells: one per column after the first
+        is_shaded: True to shade the row, as the rows of bounded losses are
+    """
 
     label: str
     cells: tuple[Cell, ...]
@@ -45,16 +57,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows and columns for a reader, records for a program, notes for both.
+    """A table: rows for a reader, records for a program, notes for both.
 
     Args:
-        name: of the files it is written to
-        title: says what it shows
-        header: of the labels first, then of the cells
+        name: stem of the names of its files
+        title: what the table shows
+        header: heading of the row labels, then of each column
         rows: what a reader sees
-        records: the same figures with all their digits, one a cell
-        notes: what has to be known to read it
-        summary: what it comes to, in a sentence
+        records: the same numbers with all their digits, one record per cell
+        notes: what a reader has to know
+        summary: the conclusion, in a sentence
     """
 
     name: str

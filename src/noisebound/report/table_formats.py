@@ -1,4 +1,4 @@
-"""A table as Markdown, CSV, LaTeX and JSON."""
+"""Tables as Markdown, CSV, LaTeX and JSON."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from noisebound.report.table import Cell, Table
 
 
 def write_table(table: Table, folder: Path) -> list[Path]:
-    """All four, each whole or not at all."""
+    """Write the table in all four formats, each whole or not at all, and return the paths."""
     written = []
     for suffix, text in (
         (".md", to_markdown(table)),
@@ -25,7 +25,7 @@ def write_table(table: Table, folder: Path) -> list[Path]:
 
 
 def to_markdown(table: Table) -> str:
-    """The best of a column is bold, a gain has an arrow, the paper's figure is in brackets."""
+    """Return Markdown: the best of a column is bold, and a gain has an arrow."""
     lines = [
         f"**{_markdown_text(table.title)}**",
         "",
@@ -51,16 +51,16 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def _markdown_text(text: str) -> str:
-    """With what would end a cell, or begin emphasis, escaped."""
+    """Return the text with every character escaped that would end a cell or begin emphasis."""
     for character in r"\|*_<":
         text = text.replace(character, f"\\{character}")
     return text
 
 
 def to_latex(table: Table) -> str:
-    """As the paper has them: the best bold, a gain boxed, bounded rows shaded.
+    """Return LaTeX as in the paper: the best is bold, a gain is boxed, bounded rows are shaded.
 
-    It needs the packages booktabs, graphicx, and xcolor with colortbl.
+    It needs the packages booktabs, graphicx, and xcolor with its option ``table``.
     """
     lines = [
         r"% \usepackage{booktabs, graphicx}",
@@ -118,7 +118,7 @@ def _latex_text(text: str) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """A line for each record; the names of the first one's fields on top."""
+    """Return one line per record, below a line with the names of their fields."""
     stream = io.StringIO()
     if not table.records:
         return ""
@@ -130,7 +130,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_json(table: Table) -> str:
-    """Title, notes and records."""
+    """Return the name, title, summary, notes and records."""
     content = {
         "name": table.name,
         "title": table.title,

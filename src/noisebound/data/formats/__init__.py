@@ -1,1 +1,1 @@
-"""Readers of files as they are published: bytes in, arrays out, or a `DataError`."""
+"""Readers of file formats: they turn bytes into arrays, or raise a `DataError`."""

@@ -1,4 +1,4 @@
-"""The members of a release by name, whether it lies in a folder, a zip or a tar file."""
+"""Named files in a folder, a zip or a tar file, behind one interface."""
 
 import gzip
 import hashlib
@@ -15,38 +15,38 @@ from noisebound.errors import DataError
 
 
 class Files(ABC):
-    """Named contents."""
+    """Files that are read by name."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
 
     @abstractmethod
     def read(self, name: str) -> bytes:
-        """The whole of one member."""
+        """Return the whole content of one file."""
 
     @abstractmethod
     def names(self) -> list[str]:
-        """Every member that is a file, sorted, with forward slashes."""
+        """Return the name of every file, sorted, with forward slashes."""
 
     def where(self, name: str = "") -> str:
-        """How to name a member, or the whole, to the user."""
+        """Return how messages name one file, or all of them."""
         return f"{self.path}:{name}" if name else str(self.path)
 
     def fingerprint(self, names: Sequence[str]) -> str:
-        """Changes when one of these members is written again."""
+        """Return a hash that changes when one of these files is written again."""
         return _fingerprint([self.path])
 
 
 class Folder(Files):
-    """Files below a folder."""
+    """The files below a folder."""
 
     def read(self, name: str) -> bytes:
-        """The whole of one file."""
+        """Return the whole content of one file."""
         with reading(self.where(name)):
             return (self.path / name).read_bytes()
 
     def names(self) -> list[str]:
-        """Every file below; links are followed, but no folder is entered twice."""
+        """Return the name of every file; links are followed, but no folder is entered twice."""
         found, entered = [], set()
         for folder, subfolders, names in os.walk(self.path, followlinks=True):
             if (here := os.path.realpath(folder)) in entered:
@@ -58,16 +58,16 @@ class Folder(Files):
         return sorted(found)
 
     def where(self, name: str = "") -> str:
-        """The path."""
+        """Return the path."""
         return str(self.path / name)
 
     def fingerprint(self, names: Sequence[str]) -> str:
-        """From the size and time of each file."""
+        """Return a hash of the path, size and times of each file."""
         return _fingerprint(self.path / name for name in names)
 
 
 class Zip(Files):
-    """The members of a zip file; threads may read at once."""
+    """The files in a zip file; several threads may read at once."""
 
     @cached_property
     def _archive(self) -> zipfile.ZipFile:
@@ -75,17 +75,17 @@ class Zip(Files):
             return zipfile.ZipFile(self.path)
 
     def read(self, name: str) -> bytes:
-        """The whole of one member, its checksum compared."""
+        """Return the whole content of one file, after a check of its checksum."""
         with reading(self.where(name)):
             return self._archive.read(name)
 
     def names(self) -> list[str]:
-        """Every member that is not a folder."""
+        """Return the name of every file."""
         return sorted(name for name in self._archive.namelist() if not name.endswith("/"))
 
 
 class Tar(Files):
-    """The members of a tar file, read into memory in the one pass that compression allows."""
+    """The files in a tar file, all read into memory at once, since compression allows one pass."""
 
     @cached_property
     def _contents(self) -> Mapping[str, bytes]:
@@ -97,19 +97,19 @@ class Tar(Files):
             }
 
     def read(self, name: str) -> bytes:
-        """The whole of one member."""
+        """Return the whole content of one file."""
         try:
             return self._contents[name]
         except KeyError:
             raise DataError(f"{self.path} lacks {name}: fetch it again") from None
 
     def names(self) -> list[str]:
-        """Every member that is a file."""
+        """Return the name of every file."""
         return sorted(self._contents)
 
 
 def gunzip(content: bytes, name: str) -> bytes:
-    """The uncompressed content; the length and checksum at the end are compared."""
+    """Return the uncompressed content, after a check of its length and checksum."""
     with reading(name):
         return gzip.decompress(content)
 
@@ -120,7 +120,7 @@ def _fingerprint(paths: Iterable[Path]) -> str:
         digest.update(os.fsencode(path))
         try:
             status = path.stat()
-        except OSError as error:  # such as a broken link: whoever reads it will say so
+        except OSError as error:  # such as a broken link; reading it will raise
             digest.update(str(error.errno).encode())
             continue
         marks = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

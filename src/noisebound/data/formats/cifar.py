@@ -1,7 +1,8 @@
-"""CIFAR-10 and CIFAR-100, the binary release and the Python release (pickles, never executed).
+"""The formats of CIFAR-10 and CIFAR-100: binary records, and pickles, which are never executed.
 
-A binary record is the label byte (CIFAR-100: coarse, then fine) and 3,072 pixel bytes: the red,
-the green and the blue plane, each row by row. The pickles hold the same bytes as arrays.
+A binary record is one byte for the label (CIFAR-100: the coarse label, then the fine one) and 3,072
+bytes for the pixels: the red, the green and the blue plane, each row by row. The pickles hold the
+same bytes as arrays.
 """
 
 from collections.abc import Sequence
@@ -21,14 +22,25 @@ _PIXELS = 3 * 32 * 32
 
 @dataclass(frozen=True, eq=False)
 class CifarPart:
-    """Images ``[n, 3, 32, 32]`` and one array of labels for each kind that the release has."""
+    """The training or the test images and their labels.
+
+    Args:
+        images: ``[n, 3, 32, 32]``
+        labels: one array per kind of label: fine, or coarse and fine
+    """
 
     images: NDArray[np.uint8]
     labels: tuple[NDArray[np.int64], ...]
 
 
 def read_binary(files: Files, names: Sequence[str], num_classes: Sequence[int]) -> CifarPart:
-    """Records of several binary files, one after the other."""
+    """Return the records of several binary files, one file after the other.
+
+    Args:
+        files: where the files are
+        names: names of the files
+        num_classes: number of classes of each kind of label
+    """
     width = len(num_classes) + _PIXELS
     parts = []
     for name in names:
@@ -53,7 +65,14 @@ def read_binary(files: Files, names: Sequence[str], num_classes: Sequence[int]) 
 def read_pickles(
     files: Files, names: Sequence[str], keys: Sequence[str], num_classes: Sequence[int]
 ) -> CifarPart:
-    """Batches of several pickles; ``keys`` names the lists of labels in them."""
+    """Return the batches of several pickles, one file after the other.
+
+    Args:
+        files: where the files are
+        names: names of the files
+        keys: under which key a pickle has each kind of label
+        num_classes: number of classes of each kind of label
+    """
     images, labels = [], []
     for name in names:
         where = files.where(name)
@@ -63,7 +82,7 @@ def read_pickles(
         for key, column, count in zip(keys, labels[-1], num_classes, strict=True):
             check_label_range(column, count, where)
             if len(column) != len(images[-1]):
-                raise DataError(f"{where}: {len(images[-1])} images, {len(column)} {key}")
+                raise DataError(f"{where} has {len(images[-1])} images, {len(column)} {key}")
     return CifarPart(
         images=np.concatenate(images).reshape(-1, 3, 32, 32),
         labels=tuple(np.concatenate(column) for column in zip(*labels, strict=True)),
@@ -71,7 +90,7 @@ def read_pickles(
 
 
 def read_name_lines(files: Files, name: str, num_classes: int) -> tuple[str, ...]:
-    """Class names, one a line."""
+    """Return the class names of a text file with one name per line."""
     lines = files.read(name).decode("utf-8", errors="replace").split("\n")
     return _checked_names(
         [line.strip() for line in lines if line.strip()], num_classes, files, name
@@ -79,7 +98,7 @@ def read_name_lines(files: Files, name: str, num_classes: int) -> tuple[str, ...
 
 
 def read_name_pickle(files: Files, name: str, key: str, num_classes: int) -> tuple[str, ...]:
-    """Class names, out of the pickle with the release's metadata."""
+    """Return the class names under ``key`` of the pickle with the release's metadata."""
     names = parse_pickle(files.read(name), files.where(name)).get(key)
     if not isinstance(names, list) or not all(isinstance(item, bytes | str) for item in names):
         raise DataError(f"{files.where(name)} must hold a list of names {key!r}")

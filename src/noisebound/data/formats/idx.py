@@ -1,7 +1,7 @@
-"""IDX, the format of MNIST and its kin.
+"""IDX, the format of MNIST and of data sets like it.
 
-Two zero bytes, a byte for the type (8: unsigned byte), a byte for the number of dimensions; the
-dimensions, as big-endian 32-bit integers; the values, row by row.
+A file is two zero bytes, one byte for the type (8: unsigned byte), one byte for the number of
+dimensions, the dimensions as big-endian 32-bit integers, and the values row by row.
 """
 
 import math
@@ -18,7 +18,7 @@ _UNSIGNED_BYTE = 0x08
 
 
 def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
-    """The array in an uncompressed IDX file of unsigned bytes."""
+    """Return the array in an uncompressed IDX file of unsigned bytes; messages call it ``name``."""
     if len(content) < 4:
         raise DataError(f"{name} is truncated: {len(content)} bytes do not hold an IDX header")
     zeros, kind, dimensions = struct.unpack(">HBB", content[:4])
@@ -29,7 +29,7 @@ def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
         )
     start = 4 + 4 * dimensions
     if len(content) < start:
-        raise DataError(f"{name} is truncated: its IDX header names {dimensions} dimensions")
+        raise DataError(f"{name} is truncated: its header should list {dimensions} dimensions")
     shape = struct.unpack(f">{dimensions}I", content[4:start])
     expected = math.prod(shape)
     if len(content) - start != expected:
@@ -43,7 +43,7 @@ def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
 
 
 def read_idx(files: Files, name: str) -> NDArray[np.uint8]:
-    """The array in an IDX file, compressed by gzip or not."""
+    """Return the array in an IDX file, which is compressed by gzip if its name ends with .gz."""
     content, where = files.read(name), files.where(name)
     return parse_idx(gunzip(content, where) if name.endswith(".gz") else content, where)
 
@@ -51,7 +51,16 @@ def read_idx(files: Files, name: str) -> NDArray[np.uint8]:
 def read_idx_pair(
     files: Files, images: str, labels: str, *, num_classes: int, first_label: int, transposed: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Images ``[n, 1, height, width]`` and their labels from 0, out of a pair of IDX files."""
+    """Return images ``[n, 1, height, width]`` and their class indices from a pair of IDX files.
+
+    Args:
+        files: where the files are
+        images: name of the file of images
+        labels: name of the file of labels
+        num_classes: number of classes
+        first_label: the label of the first class, whose index is 0
+        transposed: True if the file has height and width exchanged, as EMNIST has
+    """
     pixels, marks = read_idx(files, images), read_idx(files, labels)
     if pixels.ndim != 3 or marks.ndim != 1:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Many image files into one uint8 tensor, decoded in parallel by Pillow."""
+"""Image files, decoded by Pillow in parallel into one uint8 tensor."""
 
 import io
 import math
@@ -22,14 +22,21 @@ Mode: TypeAlias = Literal["L", "RGB"]
 Result = TypeVar("Result")
 _GRAY = {"1", "L", "I", "I;16", "I;16B", "I;16L", "F"}
 _QUARTER_TURNS = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
-_NOT_IMAGES = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "PDF", "WMF"}  # drawings, films, containers
-_SHOWN = 20
-_MOST_BYTES = 16 * 10**9
+# Formats that Pillow registers, but that hold drawings, films or other data.
+_NOT_IMAGES = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "PDF", "WMF"}
+_SHOWN = 20  # lines of a list in a message: a choice
+_MOST_BYTES = 16 * 10**9  # a choice: more than that rarely fits in memory
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedImages:
-    """Images of one size, which of the named files they are, and those that could not be read."""
+    """Images of one size.
+
+    Args:
+        images: the images that could be read
+        kept: position, among the names that were asked for, of each of ``images``
+        bad: the files that could not be read, each with the reason
+    """
 
     images: UInt8[Tensor, "n channels height width"]
     kept: tuple[int, ...]
@@ -38,13 +45,17 @@ class DecodedImages:
 
 @dataclass(frozen=True)
 class _Bad:
-    """A file that cannot be read, and why."""
+    """The outcome for a file that cannot be read."""
 
     reason: str
 
 
 def probe_images(files: Files, names: Sequence[str]) -> tuple[Mode, set[tuple[int, int]]]:
-    """Whether all are gray, and their sizes (height, width), from their headers alone."""
+    """Return the mode that fits all images, and their sizes ``(height, width)``.
+
+    Only headers are read. The mode is ``"L"`` if all images are gray, else ``"RGB"``. Files that
+    cannot be read are left out.
+    """
     found = [
         header
         for header in _in_parallel(lambda name: _header(files.read(name)), names, "headers")
@@ -57,17 +68,24 @@ def probe_images(files: Files, names: Sequence[str]) -> tuple[Mode, set[tuple[in
 def decode_images(
     files: Files, names: Sequence[str], *, mode: Mode, size: tuple[int, int], skip_bad: bool = False
 ) -> DecodedImages:
-    """Decode every image; others than ``size`` (height, width) are scaled and cut about the center.
+    """Decode every image to one mode and one size.
+
+    Args:
+        files: where the files are
+        names: names of the files
+        mode: ``"L"`` for one gray channel, ``"RGB"`` for three
+        size: height and width; an image of another size is scaled and cropped at its center
+        skip_bad: leave out images that cannot be read
 
     Raises:
-        DataError: an image cannot be read, and ``skip_bad`` is false; all such are named.
+        DataError: images cannot be read, and ``skip_bad`` is false; the message lists them
     """
     shape = (len(names), 1 if mode == "L" else 3, *size)
     if math.prod(shape) > _MOST_BYTES:
         gigabytes = math.prod(shape) / 1e9
         raise DataError(
-            f"{len(names)} images of {size[0]}×{size[1]} would take {gigabytes:.0f} GB: bring them "
-            "to a smaller size with --image-size (in Python: image_size=…)"
+            f"{len(names)} images of {size[0]}×{size[1]} would take {gigabytes:.0f} GB: scale them "
+            "down with `image_size`"
         )
     images = torch.empty(shape, dtype=torch.uint8)
 
@@ -84,7 +102,7 @@ def decode_images(
     if bad and not skip_bad:
         raise DataError(
             f"{len(bad)} of {len(names)} images cannot be read:\n{listed(list(bad.values()))}\n"
-            "mend or remove them, or leave them out with --skip-bad (in Python: skip_bad=True)"
+            "repair or remove them, or leave them out with `skip_bad`"
         )
     kept = tuple(position for position in range(len(names)) if position not in bad)
     if not kept:
@@ -93,7 +111,7 @@ def decode_images(
 
 
 def image_extensions() -> frozenset[str]:
-    """The file extensions that Pillow reads, with their dots, in lower case."""
+    """Return the file extensions of the images that Pillow reads, as in ``.png``, in lower case."""
     Image.init()
     return frozenset(
         extension
@@ -105,7 +123,10 @@ def image_extensions() -> frozenset[str]:
 def _in_parallel(
     work: Callable[..., Result], items: Sequence[object], description: str
 ) -> Iterator[Result | _Bad]:
-    """Pillow lets go of the interpreter while it decodes, so threads are enough."""
+    """Yield ``work(item)``, or a `_Bad` if it fails, for each item.
+
+    Threads suffice, because Pillow releases the interpreter's lock while it decodes.
+    """
 
     def attempt(item: object) -> Result | _Bad:
         try:
@@ -120,9 +141,9 @@ def _in_parallel(
 
 
 def _header(content: bytes) -> tuple[str, tuple[int, int]]:
-    """Mode and upright size; the pixels are not decoded."""
+    """Return the mode and the size after orientation; the pixels are not decoded."""
     with Image.open(io.BytesIO(content)) as image:
-        # the general method: PNG's own decodes everything, to look behind the pixels too
+        # The base class's method, because that of PNG decodes all pixels to look behind them too.
         is_turned = Image.Image.getexif(image).get(ExifTags.Base.Orientation, 1) in _QUARTER_TURNS
         return image.mode, (image.width, image.height) if is_turned else (image.height, image.width)
 
@@ -141,23 +162,21 @@ def _pixels(content: bytes, mode: Mode, size: tuple[int, int]) -> np.ndarray:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Gray values that are wider than a byte, which Pillow would clip at 255."""
+    """Return the image with gray values of one byte; Pillow would clip wider ones at 255."""
     if image.mode.startswith("I;16"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.mode not in ("I", "F"):
         return image
-    # 32 bits do not tell their range: the largest value does, of shares of one, bytes or 16 bits
+    # 32-bit values do not say their range; the largest one tells if it ends at 1, 255 or 65535.
     values = np.asarray(image).astype(np.float64)
     least, most = values.min(), values.max()
     if not (least >= 0 and most <= 65535):
-        raise InvalidValueError(
-            f"gray values from {least:g} to {most:g} have no place in 0 … 65535"
-        )
+        raise InvalidValueError(f"gray values must be from 0 to 65535, got {least:g} to {most:g}")
     scale = 255 if image.mode == "F" and most <= 1 else 1 if most <= 255 else 1 / 257
     return Image.fromarray(np.rint(values * scale).astype(np.uint8))
 
 
 def listed(lines: Sequence[str]) -> str:
-    """One a line, the first of them if there are many."""
+    """Return the lines of a list, indented; of many, the first and how many more there are."""
     more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     return "\n".join(f"  {line}" for line in [*lines[:_SHOWN], *more])

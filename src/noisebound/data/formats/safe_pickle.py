@@ -1,8 +1,8 @@
-"""Pickles without their programs: arrays, bytes, numbers, text, lists and dicts, nothing else.
+"""Pickles are read without running them: arrays, bytes, numbers, text, lists and dicts only.
 
-A pickle is a program that may call anything it can name. The data sets of this field are published
-as pickles all the same, so their few harmless names are mapped to inert stand-ins of our own, and
-any other name is refused before it is looked up.
+A pickle is a program that may call anything that it can name. Data sets of this field are published
+as pickles nevertheless. So the few names that they need are mapped to harmless stand-ins, and any
+other name is refused before it is looked up.
 """
 
 import io
@@ -21,7 +21,7 @@ _BYTEARRAY8 = pickle.BYTEARRAY8[0]
 
 
 def parse_pickle(content: bytes, name: str) -> dict[str, Any]:
-    """The dict in a pickle; its arrays are numpy's, its keys text even if Python 2 wrote them."""
+    """Return the dict in a pickle, with keys of type str even if Python 2 wrote it."""
     with reading(name):
         value = _InertUnpickler(io.BytesIO(content), name).load()
         if not isinstance(value, dict):
@@ -29,10 +29,10 @@ def parse_pickle(content: bytes, name: str) -> dict[str, Any]:
         return {_text(key, name): _finished(item) for key, item in value.items()}
 
 
-# Python's own implementation, not the C one: a hostile index into the memo makes the C one
-# allocate (and touch) gigabytes, where this one fills a dict.
+# The implementation in Python and not the one in C, because a hostile index into the memo makes the
+# latter allocate and touch gigabytes, while the former fills a dict.
 class _InertUnpickler(pickle._Unpickler):
-    # a bytearray is allocated at the length that it claims, before a byte of it is read
+    # Without this opcode, since it allocates the length that it claims before it reads a byte.
     dispatch: ClassVar = {
         code: load for code, load in pickle._Unpickler.dispatch.items() if code != _BYTEARRAY8
     }
@@ -52,7 +52,7 @@ class _InertUnpickler(pickle._Unpickler):
 
 
 class _StandIn:
-    """Callable, without attributes that a pickle could set."""
+    """A stand-in for a name, without attributes that a pickle could set."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class _StandIn:
 
 
 class _Reconstruct(_StandIn):
-    """numpy's ``_reconstruct``: an empty array, which is given its content afterwards."""
+    """Stands for numpy's ``_reconstruct``: an empty array, which gets its content afterwards."""
 
     __slots__ = ()
 
@@ -70,13 +70,13 @@ class _Reconstruct(_StandIn):
 
 
 class _ArrayType(_StandIn):
-    """``numpy.ndarray``, an argument of ``_reconstruct``."""
+    """Stands for ``numpy.ndarray``, an argument of ``_reconstruct``."""
 
     __slots__ = ()
 
 
 class _DTypeOf(_StandIn):
-    """``numpy.dtype``: plain numbers only."""
+    """Stands for ``numpy.dtype``, for plain numbers only."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ class _DTypeOf(_StandIn):
 
 
 class _Encode(_StandIn):
-    """``_codecs.encode``, the way in which Python 3 writes bytes for old protocols."""
+    """Stands for ``_codecs.encode``, by which Python 3 writes bytes in old protocols."""
 
     __slots__ = ()
 

@@ -1,1 +1,1 @@
-"""The data sets that are known by name: one file a family, each with its files and hashes."""
+"""The data sets that are known by name: one module per family, with its files and hashes."""

@@ -1,7 +1,7 @@
-"""Animals-10N: ``training/`` and ``testing/`` full of images named ``LABEL_….jpg``.
+"""Animals-10N: folders ``training`` and ``testing`` of images named ``LABEL_*.jpg``.
 
-The labels of ``training/`` are those that people gave, about 8 % of them wrong; those of
-``testing/`` are clean.
+People gave the labels of ``training``; about 8 % of them are wrong. The labels of ``testing`` are
+clean.
 """
 
 import re
@@ -24,13 +24,13 @@ CLASS_NAMES = (
 
 
 def read_animals10n(files: Files) -> Splits:
-    """Both parts, their images decoded once and cached."""
+    """Return training and test examples; their images are decoded once and cached."""
     train, test = (_read_part(files, part) for part in ("training", "testing"))
     return Splits("animals-10n", train, test, source=files.where())
 
 
 def _read_part(files: Files, part: str) -> Dataset:
-    """The images in the folder of that name, wherever in the release it lies."""
+    """Return the examples in the folder named ``part``, wherever in the release it is."""
     names = [
         name
         for name in files.names()

@@ -24,7 +24,14 @@ _URL = "https://www.cs.toronto.edu/~kriz/"
 
 @dataclass(frozen=True, eq=False)
 class Cifar:
-    """A release as read: both parts, and the class names of each kind of label."""
+    """A release of CIFAR.
+
+    Args:
+        train: the training images and labels
+        test: the test images and labels
+        class_names: the class names of each kind of label: fine, or coarse and fine
+        source: where it was read from
+    """
 
     train: CifarPart
     test: CifarPart
@@ -53,7 +60,7 @@ def _read_cifar10_pickles(files: Files) -> Cifar:
     )
 
 
-# a record of CIFAR-100 has its coarse label first
+# A record of CIFAR-100 has its coarse label first.
 def _read_cifar100_binary(files: Files) -> Cifar:
     folder = "cifar-100-binary/"
     return Cifar(
@@ -163,7 +170,13 @@ CIFAR100_PART = Part(
 
 
 def cifar_splits(cifar: Cifar, name: str, kind: int) -> Splits:
-    """With the labels of that kind: the last is the finest."""
+    """Return training and test examples with one kind of label.
+
+    Args:
+        cifar: the release
+        name: name of the data set
+        kind: index of the kind of label; the last kind is the finest
+    """
 
     def dataset(part: CifarPart) -> Dataset:
         labels: NDArray[np.int64] = part.labels[kind]

@@ -1,6 +1,6 @@
 """CIFAR-10N and CIFAR-100N: the labels that people gave to CIFAR's training images.
 
-A ``.pt`` file is a zip with a pickle in it; the arrays lie in the pickle itself.
+A ``.pt`` file is a zip file that holds a pickle; the arrays are in the pickle itself.
 """
 
 import io
@@ -26,7 +26,13 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class HumanLabels:
-    """What people said, and what is true; index i is CIFAR's training image i."""
+    """The labels of CIFAR's training images, in their order.
+
+    Args:
+        noisy: the labels that people gave
+        clean: the true labels
+        source: where they were read from
+    """
 
     noisy: Labels
     clean: Labels
@@ -34,14 +40,21 @@ class HumanLabels:
 
 
 def read_human_labels(files: Files, *, name: str, key: str, num_classes: int) -> HumanLabels:
-    """The labels under ``key``."""
+    """Return the noisy labels under ``key`` and the clean labels.
+
+    Args:
+        files: where the file is
+        name: name of the file
+        key: key of the noisy labels
+        num_classes: number of classes
+    """
     where = files.where(name)
     arrays = parse_pickle(_pickle_of(files.read(name), where), where)
     noisy, clean = (
         _labels(arrays.get(column), column, num_classes, where) for column in (key, "clean_label")
     )
     if len(noisy) != len(clean):
-        raise DataError(f"{where}: {len(noisy)} labels {key!r}, {len(clean)} 'clean_label'")
+        raise DataError(f"{where} has {len(noisy)} labels {key!r}, {len(clean)} 'clean_label'")
     return HumanLabels(noisy, clean, where)
 
 
@@ -65,8 +78,8 @@ def _assemble(cifar: Cifar, human: HumanLabels, *, name: str) -> Splits:
     splits = cifar_splits(cifar, name, kind=-1)
     if not torch.equal(torch.from_numpy(human.clean), splits.train.labels):
         raise DataError(
-            f"{human.source} belongs to other images than those in {splits.source}, or to another "
-            "order of them: the true labels differ"
+            f"{human.source} belongs to other images than those in {splits.source}, or to the same "
+            "images in another order: the true labels differ"
         )
     return replace(
         splits,
@@ -107,7 +120,7 @@ _CIFAR10N_KEYS = {
     "random1": ("random_label1", "first of three people"),
     "random2": ("random_label2", "second of three people"),
     "random3": ("random_label3", "third of three people"),
-    "worst": ("worse_label", "wrong where one of three was"),
+    "worst": ("worse_label", "wrong if one of three people was"),
 }
 CIFAR10N = tuple(
     _human(

@@ -16,13 +16,19 @@ CLOTHES = (
     "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
 _CAPITALS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-# the letters whose small form differs from the capital one, so that it is a class of its own
+# EMNIST merges small letters with their capitals, except for the last eleven, whose shapes differ.
 _MERGED = (*DIGITS, *_CAPITALS, *"abdefghnqrt")
 
 
 @dataclass(frozen=True)
 class EmnistSplit:
-    """One division of EMNIST's characters into classes, and of its images into two parts."""
+    """One of EMNIST's divisions into classes and into training and test examples.
+
+    Args:
+        class_names: the characters, in the order of their labels
+        counts: the numbers of training and test examples, one pair per edition of the files
+        first_label: the label of the first class
+    """
 
     class_names: tuple[str, ...]
     counts: tuple[tuple[int, int], ...]
@@ -35,7 +41,7 @@ EMNIST_SPLITS = {
         (*DIGITS, *_CAPITALS, *"abcdefghijklmnopqrstuvwxyz"), ((697_932, 116_323),)
     ),
     "bymerge": EmnistSplit(_MERGED, ((697_932, 116_323),)),
-    # the files count 26 letters from 1; their second edition has more of them than the article
+    # Labels begin at 1. The second edition of the files has more examples than the article says.
     "letters": EmnistSplit(_CAPITALS, ((124_800, 20_800), (88_800, 14_800)), first_label=1),
     "digits": EmnistSplit(DIGITS, ((240_000, 40_000),)),
     "mnist": EmnistSplit(DIGITS, ((60_000, 10_000),)),
@@ -51,7 +57,16 @@ def read_pairs(
     first_label: int = 0,
     transposed: bool = False,
 ) -> Splits:
-    """Training and test examples out of four IDX files."""
+    """Return training and test examples from four IDX files.
+
+    Args:
+        files: where the files are
+        name: name of the data set
+        prefixes: how the names of the training files and of the test files begin
+        class_names: the class names, in the order of their labels
+        first_label: the label of the first class
+        transposed: True if the files have height and width exchanged
+    """
 
     def read(prefix: str) -> Dataset:
         images, labels = read_idx_pair(
@@ -107,7 +122,7 @@ MNIST = _four_files(
         "t10k-labels-idx1": ("ec29112dd5afa0611ce80d1b7f02629c",),
     },
 )
-# The second of each pair is what Debian's package installs: the same content, packed anew.
+# The second hash of each pair is that of Debian's package: the same content, compressed again.
 FASHION_MNIST = _four_files(
     "fashion-mnist",
     "clothes, 28×28",

@@ -1,4 +1,4 @@
-"""What there is to know of a published data set: its files, their hashes, how to read them."""
+"""Records of published data sets: their files, the files' hashes, and how to read them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ class PublishedFile:
     """A file as its authors publish it.
 
     Args:
-        name: relative to the data set's folder
-        hashes: ``algorithm:digest`` of every version in circulation; the first is that of ``url``.
-            Empty where none is known, as for the members of an unpacked archive
-        url: where to download it
+        name: its path, relative to the data set's folder
+        hashes: ``algorithm:digest`` of every version in circulation, first that of ``url``; empty
+            if none is known, as for the files of an unpacked archive
+        url: where to download it; None if it cannot be downloaded
     """
 
     name: str
@@ -27,12 +27,12 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class Release:
-    """One of the forms in which a data set is published: all its files have to be there.
+    """One of the forms in which a data set is published.
 
     Args:
-        files: which
-        open: the folder that has them, as named contents
-        read: the contents, as the part of the data set that they hold
+        files: the files, all of which it needs
+        open: returns the files of the folder that they are in
+        read: returns the part of the data set that the files hold
     """
 
     files: tuple[PublishedFile, ...]
@@ -41,26 +41,33 @@ class Release:
 
     @property
     def is_downloadable(self) -> bool:
-        """Whether every file has an address."""
+        """True if every file has a ``url``."""
         return all(file.url for file in self.files)
 
 
 def archived(
     file: PublishedFile, kind: Callable[[Path], Files], read: Callable[[Files], Any]
 ) -> Release:
-    """A release that is one zip or tar file."""
+    """Return a release that is one zip or tar file.
+
+    Args:
+        file: the archive
+        kind: opens the archive: ``Zip`` or ``Tar``
+        read: returns the part of the data set that the archive holds
+    """
     return Release((file,), lambda folder: kind(folder / file.name), read)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Files that belong together, in the releases in which they may lie on a disk.
+    """A part of a data set, in every release in which it may be on a disk.
 
     Args:
-        folders: the names that people give to their folder, ours first; "" where the files' own
-            names say what they are
-        releases: in the order of preference; downloaded is the first that can be
-        how_to_obtain: for those that cannot be downloaded
+        folders: the names that its folder may have, first the one that downloads go to; ``""`` if
+            its files may be in no folder of their own, because their names are distinctive
+        releases: in the order of preference; the first that is downloadable is downloaded
+        how_to_obtain: how to obtain the files if none is downloadable; the beginning of a sentence
+            that ends with the folder to put them in
     """
 
     folders: tuple[str, ...]
@@ -70,14 +77,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Published:
-    """A data set by name.
+    """A data set that is known by name.
 
     Args:
-        name: ours
-        title: a line for the list
-        parts: what it is read from
-        assemble: what the parts' releases have read, in order, to training and test examples
-        counts: the numbers of training and test examples that it may have
+        name: its name in this library
+        title: its description in the list of data sets
+        parts: the parts that it is read from
+        assemble: returns training and test examples from what was read, one argument per part
+        counts: the pairs of numbers of training and test examples that it may have
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""TinyImageNet-200: ``train/WNID/images/*.JPEG``, ``val/images/*.JPEG`` with an annotation file.
+"""TinyImageNet-200: ``train/WNID/images/*.JPEG`` and ``val/images/*.JPEG``.
 
-``wnids.txt`` lists the 200 WordNet ids, whose order numbers the classes; ``words.txt`` names them;
-``val/val_annotations.txt`` gives, tab-separated, the file, its id and its box. The published test
-images have no labels, so ``val`` serves as the test set, as in the paper.
+``wnids.txt`` lists the 200 WordNet ids in the order of the classes, and ``words.txt`` names them.
+Each line of ``val/val_annotations.txt`` has a file, its id and its box, separated by tabs. The
+published test images have no labels, so ``val`` is the test set, as in the paper.
 """
 
 import torch
@@ -17,7 +17,7 @@ _ROOT = "tiny-imagenet-200/"
 
 
 def read_tiny_imagenet(files: Files) -> Splits:
-    """Both parts, their images decoded once and cached."""
+    """Return training and test examples; their images are decoded once and cached."""
     wnids = _lines(files, f"{_ROOT}wnids.txt")
     index_of = {wnid: index for index, wnid in enumerate(wnids)}
     if len(index_of) != len(wnids) or not wnids:
@@ -25,8 +25,8 @@ def read_tiny_imagenet(files: Files) -> Splits:
     words = _words(files, f"{_ROOT}words.txt")
     class_names = tuple(words.get(wnid, wnid) for wnid in wnids)
 
-    def decode(labelled: list[tuple[str, int]]) -> Dataset:
-        names, labels = zip(*labelled, strict=True)
+    def decode(labeled: list[tuple[str, int]]) -> Dataset:
+        names, labels = zip(*labeled, strict=True)
         decoded = decode_once(files, names, mode="RGB", size=(64, 64))
         return Dataset(decoded.images, torch.tensor(labels), class_names)
 
@@ -36,20 +36,20 @@ def read_tiny_imagenet(files: Files) -> Splits:
 
 def _train(files: Files, index_of: dict[str, int]) -> list[tuple[str, int]]:
     start = f"{_ROOT}train/"
-    labelled = [
+    labeled = [
         (name, _index(name.removeprefix(start).partition("/")[0], index_of, files.where(name)))
         for name in files.names()
         if name.startswith(start) and name.endswith(".JPEG")
     ]
-    if not labelled:
+    if not labeled:
         raise DataError(f"{files.where(start)} has no images; fetch it again")
-    return labelled
+    return labeled
 
 
 def _val(files: Files, index_of: dict[str, int]) -> list[tuple[str, int]]:
     annotations = f"{_ROOT}val/val_annotations.txt"
     present = set(files.names())
-    labelled = []
+    labeled = []
     for number, line in enumerate(_lines(files, annotations), start=1):
         file, tab, rest = line.partition("\t")
         where = f"{files.where(annotations)}, line {number}"
@@ -58,14 +58,14 @@ def _val(files: Files, index_of: dict[str, int]) -> list[tuple[str, int]]:
         name = f"{_ROOT}val/images/{file}"
         if name not in present:
             raise DataError(f"{where} names {file}, which is not among the images")
-        labelled.append((name, _index(rest.partition("\t")[0], index_of, where)))
-    if not labelled:
+        labeled.append((name, _index(rest.partition("\t")[0], index_of, where)))
+    if not labeled:
         raise DataError(f"{files.where(annotations)} is empty; fetch it again")
-    return labelled
+    return labeled
 
 
 def _words(files: Files, name: str) -> dict[str, str]:
-    """The first of the comma-separated names of each id."""
+    """Return the first of the comma-separated names of each id."""
     pairs = (line.partition("\t") for line in _lines(files, name))
     return {wnid: words.partition(",")[0].strip() for wnid, tab, words in pairs if tab}
 

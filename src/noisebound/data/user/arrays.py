@@ -1,4 +1,4 @@
-"""``.npz`` and ``.npy`` files, read without pickles."""
+"""``.npz`` and ``.npy`` files; pickles in them are refused."""
 
 import io
 from pathlib import Path
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from noisebound.data.reading import reading
 from noisebound.errors import DataError
 
-# (inputs, labels) in the order of preference; Keras and MedMNIST write the latter ones
+# Names of inputs and labels, in the order of preference; Keras and MedMNIST write the last two.
 _TRAIN_KEYS = (
     ("X", "y"), ("x", "y"), ("inputs", "labels"), ("images", "labels"), ("data", "labels"),
     ("data", "target"), ("X_train", "y_train"), ("x_train", "y_train"),
@@ -22,7 +22,12 @@ Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
 def read_npz(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
-    """Inputs and labels, and those of the test set where the file has them."""
+    """Return inputs and labels, and those of the test set if the file has one.
+
+    Args:
+        path: the ``.npz`` file
+        target: name of the array of labels; None to look for the usual names
+    """
     arrays = _load_all(path)
     if target is not None:
         return _pair_with(arrays, target, path), None
@@ -30,26 +35,33 @@ def read_npz(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
         if inputs in arrays and labels in arrays:
             return (arrays[inputs], arrays[labels]), _test_pair(arrays)
     raise DataError(
-        f"{path} has the arrays {sorted(arrays)}; expected X and y, or another pair of usual "
-        "names: name the labels with --target (in Python: target=…)"
+        f"{path} has the arrays {sorted(arrays)}; expected X and y, or another usual pair of "
+        "names: give the name of the labels as `target`"
     )
 
 
 def read_npy(path: Path, target: str | None) -> Pair:
-    """Inputs, with the labels from the file that ``target`` names, beside them."""
+    """Return inputs and labels.
+
+    Args:
+        path: the ``.npy`` file of inputs
+        target: the ``.npy`` file of labels, whose path may be relative to that of the inputs
+    """
     if target is None:
-        raise DataError(f"{path} holds inputs only: name the file of labels with --target y.npy")
+        raise DataError(
+            f"{path} holds only inputs: give the file of labels as `target`, such as y.npy"
+        )
     labels = Path(target) if Path(target).exists() else path.parent / target
     return _load(path), _load(labels)
 
 
 def read_inputs(path: Path) -> NDArray[Any]:
-    """The inputs alone, for a model that is to label them."""
+    """Return the inputs of a ``.npy`` or ``.npz`` file, for a model to predict their labels."""
     if path.suffix.lower() == ".npy":
         return _load(path)
     if path.suffix.lower() != ".npz":
         raise DataError(
-            f"{path} is of a kind that is not read: expected a folder of images, or a .csv, .tsv, "
+            f"{path} has an unknown file type: expected a folder of images, or a .csv, .tsv, "
             ".parquet, .npz or .npy file"
         )
     arrays = _load_all(path)
@@ -58,7 +70,7 @@ def read_inputs(path: Path) -> NDArray[Any]:
         return arrays[usual[0]]
     if len(arrays) == 1:
         return next(iter(arrays.values()))
-    raise DataError(f"{path} has the arrays {sorted(arrays)}; expected one, or inputs called X")
+    raise DataError(f"{path} has the arrays {sorted(arrays)}; expected one array, or one named X")
 
 
 def _pair_with(arrays: dict[str, NDArray[Any]], target: str, path: Path) -> Pair:

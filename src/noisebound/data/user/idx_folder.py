@@ -1,4 +1,4 @@
-"""A folder of IDX files that are not one of the published sets (or a part of one)."""
+"""A user's folder of IDX files, which need not be a published data set."""
 
 from pathlib import Path
 
@@ -16,14 +16,16 @@ _IMAGES, _LABELS = "-images-idx3-ubyte", "-labels-idx1-ubyte"
 
 
 def holds_idx(path: Path) -> bool:
-    """Whether the folder has IDX images directly in it."""
+    """True if the folder has files of IDX images directly in it."""
     return any(path.glob(f"*{_IMAGES}*"))
 
 
 def read_idx_folder(path: Path) -> Splits:
-    """``*train-images-idx3-ubyte``, ``*test-…`` or ``t10k-…`` and their labels, with .gz or not.
+    """Return training examples, and test examples if there are any.
 
-    Files named ``emnist-…`` are transposed, as EMNIST's are, and have its class names.
+    The images are in ``*train-images-idx3-ubyte`` and in ``*test-images-idx3-ubyte`` or
+    ``*t10k-images-idx3-ubyte``, with or without ``.gz``; the labels are in the files beside them.
+    Files whose names begin with ``emnist-`` are read as EMNIST's: transposed, with its class names.
     """
     names = sorted(file.name for file in path.glob(f"*{_IMAGES}*"))
     train = [name for name in names if name.partition(_IMAGES)[0].endswith("train")]
@@ -33,9 +35,9 @@ def read_idx_folder(path: Path) -> Splits:
             f"{path} must have one file *train{_IMAGES}[.gz] and at most one *test{_IMAGES}[.gz]; "
             f"it has {names}"
         )
-    data = _read(path, train[0], None)
-    held_out = _read(path, test[0], data.class_names) if test else None
-    return Splits(path.name, data, held_out, source=str(path))
+    train_data = _read(path, train[0], None)
+    test_data = _read(path, test[0], train_data.class_names) if test else None
+    return Splits(path.name, train_data, test_data, source=str(path))
 
 
 def _read(path: Path, images: str, class_names: tuple[str, ...] | None) -> Dataset:

@@ -1,4 +1,4 @@
-"""A user's images: one folder a class, or such trees below ``train/`` and ``test/``."""
+"""A user's images: one folder per class, directly or below ``train`` and ``test``."""
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -15,19 +15,18 @@ from noisebound.data.formats.images import Mode, image_extensions, listed, probe
 from noisebound.errors import DataError
 
 _TRAIN_NAMES = ("train", "training")
-_TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # the first that is there
-
-
-_DEFAULT_SIZE = 64  # for images of different sizes
+_TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # in the order of preference
+_DEFAULT_SIZE = 64  # of images of different sizes: a choice, TinyImageNet's
 
 
 def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool = False) -> Splits:
-    """Images of every format that Pillow reads, as one tensor.
+    """Return training examples, and test examples if there are any, in any format of Pillow's.
 
     Args:
-        path: has one folder for each class, or ``train`` and ``test`` that have
-        image_size: height and width; by default the images' own where all have the same, else 64.
-            Others are scaled, and cut about the center
+        path: a folder with one folder per class, or with folders ``train`` and ``test`` that have
+            one folder per class each
+        image_size: height and width in pixels; None for the size of the images if all have the
+            same, else 64. An image of another size is scaled and cropped at its center
         skip_bad: leave out images that cannot be read
     """
     if image_size is not None:
@@ -46,8 +45,8 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
         decoded = decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=skip_bad)
         if tree.ignored:
             notes.append(
-                f"{tree.ignored} files in {tree.files.path} were ignored: not images, or not in a "
-                "class's folder"
+                f"{tree.ignored} files in {tree.files.path} were ignored: they are not images, or "
+                "not in the folder of a class"
             )
         if decoded.bad:
             count = len(decoded.bad)
@@ -68,7 +67,13 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
 def read_unlabeled(
     path: Path, shape: tuple[int, ...], skip_bad: bool = False
 ) -> tuple[list[str], Tensor]:
-    """Every image below a folder, by its path there, in the shape that a model takes."""
+    """Return the path of every image below a folder, and the images in the shape of a model.
+
+    Args:
+        path: the folder; the paths are relative to it
+        shape: ``(channels, height, width)`` of the model's inputs
+        skip_bad: leave out images that cannot be read
+    """
     files, extensions = Folder(path), image_extensions()
     names = [name for name in files.names() if PurePosixPath(name).suffix.lower() in extensions]
     if not names:
@@ -85,7 +90,15 @@ def _common_size(sizes: set[tuple[int, int]]) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class ImageTree:
-    """The images of one tree by path, the index of their class, and how many other files."""
+    """Images in one folder per class.
+
+    Args:
+        files: the tree
+        names: path of each image in the tree
+        labels: class index of each image
+        class_names: the class names
+        ignored: number of files that are not among the images
+    """
 
     files: Folder
     names: tuple[str, ...]
@@ -95,26 +108,31 @@ class ImageTree:
 
 
 def find_trees(path: Path) -> tuple[ImageTree, ImageTree | None, tuple[str, ...]]:
-    """The training tree, the test tree where the folder is so divided, and what is left aside."""
+    """Return the tree of training images, that of test images if there is one, and notes."""
     folders = {folder.name.lower(): folder for folder in _subfolders(path)}
     train = next((folders[name] for name in _TRAIN_NAMES if name in folders), None)
     if train is None or not _subfolders(train):
         return read_tree(path), None, ()
     test = next((folders[name] for name in _TEST_NAMES if name in folders), None)
     tree = read_tree(train)
-    held_out = read_tree(test, tree.class_names) if test else None
+    test_tree = read_tree(test, tree.class_names) if test else None
     unused = [folder.name for folder in folders.values() if folder not in (train, test)]
     notes = (f"folders beside {train.name} were not used: {', '.join(unused)}",) if unused else ()
-    return tree, held_out, notes
+    return tree, test_tree, notes
 
 
 def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTree:
-    """Every image below each class's folder; other files are counted, not read."""
+    """Return the images below each class's folder; other files are counted, not read.
+
+    Args:
+        path: the folder that has one folder per class
+        class_names: the classes that there may be; None for the names of the folders
+    """
     found = tuple(folder.name for folder in _subfolders(path))
     if len(found) < 2 and class_names is None:
         raise DataError(
-            f"{path} must have one folder for each class, at least two, with that class's images "
-            f"in it; it has {len(found)} folders"
+            f"{path} must have one folder for each class, at least two, with the images of the "
+            f"class in it; it has {len(found)} folders"
         )
     classes = class_names or found
     unknown = set(found) - set(classes)
@@ -133,7 +151,7 @@ def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTr
     labels = [index_of[name.parts[0]] for name in images]
     empty = [name for name in found if index_of[name] not in set(labels)]
     if empty:
-        raise DataError(f"{path}: no images in the folders of the classes {', '.join(empty)}")
+        raise DataError(f"{path} has no images in the folders of the classes {', '.join(empty)}")
     names = tuple(name.as_posix() for name in images)
     return ImageTree(files, names, torch.tensor(labels), classes, len(everything) - len(images))
 

@@ -1,12 +1,12 @@
-// The three plots of a setting. The first two are the paper's figure on the sensitivity of bounds;
-// the third is that of the noise models, for any number of classes.
+// The three plots of a setting. Two are the paper's figure on the sensitivity of bounds; the third
+// is its figure on noise models, for any number of classes.
 "use strict";
 
 const SAMPLES = 100;
-const LEAST_RATE = 0.005; // of the ratio, which is 0/0 without noise
-const LEAST_HEIGHT = 0.1; // of an axis, where all that is drawn on it is zero
+const LEAST_RATE = 0.005; // the ratio's curve begins here, because without noise it is 0/0
+const LEAST_HEIGHT = 0.1; // height of an axis on which everything is zero
 
-// The loss at another noise rate; some losses are made for theirs
+// The setting's loss for another noise rate, since some losses are made for a rate
 const lossAt = (rate, at) => createLoss(at.loss, { ...at, rate });
 
 const sampled = (low, high, valueAt) => Array.from({ length: SAMPLES + 1 }, (_, k) => {
@@ -14,11 +14,11 @@ const sampled = (low, high, valueAt) => Array.from({ length: SAMPLES + 1 }, (_, 
   return [x, valueAt(x) ?? null];
 });
 
-// The paper's figures end at a half; beyond, where the reader has gone, is the rest
+// The paper's figures end at 0.5; the axis goes on if the reader has chosen a higher rate
 const rateAxis = ({ rate, classes }) =>
   linearAxis("noise rate η", 0, rate <= 0.5 ? 0.5 : largestRate(classes));
 
-// The best prediction of the first class when its noisy probability is p, the others being even
+// The best prediction for the first class, if its noisy probability is p and the others are equal
 const bestOfFirst = (at, classes) => {
   const loss = createLoss(at.loss, { ...at, classes });
   return p => loss.best(symmetricNoise(1 - p, classes))?.[0];
@@ -34,7 +34,9 @@ function inversePlot(setting) {
   });
   const curves = [among(classes, "chosen")];
   if (classes > 2 && rate < largestRate(2)) curves.push(among(2, "binary"));
-  if (loss !== "ce") curves.push({ label: "CE", style: "ce", points: [[0, 0], [1, 1]] });
+  if (loss !== "ce") {
+    curves.push({ label: describeLoss({ loss: "ce" }), style: "ce", points: [[0, 0], [1, 1]] });
+  }
   const found = best === undefined ? "there is none" : `it is ${shortNumber(best)}`;
   return {
     description: [
@@ -80,7 +82,7 @@ function sensitivityPlot(setting) {
   };
 }
 
-// How much too high the bound may be; null where one of the entropies is not positive
+// How much too high the bound may be; null if the entropies are not positive
 function ratio(at, rate, classes) {
   const [lower, upper] = entropyInterval(lossAt(rate, at), rate, classes);
   return lower > 1e-12 ? upper / lower : null;

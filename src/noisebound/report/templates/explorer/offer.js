@@ -1,10 +1,10 @@
-// What the page offers, as the library rendered it into the page, and how it is put in words.
+// What the page offers, which the library has rendered into it, and how it is described in words.
 "use strict";
 
 const EXPLORED = JSON.parse(document.getElementById("explored").textContent);
 const LOSS_BY_NAME = new Map(EXPLORED.losses.map(loss => [loss.name, loss]));
 
-// At η = (c-1)/c every label is as likely as any other: there is no more noise than that
+// At η = (c-1)/c every label is equally likely: there cannot be more noise than that
 const largestRate = classes => (classes - 1) / classes;
 
 const shortNumber = value => String(Number(value.toPrecision(4)));
@@ -16,7 +16,7 @@ function describeLoss({ loss, ...values }) {
   return [label, ...parameters.map(name => `${name} = ${shortNumber(values[name])}`)].join(", ");
 }
 
-// The call that gives the same number
+// The Python call that returns the same number
 function pythonLine({ loss, rate, classes, a, A }) {
   const values = {
     rate: pythonFloat(rate), classes, a: pythonFloat(a), A: pythonFloat(A),

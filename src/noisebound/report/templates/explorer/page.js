@@ -1,4 +1,4 @@
-// The page: what its reader chose, in the controls and in the address, and what follows from it.
+// The page: the reader's setting, in the controls and in the address, and the results for it.
 "use strict";
 
 const byId = id => document.getElementById(id);
@@ -7,7 +7,7 @@ const byId = id => document.getElementById(id);
 
 let setting = { ...EXPLORED.defaults };
 
-// Within each control's range; what makes no sense is left as it was
+// Apply changes, limited to each control's range; values that are not valid are ignored
 function adopt(changes) {
   const wanted = { ...setting, ...changes };
   const within = (value, low, high) => Math.min(high, Math.max(low, value));
@@ -39,7 +39,7 @@ function writeAddress() {
 
 // --- Controls: each a slider and a box for the same value ---------------------------------------
 
-// Where a thousand classes are as near as ten, the slider's stops are no longer even.
+// The slider's stops are uneven, so that ten classes and a thousand are both within reach.
 const CLASS_STOPS = [];
 for (let stop = 2; stop <= EXPLORED.most_classes;) {
   CLASS_STOPS.push(stop);
@@ -61,7 +61,7 @@ function connect(name) {
     show();
   });
   box.addEventListener("input", () => {
-    if (!box.validity.valid || box.value === "") return; // half typed
+    if (!box.validity.valid || box.value === "") return; // the user is still typing
     adopt({ [name]: box.valueAsNumber });
     show(box);
   });
@@ -70,7 +70,7 @@ function connect(name) {
   }
 }
 
-// `typing` is a box that its user is writing in, which must be let alone
+// `typing` is the box that the user is typing in, which must not be changed
 function showControl(name, typing) {
   const slider = byId(`${name}-slider`), box = byId(`${name}-box`);
   if (name === "rate") slider.max = box.max = largestRate(setting.classes);
@@ -79,9 +79,9 @@ function showControl(name, typing) {
   if (box !== typing) box.value = setting[name];
 }
 
-// --- What follows -------------------------------------------------------------------------------
+// --- Results ------------------------------------------------------------------------------------
 
-const NO_INTERVAL = "The backward correction has no floor under noise that its T cannot have made.";
+const NO_INTERVAL = "The backward correction has no floor for noise that its T cannot produce.";
 
 function showNumbers() {
   const { rate, classes } = setting;
@@ -92,17 +92,17 @@ function showNumbers() {
   const where = `${name}, noise rate ${shortNumber(rate)}, ${classes} classes`;
   byId("bound").textContent = upper === null ? "none" : longNumber(upper);
   byId("meaning").textContent = upper === null
-    ? `${where}: nothing is left of the labels, and the correction cannot be undone.`
-    : `${where}: a mean training loss below ${shortNumber(upper)} means that noise is memorised.`;
+    ? `${where}: the labels hold no information, and the correction cannot be inverted.`
+    : `${where}: below a mean training loss of ${shortNumber(upper)}, a model memorizes noise.`;
   byId("lower").textContent = lower === null ? "none" : longNumber(lower);
   byId("interval-note").textContent = lower === null ? NO_INTERVAL : "";
   byId("upper").textContent = upper === null ? "none" : longNumber(upper);
   byId("inverse").textContent = clean ? longNumber(clean[0]) : "none";
   byId("inverse-note").textContent = loss.noiseModel === null
-    ? "No noise model turns this loss into a proper one."
+    ? "This loss has no noise model that makes it a proper loss."
     : clean === null
-      ? "Nothing is left of the labels: f has no inverse."
-      : "The prediction for the true class at which the expected loss is least.";
+      ? "The labels hold no information: f has no inverse."
+      : "The prediction for the true class that has the least expected loss.";
   byId("noise").textContent =
     `(${shortNumber(1 - rate)}, ${shortNumber(rate / (classes - 1))}${classes > 2 ? ", …" : ""})`;
   // a narrow screen may break the line after an opening parenthesis
@@ -140,7 +140,8 @@ byId("loss").addEventListener("change", event => {
   writeAddress();
 });
 byId("copy").addEventListener("click", async () => {
-  getSelection().selectAllChildren(byId("python")); // for the keyboard, where we may not copy
+  // selected, so that the keyboard can copy it if the page may not
+  getSelection().selectAllChildren(byId("python"));
   try {
     await navigator.clipboard.writeText(byId("python").textContent);
     byId("copied").textContent = "copied";

@@ -1,4 +1,4 @@
-// Line plots as SVG. It knows nothing of noise; colors and dashes are the style sheet's.
+// Line plots as SVG. This file knows nothing about noise; the style sheet has colors and dashes.
 "use strict";
 
 const MARGIN = { left: 46, right: 16, top: 26, bottom: 40 };
@@ -33,8 +33,8 @@ function logarithmicAxis(label, low, high) {
 }
 
 // plot: description, x and y (axes), curves ({label, style, points}), rule (the x to draw a line
-// at), dots (points), and if wanted band ({lower, upper}). A point is [x, y]; where y is null a
-// curve is interrupted.
+// at), dots (points), and optionally band ({lower, upper}). A point is [x, y]; where y is null,
+// a curve is interrupted.
 function drawPlot(figure, plot) {
   const svg = figure.querySelector("svg");
   const width = svg.clientWidth;

@@ -1,6 +1,6 @@
-// The paper's mathematics, by the names of the Python library: noise vectors, noise models,
-// entropies, bounds. A distribution is an array, one probability a class. Where Python refuses with
-// an error, because a value does not exist, there is null here.
+// The paper's mathematics, with the names of the Python library: noise vectors, noise models,
+// entropies, bounds. A distribution is an array with one probability per class. Where Python raises
+// an error because a value does not exist, a function here returns null.
 "use strict";
 
 const sum = values => values.reduce((total, value) => total + value, 0);
@@ -14,7 +14,7 @@ function normalized(values) {
 
 // --- Noise vectors -------------------------------------------------------------------------------
 
-// u_sym = (1-η, η/(c-1), …, η/(c-1)): wrong labels fall on all other classes alike
+// u_sym = (1-η, η/(c-1), …, η/(c-1)): wrong labels are spread evenly over all other classes
 const symmetricNoise = (rate, classes) =>
   [1 - rate, ...Array(classes - 1).fill(rate / (classes - 1))];
 
@@ -40,7 +40,7 @@ function symmetric(rate, classes) {
 // f(q) ∝ q^(1-a), f⁻¹(p) ∝ p^(1/(1-a))
 function power(a) {
   const normalizedPower = (p, exponent) => {
-    const largest = largestOf(p); // divided by first, it keeps high powers from becoming 0/0
+    const largest = largestOf(p); // dividing by it keeps high powers from becoming 0/0
     return normalized(p.map(value => (value / largest) ** exponent));
   };
   return {
@@ -63,7 +63,7 @@ function saturating(A) {
 }
 
 // δ = λ - A max(p), by Newton's method on 1/Σ p/(δ + slack) = 1, which is concave and increasing:
-// so it approaches the root from one side, and has it when δ no longer moves
+// it approaches the root from one side, and has converged when δ no longer changes
 function solveForDelta(p, slack, start) {
   let delta = start;
   for (let step = 0; step < 64; step++) {
@@ -82,8 +82,8 @@ function solveForDelta(p, slack, start) {
 }
 
 // --- Losses --------------------------------------------------------------------------------------
-// Of each: noiseModel (null if none makes it a proper loss), entropy(p), and best(p), the
-// prediction of least expected loss, argmin_q p · L(q), null if there is none.
+// Each has a noiseModel (null if none makes it a proper loss), entropy(p) and best(p), which is
+// argmin_q p · L(q), the prediction of least expected loss, or null if there is none.
 
 // -Σ p log p, with 0 log 0 = 0
 const shannonEntropy = p => sum(p.map(value => (value > 0 ? -value * Math.log(value) : 0)));
@@ -127,14 +127,14 @@ function spherical() {
   });
 }
 
-// The base loss is CE. Beyond what T can make of any q, the nearest vertex is best.
+// The base loss is CE. T cannot produce every p; beyond its range the nearest vertex is best.
 function forwardCrossEntropy({ rate, classes }) {
   const noiseModel = symmetric(rate, classes);
   const within = value => Math.min(1, Math.max(0, value));
   return { noiseModel, entropy: shannonEntropy, best: p => noiseModel.inverse(p)?.map(within) };
 }
 
-// Its floor is the clean entropy. There is none where T cannot have produced p: T⁻¹p then has
+// Its floor is the clean entropy. There is none if T cannot have produced p: then T⁻¹p has
 // negative entries, up to rounding.
 function backwardCrossEntropy({ rate, classes }) {
   const noiseModel = symmetric(rate, classes);
@@ -150,7 +150,7 @@ function backwardCrossEntropy({ rate, classes }) {
   return { noiseModel, entropy, best };
 }
 
-// Twice a CE against the mean of p and the prior u_sym(η), which is ordered as p is
+// Twice the CE against the mean of p and the prior u_sym(η), which is sorted as p is
 function priorCrossEntropy({ rate }) {
   const best = p => {
     const prior = symmetricNoise(rate, p.length);
@@ -161,7 +161,7 @@ function priorCrossEntropy({ rate }) {
   return { noiseModel: null, entropy: p => 2 * shannonEntropy(best(p)), best };
 }
 
-// All on the likeliest class
+// The prediction that puts everything on the likeliest class
 function vertex(p) {
   const likeliest = p.indexOf(largestOf(p));
   return p.map((_, k) => (k === likeliest ? 1 : 0));
@@ -171,7 +171,8 @@ function meanAbsoluteError() {
   return { noiseModel: null, entropy: p => 1 - largestOf(p), best: vertex };
 }
 
-// A limit that no prediction reaches: of the unlikely classes the least likely vanishes fastest
+// The entropy is a limit that no prediction reaches: in it, the prediction for the least likely
+// class goes to zero fastest
 function normalizedCrossEntropyMAE() {
   return { noiseModel: null, entropy: p => leastOf(p) + 1 - largestOf(p), best: vertex };
 }
@@ -189,7 +190,7 @@ const LOSSES = {
   "nce-mae": normalizedCrossEntropyMAE,
 };
 
-// setting: rate and classes, which some losses are made for, and the loss's own a or A
+// setting: rate and classes, for which some losses are made, and the loss's own a or A
 const createLoss = (name, setting) => LOSSES[name](setting);
 
 // --- Bounds --------------------------------------------------------------------------------------
@@ -197,6 +198,6 @@ const createLoss = (name, setting) => LOSSES[name](setting);
 // B(η, c) = H(u_sym(η, c))
 const noiseBound = (loss, rate, classes) => loss.entropy(symmetricNoise(rate, classes));
 
-// Between the entropies of pairwise and of symmetric noise lie those of all noise at rate η
+// The entropy of any noise at rate η lies between those of pairwise and of symmetric noise
 const entropyInterval = (loss, rate, classes) =>
   [loss.entropy(pairwiseNoise(rate, classes)), noiseBound(loss, rate, classes)];
