@@ -1,4 +1,4 @@
-"""How long `import noisebound` takes beyond `import torch`, which it needs anyway."""
+"""Time `import noisebound` in addition to `import torch`, which it needs anyway."""
 
 import statistics
 import subprocess
@@ -16,14 +16,14 @@ print(middle - start, time.perf_counter() - middle)
 
 
 def main() -> None:
-    """Each round in a process of its own; the medians."""
+    """Time each round in a new process and print the medians."""
     rounds = []
     for _ in range(ROUNDS):
         command = [sys.executable, "-c", CODE]
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         rounds.append([float(word) for word in output.split()])
-    torch, beyond = (statistics.median(column) for column in zip(*rounds, strict=True))
-    print(f"torch {torch:.3f} s, noisebound {beyond:.3f} s beyond it: {beyond / torch:.3f} as long")
+    torch, added = (statistics.median(column) for column in zip(*rounds, strict=True))
+    print(f"torch {torch:.3f} s, noisebound adds {added:.3f} s: {added / torch:.3f} times as long")
 
 
 if __name__ == "__main__":

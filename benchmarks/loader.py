@@ -1,8 +1,8 @@
-"""An epoch of batches: our loader against ``torch.utils.data.DataLoader`` over the same tensors.
+"""Time one epoch of our loader and of ``torch.utils.data.DataLoader`` over the same tensors.
 
-Every round gives every loader one epoch, in random order; a ratio is one of medians over the
-rounds. Each hands out the same thing: normalized float32 images, labels and indices, shuffled, in
-batches of 300. DataLoader's workers are kept between epochs, and it normalizes whole batches.
+In every round, each loader gets one epoch, in random order; a ratio compares medians over the
+rounds. Each returns the same: normalized float32 images, labels and indices, shuffled, in batches
+of 300. DataLoader keeps its workers between epochs and normalizes whole batches.
 
     make bench
     NOISEBOUND_DATA=… python benchmarks/loader.py --rounds 7
@@ -27,17 +27,17 @@ Epoch = Callable[[int], Iterable[tuple[Tensor, ...]]]
 
 
 def training_data(name: str) -> tuple[Dataset, str]:
-    """The real images; where they cannot be had, noise of their shape, which costs the same."""
+    """Return the real images, or random ones of the same shape if the data set is not available."""
     try:
         return load(name).train, name
     except DataError:
         images = torch.randint(256, SHAPES[name], dtype=torch.uint8)
         labels = torch.randint(10, (len(images),))
-        return Dataset(images, labels, tuple("0123456789")), f"{name} (noise of its shape)"
+        return Dataset(images, labels, tuple("0123456789")), f"{name} (random images of its shape)"
 
 
 def torch_epochs(data: Dataset, normalization: Normalization, workers: int) -> Epoch:
-    """DataLoader as it is commonly used over tensors."""
+    """Return the epochs of a DataLoader as it is commonly used with tensors."""
     examples = TensorDataset(data.inputs, data.labels, torch.arange(len(data)))
     loader = DataLoader(
         examples, BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0
@@ -46,7 +46,7 @@ def torch_epochs(data: Dataset, normalization: Normalization, workers: int) -> E
 
 
 def seconds_for(epoch: Epoch, number: int) -> float:
-    """One epoch, every batch of it taken."""
+    """Return the time of one epoch in which every batch is fetched."""
     started = time.perf_counter()
     for _ in epoch(number):
         pass
@@ -54,13 +54,13 @@ def seconds_for(epoch: Epoch, number: int) -> float:
 
 
 def compare(name: str, rounds: int) -> None:
-    """Print a table for one data set."""
+    """Time all loaders on one data set and print a table."""
     data, title = training_data(name)
     normalization = Normalization.of(data.inputs)
-    moving = Loader(data, BATCH, normalization=normalization, augmentation=CropAndFlip())
+    augmenting = Loader(data, BATCH, normalization=normalization, augmentation=CropAndFlip())
     epochs: dict[str, Epoch] = {
         "noisebound": Loader(data, BATCH, normalization=normalization).epoch,
-        "noisebound, crop and flip": moving.epoch,
+        "noisebound, crop and flip": augmenting.epoch,
         "DataLoader, 0 workers": torch_epochs(data, normalization, 0),
         "DataLoader, 2 workers": torch_epochs(data, normalization, 2),
     }
@@ -78,7 +78,7 @@ def compare(name: str, rounds: int) -> None:
     for loader, median in medians.items():
         print(f"| {loader} | {1000 * median:.0f} | {median / ours:.1f} |")
     better = min(medians["DataLoader, 0 workers"], medians["DataLoader, 2 workers"])
-    print(f"\nThe better DataLoader takes {better / ours:.1f} times as long as ours (aim: 5).")
+    print(f"\nThe better DataLoader takes {better / ours:.1f} times as long as ours (goal: 5).")
 
 
 def main() -> None:

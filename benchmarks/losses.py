@@ -1,10 +1,10 @@
-"""What a loss costs, forward and backward, as a ratio to ``F.cross_entropy``.
+"""Time the forward and backward pass of each loss, as a ratio to ``F.cross_entropy``.
 
-Every round gives every loss one turn, in random order, so that whatever else the machine does hits
-all alike; a ratio is one of medians over the rounds. A turn is five steps timed together, and
-``--turn 1`` times single steps, each with caches that another loss has swept. Peak memory is in
-sizes of the logits. Beside ours stand the styles found in published code: softmax, one-hot, clamp,
-sort, matmul.
+In every round, each loss gets one turn, in random order, so that other load on the machine affects
+all alike; a ratio compares medians over the rounds. A turn is five steps timed together;
+``--turn 1`` times single steps, whose caches another loss has filled. Peak memory is in multiples
+of the size of the logits. For comparison there are styles found in published code: softmax,
+one-hot, clamp, sort, matmul.
 
     make bench                                    # both sizes, as in benchmarks/README.md
     python benchmarks/losses.py --size 512 1000   # one of them
@@ -19,7 +19,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler, used for the memory, is talkative
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # silence the profiler, which measures the memory
 
 import torch
 from torch import Tensor
@@ -30,7 +30,7 @@ import noisebound as nb
 
 RATE = 0.4
 SIZES = ((512, 1000), (128, 32000))
-TARGETS = {
+GOALS = {  # the largest accepted ratio to F.cross_entropy, for each of SIZES
     "gce": (1.25, 1.1),
     "sce": (1.25, 1.1),
     "fce symmetric": (1.25, 1.1),
@@ -42,7 +42,7 @@ Criterion = Callable[[Tensor, Tensor], Tensor]
 
 
 def ours(num_classes: int) -> dict[str, Criterion]:
-    """The library's losses; those with a C x C matrix only where it is a reasonable size."""
+    """Return the library's losses; those with a C × C matrix only up to 2,000 classes."""
     losses: dict[str, Criterion] = {
         "ce": nb.CrossEntropy(),
         "ce bounded": nb.NoiseBoundedLoss(nb.CrossEntropy(), RATE, num_classes),
@@ -68,7 +68,7 @@ def ours(num_classes: int) -> dict[str, Criterion]:
 
 
 def published_styles(num_classes: int) -> dict[str, Criterion]:
-    """The same losses as they are often written."""
+    """Return the same losses as they are often written."""
     wrong = RATE / (num_classes - 1)
     prior = torch.full((num_classes,), wrong)
     prior[0] = 1 - RATE
@@ -109,7 +109,7 @@ def published_styles(num_classes: int) -> dict[str, Criterion]:
 
 
 def step(criterion: Criterion, logits: Tensor, labels: Tensor) -> None:
-    """One forward and one backward pass."""
+    """Run one forward and one backward pass."""
     logits.grad = None
     criterion(logits, labels).backward()
 
@@ -117,12 +117,12 @@ def step(criterion: Criterion, logits: Tensor, labels: Tensor) -> None:
 def time_ratios(
     criteria: dict[str, Criterion], logits: Tensor, labels: Tensor, rounds: int, turn: int
 ) -> tuple[dict[str, float], float]:
-    """The median time of each criterion over that of the first, and the latter in seconds."""
+    """Return each criterion's median time divided by the first one's, and the latter in seconds."""
     seconds: dict[str, list[float]] = {name: [] for name in criteria}
     shuffle = random.Random(0).shuffle
     order = list(criteria)
     for round_number in range(rounds + 3):
-        shuffle(order)  # or each would always find the caches that the same neighbour left
+        shuffle(order)  # otherwise each would always find the caches that the same loss left
         for name in order:
             started = time.perf_counter()
             for _ in range(turn):
@@ -135,9 +135,9 @@ def time_ratios(
 
 
 def peak_memory(criterion: Criterion, logits: Tensor, labels: Tensor) -> float:
-    """The most memory held at once beyond the logits, in sizes of the logits.
+    """Return the most memory held at once beyond the logits, in multiples of their size.
 
-    The gradient, which has to be there in the end, is one of them.
+    The gradient, which must exist in the end, is one of them.
     """
     logits.grad = None
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
@@ -149,7 +149,7 @@ def peak_memory(criterion: Criterion, logits: Tensor, labels: Tensor) -> float:
 
 
 def report(size: tuple[int, int], rounds: int, turn: int) -> None:
-    """Print one size as a Markdown table."""
+    """Time all losses at one size and print a Markdown table."""
     batch, num_classes = size
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(batch, num_classes, generator=generator).requires_grad_()
@@ -158,16 +158,15 @@ def report(size: tuple[int, int], rounds: int, turn: int) -> None:
     criteria = {"F.cross_entropy": F.cross_entropy, **own, **published_styles(num_classes)}
     ratios, base_seconds = time_ratios(criteria, logits, labels, rounds, turn)
     print(f"\n### {batch} × {num_classes}\n")
-    print(
-        f"`F.cross_entropy`: {1000 * base_seconds:.2f} ms; {rounds} rounds, {turn} steps a turn.\n"
-    )
-    print("| loss | time | aim | peak memory |")
+    milliseconds = 1000 * base_seconds
+    print(f"`F.cross_entropy`: {milliseconds:.2f} ms; {rounds} rounds, {turn} steps per turn.\n")
+    print("| loss | time | goal | peak memory |")
     print("|---|---|---|---|")
     for name, ratio in ratios.items():
-        target = TARGETS.get(name, (None, None))[size == SIZES[1]] if name in own else None
-        aim = f"≤ {target}" if target else ""
+        limit = GOALS.get(name, (None, None))[size == SIZES[1]] if name in own else None
+        goal = f"≤ {limit}" if limit else ""
         memory = peak_memory(criteria[name], logits, labels)
-        print(f"| {name} | {ratio:.2f} | {aim} | {memory:.2f} |")
+        print(f"| {name} | {ratio:.2f} | {goal} | {memory:.2f} |")
 
 
 def main() -> None:
@@ -175,7 +174,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", type=int, nargs=2, metavar=("BATCH", "CLASSES"))
     parser.add_argument("--rounds", type=int, help="default: 100, or 20 for the larger size")
-    parser.add_argument("--turn", type=int, default=5, help="steps a turn")
+    parser.add_argument("--turn", type=int, default=5, help="steps per turn")
     arguments = parser.parse_args()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}")
     for size in [tuple(arguments.size)] if arguments.size else SIZES:

@@ -1,8 +1,8 @@
-"""What measuring the noise costs, against the training that it serves.
+"""Time the estimation of the noise, relative to the training that follows it.
 
-Images of FashionMNIST's shape in ten classes, clean or 40 % noisy, 50 epochs. Every round
-does both; a ratio is one of medians over the rounds. Measuring ends early where held-out losses
-rise; without noise they fall to the end, and it costs the most.
+The data are images of FashionMNIST's shape in ten classes, clean or 40% noisy; training takes 50
+epochs. Every round times both; a ratio compares medians over the rounds. The estimation stops early
+when the out-of-fold loss rises. Without noise that loss falls to the end, which costs the most.
 
     python benchmarks/measuring.py
 """
@@ -29,7 +29,7 @@ SHAPE, CLASSES, EXAMPLES = (1, 28, 28), 10, 10_000
 
 
 def some_data(noise_rate: float) -> TrainingData:
-    """Ten patterns under much gray: learnt in some epochs, and the noise in some more."""
+    """Return ten noisy patterns that take a few epochs to learn, and a few more to memorize."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(EXAMPLES) % CLASSES
     patterns = 40 * torch.randn(CLASSES, *SHAPE, generator=generator)
@@ -40,25 +40,25 @@ def some_data(noise_rate: float) -> TrainingData:
     return TrainingData(train, None, None, Normalization.of(images))
 
 
-def measuring(data: TrainingData, config: TrainingConfig) -> None:
-    """Both halves."""
+def estimate(data: TrainingData, config: TrainingConfig) -> None:
+    """Train the two networks that estimate the noise, each on one half."""
     network = create_model(config.model, SHAPE, CLASSES)
     CrossFit(data, config, network, Fabric(accelerator="cpu", devices=1), show=False).held_out()
 
 
-def training(data: TrainingData, config: TrainingConfig) -> None:
-    """All epochs, without measurements after them."""
-    told = config.model_copy(update={"noise_rate": 0.4, "measure_every": config.epochs})
+def train(data: TrainingData, config: TrainingConfig) -> None:
+    """Train for all epochs, without evaluation after each."""
+    given = config.model_copy(update={"noise_rate": 0.4, "measure_every": config.epochs})
     fabric = Fabric(accelerator="cpu", devices=1)
-    objective = make_objective(told, CLASSES, EXAMPLES)
+    objective = make_objective(given, CLASSES, EXAMPLES)
     network = create_model(config.model, SHAPE, CLASSES)
-    state = initial_state(network, objective, told, EXAMPLES, fabric)
-    for _ in Training(state, objective, data, told, fabric).epochs():
+    state = initial_state(network, objective, given, EXAMPLES, fabric)
+    for _ in Training(state, objective, data, given, fabric).epochs():
         pass
 
 
 def seconds(work: Callable[[TrainingData, TrainingConfig], None], *arguments: object) -> float:
-    """How long it takes."""
+    """Return how long the work takes."""
     start = time.perf_counter()
     work(*arguments)  # type: ignore[arg-type]
     return time.perf_counter() - start
@@ -78,11 +78,11 @@ def main() -> None:
         data = some_data(noise_rate)
         config = TrainingConfig(model=model, epochs=options.epochs)
         times = [
-            (seconds(measuring, data, config), seconds(training, data, config))
+            (seconds(estimate, data, config), seconds(train, data, config))
             for _ in range(options.rounds)
         ]
-        measured, trained = (statistics.median(column) for column in zip(*times, strict=True))
-        ratio = f"measuring / training {measured / trained:.3f} (aim: at most 0.5)"
+        estimation, training = (statistics.median(column) for column in zip(*times, strict=True))
+        ratio = f"estimation / training {estimation / training:.3f} (goal: at most 0.5)"
         print(f"{model:10} noise rate {noise_rate:g}: {ratio}")
 
 

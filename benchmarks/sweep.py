@@ -1,7 +1,7 @@
-"""How a sweep scales: the same runs by one worker and by two, one thread each.
+"""Time the same sweep with one worker and with two, with one thread each.
 
-Images are noise of FashionMNIST's shape, so that no data set is needed; a run is that of the preset
-`cpu`. Workers are started from nothing, which is part of what is measured.
+The images are random and have FashionMNIST's shape, so that no data set is needed; the runs are
+those of the preset `cpu`. The time includes starting the workers.
 
     python benchmarks/sweep.py
 """
@@ -25,7 +25,7 @@ SEEDS, METHODS = (0, 1, 2), ("ce", "ce+b", "sce", "sce+b")
 
 
 def main() -> None:
-    """Time both."""
+    """Time the sweep with one worker and with two."""
     with tempfile.TemporaryDirectory() as folder:
         images = Path(folder) / "images.npz"
         random = np.random.default_rng(0)
@@ -46,7 +46,7 @@ def main() -> None:
             started = time.perf_counter()
             failures = run_sweep(runs, store, sources, Workers(jobs, threads=1))
             seconds[jobs] = time.perf_counter() - started
-            get_reusable_executor().shutdown()  # the next begins with new processes
+            get_reusable_executor().shutdown()  # the next sweep starts new processes
             if failures:
                 raise RuntimeError(str(failures))
         print(

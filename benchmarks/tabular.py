@@ -1,7 +1,7 @@
-"""The scikit-learn estimator against scikit-learn's own and cleanlab's, on small tables with noise.
+"""Compare our scikit-learn estimator with scikit-learn's and cleanlab's on small noisy tables.
 
-``python benchmarks/tabular.py --out results/sklearn``. What is done is kept in ``--cache`` and not
-done again. All methods get the same noisy examples; accuracies are on clean test labels.
+Run ``python benchmarks/tabular.py --out results/sklearn``. Finished fits are kept in ``--cache``
+and reused. All methods get the same noisy examples; accuracies are on clean test labels.
 """
 
 import argparse
@@ -30,14 +30,14 @@ from noisebound.integrations.sklearn import NoiseBoundedClassifier
 from noisebound.report.table import Cell, Row, Table
 from noisebound.report.table_formats import write_table
 
-SEEDS = range(10, 15)  # the estimator's defaults were chosen with 0 and 1, on the same data
+SEEDS = range(10, 15)  # the estimator's defaults were chosen with seeds 0 and 1, on the same data
 RATES = (0.0, 0.2, 0.4)
 TEST_SHARE = 0.3
 OURS = "NoiseBoundedClassifier"
 
 
 def covtype_shaped(n: int = 6_000) -> tuple[np.ndarray, np.ndarray]:
-    """54 columns, 10 of numbers and 44 of two one-hot codes, and seven classes of its shares."""
+    """Return data like covtype: 10 numbers, two one-hot codes of 4 and 40, its class shares."""
     generator = np.random.default_rng(0)
     shares = [0.365, 0.488, 0.062, 0.005, 0.016, 0.030, 0.034]
     numbers, y = make_classification(
@@ -60,12 +60,12 @@ DATA: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
 
 
 def scaled(classifier: Any) -> Any:
-    """Neural networks and linear models want it; ours does it by itself."""
+    """Add standardization, which networks and linear models need; our estimator has its own."""
     return make_pipeline(StandardScaler(), classifier)
 
 
 def cleaned(classifier: Any, seed: int) -> CleanLearning:
-    """Cleanlab's own processes would not start within ours."""
+    """Add cleanlab, in one process because its workers cannot start inside ours."""
     return CleanLearning(classifier, seed=seed, find_label_issues_kwargs={"n_jobs": 1})
 
 
@@ -92,7 +92,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
 
 
 class Outcome(NamedTuple):
-    """Of one fit; the noise rate is what the method estimated, if it did."""
+    """The result of one fit; ``estimated`` is the noise rate, if the method estimates one."""
 
     accuracy: float
     seconds: float
@@ -100,9 +100,9 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(data: str, rate: float, method: str, seed: int) -> Outcome:
-    """Split, corrupt and train by the seed; judge by clean labels."""
+    """Split, corrupt and train with the seed; return the accuracy on clean labels."""
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # of trainings that have not converged
+    warnings.simplefilter("ignore")  # scikit-learn warns if training has not converged
     X, y = DATA[data]()
     X, X_test, y, y_test = train_test_split(
         X, y, test_size=TEST_SHARE, random_state=seed, stratify=y
@@ -117,14 +117,14 @@ def outcome_of(data: str, rate: float, method: str, seed: int) -> Outcome:
 
 
 def table_of(found: dict[tuple[str, float, str, int], Outcome]) -> Table:
-    """A row a method, a column a setting, and the mean over settings."""
+    """Return a table with one row per method, one column per setting, and the mean."""
     settings = [(data, rate) for data in DATA for rate in RATES]
 
     def accuracies(method: str, data: str, rate: float) -> list[float]:
         return [found[data, rate, method, seed].accuracy for seed in SEEDS]
 
     def mean_over_settings(method: str) -> list[float]:
-        """Seed by seed."""
+        """Return the mean for each seed."""
         columns = [accuracies(method, *setting) for setting in settings]
         return [statistics.fmean(of_seed) for of_seed in zip(*columns, strict=True)]
 
@@ -154,7 +154,7 @@ def table_of(found: dict[tuple[str, float, str, int], Outcome]) -> Table:
 
 
 def comparisons(mean_over_settings: Callable[[str], list[float]]) -> list[str]:
-    """Ours against each other, seed by seed."""
+    """Compare our estimator with each other method in a paired t-test over the seeds."""
     ours, notes = mean_over_settings(OURS), []
     for method in METHODS:
         if method == OURS:
@@ -168,7 +168,7 @@ def comparisons(mean_over_settings: Callable[[str], list[float]]) -> list[str]:
 
 
 def main() -> None:
-    """Fit all that is missing, and write the table."""
+    """Fit what is not cached and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=Path("tabular-cache"))

@@ -1,7 +1,7 @@
-"""The training loop against a bare PyTorch loop, and a bounded step against a plain one.
+"""Time our training loop against a bare PyTorch loop, and a bounded step against a plain one.
 
-The same model (MLP 784-512-512-10), the same batches of 300 out of 10,000 images, the same Adam.
-Every round gives each loop one epoch, in random order; a ratio is one of medians over the rounds.
+All use the same model (MLP 784-512-512-10), batches of 300 out of 10,000 images, and Adam. In every
+round, each loop gets one epoch, in random order; a ratio compares medians over the rounds.
 
     make bench
 """
@@ -28,14 +28,14 @@ SHAPE, CLASSES, BATCH, EXAMPLES = (1, 28, 28), 10, 300, 10_000
 
 
 def some_data() -> TrainingData:
-    """Noise of FashionMNIST's shape: what it shows does not matter here."""
+    """Return random images of FashionMNIST's shape; their content does not affect the time."""
     images = torch.randint(256, (EXAMPLES, *SHAPE), dtype=torch.uint8)
     train = Dataset(images, torch.randint(CLASSES, (EXAMPLES,)), tuple("0123456789"))
     return TrainingData(train, None, None, Normalization.of(images))
 
 
 def bare_loop(data: TrainingData) -> Callable[[int], object]:
-    """As one would write it by hand."""
+    """Return the epoch of a loop written by hand."""
     model = create_model("mlp", SHAPE, CLASSES)
     optimizer = torch.optim.Adam(model.parameters())
     loader = Loader(data.train, BATCH, normalization=data.normalization)
@@ -50,7 +50,7 @@ def bare_loop(data: TrainingData) -> Callable[[int], object]:
 
 
 def our_loop(data: TrainingData, loss: str) -> Callable[[int], object]:
-    """`Training`, without its measurements after each epoch."""
+    """Return the epoch of `Training`, without the evaluation after it."""
     config = TrainingConfig(loss=loss, noise_rate=0.4, batch_size=BATCH, average_epochs=0)
     model = create_model("mlp", SHAPE, CLASSES)
     objective = make_objective(config, CLASSES, EXAMPLES)
@@ -86,8 +86,8 @@ def main() -> None:
     print("\n| loop | epoch, ms |\n|---|---|")
     for name, median in medians.items():
         print(f"| {name} | {1000 * median:.1f} |")
-    print(f"\nThroughput against the bare loop: {bare / plain:.3f} (aim: at least 0.97).")
-    print(f"A bounded step against a plain one: {bounded / plain:.3f} (aim: at most 1.02).")
+    print(f"\nThroughput against the bare loop: {bare / plain:.3f} (goal: at least 0.97).")
+    print(f"A bounded step against a plain one: {bounded / plain:.3f} (goal: at most 1.02).")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Train a small network on scikit-learn's digits with 60 % wrong labels, plain and bounded.
+"""Train a small network on scikit-learn's digits with 60% wrong labels, plain and bounded.
 
-``python examples/digits.py``, a minute on two cores. The loop is ordinary PyTorch. The test labels
-are clean, and are looked at once, at the end.
+Run ``python examples/digits.py``; it takes a minute on two cores. The loop is ordinary PyTorch. The
+test labels are clean and are used only once, at the end.
 """
 
 import argparse
@@ -20,7 +20,7 @@ NAMES = ("ce", "fce", "gce", "sce", "cep")
 def train(
     criterion: nn.Module, images: Tensor, labels: Tensor, epochs: int, seed: int
 ) -> nn.Module:
-    """An ordinary loop: the criterion is all that differs between plain and bounded."""
+    """Train in an ordinary loop: only the criterion differs between plain and bounded."""
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -1,7 +1,7 @@
-"""Digits with 60 % wrong labels on two processes with Lightning Fabric, bounded at the step.
+"""Train on digits with 60% wrong labels in two processes with Lightning Fabric and ``StepBound``.
 
-``python examples/fabric_digits.py``, or with ``--devices 1`` in one process. Each step is made of
-two micro-batches on each device, and its sign is decided by all of them together.
+Run ``python examples/fabric_digits.py``, or add ``--devices 1`` for one process. Each step has two
+micro-batches per device, and the mean loss over all of them decides its sign.
 """
 
 import argparse
@@ -19,7 +19,7 @@ NOISE_RATE, NUM_CLASSES, BATCH, MICRO_BATCHES = 0.6, 10, 300, 2
 
 
 def main(devices: int, epochs: int) -> None:
-    """Train, and print the accuracy on clean test labels."""
+    """Train and print the accuracy on clean test labels."""
     fabric = Fabric(accelerator="cpu", devices=devices)
     fabric.launch()
 
@@ -53,9 +53,9 @@ def main(devices: int, epochs: int) -> None:
                 step_bound.observe(mean, count=len(labels))
                 fabric.backward(mean / MICRO_BATCHES)
             if is_last:
-                optimizer.step()  # uphill, if the mean over both devices is below the bound
+                optimizer.step()  # goes uphill if the mean over all devices is below the bound
                 optimizer.zero_grad()
-        optimizer.zero_grad()  # what an odd number of micro-batches has left
+        optimizer.zero_grad()  # drop what an odd number of micro-batches leaves over
 
     hits = plain_model(normalize(digits.test.inputs).flatten(1)).argmax(1) == digits.test.labels
     fabric.print(

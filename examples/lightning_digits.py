@@ -1,7 +1,7 @@
-"""Digits with 60 % wrong labels with Lightning: the module is as ever, the callback bounds it.
+"""Train on digits with 60% wrong labels with Lightning: a callback bounds an ordinary module.
 
-``python examples/lightning_digits.py``, with ``pip install 'noisebound[lightning]'``. Trains twice,
-without and with the bound, and prints what the callbacks measured.
+Run ``pip install 'noisebound[lightning]'`` and ``python examples/lightning_digits.py``. The script
+trains twice, without and with the bound, and prints what the callbacks observed.
 """
 
 import argparse
@@ -22,7 +22,7 @@ BOUND = nb.noise_bound(nb.SymmetricCrossEntropy(), NOISE_RATE, NUM_CLASSES)
 
 
 class Digits(pl.LightningModule):
-    """Knows nothing of bounds."""
+    """An ordinary classifier that knows nothing about bounds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,12 +36,12 @@ class Digits(pl.LightningModule):
         self.loss = nb.SymmetricCrossEntropy()
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """The plain mean loss."""
+        """Return the plain mean loss."""
         images, labels = batch
         return self.loss(self.net(images), labels)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Adam."""
+        """Return the Adam optimizer."""
         return torch.optim.Adam(self.parameters(), lr=1e-3)
 
 

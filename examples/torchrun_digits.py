@@ -1,7 +1,7 @@
-"""Digits with 60 % wrong labels on two processes with ``torchrun``, bounded at the step.
+"""Train on digits with 60% wrong labels in two processes with ``torchrun`` and ``StepBound``.
 
-``torchrun --standalone --nproc-per-node 2 examples/torchrun_digits.py``. ``StepBound`` reduces two
-numbers a step; otherwise this is what PyTorch's documentation says of DistributedDataParallel.
+Run ``torchrun --standalone --nproc-per-node 2 examples/torchrun_digits.py``. ``StepBound`` reduces
+two numbers per step; the rest is DistributedDataParallel as PyTorch documents it.
 """
 
 import argparse
@@ -20,7 +20,7 @@ NOISE_RATE, NUM_CLASSES, BATCH = 0.6, 10, 300
 
 
 def main(epochs: int) -> None:
-    """Train, and print the accuracy on clean test labels."""
+    """Train and print the accuracy on clean test labels."""
     dist.init_process_group("gloo")
 
     digits = load("digits")
@@ -51,7 +51,7 @@ def main(epochs: int) -> None:
             mean = loss(model(images), labels)
             step_bound.observe(mean, count=len(labels))
             mean.backward()
-            optimizer.step()  # uphill, if the mean over all processes is below the bound
+            optimizer.step()  # goes uphill if the mean over all processes is below the bound
 
     if dist.get_rank() == 0:
         hits = plain_model(normalize(digits.test.inputs).flatten(1)).argmax(1) == digits.test.labels
@@ -62,7 +62,7 @@ def main(epochs: int) -> None:
         )
     dist.barrier()
     dist.destroy_process_group()
-    os._exit(0)  # gloo's threads have been seen to abort the interpreter's own shutdown
+    os._exit(0)  # gloo's threads sometimes abort during Python's normal shutdown
 
 
 if __name__ == "__main__":

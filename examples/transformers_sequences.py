@@ -1,8 +1,8 @@
-"""Sequences with 40 % wrong labels with Hugging Face's Trainer: a loss function that bounds it.
+"""Train on sequences with 40% wrong labels with Hugging Face's Trainer and a bounded loss function.
 
-``python examples/transformers_sequences.py``, with ``pip install 'noisebound[transformers]'``. A
-small BERT, made here and not downloaded, has to tell of what kind the first word of a sentence is.
-Trains twice, with a bound of zero, which is none, and with the noise-bound.
+Run ``pip install 'noisebound[transformers]'`` and ``python examples/transformers_sequences.py``. A
+small BERT, created here instead of downloaded, classifies the first word of a sentence. The script
+trains twice: with a bound of zero, which has no effect, and with the noise-bound.
 """
 
 import argparse
@@ -25,7 +25,7 @@ NOISE_RATE, NUM_CLASSES, WORDS, LENGTH = 0.4, 4, 40, 6
 
 
 def make_sentences(n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Random words, and to which quarter of the vocabulary the first of them belongs."""
+    """Return sentences of random words, and the quarter of the vocabulary of each first word."""
     generator = torch.Generator().manual_seed(seed)
     words = torch.randint(WORDS, (n, LENGTH), generator=generator)
     return words, words[:, 0] * NUM_CLASSES // WORDS

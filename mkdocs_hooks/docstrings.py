@@ -1,7 +1,7 @@
-"""Docstrings as the site shows them; they are written for whoever reads the code.
+"""Adapt docstrings, which are written for readers of the code, to the site.
 
-There an example stands under ``Example:``, which Griffe takes for a remark, and other things are
-named as Sphinx does, ``:class:`Loss```. This file is both Griffe's extension and MkDocs' hook.
+In the code, an example is under ``Example:``, which Griffe would show as a remark, and references
+are Sphinx roles such as ``:class:`Loss```. This file is both a Griffe extension and an MkDocs hook.
 """
 
 import re
@@ -14,16 +14,16 @@ _PACKAGE = "noisebound"
 
 
 class Examples(griffe.Extension):
-    """Call an example what Griffe calls one, so that it is shown as code."""
+    """Rename ``Example:`` to Griffe's ``Examples:``, so that examples are shown as code."""
 
     def on_instance(self, *, obj: griffe.Object, **_: object) -> None:
-        """Once for each documented thing."""
+        """Rename the section in the docstring of one documented object."""
         if obj.docstring is not None:
             obj.docstring.value = _EXAMPLE.sub(r"\1Examples:", obj.docstring.value)
 
 
 def on_page_content(content: str, **_: object) -> str:
-    """Make each role a link where the site documents its target, and its bare name elsewhere."""
+    """Turn each role into a link if the site documents its target, and into a plain name if not."""
 
     def link(match: re.Match[str]) -> str:
         path = match[1] if match[1].startswith(f"{_PACKAGE}.") else f"{_PACKAGE}.{match[1]}"

@@ -1,8 +1,8 @@
-r"""Formulas as MathML, made when the site is built: no script, no font, no other host.
+r"""Convert formulas to MathML when the site is built: no script, no font, no other host.
 
-`pymdownx.arithmatex` marks what stands between dollars, on pages and in docstrings alike; here each
-mark becomes what browsers draw by themselves. What the converter does not know it leaves as it is,
-backslash and all; that fails the build.
+`pymdownx.arithmatex` marks the formulas between dollar signs, on pages and in docstrings. This hook
+replaces each one with MathML, which browsers draw without help. The converter leaves what it does
+not know unchanged, with its backslash; that fails the build.
 """
 
 import html
@@ -12,12 +12,12 @@ from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 
-# <span class="arithmatex">\(…\)</span> within a line, <div class="arithmatex">\[…\]</div> by itself
+# <span class="arithmatex">\(…\)</span> is inline, <div class="arithmatex">\[…\]</div> is a block
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\s*\\[(\[](.*?)\\[)\]]\s*</\1>', re.DOTALL)
 
 
 def on_page_content(content: str, page: Page, **_: object) -> str:
-    """Draw the formulas of a page."""
+    """Convert the formulas of a page."""
 
     def draw(match: re.Match[str]) -> str:
         element, escaped = match.groups()

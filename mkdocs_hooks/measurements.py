@@ -1,6 +1,6 @@
-"""The site has the measurements too, which lie in `results/`, beside the pages and not among them.
+"""Add the folder `results/`, which is next to `docs/` and not in it, to the site.
 
-So a link to `../results/table1.md` leads somewhere both here and where the repository is read.
+A link to `../results/table1.md` then works both on the site and in the repository.
 """
 
 import re
@@ -14,7 +14,7 @@ _FOLDER = "results"
 
 
 def on_files(files: Files, config: MkDocsConfig, **_: object) -> Files:
-    """Add the tables, their data and the figures."""
+    """Add the tables, their data and the figures to the site's files."""
     root = Path(config.config_file_path).parent
     for path in sorted((root / _FOLDER).rglob("*.*")):
         relative = path.relative_to(root).as_posix()
@@ -23,7 +23,7 @@ def on_files(files: Files, config: MkDocsConfig, **_: object) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Links from the pages: for the site the folder lies among them."""
+    """Change links to the folder: on the site it is inside the documentation folder."""
     if page.file.src_uri.startswith(f"{_FOLDER}/"):
         return markdown
     return re.sub(rf"\]\(\.\./{_FOLDER}/", f"]({_FOLDER}/", markdown)

@@ -1,4 +1,4 @@
-"""The site asks no other host for anything: a page that would fails the build. Links may."""
+"""Fail the build if a page would load anything from another host; links to other hosts are fine."""
 
 import re
 
@@ -12,7 +12,7 @@ _LOADED = re.compile(
 
 
 def on_post_page(output: str, page: Page, **_: object) -> str:
-    """Refuse what a browser would fetch by itself from elsewhere."""
+    """Refuse a page that makes a browser load something from another host."""
     if found := _LOADED.search(output):
         raise PluginError(f"{page.file.src_uri} would load {found[1]} from another host")
     return output

@@ -1,4 +1,4 @@
-"""README and docs are true: code runs, commands parse, names exist, figures were measured."""
+"""README and docs are true: code runs, commands parse, names exist, figures match the results."""
 
 import csv
 import importlib
@@ -17,7 +17,7 @@ SOURCE = ROOT / "src" / "noisebound"
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-# | `name` | … | bound at rate 0.4 and ten classes |
+# rows such as: | `name` | … | bound at rate 0.4 and ten classes |
 ROWS = dict(re.findall(r"^\| `([\w-]+)` \|.*\| *(-?[\d.]*) *\|$", README, flags=re.MULTILINE))
 
 
@@ -31,10 +31,10 @@ def text_of(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_code_blocks_run(page, tmp_path, monkeypatch):
-    """One after the other, as a reader would type them, in a folder of their own."""
+    """The blocks of a page run in order, as a reader would type them, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", text_of(page), flags=re.DOTALL)
-    logits = torch.randn(8, 10, requires_grad=True)  # what a reader's loop has at hand
+    logits = torch.randn(8, 10, requires_grad=True)  # a reader's loop has logits and labels
     exec("\n".join(blocks), {"logits": logits, "labels": torch.arange(8)})
 
 
@@ -48,7 +48,7 @@ COMMANDS = [
     (name_of(page), command)
     for page in PAGES
     for command in commands_of(page)
-    if not {">", "\\"} & {*command}  # the shell's part
+    if not {">", "\\"} & {*command}  # leave out commands that use shell syntax
 ]
 
 
@@ -64,7 +64,7 @@ LINKED = [*PAGES, *sorted(ROOT.glob("*.md")), *sorted((ROOT / "results").rglob("
 
 @pytest.mark.parametrize("page", sorted({*LINKED}), ids=name_of)
 def test_relative_links_lead_somewhere(page):
-    """As the repository is read; of the site MkDocs checks them itself, anchors too."""
+    """Links work in the repository; MkDocs itself checks those of the site, with their anchors."""
     targets = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", text_of(page))
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
@@ -79,7 +79,7 @@ def test_every_public_name_is_in_the_api():
 
 
 def exists(code):
-    """Whether a name, a path, a test or a command of the table is there."""
+    """True if the name, path, test or command that the table mentions exists."""
     if code.startswith("noisebound "):
         return code.split()[1] in [*app]
     if "/" in code:
@@ -109,7 +109,7 @@ def test_what_the_paper_is_said_to_be_in_code_exists(paper, code):
     assert all(exists(name) for name in names)
 
 
-# | situation | what to take | **85.2**; CE 70.6; … | [setting](../results/….md) |
+# rows such as: | situation | what to use | **85.2**; CE 70.6; … | [setting](../results/….md) |
 CHOICES = re.findall(
     r"^\| (\*\*.*?) \| .* \| (\*\*\d.*?) \| \[.*?\]\((\S+)\) \|$",
     text_of(DOCS / "choosing.md"),

@@ -1,4 +1,4 @@
-"""Every example is run, by the command that its README gives, for fewer epochs."""
+"""Every example runs with the command from the README of examples/, but for fewer epochs."""
 
 import os
 import re
@@ -53,7 +53,7 @@ def test_plain_pytorch():
 @pytest.mark.parametrize("name", ["fabric_digits.py", "torchrun_digits.py"])
 def test_two_processes(name):
     printed = run(name, epochs=60)
-    assert printed.count("2 processes, bound 7.706") == 1  # only one of them speaks
+    assert printed.count("2 processes, bound 7.706") == 1  # only one process prints
     (accuracy,) = accuracies(printed)
     assert accuracy > 60
 
@@ -72,15 +72,15 @@ def test_transformers():
 
 
 def test_notebook(tmp_path):
-    """In a kernel of its own; what it prints is what it should show."""
+    """The notebook runs in its own kernel and prints what it should."""
     notebook = nbformat.read(EXAMPLES / "digits.ipynb", as_version=4)
-    assert not any(cell.get("outputs") for cell in notebook.cells)  # kept without
+    assert not any(cell.get("outputs") for cell in notebook.cells)  # stored without outputs
     resources = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=300, resources=resources).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     printed = "".join(output.text for output in outputs if output.get("name") == "stdout")
     assert "no honest model gets below 7.706" in printed
-    assert re.search(r"memorising since epoch \d+", printed)
+    assert re.search(r"memorizing since epoch \d+", printed)
     plain, bounded = map(float, re.findall(r"plain ([\d.]+)%, bounded ([\d.]+)%", printed)[0])
     assert bounded > plain + 10
     assert any("image/png" in output.get("data", {}) for output in outputs)
