@@ -15,13 +15,13 @@ from collections.abc import Callable
 
 import torch
 from lightning_fabric import Fabric
+from noisebound.training.initial_state import initial_state
 
 import noisebound as nb
 from noisebound.data import Dataset, Normalization
 from noisebound.models import create_model
 from noisebound.training import TrainingConfig
 from noisebound.training.cross_fit import CrossFit
-from noisebound.training.initial_state import initial_state
 from noisebound.training.loop import Training, TrainingData
 from noisebound.training.objective import make_objective
 

@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import torch
 from lightning_fabric import Fabric
+from noisebound.training.checkpoints import TrainingState
 from torch.nn import functional as F
 
 from noisebound.data import Dataset, Loader, Normalization
 from noisebound.models import create_model
-from noisebound.training.checkpoints import TrainingState
 from noisebound.training.config import TrainingConfig
 from noisebound.training.loop import Training, TrainingData
 from noisebound.training.objective import make_objective

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from noisebound.granularity import GranularBoundedLoss
 
 import noisebound as nb
-from noisebound.granularity import GranularBoundedLoss
 
 LOGITS = torch.randn(12, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 LABELS = torch.arange(12) % 3  # one class is missing
