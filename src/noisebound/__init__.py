@@ -1,6 +1,8 @@
-"""Train classifiers on noisy labels without memorising the noise."""
+"""Train classifiers on noisy labels without memorizing the noise."""
 
+from importlib import import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
 
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, StepBound
 from noisebound.bounds import (
@@ -15,6 +17,7 @@ from noisebound.bounds import (
 from noisebound.catalog import LOSS_NAMES, create_loss
 from noisebound.checks import NoiseRateWarning
 from noisebound.corruption import NOISE_KINDS, NoisyLabels, corrupt
+from noisebound.errors import DataError, MissingExtraError, NoiseboundError
 from noisebound.estimation import (
     Floor,
     NoiseEstimate,
@@ -42,7 +45,36 @@ from noisebound.losses import (
 )
 from noisebound.monitor import MemorizationMonitor, MemorizationWarning
 
+if TYPE_CHECKING:
+    from noisebound.entry import fit, load_run
+    from noisebound.runs import Run
+
 __version__ = _version("noisebound")
+
+_IMPORTED_WHEN_USED = {
+    "fit": "noisebound.entry",
+    "load_run": "noisebound.entry",
+    "Run": "noisebound.runs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs the extra ``cli`` when it is used, so that ``import`` stays light."""
+    if name not in _IMPORTED_WHEN_USED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = import_module(_IMPORTED_WHEN_USED[name])
+    except ModuleNotFoundError as missing:
+        package = str(missing.name).partition(".")[0]
+        if package == __name__:
+            raise
+        raise MissingExtraError(f"noisebound.{name}", package, "cli") from missing
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 __all__ = [
     "LOSS_NAMES",
@@ -52,6 +84,7 @@ __all__ = [
     "BoundedLoss",
     "CrossEntropy",
     "Curriculum",
+    "DataError",
     "EarlyLearning",
     "Floor",
     "ForwardCrossEntropy",
@@ -61,12 +94,15 @@ __all__ = [
     "MeanSquaredError",
     "MemorizationMonitor",
     "MemorizationWarning",
+    "MissingExtraError",
     "NoiseBoundedLoss",
     "NoiseEstimate",
     "NoiseRateWarning",
+    "NoiseboundError",
     "NoisyLabels",
     "NormalizedCrossEntropyMAE",
     "PriorCrossEntropy",
+    "Run",
     "Spherical",
     "StepBound",
     "Suspects",
@@ -78,6 +114,8 @@ __all__ = [
     "entropy_interval",
     "estimate_noise",
     "find_suspects",
+    "fit",
+    "load_run",
     "measured_floor",
     "noise_bound",
     "nonuniform_bound",

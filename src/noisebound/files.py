@@ -16,6 +16,8 @@ from torch import Tensor
 
 from noisebound.errors import DataError
 
+_HEADER = "noisebound"
+
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
@@ -54,8 +56,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
     # Clones, because safetensors refuses tensors that share memory, such as tied weights.
     copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     text = json.dumps(about, sort_keys=True)
+    # One entry, because safetensors writes several in any order, and equal files are to be equal.
+    header = json.dumps({"about": text, "digest": _digest(copies, text)})
     with written_whole(path) as part:
-        save_file(copies, part, metadata={"about": text, "digest": _digest(copies, text)})
+        save_file(copies, part, metadata={_HEADER: header})
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -67,9 +71,9 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """
     try:
         with safe_open(path, framework="pt") as stored:
-            metadata = stored.metadata() or {}
+            header = json.loads((stored.metadata() or {})[_HEADER])
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        about, digest = metadata["about"], metadata["digest"]
+        about, digest = header["about"], header["digest"]
     except FileNotFoundError:
         raise
     except (OSError, SafetensorError, KeyError, ValueError) as error:

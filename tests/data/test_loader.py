@@ -1,11 +1,14 @@
+from dataclasses import replace
 from itertools import chain
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from noisebound.data import CropAndFlip, Dataset, Loader, Normalization
+from noisebound.data.sparse_rows import SparseRows
 from published_files import some_images
 
 IDENTITY = Normalization(mean=(0.0,), std=(1.0,))
@@ -22,9 +25,9 @@ def images(n):
 
 def test_inputs_labels_and_indices_belong_together():
     data = rows(50)
-    for x, y, indices in Loader(data, 8, normalization=IDENTITY).epoch(0):
-        assert torch.equal(x.squeeze(1), indices.float())
-        assert torch.equal(y, data.labels[indices])
+    for batch in Loader(data, 8, normalization=IDENTITY).epoch(0):
+        assert torch.equal(batch.x.squeeze(1), batch.indices.float())
+        assert torch.equal(batch.y, data.labels[batch.indices])
 
 
 def test_inputs_are_normalized():
@@ -153,3 +156,54 @@ def test_images_move_alike_however_many_ranks(world_size):
 def test_bad_options(options, complaint):
     with pytest.raises(ValueError, match=complaint):
         Loader(**{"data": rows(9), "batch_size": 3, "normalization": IDENTITY} | options)
+
+
+class TestWeightsAndTargets:
+    data = Dataset(
+        torch.arange(10.0)[:, None],
+        torch.arange(10) % 3,
+        ("a", "b", "c"),
+        weights=torch.arange(10.0),
+        targets=torch.full((10, 3), 1 / 3),
+    )
+
+    def test_they_come_with_their_examples(self):
+        for batch in Loader(self.data, 4, normalization=IDENTITY).epoch(0):
+            assert torch.equal(batch.weights, batch.indices.float())
+            assert batch.y.shape == (len(batch.indices), 3)
+
+    def test_the_weight_of_a_batch_counts_all_ranks(self):
+        loaders = [
+            Loader(self.data, 4, normalization=IDENTITY, rank=rank, world_size=2) for rank in (0, 1)
+        ]
+        for parts in zip(*(loader.epoch(0) for loader in loaders), strict=True):
+            whole = sum(part.weights.sum().item() for part in parts)
+            assert [part.total for part in parts] == [whole, whole]
+
+    def test_without_weights_examples_are_counted(self):
+        totals = [batch.total for batch in Loader(rows(10), 4, normalization=IDENTITY).epoch(0)]
+        assert totals == [3.0, 3.0, 4.0]
+
+    @pytest.mark.parametrize(
+        ("changes", "complaint"),
+        [
+            ({"weights": torch.ones(3)}, "as many weights"),
+            ({"weights": -torch.ones(10)}, "not negative"),
+            ({"targets": torch.ones(10, 2)}, "targets must be class probabilities"),
+        ],
+    )
+    def test_of_another_shape(self, changes, complaint):
+        with pytest.raises(ValueError, match=complaint):
+            replace(self.data, **changes)
+
+
+def test_sparse_rows_are_dense_per_batch():
+    dense = torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]])
+    inputs = SparseRows(csr_matrix(dense.numpy()))
+    data = Dataset(inputs, torch.tensor([0, 1, 0]), ("a", "b"))
+    loader = Loader(data, 2, normalization=Normalization.identity())
+    for batch in loader.epoch(0):
+        assert torch.equal(batch.x, dense[batch.indices])
+    assert data.subset(torch.tensor([2, 1])).inputs.shape == (2, 2)
+    with pytest.raises(TypeError, match=r"in CSR form.*tocsr"):
+        SparseRows(csr_matrix(dense.numpy()).tocsc())

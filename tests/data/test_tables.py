@@ -195,10 +195,10 @@ def test_new_rows_may_lack_all_values_of_a_column():
 @pytest.mark.parametrize(
     ("text", "target", "complaint"),
     [
-        ("a,y\n1,u\n2,v\n", None, "name the column of labels with --target; .* columns a, y"),
+        ("a,y\n1,u\n2,v\n", None, "name the column of labels: `target`; .* columns a, y"),
         ("a,y\n1,u\n2,v\n", "z", "no column 'z'; it has the columns a, y"),
         ("a,y\n1,u\n2,u\n", "y", "one class only, 'u'"),
-        ("a,y\n1,u\n2,\n3,v\n", "y", "1 of 3 rows of .* have no label .*--skip-bad"),
+        ("a,y\n1,u\n2,\n3,v\n", "y", "1 of 3 rows of .* have no label .*`skip_bad`"),
         ("a,y\n1,0.5\n2,1.5\n3,0.25\n4,9.5\n", "y", "got numbers like 0.5"),
         ("a,y\n" + "".join(f"{i},t{i}\n" for i in range(30)), "y", "30 distinct values in 30"),
         ("y,a,y\nu,1,v\nv,2,u\n", "y", "several columns called 'y'"),

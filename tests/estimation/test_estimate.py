@@ -1,5 +1,7 @@
 """Noise from labels alone: known noise is found again, and what cannot be told is said."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -194,3 +196,16 @@ def test_too_few():
 def test_ours_is_the_default():
     probs, noisy, _ = noisy_problem()
     assert ESTIMATION_METHODS[0] == estimate_noise(probs, noisy.labels).diagnostics.method
+
+
+def test_the_surest_fifth_of_one_estimator_does_not_widen_the_others():
+    """Where no wrong label is seen, the interval reaches to one in as many as were looked at."""
+    labels = torch.arange(4).repeat(100)
+    probs = torch.eye(4, dtype=torch.float64)[labels]
+    highest = {
+        method: estimate_noise(probs, labels, method).interval[1]
+        for method in ("agreement", "anchor", "neighbors")
+    }
+    assert highest["anchor"] == pytest.approx(math.log(20) / 400)
+    assert highest["neighbors"] == pytest.approx(highest["anchor"])
+    assert highest["agreement"] == pytest.approx(5 * highest["anchor"])

@@ -1,4 +1,4 @@
-"""``noise_rate="auto"``: measured before training, told in the result, as good as known."""
+"""``noise_rate="auto"``: estimated before training, told in the result, as good as known."""
 
 import json
 
@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import noisebound as nb
-from noisebound.training import TrainingConfig, fit
+from noisebound.estimation import EstimatedNoise, UnknownNoise
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig, UnknownNoiseWarning, estimate_label_noise
 from noisebound.training.cross_fit import CrossFit
-from noisebound.training.measure import measure_noise
 from training_data import NOISE_RATE, noisy_clouds
 
 
@@ -27,62 +28,67 @@ def many_clouds(kind="symmetric", rate=NOISE_RATE):
 
 
 def test_it_is_the_default(tmp_path):
-    result = fit(many_clouds(), config(), tmp_path / "run")
-    assert result.noise["noise_rate"] == pytest.approx(NOISE_RATE, abs=0.04)
-    low, high = result.noise["interval"]
+    run = train_run(many_clouds(), config(), tmp_path / "run")
+    result, noise = run.result, run.noise
+    assert noise.rate == pytest.approx(NOISE_RATE, abs=0.04)
+    low, high = noise.interval
     assert low < NOISE_RATE < high
     assert result.bound == pytest.approx(nb.noise_bound(nb.CrossEntropy(), 1 / 3, 4), abs=0.08)
-    assert result.bound_origin in ("estimated transition", "measured floor")
-    assert "measured" in result.bound_reason or "held-out" in result.bound_reason
+    assert result.chosen.origin in ("estimated transition", "measured floor")
+    assert "measured" in result.chosen.reason or "out-of-fold" in result.chosen.reason
     stored = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert stored["noise"] == result.noise
-    assert stored["bound_reason"] == result.bound_reason
-    assert result.noise["floor"]["level"] == pytest.approx(result.bound, abs=0.15)
-    assert result.final["averaged_test_top1"] > 0.95
+    assert stored["noise"] == noise.record()
+    assert stored["bound_reason"] == result.chosen.reason
+    assert noise.cross_entropy_floor.level == pytest.approx(result.bound, abs=0.15)
+    assert result.final.averaged_test_top1 > 0.95
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "pairwise"])
 def test_the_structure_of_the_noise_is_found(kind):
     splits = many_clouds(kind, 0.4)
-    found = measure_noise(splits.train, config(model="mlp")).estimate
+    found = estimate_label_noise(splits.train, config(model="mlp")).estimate
     truth = nb.corrupt(splits.train.true_labels, kind, 0.4, 4, exact=True).transition
     torch.testing.assert_close(found.transition, truth, atol=0.12, rtol=0)
 
 
 def test_clean_labels_are_left_in_peace(tmp_path):
-    result = fit(many_clouds(rate=0.0), config(), tmp_path / "run")
-    assert result.noise["noise_rate"] < 0.03
-    assert result.bound < 0.15
-    assert result.final["averaged_test_top1"] > 0.95
+    run = train_run(many_clouds(rate=0.0), config(), tmp_path / "run")
+    assert run.noise.rate < 0.03
+    assert run.result.bound < 0.15
+    assert run.result.final.averaged_test_top1 > 0.95
 
 
+@pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")
 @pytest.mark.parametrize("loss", ["ce+b", "sce+b", "gce+b", "cep+b", "fce", "backward+b", "mse+b"])
 def test_for_any_loss_that_needs_it(tmp_path, loss):
-    result = fit(noisy_clouds(), config(loss=loss, epochs=6), tmp_path / "run")
-    assert 0 < result.noise["noise_rate"] < 0.75
-    assert (result.bound is not None) == loss.endswith("+b")
-    assert (tmp_path / "run" / "cross-fit" / "both.safetensors").exists()
+    run = train_run(noisy_clouds(), config(loss=loss, epochs=6), tmp_path / "run")
+    found = run.noise.rejected if isinstance(run.noise, UnknownNoise) else run.noise.estimate
+    assert 0 < found.noise_rate < 0.75
+    assert (run.result.bound is not None) == loss.endswith("+b")
+    assert run.folder.out_of_fold().exists()
 
 
 @pytest.mark.parametrize("changes", [{"loss": "ce"}, {"loss": "elr"}, {"loss": "ce+b", "bound": 1}])
 def test_and_for_no_other(tmp_path, changes):
-    result = fit(noisy_clouds(), config(epochs=2, **changes), tmp_path / "run")
-    assert result.noise is None
+    run = train_run(noisy_clouds(), config(epochs=2, **changes), tmp_path / "run")
+    assert not run.noise.is_known
+    assert run.noise.warnings == ()
     assert not (tmp_path / "run" / "cross-fit").exists()
 
 
+@pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")
 def test_a_given_bound_does_not_say_what_to_correct(tmp_path):
-    result = fit(noisy_clouds(), config(epochs=4, loss="fce+b", bound=0.7), tmp_path / "run")
-    assert result.noise is not None
-    assert (result.bound, result.bound_origin) == (0.7, "given")
+    run = train_run(noisy_clouds(), config(epochs=4, loss="fce+b", bound=0.7), tmp_path / "run")
+    assert run.folder.out_of_fold().exists()
+    assert (run.result.chosen.level, run.result.chosen.origin) == (0.7, "given")
 
 
 def test_the_bound_is_the_lower_of_theory_and_measurement():
-    noise = measure_noise(many_clouds("pairwise", 0.4).train, config(model="mlp"))
+    noise = estimate_label_noise(many_clouds("pairwise", 0.4).train, config(model="mlp"))
     plain = nb.CrossEntropy()
     chosen = noise.bound(plain)
     assert chosen.level == pytest.approx(
-        min(nb.noise_bound(plain, noise.noise_rate, 4), noise.floor(plain).cautious_level)
+        min(nb.noise_bound(plain, noise.rate, 4), noise.floor(plain).cautious_level)
     )
     assert chosen.origin == "measured floor"  # which knows that the noise is not symmetric
     corrected = noise.bound(nb.ForwardCrossEntropy(noise.transition))
@@ -93,30 +99,49 @@ def test_the_bound_is_the_lower_of_theory_and_measurement():
     )
 
 
+def test_a_correction_by_name_and_as_an_object_have_one_bound():
+    """The loss itself says what it predicts; symmetric corrections are classes of their own."""
+    noise = estimate_label_noise(many_clouds().train, config(model="mlp"))
+    assert isinstance(noise, EstimatedNoise)
+    symmetric = nb.BackwardCrossEntropy.symmetric(noise.rate, 4)
+    for loss in (nb.BackwardCrossEntropy(noise.transition), symmetric):
+        assert noise.bound(loss).level == pytest.approx(0, abs=1e-6)
+        assert noise.bound(loss).origin == "estimated transition"
+    forward, by_rate = (
+        noise.bound(loss).level
+        for loss in (
+            nb.ForwardCrossEntropy(noise.transition),
+            nb.ForwardCrossEntropy.symmetric(noise.rate, 4),
+        )
+    )
+    assert forward == pytest.approx(by_rate, abs=0.05)
+
+
 def test_a_training_that_is_stuck_is_told(tmp_path):
     """At this rate a network is soon sure and wrong, and the correction has no gradient there."""
-    stuck = fit(many_clouds(), config(learning_rate=3e-2), tmp_path / "stuck")
-    assert stuck.final["averaged_test_top1"] < 0.8
+    stuck = train_run(many_clouds(), config(learning_rate=3e-2), tmp_path / "stuck").result
+    assert stuck.final.averaged_test_top1 < 0.8
     assert stuck.is_stuck
-    assert not fit(many_clouds(), config(), tmp_path / "run").is_stuck
+    assert not train_run(many_clouds(), config(), tmp_path / "run").result.is_stuck
 
 
-def test_interrupted_while_measuring(tmp_path, monkeypatch):
-    undisturbed = fit(noisy_clouds(), config(epochs=8), tmp_path / "whole")
-    plain, calls = CrossFit._half, []
+@pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")
+def test_interrupted_while_estimating(tmp_path, monkeypatch):
+    undisturbed = train_run(noisy_clouds(), config(epochs=8), tmp_path / "whole")
+    plain, calls = CrossFit._fold, []
 
-    def interrupted(self, is_held_out, title):
-        calls.append(title)
+    def interrupted(self, number, fold):
+        calls.append(number)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return plain(self, is_held_out, title)
+        return plain(self, number, fold)
 
-    monkeypatch.setattr(CrossFit, "_half", interrupted)
+    monkeypatch.setattr(CrossFit, "_fold", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(noisy_clouds(), config(epochs=8), tmp_path / "run")
-    resumed = fit(noisy_clouds(), config(epochs=8), tmp_path / "run", resume=True)
-    assert calls == [f"measuring the noise {number}/2" for number in (1, 2, 2)]
-    assert resumed.noise == undisturbed.noise
+        train_run(noisy_clouds(), config(epochs=8), tmp_path / "run")
+    resumed = train_run(noisy_clouds(), config(epochs=8), tmp_path / "run", resume=True)
+    assert calls == [1, 2, 2]
+    assert resumed.noise.record() == undisturbed.noise.record()
     left, right = (tmp_path / run / "model.safetensors" for run in ("whole", "run"))
     assert left.read_bytes() == right.read_bytes()
 
@@ -125,59 +150,38 @@ class TestKnownTransition:
     matrix = ((0.7, 0.0, 0.0, 0.3), (0.3, 0.7, 0.0, 0.0), (0.0, 0.3, 0.7, 0.0), (0, 0, 0.3, 0.7))
 
     def test_it_is_used_for_the_loss_and_its_bound(self, tmp_path):
-        result = fit(noisy_clouds(), config(transition=self.matrix, epochs=3), tmp_path / "run")
-        assert result.bound == pytest.approx(nb.transition_bound(nb.CrossEntropy(), self.matrix))
-        assert result.bound_origin == "given transition"
-        assert result.noise["noise_rate"] == pytest.approx(0.3)
+        run = train_run(noisy_clouds(), config(transition=self.matrix, epochs=3), tmp_path / "run")
+        bound = nb.transition_bound(nb.CrossEntropy(), self.matrix)
+        assert run.result.bound == pytest.approx(bound)
+        assert run.result.chosen.origin == "given transition"
+        assert run.noise.rate == pytest.approx(0.3)
         assert not (tmp_path / "run" / "cross-fit").exists()
 
     def test_of_other_classes(self, tmp_path):
-        with pytest.raises(ValueError, match="transition is of 2 classes, the data has 4"):
-            fit(noisy_clouds(), config(transition=((1, 0), (0, 1))), tmp_path / "run")
+        with pytest.raises(ValueError, match="`transition` is of 2 classes, the data has 4"):
+            train_run(noisy_clouds(), config(transition=((1, 0), (0, 1))), tmp_path / "run")
 
     def test_not_beside_a_rate(self, tmp_path):
         with pytest.raises(ValueError, match="not both"):
-            fit(noisy_clouds(), config(transition=self.matrix, noise_rate=0.3), tmp_path / "run")
+            train_run(
+                noisy_clouds(), config(transition=self.matrix, noise_rate=0.3), tmp_path / "run"
+            )
 
     def test_its_transpose_is_refused(self, tmp_path):
         wrong = ((0.5, 0.5, 0.0, 0.0), (1, 0, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1))
         with pytest.raises(ValueError, match="pass its transpose"):
-            fit(noisy_clouds(), config(transition=wrong), tmp_path / "run")
-
-
-class TestGranularity:
-    @pytest.mark.parametrize("granularity", ["example", "class", "running"])
-    def test_the_raw_loss_is_what_is_measured(self, tmp_path, granularity):
-        settings = config(loss="ce+b", noise_rate=NOISE_RATE, granularity=granularity)
-        result = fit(noisy_clouds(), settings, tmp_path / "run")
-        assert result.bound is not None
-        assert result.final["train_loss"] > 0.3  # not the distance from the bound
-        assert result.final["share_below"] is None
-
-    def test_a_running_mean_is_resumed(self, tmp_path):
-        settings = config(loss="ce+b", noise_rate=NOISE_RATE, granularity="running", epochs=6)
-        whole = fit(noisy_clouds(), settings, tmp_path / "whole")
-        fit(noisy_clouds(), settings, tmp_path / "run", checkpoint_seconds=0)
-        folder = tmp_path / "run"
-        (folder / "result.json").unlink()
-        max((folder / "checkpoints").iterdir()).unlink()  # back by an epoch
-        resumed = fit(noisy_clouds(), settings, folder, resume=True)
-        assert resumed.final | {"seconds": 0} == whole.final | {"seconds": 0}
-
-    def test_without_a_bound_it_means_nothing(self, tmp_path):
-        with pytest.raises(ValueError, match="granularity is one of the bound"):
-            fit(noisy_clouds(), config(loss="ce", granularity="example"), tmp_path / "run")
+            train_run(noisy_clouds(), config(transition=wrong), tmp_path / "run")
 
 
 class TestMemorizing:
     def test_plain_training_is_watched(self, tmp_path):
         settings = config(loss="ce", noise_rate=NOISE_RATE, epochs=60)
-        result = fit(noisy_clouds(), settings, tmp_path / "run")
+        result = train_run(noisy_clouds(), settings, tmp_path / "run").result
         assert 1 < result.memorizing_since < 60
 
     @pytest.mark.parametrize("changes", [{"loss": "ce+b", "noise_rate": 0.3}, {"loss": "ce"}])
     def test_not_with_a_bound_nor_without_a_rate(self, tmp_path, changes):
-        result = fit(noisy_clouds(), config(**changes), tmp_path / "run")
+        result = train_run(noisy_clouds(), config(**changes), tmp_path / "run").result
         assert result.memorizing_since is None
 
 
@@ -188,37 +192,44 @@ class TestWhatCannotBeMeasured:
 
     @pytest.mark.parametrize("loss", ["fce+b", "ce+b", "cep+b"])
     def test_training_is_plain(self, tmp_path, loss):
-        result = fit(many_clouds(rate=0.0), config(loss=loss, **self.slow), tmp_path / "run")
-        assert result.bound_origin == "not measured"
+        with pytest.warns(UnknownNoiseWarning, match="still learning when their epochs ended"):
+            run = train_run(many_clouds(rate=0.0), config(loss=loss, **self.slow), tmp_path / "run")
+        result = run.result
+        assert result.chosen.origin == "noise unknown"
         assert result.bound == pytest.approx(0, abs=1e-6)
-        assert "still learning when their epochs ended" in result.bound_reason
-        assert result.noise["warnings"]
-        plain = fit(many_clouds(rate=0.0), config(loss="ce", **self.slow), tmp_path / "plain")
+        assert "still learning when their epochs ended" in result.chosen.reason
+        assert run.noise.warnings
+        assert not run.noise.is_known
+        plain = train_run(many_clouds(rate=0.0), config(loss="ce", **self.slow), tmp_path / "plain")
         if loss != "cep+b":
-            assert result.final["test_top1"] == plain.final["test_top1"]
+            assert result.final.test_top1 == plain.result.final.test_top1
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"loss": "elr+b"}, r"elr has no noise-bound.*--bound"),
+        ({"loss": "elr+b"}, r"elr has no noise-bound.*`bound`"),
         ({"loss": "truncated+b"}, "truncated has no noise-bound"),
-        ({"loss": "ce+b", "bound_classes": 2}, "bound_classes enters the noise-bound of a"),
-        ({"loss": "ce+b", "bound_classes": 2, "bound": 1.0}, "bound_classes enters"),
-        ({"loss": "gce", "transition": TestKnownTransition.matrix}, "no use for a transition"),
-        ({"loss": "mixup", "transition": TestKnownTransition.matrix}, "no use for a transition"),
+        ({"loss": "ce+b", "bound_classes": 2}, "`bound_classes` enters the noise-bound of a"),
+        ({"loss": "ce+b", "bound_classes": 2, "bound": 1.0}, "`bound_classes` enters"),
+        ({"loss": "gce", "transition": TestKnownTransition.matrix}, "no use for a `transition`"),
+        ({"loss": "mixup", "transition": TestKnownTransition.matrix}, "no use for a `transition`"),
     ],
 )
 def test_refused_before_anything_is_measured(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
-        fit(noisy_clouds(), config(**changes), tmp_path / "run")
+        train_run(noisy_clouds(), config(**changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_too_few_to_measure(tmp_path):
-    with pytest.raises(ValueError, match=r"too few to estimate their noise.*--noise-rate"):
-        fit(noisy_clouds(n=16), config(), tmp_path / "run")
-    fit(noisy_clouds(n=16), config(noise_rate=0.3, epochs=2), tmp_path / "run")  # it is not taken
+    """Then training is plain, and it is said, in `fit` as in the scikit-learn estimator."""
+    with pytest.warns(UnknownNoiseWarning, match=r"too few to estimate their noise.*`noise_rate`"):
+        run = train_run(noisy_clouds(n=104), config(epochs=2), tmp_path / "run")
+    assert run.result.chosen.origin == "noise unknown"
+    assert run.result.bound == pytest.approx(0, abs=1e-6)
+    with pytest.raises(ValueError, match="99 training examples are too few"):
+        estimate_label_noise(noisy_clouds(n=99).train, config())
 
 
 def test_a_loss_by_any_spelling():

@@ -1,20 +1,25 @@
-"""Held-out predictions: by networks that have not seen the example, cheaply, and only once."""
+"""Out-of-fold predictions: by networks that have not seen the example, cheaply, and only once."""
 
 import pytest
 import torch
 from lightning_fabric import Fabric
 from torch import nn
 
-from noisebound.data import Dataset, Normalization
+from noisebound.data import Dataset
+from noisebound.runs.folder import RunFolder
+from noisebound.runs.keeper import FolderKeeper, read_out_of_fold
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import CrossFit, cross_fit_epochs
-from noisebound.training.held_out import HeldOut
-from noisebound.training.loop import TrainingData
+from noisebound.training.cross_fit import (
+    CrossFit,
+    CrossFitPlan,
+    cross_fit_epochs,
+    noise_plan,
+    plain_config,
+    random_folds,
+)
+from noisebound.training.data import TrainingData
+from noisebound.training.keeper import NOTHING_KEPT
 from training_data import NAMES, noisy_clouds
-
-
-def data_of(train):
-    return TrainingData(train, None, None, Normalization.of(train.inputs))
 
 
 def network():
@@ -23,30 +28,31 @@ def network():
 
 
 class Counting(CrossFit):
-    """Counts how many halves it trains, and gives up on one if told to."""
+    """Counts how many folds it trains, and gives up on one if told to."""
 
     trained, gives_up_at = 0, 0
 
-    def _half(self, is_held_out, title):
+    def _fold(self, number, fold):
         self.trained += 1
         if self.trained == self.gives_up_at:
             raise KeyboardInterrupt
-        return super()._half(is_held_out, title)
+        return super()._fold(number, fold)
 
     def logits(self):
-        return self.held_out().logits
+        return self.out_of_fold().logits
 
 
-def cross_fit(folder=None, identity="mine", train=None, epochs=40):
-    train = train or noisy_clouds().train
+def cross_fit(folder=None, identity="mine", train=None, epochs=40, plan=noise_plan):
+    data = TrainingData.unsplit(train or noisy_clouds().train)
     config = TrainingConfig(epochs=epochs, batch_size=30, learning_rate=1e-2)
-    return Counting(
-        data_of(train), config, network(), Fabric(devices=1), folder=folder, identity=identity
-    )
+    fabric, keeper = Fabric(devices=1), NOTHING_KEPT
+    if folder is not None:
+        keeper = FolderKeeper(RunFolder(folder), config, identity, fabric, 0.0)
+    return Counting(data, plan(data, config), network(), fabric, keeper=keeper)
 
 
 def test_no_network_has_seen_what_it_predicts():
-    """Random labels can be learnt by heart, and not foreseen."""
+    """Random labels can be memorized, and not foreseen."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(4, (400,), generator=generator)
     random = Dataset(torch.randn(400, 6, generator=generator), labels, NAMES)
@@ -74,7 +80,7 @@ def test_it_costs_less_than_half_of_the_training():
     assert all(cross_fit_epochs(epochs) >= 1 for epochs in range(1, 300))
 
 
-def test_a_half_that_is_done_is_not_done_again(tmp_path):
+def test_a_fold_that_is_done_is_not_done_again(tmp_path):
     undisturbed = cross_fit().logits()
     first = cross_fit(tmp_path)
     first.gives_up_at = 2
@@ -92,17 +98,43 @@ def test_a_half_that_is_done_is_not_done_again(tmp_path):
 def test_what_is_not_to_be_trusted_is_done_again(tmp_path, spoil):
     cross_fit(tmp_path, identity="another" if spoil == "other" else "mine").logits()
     if spoil == "damaged":
-        for path in tmp_path.iterdir():
+        for path in (tmp_path / "cross-fit").iterdir():
             path.write_bytes(path.read_bytes()[:-40])
-        assert HeldOut.read(tmp_path / "both.safetensors") is None
+        assert read_out_of_fold(RunFolder(tmp_path)) is None
     again = cross_fit(tmp_path)
     again.logits()
     assert again.trained == 2
 
 
-def test_too_few_examples():
-    with pytest.raises(ValueError, match=r"19 training examples are too few .*--noise-rate"):
-        cross_fit(train=noisy_clouds().train.subset(torch.arange(19)))
+def test_a_flipped_bit_is_noticed(tmp_path):
+    cross_fit(tmp_path).logits()
+    path = RunFolder(tmp_path).out_of_fold()
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+    assert read_out_of_fold(RunFolder(tmp_path)) is None
+
+
+class TestAnyFolds:
+    """The same cross-fitter with five folds, full trainings and the last epoch, as pruning does."""
+
+    def plan(self, data, config):
+        config = plain_config(config)
+        folds = random_folds(len(data.train), 5, seed=0)
+        return CrossFitPlan(folds, config, keeps_best_epoch=False)
+
+    def test_every_example_once_and_in_order(self):
+        train = noisy_clouds(n=203).train
+        found = cross_fit(train=train, epochs=10, plan=self.plan).out_of_fold()
+        assert torch.equal(found.labels, train.labels)
+        assert torch.equal(found.positions, torch.arange(203))
+        predicted = found.logits.argmax(1)
+        assert (predicted == train.true_labels).double().mean() > 0.8
+
+    def test_folds_divide_the_examples(self):
+        folds = random_folds(23, 5, seed=1)
+        assert sorted(torch.cat(folds).tolist()) == list(range(23))
+        assert {len(fold) for fold in folds} == {4, 5}
 
 
 class TestUnderfit:
@@ -113,7 +145,8 @@ class TestUnderfit:
     def fitted(self, **changes):
         settings = {"epochs": 40, "batch_size": 30, "learning_rate": 1e-2} | changes
         config, fabric = TrainingConfig(**settings), Fabric(devices=1)
-        return CrossFit(data_of(self.train), config, network(), fabric).held_out()
+        data = TrainingData.unsplit(self.train)
+        return CrossFit(data, noise_plan(data, config), network(), fabric).out_of_fold()
 
     def test_a_rate_too_low_for_the_epochs(self):
         assert self.fitted(learning_rate=1e-4, batch_size=200).is_underfit
@@ -123,7 +156,9 @@ class TestUnderfit:
 
     def test_it_is_kept(self, tmp_path):
         before = self.fitted(learning_rate=1e-4, batch_size=200)
-        before.save(tmp_path / "x.safetensors", "mine")
-        after = HeldOut.read(tmp_path / "x.safetensors", "mine")
+        folder, config = RunFolder(tmp_path), TrainingConfig()
+        keeper = FolderKeeper(folder, config, "mine", Fabric(devices=1), 0.0)
+        keeper.keep_out_of_fold("all", before)
+        after = keeper.read_out_of_fold("all")
         assert after.is_underfit
         assert torch.equal(after.positions, before.positions)

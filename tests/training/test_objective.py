@@ -2,17 +2,27 @@ import pytest
 import torch
 
 import noisebound as nb
-from noisebound.data import Dataset, Loader, Normalization
-from noisebound.training import METHOD_NAMES, TrainingConfig
-from noisebound.training.memory import prune
+from noisebound.catalog import METHOD_NAMES
+from noisebound.data import Dataset
+from noisebound.estimation import GivenRate, UnknownNoise
+from noisebound.training import TrainingConfig
+from noisebound.training.config import TrainingSettings, make_config
+from noisebound.training.fit import known_noise
 from noisebound.training.objective import make_objective
 
 FIVE = ("ce", "fce", "gce", "sce", "cep")
 
 
+def objective_of(config, num_classes=10, num_samples=50):
+    """The objective for the noise that the config gives."""
+    data = Dataset(torch.zeros(1, 1), torch.zeros(1, dtype=torch.long), ("",) * num_classes)
+    noise = known_noise(config, data) or UnknownNoise(num_classes)
+    return make_objective(config, num_classes, num_samples, noise)
+
+
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_every_method_gives_a_loss(name):
-    objective = make_objective(TrainingConfig(loss=name, noise_rate=0.4), 10, 50)
+    objective = objective_of(TrainingConfig(loss=name, noise_rate=0.4))
     assert objective.bound is None
     logits, labels = torch.randn(5, 10), torch.arange(5)
     extra = (torch.arange(5),) if objective.remembers else ()
@@ -23,26 +33,26 @@ def test_every_method_gives_a_loss(name):
 def test_bounds_are_noise_bounds(name):
     config = TrainingConfig(loss=f"{name}+b", noise_rate=0.4)
     expected = nb.create_loss(f"{name}+b", noise_rate=0.4, num_classes=10).bound
-    assert make_objective(config, 10, 50).bound == pytest.approx(expected)
+    assert objective_of(config).bound == pytest.approx(expected)
 
 
 def test_bound_of_ones_own():
     config = TrainingConfig(loss="elr+b", bound=0.7)
-    assert make_objective(config, 10, 50).bound == 0.7
+    assert objective_of(config).bound == 0.7
 
 
 def test_classes_in_the_bound():
     """The paper's non-uniform EMNIST: 47 classes, but two in the bound."""
     config = TrainingConfig(loss="ce+b", noise_rate=0.4, bound_classes=2)
     expected = nb.noise_bound(nb.CrossEntropy(), 0.4, 2)
-    assert make_objective(config, 47, 50).bound == pytest.approx(float(expected))
+    assert objective_of(config, 47).bound == pytest.approx(float(expected))
 
 
 @pytest.mark.parametrize(
     ("config", "complaint"),
     [
         ({"loss": "ce+b"}, "needs to know how noisy the labels are"),
-        ({"loss": "hinge"}, "loss must be one of ce, fce"),
+        ({"loss": "hinge"}, "unknown loss 'hinge': choose one of ce, fce"),
         ({"loss": "fce"}, "noise_rate"),
         ({"loss": "elr+b", "noise_rate": 0.4}, "no noise-bound"),
         ({"loss": "mixup+b", "noise_rate": 0.4}, "mixup has no noise-bound"),
@@ -51,7 +61,7 @@ def test_classes_in_the_bound():
 )
 def test_what_cannot_be_made(config, complaint):
     with pytest.raises((ValueError, TypeError), match=complaint):
-        make_objective(TrainingConfig(**config), 10, 50)
+        objective_of(TrainingConfig(**config))
 
 
 @pytest.mark.parametrize(
@@ -78,10 +88,44 @@ def test_config_survives_json():
     assert TrainingConfig.model_validate_json(config.model_dump_json()) == config
 
 
-def test_a_granular_bound_does_not_hide_what_a_loss_remembers():
-    config = TrainingConfig(loss="truncated+b", bound=0.3, granularity="example")
-    objective = make_objective(config, num_classes=4, num_samples=8)
-    assert objective.remembers
-    data = Dataset(torch.randn(8, 3), torch.arange(8) % 4, tuple("abcd"))
-    loader = Loader(data, 4, normalization=Normalization.of(data.inputs))
-    assert prune(objective.criterion, torch.nn.Linear(3, 4), loader, 39) is not None
+def test_settings_are_the_fields_of_the_config():
+    """Keyword arguments of nb.fit and the config say the same thing once each."""
+    fields = {*TrainingConfig.model_fields} - {"model"}
+    assert {*TrainingSettings.__annotations__} == fields
+
+
+def test_a_wrong_setting_is_named():
+    with pytest.raises(nb.NoiseboundError, match=r"`epochs`: .* greater than or equal to 1, got 0"):
+        make_config({"epochs": 0})
+
+
+class TestWeightsAndTargets:
+    logits = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([0, 1, 2, 3, 0, 1])
+
+    def mean(self, name, labels, weights):
+        objective = make_objective(TrainingConfig(loss=name), 4, 6, GivenRate(0.2, 4))
+        return objective.mean(self.logits, labels, weights, torch.arange(6))
+
+    @pytest.mark.parametrize("name", ["ce", "sce", "elr", "truncated", "curriculum"])
+    def test_weights_of_one_change_nothing(self, name):
+        weighted = self.mean(name, self.labels, torch.ones(6))
+        torch.testing.assert_close(weighted, self.mean(name, self.labels, None))
+
+    @pytest.mark.parametrize("name", ["ce", "sce", "gce"])
+    def test_a_weight_counts_as_repetition(self, name):
+        weights = torch.tensor([0.0, 1.0, 2.0, 0.0, 1.0, 3.0])
+        repeated = torch.arange(6).repeat_interleave(weights.long())
+        loss = nb.create_loss(name)
+        torch.testing.assert_close(
+            self.mean(name, self.labels, weights),
+            loss(self.logits[repeated], self.labels[repeated]),
+        )
+
+    def test_no_weight_at_all_is_no_loss(self):
+        assert self.mean("ce", self.labels, torch.zeros(6)) == 0
+
+    def test_soft_targets(self):
+        targets = torch.eye(4)[self.labels] * 0.8 + 0.05
+        expected = torch.nn.functional.cross_entropy(self.logits, targets)
+        torch.testing.assert_close(self.mean("ce", targets, None), expected)

@@ -132,7 +132,7 @@ class UnknownNoise(Noise):
 
     def bound(self, loss: Loss) -> BoundChoice:
         """Return the floor of clean labels, so that training is plain."""
-        level = float(noise_bound(loss, 0.0, self.num_classes))
+        level = transition_bound(loss, self.transition)
         return BoundChoice(level, "noise unknown", f"as if there were no noise: {self.reason}")
 
     def record(self) -> dict[str, Any]:

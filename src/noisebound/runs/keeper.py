@@ -9,7 +9,7 @@ from noisebound.estimation import OutOfFold
 from noisebound.files import load_tensors, save_tensors
 from noisebound.runs.checkpoints import load_checkpoint, save_checkpoint
 from noisebound.runs.folder import RunFolder
-from noisebound.runs.metrics_file import MetricsFile
+from noisebound.runs.metrics_file import MetricsFile, read_metrics
 from noisebound.training.config import TrainingConfig
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.state import TrainingState
@@ -57,22 +57,21 @@ class FolderKeeper:
     def resume(self, state: TrainingState) -> list[EpochMetrics]:
         """Bring the state to the newest checkpoint; return the metrics until then."""
         load_checkpoint(self.folder.checkpoints, state, self.identity)
-        self.fabric.barrier()  # all ranks have read before one writes
-        if not self.fabric.is_global_zero:
-            return []
-        self.folder.begin(self.config)
-        self._metrics = MetricsFile(self.folder.metrics, state.epoch)
-        if len(self._metrics.history) < state.epoch:
+        self._saved_at = time.monotonic()
+        history = [each for each in read_metrics(self.folder.metrics) if each.epoch <= state.epoch]
+        if len(history) < state.epoch:
             raise RunError(
                 f"{self.folder.metrics} lacks epochs that the checkpoint has: restore it, or begin "
                 "anew in another folder"
             )
-        self._saved_at = time.monotonic()
-        return list(self._metrics.history)
+        self.fabric.barrier()  # all ranks have read before one writes
+        return history
 
     def keep_epoch(self, state: TrainingState, metrics: EpochMetrics, *, is_last: bool) -> None:
         """Write the epoch's metrics, and a checkpoint if one is due."""
-        assert self._metrics is not None, "resume comes first"
+        if self._metrics is None:
+            self.folder.begin(self.config)
+            self._metrics = MetricsFile(self.folder.metrics, metrics.epoch - 1)
         self._metrics.append(metrics)
         if is_last or time.monotonic() - self._saved_at >= self.checkpoint_seconds:
             save_checkpoint(self.folder.checkpoints, state, self.identity)

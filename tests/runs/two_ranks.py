@@ -5,7 +5,8 @@ from pathlib import Path
 
 from lightning_fabric import Fabric
 
-from noisebound.training import TrainingConfig, fit
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig
 from noisebound.training.ranks import leave_ranks
 from training_data import NOISE_RATE, noisy_clouds, noisy_images
 
@@ -24,11 +25,11 @@ def main(devices: int, out: Path) -> None:
             accumulate=2,
             learning_rate=1e-2,
         )
-        fit(noisy_clouds(), config, out / loss, fabric=fabric)
+        train_run(noisy_clouds(), config, out / loss, fabric=fabric)
     config = TrainingConfig(
         loss="ce+b", model="small_cnn", noise_rate=NOISE_RATE, epochs=4, batch_size=11
     )
-    fit(noisy_images(), config, out / "batch-norm", fabric=fabric)
+    train_run(noisy_images(), config, out / "batch-norm", fabric=fabric)
     leave_ranks(fabric)
 
 

@@ -12,7 +12,8 @@ import time
 import traceback
 from pathlib import Path
 
-from noisebound.training import TrainingConfig, fit
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig
 from training_data import NOISE_RATE, noisy_clouds
 
 CONFIG = TrainingConfig(loss="elr+b", bound=0.5, noise_rate=NOISE_RATE, epochs=80, batch_size=30)
@@ -23,7 +24,7 @@ def run(out: Path) -> int:
     child = os.fork()
     if child == 0:
         try:
-            fit(noisy_clouds(), CONFIG, out, resume=True, checkpoint_seconds=0)
+            train_run(noisy_clouds(), CONFIG, out, resume=True, checkpoint_seconds=0)
         except BaseException:
             traceback.print_exc()
             os._exit(1)

@@ -1,15 +1,18 @@
 """Wrong labels from one training: found, ranked, named, shown."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
 import noisebound as nb
-from noisebound.data import DataError, Dataset, Splits, load
-from noisebound.training import TrainingConfig, fit
-from noisebound.training.run_folder import RunFolder
-from noisebound.training.suspects import suspects_of_run
-from noisebound.training.suspects_table import suspects_sheet, suspects_table
+from noisebound.data import Dataset, Splits, load
+from noisebound.errors import DataError, RunError
+from noisebound.pages.suspects import suspects_sheet
+from noisebound.runs import load_run, train_run
+from noisebound.runs.suspects import suspects_frame
+from noisebound.training import TrainingConfig
 from training_data import noisy_clouds
 
 
@@ -24,12 +27,11 @@ def digits():
 @pytest.fixture(scope="module")
 def run(digits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("suspects") / "run"
-    fit(digits, TrainingConfig(model="small_mlp", epochs=40, batch_size=100), folder)
-    return RunFolder(folder)
+    return train_run(digits, TrainingConfig(model="small_mlp", epochs=40, batch_size=100), folder)
 
 
 def test_wrong_labels_come_first(run, digits):
-    found = suspects_of_run(run, digits.train)
+    found = run.find_suspects(digits)
     is_wrong = digits.train.labels != digits.train.true_labels
     assert roc_auc_score(is_wrong, found.score) > 0.95
     assert found.probability.mean() == pytest.approx(0.3, abs=0.06)
@@ -38,11 +40,11 @@ def test_wrong_labels_come_first(run, digits):
     assert right.double().mean() > 0.9
 
 
+@pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")
 @pytest.mark.parametrize("changes", [{"loss": "ce+b", "noise_rate": 0.3}, {"loss": "ce+b"}])
 def test_of_runs_that_were_told_the_rate_or_corrected_nothing(digits, tmp_path, changes):
     config = TrainingConfig(model="small_mlp", epochs=15, batch_size=100, **changes)
-    fit(digits, config, tmp_path / "run")
-    found = suspects_of_run(RunFolder(tmp_path / "run"), digits.train)
+    found = train_run(digits, config, tmp_path / "run").find_suspects(digits)
     is_wrong = digits.train.labels != digits.train.true_labels
     assert roc_auc_score(is_wrong, found.score) > 0.8
 
@@ -50,20 +52,19 @@ def test_of_runs_that_were_told_the_rate_or_corrected_nothing(digits, tmp_path, 
 @pytest.mark.parametrize("loss", ["gce+b", "sce+b"])
 def test_what_a_loss_teaches_is_seen_through_its_noise_model(digits, tmp_path, loss):
     config = TrainingConfig(model="small_mlp", epochs=30, batch_size=100, loss=loss)
-    fit(digits, config, tmp_path / "run")
-    found = suspects_of_run(RunFolder(tmp_path / "run"), digits.train)
+    found = train_run(digits, config, tmp_path / "run").find_suspects(digits)
     assert found.probability.mean() == pytest.approx(0.3, abs=0.1)
 
 
 def test_labels_may_be_corrected_and_asked_about_again(run, digits):
-    before = suspects_of_run(run, digits.train)
+    before = run.find_suspects(digits)
     corrected = digits.train.labels.clone()
     worst = before.ranking[:150]
     corrected[worst] = digits.train.true_labels[worst]
     train = Dataset(
         digits.train.inputs, corrected, digits.train.class_names, digits.train.true_labels
     )
-    after = suspects_of_run(run, train)
+    after = run.find_suspects(replace(digits, train=train))
     assert roc_auc_score(train.labels != train.true_labels, after.score) > 0.95
     assert (after.probability[worst] < 0.5).double().mean() > 0.9
 
@@ -71,26 +72,27 @@ def test_labels_may_be_corrected_and_asked_about_again(run, digits):
 def test_other_data_is_refused(run, digits):
     order = torch.arange(len(digits.train)).flip(0)
     with pytest.raises(DataError, match="in another order"):
-        suspects_of_run(run, digits.train.subset(order))
+        run.find_suspects(replace(digits, train=digits.train.subset(order)))
     with pytest.raises(DataError, match="other classes"):
-        suspects_of_run(run, noisy_clouds().train)
-    with pytest.raises(DataError, match="holds no run"):
-        suspects_of_run(RunFolder(run.path / "nowhere"), digits.train)
+        run.find_suspects(noisy_clouds())
+    with pytest.raises(RunError, match="holds no run"):
+        load_run(run.path / "nowhere")
 
 
-def test_a_network_of_ones_own(tmp_path):
+@pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")
+def test_a_network_of_the_users_own(tmp_path):
     def network():
         return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
 
     splits = noisy_clouds()
-    fit(splits, TrainingConfig(epochs=4, batch_size=30), tmp_path / "run", model=network())
-    found = suspects_of_run(RunFolder(tmp_path / "run"), splits.train, network())
+    train_run(splits, TrainingConfig(epochs=4, batch_size=30), tmp_path / "run", model=network())
+    found = load_run(tmp_path / "run", network()).find_suspects(splits)
     assert len(found.score) == len(splits.train)
 
 
 def test_the_table_and_the_sheet(run, digits):
-    found = suspects_of_run(run, digits.train)
-    table = suspects_table(found, digits)
+    found = run.find_suspects(digits)
+    table = suspects_frame(found, digits)
     assert table.columns == [
         "example", "label", "probability_wrong", "score", "suggested", "true_label",
     ]  # fmt: skip
@@ -107,14 +109,14 @@ def test_the_table_and_the_sheet(run, digits):
 def test_examples_are_named_where_they_have_names(run, digits):
     names = tuple(f"image {place}.png" for place in range(len(digits.train)))
     named = Splits("named", digits.train, None, source="made", train_names=names)
-    found = suspects_of_run(run, digits.train)
-    assert suspects_table(found, named)["example"][0] == names[found.ranking[0]]
+    found = run.find_suspects(digits)
+    assert suspects_frame(found, named)["example"][0] == names[found.ranking[0]]
 
 
 def test_an_unfinished_run(run, digits, tmp_path):
-    (tmp_path / "config.json").write_text(run.config.read_text())
+    (tmp_path / "config.json").write_text(run.folder.config.read_text())
     with pytest.raises(ValueError, match="holds no finished run"):
-        suspects_of_run(RunFolder(tmp_path), digits.train)
+        load_run(tmp_path).find_suspects(digits)
     (tmp_path / "config.json").write_text("{}}")
     with pytest.raises(ValueError, match="is damaged"):
-        suspects_of_run(RunFolder(tmp_path), digits.train)
+        load_run(tmp_path)

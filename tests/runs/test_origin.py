@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from noisebound.data import DataError, DataOrigin
+from noisebound.data import DataOrigin
+from noisebound.errors import DataError, RunError
+from noisebound.runs.folder import RunFolder
 from published_files import plain_image
 
 
@@ -15,24 +17,24 @@ def test_a_path_means_the_same_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     origin = DataOrigin(data="a.npz")
     expected = origin.load()
-    origin.save(tmp_path)
+    RunFolder(tmp_path).save_origin(origin)
     monkeypatch.chdir("/")
-    found = DataOrigin.read(tmp_path)
+    found = RunFolder(tmp_path).read_origin()
     assert Path(found.data) == tmp_path / "a.npz"
     assert torch.equal(found.load().train.inputs, expected.train.inputs)
 
 
 def test_a_name_stays_a_name(tmp_path):
-    DataOrigin(data="digits").save(tmp_path)
-    assert DataOrigin.read(tmp_path).data == "digits"
+    RunFolder(tmp_path).save_origin(DataOrigin(data="digits"))
+    assert RunFolder(tmp_path).read_origin().data == "digits"
 
 
 def test_absent_or_damaged(tmp_path):
-    with pytest.raises(DataError, match="name the data"):
-        DataOrigin.read(tmp_path)
+    with pytest.raises(RunError, match="name the `data`"):
+        RunFolder(tmp_path).read_origin()
     (tmp_path / "data.json").write_text('{"data": 3')
     with pytest.raises(DataError, match="is damaged"):
-        DataOrigin.read(tmp_path)
+        RunFolder(tmp_path).read_origin()
 
 
 def test_images_are_named_by_their_files(tmp_path):

@@ -6,13 +6,9 @@ from safetensors import safe_open
 
 import noisebound as nb
 from noisebound.models import create_model
+from noisebound.runs.checkpoints import CheckpointWarning, load_checkpoint, save_checkpoint
 from noisebound.training.averaging import averaged_copy
-from noisebound.training.checkpoints import (
-    CheckpointWarning,
-    TrainingState,
-    load_checkpoint,
-    save_checkpoint,
-)
+from noisebound.training.state import TrainingState
 
 
 def some_state(seed):
@@ -64,7 +60,8 @@ def test_nothing_is_pickled(tmp_path):
     save_checkpoint(tmp_path, some_state(1), "run")
     (path,) = tmp_path.iterdir()
     with safe_open(path, framework="pt") as stored:
-        assert json.loads(stored.metadata()["about"])["epoch"] == 1
+        header = json.loads(stored.metadata()["noisebound"])
+    assert json.loads(header["about"])["epoch"] == 1
 
 
 def test_the_newest_two_are_kept(tmp_path):

@@ -6,22 +6,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from killing import CONFIG
 
-from noisebound.training import fit
-from noisebound.training.checkpoints import CheckpointWarning
-from noisebound.training.metrics import read_metrics
+from noisebound.runs import train_run
+from noisebound.runs.checkpoints import CheckpointWarning
+from noisebound.runs.metrics_file import read_metrics
 from training_data import noisy_clouds
 
 SCRIPT = Path(__file__).parent / "killing.py"
 
 
 def without_times(folder):
-    records = read_metrics(folder / "metrics.jsonl")
-    return [{k: v for k, v in record.items() if k != "seconds"} for record in records]
+    return [replace(metrics, seconds=0.0) for metrics in read_metrics(folder / "metrics.jsonl")]
 
 
 def is_same_run(one, other):
@@ -34,7 +34,7 @@ def is_same_run(one, other):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed") / "run"
-    fit(noisy_clouds(), CONFIG, folder, checkpoint_seconds=0)
+    train_run(noisy_clouds(), CONFIG, folder, checkpoint_seconds=0)
     return folder
 
 
@@ -57,7 +57,7 @@ def test_damaged_checkpoint(tmp_path, undisturbed):
     newest = sorted((folder / "checkpoints").iterdir())[-1]
     newest.write_bytes(newest.read_bytes()[:-100])
     with pytest.warns(CheckpointWarning, match=f"{newest} is damaged"):
-        fit(noisy_clouds(), CONFIG, folder, resume=True)
+        train_run(noisy_clouds(), CONFIG, folder, resume=True)
     assert is_same_run(folder, undisturbed)
 
 
@@ -66,7 +66,7 @@ def test_interrupted_by_ctrl_c(tmp_path):
     """The message says how to go on, and going on works."""
     command = [
         sys.executable, "-m", "noisebound", "fit", "digits", "--out", tmp_path / "run",
-        "--noise-rate", "0.4", "--epochs", "150", "--accelerator", "cpu",
+        "--noise-rate", "0.4", "--epochs", "150", "--accelerator", "cpu", "--model", "mlp",
     ]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
@@ -76,7 +76,7 @@ def test_interrupted_by_ctrl_c(tmp_path):
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "go on with --resume" in complaint
+    assert "continue with --resume" in complaint
     assert "Traceback" not in complaint
     subprocess.run([*command, "--resume"], check=True, timeout=120)
     assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 150

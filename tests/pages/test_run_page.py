@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
-from noisebound.training import TrainingConfig, fit
-from noisebound.training.run_folder import RunFolder
-from noisebound.training.run_page import run_page
-from noisebound.training.suspects import suspects_of_run
+from noisebound.estimation import UnknownNoise
+from noisebound.pages.run_page import run_page
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from training_data import NOISE_RATE, noisy_clouds
 
 
@@ -15,50 +16,51 @@ def test_a_training_that_estimates_the_noise(tmp_path):
     """With its data at hand: the estimate, the matrix, and the labels to look at."""
     splits = noisy_clouds(n=600)
     config = TrainingConfig(epochs=40, batch_size=30, learning_rate=1e-2)
-    result = fit(splits, config, tmp_path / "run")
-    page = run_page(tmp_path / "run", splits)
+    run = train_run(splits, config, tmp_path / "run")
+    page = run_page(run, splits)
     titles = [section.title for section in page.sections]
     assert titles == ["Training", "The noise", "The most suspect labels", "To repeat it"]
-    low, high = result.noise["interval"]
+    low, high = run.noise.interval
     assert f"between {low:.1%} and {high:.1%}" in page.sections[1].text
     assert page.sections[1].heat_maps[0].column_names == splits.train.class_names
     (table,) = page.sections[2].tables
     probabilities = [row.cells[-1].value for row in table.rows]
     assert probabilities == sorted(probabilities, reverse=True)
-    assert page.facts[0].value == f"{result.noise['noise_rate']:.1%}"
+    assert page.facts[0].value == f"{run.noise.rate:.1%}"
 
 
 def test_the_moment_of_memorization(tmp_path):
     config = TrainingConfig(
         loss="ce", noise_rate=NOISE_RATE, epochs=60, batch_size=30, learning_rate=1e-2
     )
-    result = fit(noisy_clouds(n=120), config, tmp_path / "run")
-    assert result.memorizing_since is not None
-    page = run_page(tmp_path / "run")
-    assert f"memorising wrong labels since epoch {result.memorizing_since}" in page.headline
+    run = train_run(noisy_clouds(n=120), config, tmp_path / "run")
+    assert run.result.memorizing_since is not None
+    page = run_page(run)
+    assert f"memorizing wrong labels since epoch {run.result.memorizing_since}" in page.headline
     axes = page.sections[0].pictures[0].figure.axes[0]
-    assert f"memorising since epoch {result.memorizing_since}" in [
+    assert f"memorizing since epoch {run.result.memorizing_since}" in [
         text.get_text() for text in axes.get_legend().get_texts()
     ]
 
 
 def test_suspects_are_not_shown_of_data_that_have_changed(tmp_path):
     config = TrainingConfig(loss="ce+b", noise_rate=NOISE_RATE, epochs=1, batch_size=30)
-    fit(noisy_clouds(), config, tmp_path / "run")
-    page = run_page(tmp_path / "run", noisy_clouds(n=30))
+    run = train_run(noisy_clouds(), config, tmp_path / "run")
+    page = run_page(run, noisy_clouds(n=30))
     assert "They cannot be shown: " in page.sections[1].text
 
 
 def test_an_estimate_that_was_not_believed_is_not_shown(tmp_path):
     """Networks that were still learning: the page says so, and accuses no label."""
     config = TrainingConfig(epochs=2, batch_size=30, learning_rate=1e-5)
-    result = fit(noisy_clouds(), config, tmp_path / "run")
-    assert result.is_noise_unmeasured
-    page = run_page(tmp_path / "run", noisy_clouds())
-    assert "could not be measured" in page.headline
-    assert "of the labels are wrong" not in page.headline
+    with pytest.warns(UnknownNoiseWarning, match="were still learning"):
+        run = train_run(noisy_clouds(), config, tmp_path / "run")
+    assert isinstance(run.noise, UnknownNoise)
+    page = run_page(run, noisy_clouds())
+    assert "could not be estimated" in page.headline
+    assert "of the labels are" not in page.headline
     assert [section.title for section in page.sections] == ["Training", "To repeat it"]
-    suspects = suspects_of_run(RunFolder(tmp_path / "run"), noisy_clouds().train)
+    suspects = run.find_suspects(noisy_clouds())
     assert suspects.probability.max() < 0.5
 
 
@@ -70,6 +72,6 @@ def test_many_classes_have_a_table_of_mistakes(tmp_path):
     config = TrainingConfig(
         loss="ce+b", noise_rate=None, transition=transition, epochs=1, batch_size=30
     )
-    fit(replace(splits, train=train, test=None), config, tmp_path / "run")
-    (section,) = (s for s in run_page(tmp_path / "run").sections if s.title == "The noise")
+    run = train_run(replace(splits, train=train, test=None), config, tmp_path / "run")
+    (section,) = (s for s in run_page(run).sections if s.title == "The noise")
     assert len(section.tables[0].rows) == 20

@@ -1,0 +1,104 @@
+"""What is known of the noise: one family, one set of questions, a record without loss."""
+
+import json
+
+import pytest
+import torch
+
+import noisebound as nb
+from noisebound.errors import DataError
+from noisebound.estimation import (
+    EstimatedNoise,
+    GivenRate,
+    GivenTransition,
+    OutOfFold,
+    UnknownNoise,
+    estimated_noise,
+    noise_of_record,
+)
+
+MATRIX = torch.tensor([[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7]], dtype=torch.float64)
+PRIOR = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+
+
+def out_of_fold(is_underfit=False, n=600):
+    """Predictions by a model that knows as much as can be known."""
+    generator = torch.Generator().manual_seed(0)
+    true = torch.multinomial(PRIOR, n, replacement=True, generator=generator)
+    noisy = nb.corrupt(true, "transition", transition=MATRIX, generator=generator)
+    logits = MATRIX[:, true].T.log().float()
+    return OutOfFold(logits, noisy.labels, torch.arange(n), is_underfit)
+
+
+ALL_KINDS = {
+    "unknown": UnknownNoise(3, "too little was learned"),
+    "rejected": estimated_noise(out_of_fold(is_underfit=True)),
+    "rate": GivenRate(0.3, 3),
+    "bound classes": GivenRate(0.6, 3, bound_classes=2),
+    "transition": GivenTransition(MATRIX, PRIOR),
+    "estimated": estimated_noise(out_of_fold()),
+}
+
+
+@pytest.mark.parametrize("name", ALL_KINDS)
+class TestEveryKind:
+    def test_it_comes_back_from_json_without_loss(self, name):
+        noise = ALL_KINDS[name]
+        again = noise_of_record(json.loads(json.dumps(noise.record())))
+        assert type(again) is type(noise)
+        assert again.record() == noise.record()
+        assert torch.equal(again.transition, noise.transition)
+        assert (again.rate, again.interval) == (noise.rate, noise.interval)
+        assert again.warnings == noise.warnings
+
+    def test_its_matrix_is_one(self, name):
+        columns = ALL_KINDS[name].transition.sum(0)
+        torch.testing.assert_close(columns, torch.ones(3, dtype=torch.float64))
+
+    @pytest.mark.parametrize("loss", [nb.CrossEntropy(), nb.GeneralizedCrossEntropy()])
+    def test_it_bounds_a_loss(self, name, loss):
+        chosen = ALL_KINDS[name].bound(loss)
+        assert 0 <= chosen.level <= nb.noise_bound(loss, 2 / 3, 3)
+        assert chosen.reason
+
+
+def test_unknown_noise_makes_for_plain_training():
+    noise = ALL_KINDS["rejected"]
+    assert isinstance(noise, UnknownNoise)
+    assert noise.rate is None
+    assert noise.assumed_rate == 0
+    assert noise.rejected.noise_rate == pytest.approx(0.3, abs=0.1)
+    assert noise.bound(nb.CrossEntropy()).level == 0
+
+
+def test_a_given_rate_is_the_papers_bound():
+    chosen = GivenRate(0.4, 10).bound(nb.SymmetricCrossEntropy())
+    assert chosen.level == pytest.approx(nb.noise_bound(nb.SymmetricCrossEntropy(), 0.4, 10))
+    two = GivenRate(0.6, 47, bound_classes=2).bound(nb.CrossEntropy())
+    assert two.level == pytest.approx(nb.entropy(nb.CrossEntropy(), [0.4, 0.6]))
+
+
+def test_a_given_matrix_has_its_rate_and_its_entropy():
+    noise = GivenTransition(MATRIX, PRIOR)
+    assert noise.rate == pytest.approx(1 - (0.7 * 0.5 + 0.8 * 0.3 + 0.7 * 0.2))
+    expected = nb.transition_bound(nb.CrossEntropy(), MATRIX, PRIOR)
+    assert noise.bound(nb.CrossEntropy()).level == pytest.approx(expected)
+
+
+def test_an_estimate_without_its_predictions_has_the_derived_bound():
+    noise = ALL_KINDS["estimated"]
+    assert isinstance(noise, EstimatedNoise)
+    stored = noise_of_record(noise.record())
+    assert stored.floor(nb.CrossEntropy()) is None
+    assert stored.bound(nb.CrossEntropy()).origin == "estimated noise rate"
+    assert noise_of_record(noise.record(), noise.out_of_fold).bound(
+        nb.CrossEntropy()
+    ) == noise.bound(nb.CrossEntropy())
+
+
+@pytest.mark.parametrize(
+    "record", [{"kind": "estimated"}, {"kind": "guessed"}, {}, {"kind": "given rate", "rate": 0.1}]
+)
+def test_a_damaged_record(record):
+    with pytest.raises(DataError, match="what is stored about the noise"):
+        noise_of_record(record)
