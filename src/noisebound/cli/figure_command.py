@@ -1,4 +1,4 @@
-"""``noisebound figure``: the paper's figures."""
+"""``noisebound figure``: draw a figure of the paper."""
 
 import json
 from pathlib import Path
@@ -28,12 +28,12 @@ def figure(
     Parameters
     ----------
     name
-        sensitivity: between which limits a floor lies. noise-models: the inverse noise models of
-        the losses. rate-sweep: accuracy by believed noise rate, from runs.
+        sensitivity: the limits between which a floor lies. noise-models: the inverse noise models
+        of the losses. rate-sweep: the accuracy of runs by the noise rate that they believed.
     out
         The folder to write to.
     table
-        For rate-sweep: what `noisebound reproduce rate-sweep` wrote.
+        For rate-sweep, the JSON file that `noisebound reproduce rate-sweep` wrote.
     """
     match name:
         case "sensitivity":
@@ -52,8 +52,8 @@ def _records(table: Path) -> list[dict[str, str | float | None]]:
         records = json.loads(table.read_text(encoding="utf-8"))["records"]
     except FileNotFoundError as error:
         raise InvalidValueError(
-            f"there is no {table}: make it with  noisebound reproduce rate-sweep , and name it "
-            "with --table"
+            f"there is no {table}: make it with  noisebound reproduce rate-sweep , and pass it as "
+            "`table`"
         ) from error
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise InvalidValueError(f"{table} is not what reproduce rate-sweep writes") from error
