@@ -110,6 +110,7 @@ def test_arguments_become_flags(message, expected):
         (FileNotFoundError(errno.ENOENT, "No such file", "a.csv"), "a.csv: No such file"),
         (PermissionError(errno.EACCES, "Permission denied", "/x"), "/x: Permission denied"),
         (OSError(errno.ENOSPC, "No space left on device"), "[Errno 28] No space left on device"),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", ".x.part", None, "x"), "x: Is a"),
         (ConnectionError("no route\n to host"), "no route to host"),
         (TimeoutError(), "TimeoutError"),
         (ModuleNotFoundError("", name="polars"), "this command needs polars, which is not"),

@@ -99,5 +99,7 @@ def _first_mistake(error: ValidationError, flags: Mapping[str, str]) -> str:
 
 def _trouble(error: OSError) -> str:
     """Return one line about a file, a disk or the network."""
-    text = str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
+    # The second file is the target of a renaming, and the first one only its temporary name.
+    place = error.filename if error.filename2 is None else error.filename2
+    text = str(error) if place is None else f"{place}: {error.strerror}"
     return " ".join(text.split()) or type(error).__name__
