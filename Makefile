@@ -1,21 +1,21 @@
-# Everything runs in .venv, which each target builds as far as it needs.
+# Everything runs in .venv, and each target installs there what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The constraint keeps pip from resolving torch to several gigabytes of CUDA packages.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-# Two cores: one torch thread for each test process, or they fight.
+# One torch thread per test process, because two processes already use both cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-browser lint bench docs dist clean
 
-demo: $(VENV)/.install
+demo: $(VENV)/.cli
 	$(BIN)/noisebound demo
 
 test: $(VENV)/.test
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2
 
-# The pages in a real Chromium; `make test` runs these too, where it finds one.
+# Tests the HTML pages in Chromium. `make test` runs these too if it finds Chromium.
 test-browser: $(VENV)/.test
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m browser tests/browser
 
@@ -25,11 +25,11 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# glibc would hand the large buffers back to the kernel after each call, and page faults would
-# decide the ratios; this makes it keep them, as GPUs' allocators do.
+# By default glibc returns large buffers to the kernel after each call, so that page faults would
+# decide the ratios. These settings make it keep the buffers, as the allocators of GPUs do.
 KEEP_MEMORY := MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592
 
-bench: $(VENV)/.install
+bench: $(VENV)/.cli
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/losses.py
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/corruption.py
@@ -40,7 +40,7 @@ bench: $(VENV)/.install
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
 
-# A wheel and an sdist, each tried out in an empty environment.
+# Builds a wheel and an sdist, and tries each in an empty environment.
 dist: $(VENV)/.dist
 	rm -rf dist
 	$(BIN)/python -m build --quiet
@@ -53,11 +53,7 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp for the package, and one an extra: .venv/.test says that noisebound[test] is installed.
-$(VENV)/.install: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) -e .
-	touch $@
-
+# One stamp per extra: .venv/.cli says that noisebound[cli] is installed.
 $(VENV)/.%: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[$*]'
 	touch $@

@@ -224,7 +224,7 @@ class TestNoise:
         (["fit", "digits", "--out", "x", "--transition", "T.npy"], "T.npy"),
         (["fit", "digits", "--out", "x", "--noise-rate", "some"], "noise-rate"),
         (["fit", "digits", "--out", "x", "--noise-rate", "7"], "noise-rate"),
-        (["fit", "digits", "--out", "x", "--loss", "hinge"], "loss must be one of"),
+        (["fit", "digits", "--out", "x", "--loss", "hinge"], "unknown loss 'hinge'"),
         (["fit", "nowhere.csv", "--out", "x"], "neither a file or folder"),
         (["fit", "digits"], "out"),
         (["predict", "nowhere", "digits", "--out", "y.csv"], "holds no trained model"),
@@ -292,7 +292,7 @@ class TestExperiments:
         result = run("reproduce", "own", *rows, *bad, "--out", tmp_path)
         assert result.returncode == 1
         assert "failed runs: 1" in result.stderr
-        assert "digits-0.4 ce seed 0: ValueError: the training loss is" in result.stderr
+        assert "digits-0.4 ce seed 0: InvalidValueError: the training loss is" in result.stderr
         assert "| MAE | **" in result.stdout
 
     def test_bound_table(self, tmp_path):

@@ -1,8 +1,9 @@
-"""The wheel: all that the package needs, and nothing else. `make dist` tries it out."""
+"""The wheel holds the whole package and nothing else. `make dist` tries it out."""
 
 import subprocess
 import sys
 from email.parser import Parser
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -10,9 +11,12 @@ import pytest
 from packaging.requirements import Requirement
 
 import noisebound
+from noisebound.cli import ISSUES
+from noisebound.extras import CLI_PACKAGES
 
 ROOT = Path(__file__).parent.parent
-EXTRAS = {"cleanlab", "lightning", "ray", "tensorboard", "transformers"}
+CORE = {"torch", "numpy", "scipy", "jaxtyping"}
+EXTRAS = {"cleanlab", "cli", "lightning", "ray", "sklearn", "tensorboard", "transformers"}
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +51,31 @@ def test_the_version_is_written_once(metadata):
     assert not any(noisebound.__version__ in text for text in texts)
 
 
-def test_an_extra_is_not_installed_unasked(metadata):
+def packages(metadata, extra=None):
+    """The packages that an extra brings; without one, those that come with noisebound itself."""
     needs = [Requirement(text) for text in metadata.get_all("Requires-Dist")]
-    core = {need.name for need in needs if need.marker is None}
-    assert "torch" in core
-    assert core.isdisjoint(EXTRAS)
-    assert {*metadata.get_all("Provides-Extra")} >= EXTRAS
+    if extra is None:
+        return {need.name for need in needs if need.marker is None}
+    return {need.name for need in needs if need.marker and need.marker.evaluate({"extra": extra})}
+
+
+def test_an_extra_is_not_installed_unasked(metadata):
+    assert packages(metadata) == CORE
+    assert {*metadata.get_all("Provides-Extra")} >= EXTRAS | {"all"}
+
+
+def test_all_is_what_every_extra_for_users_brings(metadata):
+    assert packages(metadata, "all") == set.union(*(packages(metadata, name) for name in EXTRAS))
+    assert packages(metadata, "all") < packages(metadata, "test")
+    assert packages(metadata, "sklearn") == packages(metadata, "cli")
+
+
+def test_the_packages_of_the_command_line_are_known_by_name(metadata):
+    """So that a missing one is told as such, by the name that pip knows."""
+    assert {*CLI_PACKAGES.values()} == packages(metadata, "cli")
+    for module, package in CLI_PACKAGES.items():
+        assert package in {name.lower() for name in packages_distributions()[module]}
+
+
+def test_faults_are_reported_to_the_projects_issues(metadata):
+    assert f"Issues, {ISSUES}" in metadata.get_all("Project-URL")

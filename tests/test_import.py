@@ -1,10 +1,19 @@
-"""`import noisebound` waits for nothing that the core of the library does not need."""
+"""`import noisebound` and the core of the library need few packages."""
 
 import subprocess
 import sys
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+CORE = ("torch", "numpy", "scipy", "jaxtyping")
 
 NOT_YET = [
     "cleanlab",
+    "cyclopts",
+    "filelock",
     "jinja2",
     "joblib",
     "lightning",
@@ -19,6 +28,7 @@ NOT_YET = [
     "ray",
     "requests",
     "rich",
+    "safetensors",
     "scipy.optimize",
     "scipy.special",
     "sklearn",
@@ -35,3 +45,34 @@ def test_nothing_is_imported_before_it_is_needed():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+def installed_with(*packages):
+    """Distributions that pip would install for these packages, and nothing else."""
+    needed, waiting = set(), [canonicalize_name(name) for name in packages]
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            wanted = (Requirement(text) for text in requires(name) or ())
+            waiting += [
+                canonicalize_name(need.name)
+                for need in wanted
+                if need.marker is None or need.marker.evaluate({"extra": ""})
+            ]
+    return needed
+
+
+def test_the_core_needs_no_extra():
+    """All that `import noisebound` makes public works where only its dependencies are installed."""
+    visible = installed_with(*CORE) | {"noisebound"}
+    hidden = {
+        module
+        for module, names in packages_distributions().items()
+        if visible.isdisjoint(map(canonicalize_name, names))
+    }
+    assert {"sklearn", "polars", "rich", "pydantic", "cleanlab", "pandas"} <= hidden
+    tour = [sys.executable, Path(__file__).with_name("core_tour.py"), *sorted(hidden)]
+    run = subprocess.run(tour, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.endswith(" works\n")

@@ -1,5 +1,22 @@
-"""``python -m noisebound``."""
+"""The ``noisebound`` command, and ``python -m noisebound``."""
 
-from noisebound.cli import main
+import sys
 
-main()
+from noisebound.extras import missing_extra
+
+
+def main() -> None:
+    """Run the command line, or say in one line which extra has to be installed for it."""
+    try:
+        from noisebound.cli import main as run
+    except ModuleNotFoundError as error:
+        missing = missing_extra("the noisebound command", error)
+        if missing is None:
+            raise
+        print(f"error: {missing}", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
+    run()
+
+
+if __name__ == "__main__":
+    main()

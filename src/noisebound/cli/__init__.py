@@ -1,31 +1,40 @@
 """The command line: parse, call, print.
 
-Commands are named, and imported only when called: training alone takes a second to import.
+Commands are registered by name and imported only when they are called, because training alone takes
+a second to import.
 """
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
-from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 
+from noisebound.cli.messages import command_flags, mendable, with_flags
+
+ISSUES = "https://github.com/noisebound/noisebound/issues"
+
 app = App(
     name="noisebound",
-    help="Train classifiers on noisy labels without memorising the noise.",
+    help="Train classifiers on noisy labels without memorizing the noise.",
 )
 for _name, _help, _example in (
-    ("demo", "What a bound does: digits with 60 % wrong labels, in a minute.", "--out demo"),
+    (
+        "demo",
+        "Show what a bound does on digits of which 60 % are mislabeled, in a minute.",
+        "--out demo",
+    ),
     (
         "fit",
-        "Train a robust classifier and leave it in a folder.",
+        "Train a robust classifier and save it in a folder.",
         "photos/ --model small_cnn --out run",
     ),
     (
         "estimate",
-        "Estimate how many labels are wrong, and which classes are taken for which.",
+        "Estimate how many labels are wrong, and which classes are mistaken for which.",
         "photos/ --model small_cnn",
     ),
     (
@@ -35,14 +44,18 @@ for _name, _help, _example in (
     ),
     ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
     ("bound", "Show the noise-bound of a loss.", "sce --noise-rate 0.4 --classes 10"),
-    ("explore", "Write one HTML page to try noise rates and losses on.", "--out explorer.html"),
+    (
+        "explore",
+        "Write an HTML page with sliders for the noise rate and the losses.",
+        "--out explorer.html",
+    ),
     (
         "reproduce",
-        "Make a table of the paper, the paper's figures beside ours.",
+        "Reproduce a table of the paper, with the paper's numbers beside ours.",
         "own --columns digits-0.4 --set epochs=20",
     ),
     ("figure", "Draw a figure of the paper.", "sensitivity"),
-    ("report", "Write one HTML page about runs.", "reproduction --out report.html"),
+    ("report", "Write an HTML page about runs.", "reproduction --out report.html"),
     ("preset", "Print the settings of the experiments.", "cpu > mine.json"),
 ):
     app.command(
@@ -53,37 +66,48 @@ for _name, _help, _example in (
 app.command(
     "noisebound.cli.data_commands:data_app",
     name="data",
-    help="Data sets: which there are, fetch one, look at one.",
+    help="List the known data sets, fetch one, or look at one.",
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; the user's mistakes are told in a line, with exit code 2."""
+    """Run a command, and tell what the user can mend from what is a fault in noisebound.
+
+    A mistake in the arguments or the data, or trouble with a file, a disk or the network, is told
+    in one line, with exit code 2. Anything else is shown with its traceback, with exit code 1.
+
+    Args:
+        arguments: the words after ``noisebound``; those of this process if not given
+    """
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        app(
-            sys.argv[1:] if arguments is None else arguments, print_error=False, exit_on_error=False
-        )
-    except CycloptsError as error:
-        cause = error.__cause__
-        _complain(_first_mistake(cause) if isinstance(cause, ValidationError) else str(error))
+        app(words, print_error=False, exit_on_error=False)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (ValueError, TypeError, OSError) as error:
-        if os.environ.get("NOISEBOUND_TRACEBACK"):
+    except Exception as error:
+        flags = command_flags(app, words)
+        message = mendable(error, flags)
+        if message is None:
+            _report_fault(error)
+        elif os.environ.get("NOISEBOUND_TRACEBACK") and not isinstance(error, CycloptsError):
             raise
-        _complain(str(error))
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-def _first_mistake(error: ValidationError) -> str:
-    first = error.errors()[0]
-    option = str(first["loc"][0]).replace("_", "-")
-    return f"--{option}: {first['msg']}, got {first['input']!r}"
+        else:
+            _complain(with_flags(message, flags))
 
 
 def _complain(message: str) -> None:
     if os.environ.get("LOCAL_RANK", "0") == "0":  # the other ranks have the same to say
         Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")
     sys.exit(2)
+
+
+def _report_fault(error: Exception) -> None:
+    traceback.print_exception(error)
+    Console(stderr=True, soft_wrap=True).print(
+        "[bold red]This is a fault in noisebound[/]: please report it, with the lines above, at "
+        + ISSUES
+    )
+    sys.exit(1)

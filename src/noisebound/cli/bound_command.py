@@ -1,4 +1,4 @@
-"""``noisebound bound``: the floor of a loss."""
+"""``noisebound bound``: show the noise-bound of a loss."""
 
 import json as json_format
 from typing import Annotated
@@ -11,55 +11,55 @@ from noisebound.bounds import entropy_interval, noise_bound, symmetric_noise
 from noisebound.catalog import create_loss
 from noisebound.cli.options import Json
 
-_SHOWN = 10
+_MOST_SHOWN = 10  # entries of the noise vector, so that it fits on a line
 
 
 def bound(
     loss: str,
     *,
     noise_rate: Annotated[float, Parameter(help="The probability that a label is wrong.")],
-    classes: Annotated[int, Parameter(help="The number of classes.")],
+    num_classes: Annotated[int, Parameter(name="--classes", help="The number of classes.")],
     json: Json = False,
 ) -> None:
-    """Show the noise-bound of a loss, and the interval that noise of other structure has.
+    """Show the noise-bound of a loss, and the interval of bounds for noise of any structure.
 
     Parameters
     ----------
     loss
-        Its name: ce, fce, gce, sce, cep, …
+        The name of the loss, such as ce, fce, gce, sce or cep.
     """
     name = loss.lower().removesuffix("+b")
-    # the memories of some losses have a size, which a bound does not depend on
-    criterion = create_loss(name, noise_rate=noise_rate, num_classes=classes, num_samples=1)
-    level = float(noise_bound(criterion, noise_rate, classes))
-    lower, upper = _interval(criterion, noise_rate, classes)
+    # Some losses remember examples, but no bound depends on the number of examples.
+    criterion = create_loss(name, noise_rate=noise_rate, num_classes=num_classes, num_samples=1)
+    level = float(noise_bound(criterion, noise_rate, num_classes))
+    lower, upper = _interval(criterion, noise_rate, num_classes)
     if json:
         record = {
             "loss": name,
             "noise_rate": noise_rate,
-            "classes": classes,
+            "classes": num_classes,
             "bound": level,
             "lower": lower,
             "upper": upper,
         }
         print(json_format.dumps(record))  # noqa: T201
         return
-    vector = symmetric_noise(noise_rate, classes).tolist()
-    shown = ", ".join(f"{share:.4g}" for share in vector[:_SHOWN])
+    vector = symmetric_noise(noise_rate, num_classes).tolist()
+    shown = ", ".join(f"{share:.4g}" for share in vector[:_MOST_SHOWN])
     console = Console(soft_wrap=True, highlight=False)
-    console.print(f"{name} at noise rate {noise_rate:g} with {classes} classes")
+    console.print(f"{name} at noise rate {noise_rate:g} with {num_classes} classes")
     console.print(f"bound     {level:.6g}")
     if lower is not None:
         console.print(f"interval  {lower:.6g} (pairwise noise) to {upper:.6g} (symmetric noise)")
-    console.print(f"noise     {shown}{', …' if classes > _SHOWN else ''}")
+    console.print(f"noise     {shown}{', …' if num_classes > _MOST_SHOWN else ''}")
 
 
 def _interval(
-    criterion: nn.Module, noise_rate: float, classes: int
+    criterion: nn.Module, noise_rate: float, num_classes: int
 ) -> tuple[float, float] | tuple[None, None]:
-    """Between which the entropy lies; a loss that is made for one noise has none."""
+    """Return the limits of the entropy; none for a loss that is made for one kind of noise."""
     try:
-        lower, upper = entropy_interval(criterion, noise_rate, classes)
+        lower, upper = entropy_interval(criterion, noise_rate, num_classes)
     except ValueError:
         return None, None
     return float(lower), float(upper)

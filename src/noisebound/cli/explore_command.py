@@ -1,4 +1,4 @@
-"""``noisebound explore``: the floor, to be played with."""
+"""``noisebound explore``: a page on which to try how the floor depends on the noise."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from noisebound.report.explorer import write_explorer
 
 
 def explore(*, out: Path = Path("explorer.html")) -> None:
-    """Write one self-contained HTML page: sliders for the noise, and the floor that follows.
+    """Write a self-contained HTML page with sliders for the noise and the floor that follows.
 
     Parameters
     ----------
     out
-        The page.
+        The HTML file to write.
     """
     write_explorer(out)
     Console(soft_wrap=True, highlight=False).print(f"written: {escape(str(out))}")

@@ -1,4 +1,4 @@
-"""``noisebound figure``: the paper's figures."""
+"""``noisebound figure``: draw a figure of the paper."""
 
 import json
 from pathlib import Path
@@ -28,12 +28,12 @@ def figure(
     Parameters
     ----------
     name
-        sensitivity: between which limits a floor lies. noise-models: the inverse noise models of
-        the losses. rate-sweep: accuracy by believed noise rate, from runs.
+        sensitivity: the limits between which a floor lies. noise-models: the inverse noise models
+        of the losses. rate-sweep: the accuracy of runs by the noise rate that they believed.
     out
         The folder to write to.
     table
-        For rate-sweep: what `noisebound reproduce rate-sweep` wrote.
+        For rate-sweep, the JSON file that `noisebound reproduce rate-sweep` wrote.
     """
     match name:
         case "sensitivity":
@@ -48,17 +48,23 @@ def figure(
 
 
 def _records(table: Path) -> list[dict[str, str | float | None]]:
+    foreign = InvalidValueError(f"{table} is not what  noisebound reproduce rate-sweep  writes")
     try:
         records = json.loads(table.read_text(encoding="utf-8"))["records"]
     except FileNotFoundError as error:
         raise InvalidValueError(
-            f"there is no {table}: make it with  noisebound reproduce rate-sweep , and name it "
-            "with --table"
+            f"there is no {table}: make it with  noisebound reproduce rate-sweep , and pass it as "
+            "`table`"
         ) from error
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise InvalidValueError(f"{table} is not what reproduce rate-sweep writes") from error
-    if any("believed_rate" not in record for record in records):
-        raise InvalidValueError(f"{table} is not what reproduce rate-sweep writes")
+    except (ValueError, KeyError, TypeError) as error:  # not text, not JSON, or no object
+        raise foreign from error
+    if not isinstance(records, list) or not all(_is_record(record) for record in records):
+        raise foreign
     if not records:
         raise InvalidValueError(f"{table} holds no finished runs")
-    return list(records)
+    return records
+
+
+def _is_record(record: object) -> bool:
+    needed = {"method", "column", "believed_rate", "mean", "std"}
+    return isinstance(record, dict) and needed <= record.keys()

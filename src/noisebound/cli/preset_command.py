@@ -1,4 +1,4 @@
-"""``noisebound preset``: the settings of the experiments, printed."""
+"""``noisebound preset``: print the settings of the experiments."""
 
 from typing import Annotated
 
@@ -14,12 +14,12 @@ def preset(
         tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative=())
     ] = (),
 ) -> None:
-    """Print a preset as JSON; saved, changed and given back by --preset, it is one's own.
+    """Print a preset as JSON, to be saved, changed and passed to `reproduce --preset`.
 
     Parameters
     ----------
     name
-        paper, cpu, or a file.
+        The preset: paper, cpu, or a JSON file that this command printed.
     set_
         Settings to change: epochs=10, or emnist.epochs=10 for one data set.
     """

@@ -1,4 +1,4 @@
-"""``noisebound report``: one page about runs."""
+"""``noisebound report``: write a page about runs."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from noisebound.report.page import write_page
 
 
 def report(runs: Path, *, out: Path = Path("report.html")) -> None:
-    """Write one self-contained HTML page: tables, curves, configs.
+    """Write a self-contained HTML page with the tables, curves and configurations of runs.
 
     Parameters
     ----------
     runs
-        The folder that reproduce, demo or fit wrote.
+        The folder that `noisebound reproduce`, `demo` or `fit` wrote.
     out
-        The page.
+        The HTML file to write.
     """
     write_page(report_on(runs), out)
     Console(soft_wrap=True, highlight=False).print(f"written: {escape(str(out))}")
