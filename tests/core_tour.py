@@ -11,10 +11,7 @@ import sys
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 
-CORE = (
-    *("bayes_risk", "bounded", "bounds", "catalog", "checks", "corruption", "estimation"),
-    *("granularity", "losses", "models", "monitor", "noise_models"),
-)
+CORE = (*("bayes_risk", "bounded", "bounds", "catalog", "checks", "corruption", "estimation"),)
 
 
 def hide(packages):

@@ -26,6 +26,7 @@ from noisebound.estimation import (
     find_suspects,
     measured_floor,
 )
+from noisebound.extras import missing_extra
 from noisebound.losses import (
     BackwardCrossEntropy,
     Bootstrapping,
@@ -64,11 +65,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         module = import_module(_IMPORTED_WHEN_USED[name])
-    except ModuleNotFoundError as missing:
-        package = str(missing.name).partition(".")[0]
-        if package == __name__:
+    except ModuleNotFoundError as error:
+        missing = missing_extra(f"noisebound.{name}", error)
+        if missing is None:
             raise
-        raise MissingExtraError(f"noisebound.{name}", package, "cli") from missing
+        raise missing from error
     return getattr(module, name)
 
 

@@ -196,9 +196,10 @@ def test_ctrl_c_and_success(raising, capsys):
 
 
 class TestMissingExtra:
-    def test_a_missing_module_of_our_own_is_a_fault(self, monkeypatch, capsys):
-        monkeypatch.setitem(sys.modules, "noisebound.cli.explore_command", None)
-        code, told = ended(capsys, "explore")
+    def test_a_missing_module_of_our_own_is_a_fault(self, raising, capsys):
+        name = "noisebound.cli.nothing"
+        raising(ModuleNotFoundError(f"No module named {name!r}", name=name))
+        code, told = ended(capsys, "try", "x")
         assert code == 1
         assert ISSUES in told
 

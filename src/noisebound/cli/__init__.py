@@ -30,12 +30,12 @@ for _name, _help, _example in (
     (
         "fit",
         "Train a robust classifier and save it in a folder.",
-        "photos/ --model small_cnn --out run",
+        "photos/ --out run",
     ),
     (
         "estimate",
         "Estimate how many labels are wrong, and which classes are mistaken for which.",
-        "photos/ --model small_cnn",
+        "photos/",
     ),
     (
         "suspects",

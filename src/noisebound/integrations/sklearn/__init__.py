@@ -1,18 +1,17 @@
 """A scikit-learn estimator."""
 
-from noisebound.errors import MissingExtraError
+from noisebound.extras import missing_extra
 
 try:
-    import sklearn  # noqa: F401
-except ModuleNotFoundError as missing:
-    raise MissingExtraError(
-        "noisebound.integrations.sklearn", "scikit-learn", "sklearn"
-    ) from missing
-
-from noisebound.integrations.sklearn.classifier import (
-    InterruptedTrainingWarning,
-    NoiseBoundedClassifier,
-)
-from noisebound.training import UnknownNoiseWarning
+    from noisebound.integrations.sklearn.classifier import (
+        InterruptedTrainingWarning,
+        NoiseBoundedClassifier,
+    )
+    from noisebound.training import UnknownNoiseWarning
+except ModuleNotFoundError as error:
+    missing = missing_extra("noisebound.integrations.sklearn", error)
+    if missing is None:
+        raise
+    raise missing from error
 
 __all__ = ["InterruptedTrainingWarning", "NoiseBoundedClassifier", "UnknownNoiseWarning"]

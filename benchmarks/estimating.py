@@ -4,7 +4,7 @@ The data are images of FashionMNIST's shape in ten classes, clean or 40% noisy; 
 epochs. Every round times both; a ratio compares medians over the rounds. The estimation stops early
 when the out-of-fold loss rises. Without noise that loss falls to the end, which costs the most.
 
-    python benchmarks/measuring.py
+    python benchmarks/estimating.py
 """
 
 import argparse
@@ -15,15 +15,17 @@ from collections.abc import Callable
 
 import torch
 from lightning_fabric import Fabric
-from noisebound.training.initial_state import initial_state
 
 import noisebound as nb
-from noisebound.data import Dataset, Normalization
+from noisebound.data import Dataset
+from noisebound.estimation import GivenRate
 from noisebound.models import create_model
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import CrossFit
-from noisebound.training.loop import Training, TrainingData
+from noisebound.training.cross_fit import CrossFit, noise_plan
+from noisebound.training.data import TrainingData
+from noisebound.training.loop import Training
 from noisebound.training.objective import make_objective
+from noisebound.training.state import initial_state
 
 SHAPE, CLASSES, EXAMPLES = (1, 28, 28), 10, 10_000
 
@@ -37,20 +39,21 @@ def some_data(noise_rate: float) -> TrainingData:
     images = (patterns[labels] + gray).clamp(0, 255).to(torch.uint8)
     noisy = nb.corrupt(labels, "symmetric", noise_rate, CLASSES, generator=generator)
     train = Dataset(images, noisy.labels, tuple("0123456789"))
-    return TrainingData(train, None, None, Normalization.of(images))
+    return TrainingData.unsplit(train)
 
 
 def estimate(data: TrainingData, config: TrainingConfig) -> None:
     """Train the two networks that estimate the noise, each on one half."""
     network = create_model(config.model, SHAPE, CLASSES)
-    CrossFit(data, config, network, Fabric(accelerator="cpu", devices=1), show=False).held_out()
+    fabric = Fabric(accelerator="cpu", devices=1)
+    CrossFit(data, noise_plan(data, config), network, fabric, show=False).out_of_fold()
 
 
 def train(data: TrainingData, config: TrainingConfig) -> None:
     """Train for all epochs, without evaluation after each."""
     given = config.model_copy(update={"noise_rate": 0.4, "measure_every": config.epochs})
     fabric = Fabric(accelerator="cpu", devices=1)
-    objective = make_objective(given, CLASSES, EXAMPLES)
+    objective = make_objective(given, CLASSES, EXAMPLES, GivenRate(0.4, CLASSES))
     network = create_model(config.model, SHAPE, CLASSES)
     state = initial_state(network, objective, given, EXAMPLES, fabric)
     for _ in Training(state, objective, data, given, fabric).epochs():
