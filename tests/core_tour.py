@@ -11,7 +11,10 @@ import sys
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 
-CORE = (*("bayes_risk", "bounded", "bounds", "catalog", "checks", "corruption", "estimation"),)
+CORE = (
+    *("bayes_risk", "bounded", "bounds", "catalog", "checks", "corruption", "errors", "estimation"),
+    *("losses", "models", "monitor", "noise_models"),
+)
 
 
 def hide(packages):

@@ -188,6 +188,13 @@ class TestBounds:
         X, y, _ = clouds()
         assert told(loss="backward").fit(X, y).bound_ == pytest.approx(0)
 
+    def test_a_correction_by_name_and_as_an_object_have_one_bound(self, digits):
+        """Estimated noise: the loss itself says which noise it corrects."""
+        X, y, *_ = digits
+        for loss in ("backward", nb.BackwardCrossEntropy.symmetric(0.4, 10)):
+            model = NoiseBoundedClassifier(loss, random_state=0, max_iter=20).fit(X, y)
+            assert model.bound_ == pytest.approx(0, abs=1e-6)
+
     def test_a_loss_with_class_weights_has_no_floor_without_more(self):
         X, y, _ = clouds()
         loss = nb.CrossEntropy(weight=[1.0, 3.0, 2.0])
