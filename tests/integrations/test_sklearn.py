@@ -29,7 +29,9 @@ from noisebound.integrations.sklearn import (
 
 
 @pytest.mark.filterwarnings("ignore::noisebound.integrations.sklearn.UnknownNoiseWarning")
-@parametrize_with_checks([NoiseBoundedClassifier(), NoiseBoundedClassifier(noise_rate=0.1)])
+@parametrize_with_checks(
+    [NoiseBoundedClassifier(max_iter=30), NoiseBoundedClassifier(max_iter=30, noise_rate=0.1)]
+)
 def test_scikit_learn_s_checks(estimator, check):
     check(estimator)
 
