@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import noisebound as nb
-from all_losses import CLASSES, RATE, SYMMETRIC, TRANSITION
+from all_losses import ALL_LOSSES, CLASSES, RATE, SYMMETRIC, TRANSITION
+
+FORWARD, BACKWARD = ("fce", "fce-symmetric"), ("backward", "backward-symmetric")
 
 logits_of = st.lists(
     st.lists(st.floats(-20, 20), min_size=CLASSES, max_size=CLASSES), min_size=1, max_size=4
@@ -115,3 +117,47 @@ def test_forward_correction_takes_a_singular_matrix():
     torch.testing.assert_close(
         loss(torch.randn(3, 2), torch.tensor([0, 1, 0])), torch.tensor(2.0).log()
     )
+
+
+@pytest.mark.parametrize("case", ALL_LOSSES, ids=str)
+class TestWhatALossPredicts:
+    def test_only_the_corrections_predict_the_true_class(self, case):
+        assert case.make().predicts_true_class == (case.name in FORWARD + BACKWARD)
+
+    def test_assumed_transition(self, case):
+        assumed = case.make().assumed_transition
+        if case.name not in FORWARD + BACKWARD:
+            assert assumed is None
+            return
+        matrix = SYMMETRIC if case.name.endswith("symmetric") else TRANSITION
+        torch.testing.assert_close(assumed, torch.tensor(matrix))
+
+    def test_on_observed_labels(self, case):
+        loss = case.make()
+        judge = loss.on_observed_labels()
+        if case.name in BACKWARD:
+            assert judge is None
+        elif case.name in FORWARD:
+            assert type(judge) is nb.CrossEntropy
+        else:
+            assert judge is loss
+
+
+@pytest.mark.parametrize("case", [c for c in ALL_LOSSES if c.name in FORWARD], ids=str)
+@given(logits=logits_of)
+def test_forward_correction_is_its_judge_of_the_noised_prediction(case, logits):
+    """With the same options, ``T q`` costs the one what ``q`` costs the other."""
+    options = {
+        "weight": torch.linspace(0.5, 2, CLASSES),
+        "ignore_index": 1,
+        "label_smoothing": 0.1,
+        "reduction": "none",
+        "check_finite": True,
+    }
+    loss = case.make(**options)
+    judge = loss.on_observed_labels()
+    for name, value in options.items():
+        assert getattr(judge, name) is value or getattr(judge, name) == value
+    labels = torch.arange(len(logits)) % CLASSES
+    noised = loss.noise_model.forward(logits.softmax(1)).log()
+    torch.testing.assert_close(loss(logits, labels), judge(noised, labels))

@@ -27,6 +27,7 @@ class SymmetricBackwardCrossEntropy(Loss):
         check_finite: refuse NaN and infinite logits.
     """
 
+    predicts_true_class = True
     noise_model: Symmetric
 
     def __init__(
@@ -53,6 +54,9 @@ class SymmetricBackwardCrossEntropy(Loss):
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """Shannon's entropy of the clean ``T⁻¹ p``."""
         return _clean_entropy(self.noise_model, self.num_classes, p)
+
+    def on_observed_labels(self) -> None:
+        """Return None: on a model of the observed labels this loss is unbounded below."""
 
     def hyperparameters(self) -> list[str]:
         """η and c."""
@@ -84,6 +88,7 @@ class BackwardCrossEntropy(Loss):
     """For symmetric noise: ``BackwardCrossEntropy.symmetric(noise_rate, num_classes)``."""
 
     treats_classes_alike = False  # the clean entropy depends on which class is the true one
+    predicts_true_class = True
     noise_model: Linear
     inverse_transition: Tensor
 
@@ -121,6 +126,9 @@ class BackwardCrossEntropy(Loss):
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """Shannon's entropy of the clean ``T⁻¹ p``."""
         return _clean_entropy(self.noise_model, self.num_classes, p)
+
+    def on_observed_labels(self) -> None:
+        """Return None: on a model of the observed labels this loss is unbounded below."""
 
     def hyperparameters(self) -> list[str]:
         """The number of classes."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from noisebound.checks import ArrayLike
-from noisebound.losses.cross_entropy import shannon_entropy
+from noisebound.losses.cross_entropy import CrossEntropy, shannon_entropy
 from noisebound.losses.likelihood import LikelihoodLoss
 from noisebound.losses.loss import Loss, Reduction
 from noisebound.noise_models import Linear, Symmetric
@@ -48,6 +48,7 @@ class SymmetricForwardCrossEntropy(LikelihoodLoss):
         SymmetricForwardCrossEntropy(noise_rate=0.4, num_classes=10)
     """
 
+    predicts_true_class = True
     noise_model: Symmetric
 
     def __init__(
@@ -80,6 +81,10 @@ class SymmetricForwardCrossEntropy(LikelihoodLoss):
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """Shannon's: the base loss is CE."""
         return shannon_entropy(p)
+
+    def on_observed_labels(self) -> CrossEntropy:
+        """Return cross-entropy with the same options."""
+        return _without_correction(self)
 
     def hyperparameters(self) -> list[str]:
         """η and c."""
@@ -114,6 +119,7 @@ class ForwardCrossEntropy(Loss):
     symmetric = SymmetricForwardCrossEntropy
     """FCE for symmetric noise: ``ForwardCrossEntropy.symmetric(noise_rate, num_classes)``."""
 
+    predicts_true_class = True
     noise_model: Linear
     log_transition: Tensor
 
@@ -158,9 +164,24 @@ class ForwardCrossEntropy(Loss):
         """Shannon's: the base loss is CE, also where ``T`` has no inverse."""
         return shannon_entropy(p)
 
+    def on_observed_labels(self) -> CrossEntropy:
+        """Return cross-entropy with the same options."""
+        return _without_correction(self)
+
     def hyperparameters(self) -> list[str]:
         """The number of classes."""
         return [f"num_classes={self.num_classes}"]
+
+
+def _without_correction(loss: Loss) -> CrossEntropy:
+    """Return the base loss of the forward correction, which judges ``T q`` as it judges ``q``."""
+    return CrossEntropy(
+        reduction=loss.reduction,
+        ignore_index=loss.ignore_index,
+        weight=loss.weight,
+        label_smoothing=loss.label_smoothing,
+        check_finite=loss.check_finite,
+    )
 
 
 def _log_transition(transition: Tensor) -> Tensor:

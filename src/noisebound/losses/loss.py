@@ -12,7 +12,7 @@ from noisebound.bayes_risk import bayes_risk
 from noisebound.checks import ArrayLike, check_within
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses.labels import check_shapes, kernels_check, one_hot, refuse_out_of_range
-from noisebound.noise_models import NoiseModel
+from noisebound.noise_models import Linear, NoiseModel, Symmetric
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 Pick: TypeAlias = Callable[[Tensor], Tensor]
@@ -43,6 +43,9 @@ class Loss(nn.Module):
 
     treats_classes_alike: bool = True
     """Whether renaming the classes leaves the entropy as it is, as the noise-bound assumes."""
+
+    predicts_true_class: bool = False
+    """True if the minimizer is the posterior of the true class: it corrects the noise itself."""
 
     weight: Tensor | None
 
@@ -77,6 +80,21 @@ class Loss(nn.Module):
                 f"weight has {len(self.weight)} entries for {num_classes} classes; pass one a class"
             )
         self.num_classes = num_classes
+
+    @property
+    def assumed_transition(self) -> Float[Tensor, "classes classes"] | None:
+        """The matrix ``T[noisy, true]`` of the noise that the loss corrects; None if none."""
+        if isinstance(self.noise_model, Linear | Symmetric):
+            return self.noise_model.transition
+        return None
+
+    def on_observed_labels(self) -> "Loss | None":
+        """Return the loss by which a model of the observed labels is judged: this loss itself.
+
+        A loss that predicts the true class returns another one, whose minimizer is the posterior of
+        the observed label, or None if there is none.
+        """
+        return self
 
     def class_weights(self, num_classes: int) -> Float[Tensor, " classes"] | None:
         """How much each observed class counts, an ignored one nothing; None if all count one."""
