@@ -2,11 +2,31 @@ import os
 import signal
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from hypothesis import settings
 from playwright.sync_api import sync_playwright
 
 from watched_page import CHROMIUM, NO_CHROMIUM, watch
+
+# The tests check the shapes in the signatures of these modules, with each call. This must come
+# before anything imports them; a process that a test starts does without.
+CHECKED = (
+    "bayes_risk",
+    "bounded",
+    "bounds",
+    "checks",
+    "corruption",
+    "data",
+    "estimation",
+    "losses",
+    "models",
+    "monitor",
+    "noise_models",
+)
+jaxtyping.install_import_hook(
+    [f"noisebound.{module}" for module in CHECKED], "shape_checks.check_shapes"
+)
 
 # Timing is never asserted; in CI the same examples are drawn each time.
 settings.register_profile("noisebound", deadline=None, derandomize="CI" in os.environ)
@@ -48,6 +68,12 @@ def private_folders(tmp_path, monkeypatch):
     monkeypatch.delenv("NOISEBOUND_DATA", raising=False)
     monkeypatch.setenv("NOISEBOUND_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("noisebound.data.folders.DEBIAN_DATASETS", tmp_path / "debian")
+
+
+@pytest.fixture
+def unchecked_shapes(monkeypatch):
+    """Turn the checks of shapes off, for what must see the bare library, such as a compiler."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 @pytest.fixture

@@ -152,6 +152,7 @@ def test_class_weights_need_a_prior_and_class_indices():
         criterion(LOGITS, torch.softmax(LOGITS, 1))
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_compiles_without_graph_break():
     torch.compiler.reset()
     criterion = nb.NoiseBoundedLoss(nb.GeneralizedCrossEntropy(), 0.3, CLASSES)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -108,10 +108,7 @@ class BoundedLoss(Monitored, nn.Module):
         self.monitor = BoundMonitor()
 
     def forward(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Num[Tensor, "..."],
-        indices: Int[Tensor, " batch"] | None = None,
+        self, logits: Tensor, labels: Tensor, indices: Tensor | None = None
     ) -> Float[Tensor, ""]:
         """The bounded mean; ``indices`` go to a loss that remembers its examples."""
         arguments = (logits, labels) if indices is None else (logits, labels, indices)
@@ -180,10 +177,7 @@ class NoiseBoundedLoss(BoundedLoss):
         self.num_classes = int(num_classes)
 
     def forward(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Num[Tensor, "..."],
-        indices: Int[Tensor, " batch"] | None = None,
+        self, logits: Tensor, labels: Tensor, indices: Tensor | None = None
     ) -> Float[Tensor, ""]:
         """The bounded mean; ``indices`` go to a loss that remembers its examples."""
         if labels.is_floating_point() and getattr(self.loss, "weight", None) is not None:
@@ -228,7 +222,7 @@ class GradientBound(Monitored):
     def bound(self, bound: float) -> None:
         self._bound = check_finite_number("bound", bound)
 
-    def observe(self, loss: Float[Tensor, ""], count: float | Tensor) -> None:
+    def observe(self, loss: Tensor, count: float | Tensor) -> None:
         """Take note of one micro-batch: its raw mean loss, and of how many examples that is."""
         if loss.ndim != 0:
             shape = tuple(loss.shape)
@@ -305,7 +299,7 @@ class StepBound(GradientBound):
         self._plain_zero_grad = optimizer.zero_grad
         optimizer.zero_grad = self._zero_grad  # type: ignore[method-assign]
 
-    def observe(self, loss: float | Float[Tensor, ""], count: float | Tensor) -> None:
+    def observe(self, loss: float | Tensor, count: float | Tensor) -> None:
         """Take note of one micro-batch.
 
         Args:

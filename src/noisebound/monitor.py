@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
-from jaxtyping import Float
 from torch import Tensor
 
 from noisebound.checks import check_finite_number
@@ -61,7 +60,7 @@ class MemorizationMonitor:
         """The first epoch of those below the floor, or None while the last is above it."""
         return memorizing_since(self.epoch_losses, self.floor)
 
-    def observe(self, loss: float | Float[Tensor, ""], count: int = 1) -> None:
+    def observe(self, loss: float | Tensor, count: int = 1) -> None:
         """Take note of a batch: its mean loss, and of how many examples that is."""
         mean = torch.as_tensor(loss).detach()
         if mean.ndim:

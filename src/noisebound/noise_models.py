@@ -32,22 +32,22 @@ class NoiseModel(ABC):
     """An injective map of the probability simplex."""
 
     @abstractmethod
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """The noisy posterior ``f(q)`` of a clean one."""
 
     @abstractmethod
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """The clean posterior ``f⁻¹(p)`` behind a noisy one."""
 
 
 class Identity(NoiseModel):
     """No noise: the model of a proper loss (CE, MSE, Spherical)."""
 
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """Return ``q``."""
         return _as_floating(q)
 
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """Return ``p``."""
         return _as_floating(p)
 
@@ -71,12 +71,12 @@ class Linear(NoiseModel):
     def __init__(self, transition: ArrayLike) -> None:
         self.transition: Float[Tensor, "classes classes"] = check_transition(transition)
 
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """``T q``."""
         q = _as_floating(q)
         return q @ self.transition.to(q).mT
 
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """``T⁻¹ p``; outside the simplex where no clean posterior could have given ``p``."""
         p = _as_floating(p)
         check_invertible(self.transition)
@@ -116,12 +116,12 @@ class Symmetric(NoiseModel):
                 "use ForwardCrossEntropy, which needs no inverse"
             )
 
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """``T q``."""
         q = _as_floating(q)
         return self.contrast * q + self.off_diagonal * q.sum(-1, keepdim=True)
 
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """``T⁻¹ p = (p - r Σp) / (1-η-r)``."""
         p = _as_floating(p)
         self.check_invertible()
@@ -147,11 +147,11 @@ class Power(NoiseModel):
         if self.a == 1:
             raise InvalidValueError("a must be below 1: at 1 GCE is MAE, which has no noise model")
 
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """``q^(1-a)``, normalised."""
         return _normalized_power(_as_floating(q), 1 - self.a)
 
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """``p^(1/(1-a))``, normalised."""
         return _normalized_power(_as_floating(p), 1 / (1 - self.a))
 
@@ -184,13 +184,13 @@ class Saturating(NoiseModel):
     def __init__(self, A: float) -> None:
         self.A = check_non_negative("A", A)
 
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """``q / (1 + A q)``, normalised."""
         q = _as_floating(q)
         saturated = q / (1 + self.A * q)
         return saturated / saturated.sum(-1, keepdim=True)
 
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """``p / (λ - A p)``."""
         p = _as_floating(p)
         largest = p.amax(-1, keepdim=True)
@@ -224,7 +224,8 @@ def _newton_step(p: Tensor, slack: Tensor, delta: Tensor) -> Tensor:
     return delta + total * (total - 1) / slope
 
 
-def _as_floating(values: Tensor) -> Tensor:
+def _as_floating(values: ArrayLike) -> Float[Tensor, "*batch classes"]:
     """A floating-point tensor as it is; numbers, lists, arrays and integers in float64."""
-    is_floating = isinstance(values, Tensor) and values.is_floating_point()
-    return values if is_floating else as_float64(values)
+    if isinstance(values, Tensor) and values.is_floating_point():
+        return values
+    return as_float64(values)

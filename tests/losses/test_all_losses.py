@@ -174,6 +174,7 @@ def test_extreme_logits_stay_finite(case, dtype, soft):
 
 @every_stateless_loss
 @pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_compiles_without_graph_break(case, soft):
     torch.compiler.reset()
     logits, labels = batch(torch.float32)
@@ -313,6 +314,7 @@ def test_unknown_reduction_is_refused(case):
 
 
 @pytest.mark.parametrize("name", ["gce", "cep", "fce"])
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_inductor_gives_the_eager_value(name):
     logits, labels = batch(torch.float32)
     loss = nb.create_loss(name, noise_rate=0.3, num_classes=CLASSES)

@@ -1,7 +1,7 @@
 """The noise-pruned curriculum loss: the examples with the highest loss are left out."""
 
 import torch
-from jaxtyping import Bool, Float, Num
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisebound.checks import check_within
@@ -54,9 +54,7 @@ class Curriculum(LikelihoodLoss):
         return surprisal
 
     def weighted_losses(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Num[Tensor, "..."],
+        self, logits: Tensor, labels: Tensor
     ) -> tuple[Float[Tensor, "batch *positions"], Float[Tensor, "batch *positions"]]:
         """Zero loss and zero weight for the examples left out."""
         losses, weights = super().weighted_losses(logits, labels)

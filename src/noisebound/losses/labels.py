@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -11,11 +11,7 @@ from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses.tracing import is_traced
 
 
-def check_shapes(
-    logits: Float[Tensor, "batch classes *positions"],
-    labels: Num[Tensor, "..."],
-    num_classes: int | None,
-) -> None:
+def check_shapes(logits: Tensor, labels: Tensor, num_classes: int | None) -> None:
     """Labels must be indices of shape ``[N, d1, …]`` or probabilities of the logits' shape."""
     shape = logits.shape
     soft = labels.is_floating_point()

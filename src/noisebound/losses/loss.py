@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -106,12 +106,14 @@ class Loss(nn.Module):
             weights[self.ignore_index] = 0
         return weights
 
-    def forward(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Num[Tensor, "..."],
-    ) -> Float[Tensor, "..."]:
-        """The reduced loss; ``labels`` are class indices or probabilities."""
+    def forward(self, logits: Tensor, labels: Tensor) -> Float[Tensor, "..."]:
+        """Return the reduced loss.
+
+        Args:
+            logits: of shape ``[N, C]`` or ``[N, C, d1, …]``.
+            labels: class indices of shape ``[N]`` or ``[N, d1, …]``, or class probabilities of the
+                logits' shape.
+        """
         return self.reduced(self.reduction, logits, labels)
 
     def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Float[Tensor, "..."]:
@@ -131,9 +133,7 @@ class Loss(nn.Module):
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
     def weighted_losses(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Num[Tensor, "..."],
+        self, logits: Tensor, labels: Tensor
     ) -> tuple[Float[Tensor, "batch *positions"], Float[Tensor, "batch *positions"] | None]:
         """Each example's loss, weight included, and its weight in the mean (None: all one)."""
         logits = self.check_logits(logits, labels)

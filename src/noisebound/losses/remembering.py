@@ -1,7 +1,7 @@
 """Losses that remember each training example, and so must be told which examples they see."""
 
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from noisebound.checks import check_count
@@ -40,12 +40,15 @@ class RememberingLoss(LikelihoodLoss):
         )
 
     def forward(
-        self,
-        logits: Float[Tensor, "batch classes"],
-        labels: Num[Tensor, "..."],
-        indices: Int[Tensor, " batch"] | None = None,
+        self, logits: Tensor, labels: Tensor, indices: Tensor | None = None
     ) -> Float[Tensor, "..."]:
-        """The reduced loss; ``indices`` are the examples' positions in the training set."""
+        """Return the reduced loss.
+
+        Args:
+            logits: of shape ``[N, C]``.
+            labels: class indices of shape ``[N]``, or class probabilities of shape ``[N, C]``.
+            indices: the positions of the batch's examples in the training set, of shape ``[N]``.
+        """
         return self.reduced(self.reduction, logits, labels, indices)
 
     def reduced(
@@ -55,10 +58,7 @@ class RememberingLoss(LikelihoodLoss):
         return reduce_losses(*self.weighted_losses(logits, labels, indices), reduction)
 
     def weighted_losses(
-        self,
-        logits: Float[Tensor, "batch classes"],
-        labels: Num[Tensor, "..."],
-        indices: Int[Tensor, " batch"] | None = None,
+        self, logits: Tensor, labels: Tensor, indices: Tensor | None = None
     ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"] | None]:
         """Each example's loss, seen through the memory, and its weight in the mean."""
         losses, weights = super().weighted_losses(logits, labels)

@@ -79,13 +79,14 @@ class Truncated(RememberingLoss):
         return epoch >= self.start_prune and epoch % self.prune_every == 0
 
     @torch.no_grad()
-    def choose(
-        self,
-        logits: Float[Tensor, "batch classes"],
-        labels: Int[Tensor, " batch"],
-        indices: Int[Tensor, " batch"],
-    ) -> None:
-        """Keep those of these examples whose label has a probability above ``k``."""
+    def choose(self, logits: Tensor, labels: Tensor, indices: Tensor) -> None:
+        """Decide anew which of these examples are kept: those whose label is likelier than ``k``.
+
+        Args:
+            logits: of shape ``[N, C]``.
+            labels: class indices of shape ``[N]``.
+            indices: the examples' positions in the training set, of shape ``[N]``.
+        """
         if labels.is_floating_point():
             raise InvalidValueError("choose() takes class indices as labels, got probabilities")
         check_shapes(logits, labels, self.num_classes)
