@@ -1,4 +1,4 @@
-"""One list of all losses: adding a loss here gives it the battery of ``test_all_losses.py``."""
+"""The list of all losses; ``test_all_losses.py`` tests each of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import references
 
 CLASSES, RATE, BATCH = 5, 0.3, 16
 
-# Columns sum to one; the zeros are what the log space is for.
+# The columns sum to one. The zeros test that losses are computed in log space.
 TRANSITION = np.array(
     [
         [0.7, 0.0, 0.1, 0.0, 0.2],
@@ -30,25 +30,25 @@ class Case:
     name: str
     make: Callable[..., nb.Loss]
     reference: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    takes_weight: bool = False  # and label_smoothing: its labels may be anything
-    remembers: bool = False
-    needs_batch: bool = False  # an example's loss depends on its batch
+    takes_weight: bool = False  # and label_smoothing
+    remembers: bool = False  # needs the examples' positions in the training set
+    needs_batch: bool = False  # the loss of an example depends on its batch
     entropy: str = "known"  # "known", "searched" or "none"
 
     def __repr__(self) -> str:
         return self.name
 
     def call(self, loss, logits, labels):
-        """Call the loss on the first examples of the training set."""
+        """Call the loss, as if the batch were the first examples of the training set."""
         if self.remembers:
             return loss(logits, labels, torch.arange(len(logits)))
         return loss(logits, labels)
 
     def per_sample(self, logits, labels, **options):
-        """A function of the logits alone, with a memory that is new each time."""
+        """Return the losses of the examples by a new loss, which remembers nothing yet."""
         loss = self.make(reduction="none", **options)
         if logits.dtype == torch.float64:
-            loss.double()  # the memory too
+            loss.double()  # for the memory
         return self.call(loss, logits, labels)
 
 

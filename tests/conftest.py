@@ -2,13 +2,33 @@ import os
 import signal
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from hypothesis import settings
 from playwright.sync_api import sync_playwright
 
 from watched_page import CHROMIUM, NO_CHROMIUM, watch
 
-# Timing is never asserted; in CI the same examples are drawn each time.
+# The tests check the shapes in the signatures of these modules, with each call. This must come
+# before anything imports them; a process that a test starts does without.
+CHECKED = (
+    "bayes_risk",
+    "bounded",
+    "bounds",
+    "checks",
+    "corruption",
+    "data",
+    "estimation",
+    "losses",
+    "models",
+    "monitor",
+    "noise_models",
+)
+jaxtyping.install_import_hook(
+    [f"noisebound.{module}" for module in CHECKED], "shape_checks.check_shapes"
+)
+
+# No test depends on timing. In CI, hypothesis draws the same examples each time.
 settings.register_profile("noisebound", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("noisebound")
 
@@ -17,11 +37,11 @@ SHARED_DATA = os.environ.get("NOISEBOUND_DATA")
 
 def pytest_configure(config):
     if CHROMIUM is None and config.option.markexpr == "browser":
-        raise pytest.UsageError(f"the browser tests were asked for, but {NO_CHROMIUM}")
+        raise pytest.UsageError(f"the browser tests were selected, but {NO_CHROMIUM}")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests of the real data sets, and those in a browser, run wherever these are found."""
+    """Deselect the tests that need real data sets or a browser if there are none."""
     found = {"data": SHARED_DATA, "browser": CHROMIUM}
     missing = [marker for marker, place in found.items() if place is None]
     absent = [item for item in items if any(map(item.get_closest_marker, missing))]
@@ -36,7 +56,7 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(scope="session")
 def shared_data():
-    """The folder of the real data sets."""
+    """Return the folder of the real data sets."""
     folder = Path(SHARED_DATA)
     assert folder.is_dir(), f"NOISEBOUND_DATA must be a folder, got {folder}"
     return folder
@@ -44,26 +64,32 @@ def shared_data():
 
 @pytest.fixture(autouse=True)
 def private_folders(tmp_path, monkeypatch):
-    """No test sees, or writes to, the data and the cache of whoever runs it."""
+    """Keep each test from reading or writing the user's data and cache."""
     monkeypatch.delenv("NOISEBOUND_DATA", raising=False)
     monkeypatch.setenv("NOISEBOUND_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("noisebound.data.folders.DEBIAN_DATASETS", tmp_path / "debian")
 
 
 @pytest.fixture
+def unchecked_shapes(monkeypatch):
+    """Turn the checks of shapes off, for what must see the bare library, such as a compiler."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture
 def heeds_interrupts():
-    """Ctrl-C, for this process and those it starts; shells let background ones ignore it."""
+    """Make this process and its children react to Ctrl-C, which background jobs ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-# Playwright keeps an event loop running, in which no other test could start its own: so the
-# browser lives as long as one module's tests, which run one after the other.
+# While Playwright runs its event loop, no other test can start one. So the browser lives only as
+# long as the tests of one module, which run one after the other.
 @pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium, the system's."""
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium's refuses to run as root
+    """Start the system's Chromium without a window."""
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # its sandbox refuses to run as root
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
         yield browser
@@ -72,10 +98,10 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """Open a local file; the test fails if the page complains or asks for anything else.
+    """Return a function that opens a local file and returns Playwright's page.
 
-    ``open_page(path, fragment="", width=1280, color_scheme="light", scripts=True)`` gives
-    Playwright's page.
+    Its arguments are ``(path, fragment="", width=1280, color_scheme="light", scripts=True)``.
+    The test fails if the page logs an error or requests anything else.
     """
     opened = []
 

@@ -1,4 +1,7 @@
-"""Every loss once more, slowly, in numpy and from the papers' formulas: q [N, C], y [N] -> [N]."""
+"""Every loss in numpy, slowly and from the papers' formulas.
+
+Each function returns a function of probabilities ``[N, C]`` and labels ``[N]``: the losses ``[N]``.
+"""
 
 import numpy as np
 
@@ -16,7 +19,7 @@ def forward(transition):
 
 
 def backward(transition):
-    # E[L(q, noisy) | true] = L(q, true) for every true class: solve Tᵀ L = -log q.
+    # E[L(q, noisy) | true] = -log q_true for every true class, so L solves Tᵀ L = -log q.
     return per_example(lambda q, y: np.linalg.solve(transition.T, -np.log(q))[y])
 
 
@@ -76,7 +79,7 @@ def truncated(exponent, k):
 
 
 def early_learning(lam, beta):
-    """The first time an example is seen: its target is (1-beta) q."""
+    """Return the loss when an example is seen first, and its target is (1-beta) q."""
     return per_example(lambda q, y: -np.log(q[y]) + lam * np.log(1 - np.dot((1 - beta) * q, q)))
 
 

@@ -1,4 +1,4 @@
-"""The monitor sees when a loss goes below its floor, and touches nothing."""
+"""The monitor warns when a loss falls below its floor."""
 
 import warnings
 
@@ -16,7 +16,7 @@ from noisebound.monitor import memorizing_since
         ([2.0, 1.5], None),
         ([0.9], 1),
         ([2.0, 0.9, 0.8], 2),
-        ([2.0, 0.9, 1.1, 0.8], 4),  # it had come back
+        ([2.0, 0.9, 1.1, 0.8], 4),  # above the floor again in epoch 3
         ([0.9, 1.0], None),  # at the floor is not below it
         ([0.9, float("nan")], None),
     ],
@@ -50,7 +50,7 @@ def test_batches_count_by_their_size():
     assert monitor.epoch_losses == [1.25]
 
 
-def test_a_real_loop_that_learns_noise_by_heart():
+def test_a_real_loop_that_memorizes_noise():
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(60, 30, generator=generator)
     labels = torch.randint(2, (60,), generator=generator)  # nothing but noise
@@ -77,5 +77,5 @@ def test_bad_input():
         monitor.end_epoch()
     with pytest.raises(ValueError, match="one number"):
         monitor.observe(torch.ones(3))
-    with pytest.raises(ValueError, match="floor must be a finite number"):
+    with pytest.raises(ValueError, match="`floor` must be a finite number"):
         nb.MemorizationMonitor(float("nan"))

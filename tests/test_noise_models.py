@@ -1,4 +1,4 @@
-"""f and f⁻¹: inverse to each other on the whole simplex, and what the paper says they are."""
+"""f and f⁻¹ are inverse to each other on the whole simplex, and are those of the paper."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_inverse_undoes_forward(model, q):
 )
 @given(p=distributions(CLASSES))
 def test_forward_undoes_inverse_and_both_stay_on_the_simplex(model, p):
-    """Not for T: its image is a part of the simplex, and T⁻¹ leads out of it elsewhere."""
+    """This does not hold for T, which maps to a part of the simplex only."""
     clean = model.inverse(p)
     assert (clean >= 0).all()
     torch.testing.assert_close(clean.sum(), torch.tensor(1.0, dtype=torch.float64))
@@ -71,7 +71,7 @@ def test_saturating_agrees_with_the_quadratic_of_symmetric_noise(rate, num_class
     torch.testing.assert_close(Saturating(A).inverse(noise), expected, rtol=1e-8, atol=1e-10)
 
 
-def test_vertices_and_the_centre_are_fixed_points():
+def test_vertices_and_the_center_are_fixed_points():
     points = torch.cat([torch.eye(4), torch.full((1, 4), 0.25)]).double()
     for model in (Power(0.4), Power(0.999), Saturating(8.0), Saturating(1e9)):
         torch.testing.assert_close(model.forward(points), points)
@@ -104,8 +104,8 @@ def test_lists_are_taken_in_float64():
     ("make", "message"),
     [
         (lambda: Power(1.0), "no noise model"),
-        (lambda: Power(0.0), "a must lie in"),
-        (lambda: Saturating(-1.0), "A must be"),
+        (lambda: Power(0.0), "`a` must lie in"),
+        (lambda: Saturating(-1.0), "`A` must be"),
         (lambda: Linear([[0.5, 0.5], [0.5, 0.5]]).inverse([0.5, 0.5]), "singular"),
         (lambda: Symmetric(0.9, 10).inverse([0.1] * 10), "singular"),
     ],

@@ -1,4 +1,4 @@
-"""StepBound against one big batch: micro-batches, ranks, clipping, scaling, skipped steps."""
+"""StepBound does over micro-batches and ranks what BoundedLoss does on one big batch."""
 
 import os
 
@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 import noisebound as nb
 
 FEATURES, CLASSES, STEPS, BATCH = 6, 4, 12, 16
-# The mean loss stays between 1.2 and 1.7: always above 0, always below 9, crossed at 1.4.
+# The mean loss stays between 1.2 and 1.7, so that it crosses only the bound 1.4.
 BOUNDS = {"above the bound": 0.0, "below the bound": 9.0, "crossed": 1.4}
 every_bound = pytest.mark.parametrize("bound", BOUNDS.values(), ids=BOUNDS)
 
@@ -32,7 +32,7 @@ def batches():
 
 
 def make_optimizer(model):
-    """Two parameter groups, with momentum and a weight decay that the bound must not flip."""
+    """Return one with two parameter groups, momentum, and a weight decay that is not flipped."""
     first, last = model[0].parameters(), model[2].parameters()
     return torch.optim.SGD(
         [{"params": first, "lr": 0.3}, {"params": last, "lr": 0.1, "weight_decay": 0.01}],
@@ -45,7 +45,7 @@ def parameters_of(model):
 
 
 def train_on_whole_batches(bound, clip=None):
-    """The definition: |mean - B| of each whole batch."""
+    """Train with |mean - B| of each whole batch, which is the definition."""
     model = make_model()
     optimizer, criterion = make_optimizer(model), nb.BoundedLoss(nb.CrossEntropy(), bound)
     for inputs, labels in batches():
@@ -87,7 +87,7 @@ def test_micro_batches_are_one_big_batch(bound, sizes):
 
 
 def test_signs_of_single_micro_batches_would_be_wrong():
-    """Why there is a StepBound: bounding each micro-batch is another training."""
+    """Bounding each micro-batch is a different training, so that StepBound is needed."""
     model = make_model()
     optimizer = make_optimizer(model)
     criterion = nb.BoundedLoss(nb.CrossEntropy(), BOUNDS["crossed"])
@@ -147,7 +147,7 @@ def test_exactly_at_the_bound_nothing_moves():
 @every_bound
 @pytest.mark.parametrize("zero_grad_first", [True, False])
 def test_grad_scaler_with_steps_that_it_skips(bound, zero_grad_first):
-    """A skipped step must not leave its loss behind for the next one."""
+    """The loss of a skipped step must not count in the next one."""
 
     def train(bounded):
         model = make_model().float()
@@ -269,7 +269,7 @@ def test_closures_are_refused():
 @pytest.mark.parametrize(
     ("loss", "count", "message"),
     [
-        (torch.ones(3), 3, r"one number, got a tensor of \(3,\)"),
+        (torch.ones(3), 3, r"one number, got a tensor of shape \(3,\)"),
         (torch.tensor(1.0), -1, "number of examples"),
         (torch.tensor(1.0), float("nan"), "number of examples"),
     ],
@@ -280,7 +280,7 @@ def test_observations_that_mean_nothing_are_refused(loss, count, message):
 
 
 def train_as_rank(rank, world_size, folder, bound):
-    """Two micro-batches on each rank; DDP averages the gradients over the ranks."""
+    """Train on two micro-batches per rank; DDP averages the gradients over the ranks."""
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world_size
     )
@@ -298,11 +298,11 @@ def train_as_rank(rank, world_size, folder, bound):
             (loss * len(y[micro]) / len(y)).backward()
         optimizer.step()
     torch.save((parameters_of(model), step_bound.share_below), f"{folder}/rank{rank}.pt")
-    del parallel  # DDP must let go of the group, and both ranks be done with it, before it goes
+    del parallel  # the group must be unused, by DDP and on both ranks, before it is destroyed
     dist.barrier()
     dist.destroy_process_group()
-    # In 4 of some 240 runs a worker died of "terminate called without an active exception"; since
-    # workers leave without the interpreter's shutdown, in none of 140.
+    # Without this, a worker died with "terminate called without an active exception" in 4 of about
+    # 240 runs. Since workers skip the interpreter's shutdown, none has died in 140 runs.
     os._exit(0)
 
 

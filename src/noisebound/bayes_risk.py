@@ -1,13 +1,14 @@
-r"""The least expected loss $\min_q p \cdot L(q)$ of a loss whose noise model nobody has derived.
+r"""The least expected loss $\min_q p \cdot L(q)$, for a loss whose noise model is not known.
 
 By Savage's theorem a proper loss has the entropy $H(p) = \min_q p \cdot L(q)$. For any other loss
-the same minimum is still a floor under the noisy risk, so *every* loss has a noise-bound. It is
-found numerically: logits, L-BFGS, several starts, and a walk outwards from the best point, because
-many losses (MAE, for one) are least at a vertex of the simplex, which logits only approach.
+that minimum is still a floor under the noisy risk, so every loss that is bounded below has a
+noise-bound. The minimum is searched over the logits by L-BFGS, from several starts. From the best
+point the search goes on outwards, because many losses, such as MAE, are least at a vertex of the
+simplex, which finite logits only approach.
 
-Classes with equal probability share one logit (all but one of them, so that a vertex among them
-stays in reach) as long as the loss treats classes alike. The noise vector ``u_sym`` of a thousand
-classes then takes three logits.
+If the loss treats all classes alike, classes of equal probability share one logit, except for one
+of them, so that its vertex can still be reached. The noise vector ``u_sym`` of a thousand classes
+then takes three logits.
 """
 
 from collections.abc import Callable
@@ -24,25 +25,27 @@ from noisebound.errors import InvalidValueError
 ClassLosses: TypeAlias = Callable[
     [Float[Tensor, " classes"], Int[Tensor, " chosen"]], Float[Tensor, " chosen"]
 ]
-"""``(logits, classes) -> L(q, k)`` for each chosen class ``k``."""
+"""A function ``(logits, classes)`` that returns ``L(q, k)`` for each chosen class ``k``."""
 
-_STARTS = (1.0, 0.25, 4.0)  # multiples of log p: near p, flatter, sharper
-_VERTEX_LOGIT = 30.0
-_BASIN_LOGIT = 2.0  # a loss may have a minimum for each class that is predicted
-_DOUBLINGS = 24
-_SMALLEST_PROBABILITY = 1e-12  # stands in for zero where a start needs log p
-_PROBE_CLASSES = 16
-_BOTTOMLESS = -1e9  # no expected loss of any use lies below
+# The numbers below are choices; with them the search finds every closed form in the tests.
+_STARTS = (1.0, 0.25, 4.0)  # multiples of log p: p itself, a flatter and a sharper prediction
+_VERTEX_LOGIT = 30.0  # the other classes then have a probability of about 1e-13
+_BASIN_LOGIT = 2.0  # raises one class: a loss may have one local minimum per predicted class
+_DOUBLINGS = 24  # how often the best logits are doubled on the way to a vertex
+_SMALLEST_PROBABILITY = 1e-12  # replaces zero, of which there is no logarithm to start from
+_PROBE_CLASSES = 16  # how many classes are compared to see if all are treated alike
+_BOTTOMLESS = -1e9  # a risk below this is taken as unbounded
+_STILL_FALLING = 1e-3  # a relative fall by the last doubling that means: there is no minimum
 
 
 def bayes_risk(
     class_losses: ClassLosses, p: Float[Tensor, "batch classes"]
 ) -> Float[Tensor, " batch"]:
-    """``min_q p · L(q)`` for each distribution.
+    """Return ``min_q p · L(q)`` for each distribution.
 
     Args:
-        class_losses: the loss of a prediction, given as logits, on chosen classes.
-        p: distributions, one a row, float64.
+        class_losses: returns the losses of a prediction, given as logits, at chosen classes.
+        p: distributions in float64, one per row.
 
     Raises:
         ValueError: the loss has no minimum, or is not finite on any prediction.
@@ -55,7 +58,7 @@ def bayes_risk(
 
 
 def treats_classes_alike(class_losses: ClassLosses, num_classes: int) -> bool:
-    """Whether renaming the classes renames the losses, tried on one prediction."""
+    """True if renaming the classes only renames the losses, judged by one prediction."""
     generator = torch.Generator("cpu").manual_seed(0)
     logits = torch.randn(num_classes, generator=generator, dtype=torch.float64)
     renaming = torch.randperm(num_classes, generator=generator)
@@ -73,13 +76,13 @@ def _risk_of_one(class_losses: ClassLosses, p: Float[Tensor, " classes"], alike:
     if not np.isfinite(value):
         raise InvalidValueError(
             "the loss is not finite on any prediction that was tried, so its noise-bound cannot be "
-            "found; it must take float64 logits [N, C] and class indices [N]"
+            "found; it must accept float64 logits [N, C] and class indices [N]"
         )
     return torch.tensor(_limit_along(risk, logits, value), dtype=torch.float64)
 
 
 class _Risk:
-    """The expected loss as a function of one logit a group of classes."""
+    """The expected loss as a function of the logits, one per group of classes."""
 
     def __init__(self, class_losses: ClassLosses, p: Tensor, alike: bool) -> None:
         self.class_losses = class_losses
@@ -108,7 +111,7 @@ class _Risk:
 
 
 def _group_equal(p: Tensor) -> Int[Tensor, " classes"]:
-    """Number the classes by their probability, the first of each value apart from its peers."""
+    """Return each class's group: one per probability, and one for its first class alone."""
     _, by_value = torch.unique(p, return_inverse=True)
     seen: set[int] = set()
     split = []
@@ -120,7 +123,7 @@ def _group_equal(p: Tensor) -> Int[Tensor, " classes"]:
 
 
 def _descend(risk: _Risk, start: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """The risk and the logits where L-BFGS comes to rest; infinity where the risk is not finite."""
+    """Return the risk and the logits where L-BFGS stops; the risk is infinite if not finite."""
 
     def value_and_gradient(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits = torch.tensor(flat, requires_grad=True)
@@ -132,7 +135,7 @@ def _descend(risk: _Risk, start: NDArray[np.float64]) -> tuple[float, NDArray[np
             raise _no_minimum(value.item())
         return value.item(), gradient.numpy()
 
-    from scipy.optimize import minimize  # takes longer to import than all of noisebound
+    from scipy.optimize import minimize  # slower to import than all of noisebound
 
     found = minimize(
         value_and_gradient,
@@ -145,10 +148,12 @@ def _descend(risk: _Risk, start: NDArray[np.float64]) -> tuple[float, NDArray[np
 
 
 def _limit_along(risk: _Risk, logits: NDArray[np.float64], value: float) -> float:
-    """Follow the ray through the best point: a floor is approached ever more slowly, no floor not.
+    """Return the least risk on the ray from the origin through the best logits.
+
+    Towards a floor the risk falls ever more slowly; without a floor it keeps falling.
 
     Raises:
-        ValueError: the risk still falls at a constant pace, however far out.
+        ValueError: the risk is still falling at the end of the ray.
     """
     direction = torch.from_numpy(logits)
     least, last_fall = value, 0.0
@@ -163,13 +168,13 @@ def _limit_along(risk: _Risk, logits: NDArray[np.float64], value: float) -> floa
             if last_fall <= 0:
                 break
             least = further
-    if last_fall > 1e-3 * (1 + abs(value)):
+    if last_fall > _STILL_FALLING * (1 + abs(value)):
         raise _no_minimum(least)
     return least
 
 
 def _no_minimum(reached: float) -> InvalidValueError:
     return InvalidValueError(
-        f"the loss has no minimum: the expected loss was still falling at {reached:.3g}. A loss "
-        "that is not bounded below has no floor; pass a bound of your own to BoundedLoss"
+        f"the loss has no minimum: its expected value was still falling at {reached:.3g}. A loss "
+        "that is unbounded below has no floor; pass `bound` to BoundedLoss instead"
     )

@@ -1,11 +1,11 @@
-"""Training against the floor: ``|mean loss - B|`` (paper, Definitions "Bounded Loss", Algorithm 1).
+"""Train with ``|mean loss - B|`` (paper, Definition "Bounded Loss" and Algorithm 1).
 
-The gradient of the bounded loss is the gradient of the mean loss times a sign. So there are two
-ways to it: :class:`BoundedLoss` takes the absolute value of one batch's mean, and
-:class:`GradientBound` flips the accumulated gradients just before the optimizer uses them, which is
-the same for one batch and stays exact when a step spans micro-batches and ranks.
-:class:`StepBound` does that whenever the optimizer steps; in a framework whose loop is not the
-user's, the framework's own hooks do.
+The gradient of the bounded loss is the gradient of the mean loss times a sign, so there are two
+ways to compute it. :class:`BoundedLoss` takes the absolute value for one batch.
+:class:`GradientBound` flips the accumulated gradients just before the optimizer uses them; for one
+batch this is the same, and it stays exact when a step spans micro-batches and ranks.
+:class:`StepBound` does so whenever the optimizer steps. In a framework that owns the training loop,
+the framework's hooks call :class:`GradientBound`.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -24,61 +24,62 @@ from noisebound.losses import Loss, RememberingLoss
 
 
 class BoundMonitor:
-    """Where the mean loss stood against its bound. Recording never waits for the device."""
+    """Counts how often the mean loss was below its bound. Recording never waits for the device."""
 
     def __init__(self) -> None:
         self.last_mean = torch.tensor(float("nan"))
         self.last_below = torch.tensor(False)
-        self.batches = torch.tensor(0)  # a number would recompile a compiled loss each time
+        self.batches = torch.tensor(0)  # a Python number would make a compiled loss recompile
         self.batches_below = torch.tensor(0)
 
     def record(self, mean: Float[Tensor, ""], bound: float) -> None:
-        """Note the mean loss of one step."""
+        """Count one step with this mean loss."""
         self.last_mean = mean.detach()
         self.last_below = self.last_mean < bound
         self.batches.add_(1)
-        self.batches_below = self.batches_below + self.last_below  # goes to the loss's device
+        self.batches_below = self.batches_below + self.last_below  # moves to the loss's device
 
     def state(self) -> Int[Tensor, " two"]:
-        """The batches and the batches below the bound so far."""
+        """Return the number of batches, and of those below the bound."""
         return torch.stack([self.batches, self.batches_below.cpu()])
 
     def load_state(self, state: Int[Tensor, " two"]) -> None:
-        """Go on counting from there."""
+        """Continue counting from what :meth:`state` returned."""
         self.batches, self.batches_below = state.cpu().clone()
 
 
 class Monitored:
-    """The monitor's readings as attributes of what is monitored; a reading waits for the device."""
+    """Has the counts of its ``monitor`` as attributes; reading one waits for the device."""
 
     monitor: BoundMonitor
 
     @property
     def raw_mean(self) -> float:
-        """The mean loss of the last batch, before the bound."""
+        """The mean loss of the last batch, without the bound; NaN before the first batch."""
         return self.monitor.last_mean.item()
 
     @property
     def is_below(self) -> bool:
-        """Whether the last batch was below the bound, so that the step went uphill."""
+        """True if the last batch was below the bound, so that its step raised the loss."""
         return bool(self.monitor.last_below)
 
     @property
     def share_below(self) -> float:
-        """The share of batches below the bound so far; 0 before the first."""
+        """The share of batches that were below the bound; 0 before the first batch."""
         return self.monitor.batches_below.item() / max(1, int(self.monitor.batches))
 
 
 class BoundedLoss(Monitored, nn.Module):
     """``|mean loss - bound|`` in training mode, the plain mean in evaluation mode.
 
-    Below the bound the gradient changes sign and the model unlearns until it is back above.
-    For one batch a step; with micro-batches or several ranks use :class:`StepBound`.
+    Below the bound the gradient changes its sign, and training raises the loss until it is above
+    the bound again. This is for one batch per step; with micro-batches or several ranks use
+    :class:`StepBound`.
 
     Args:
-        loss: one of ours, or any function or module of ``(logits, labels)`` that gives per-sample
-            losses or their mean.
-        bound: the level that the mean loss shall not fall below.
+        loss: a noisebound loss, or any function or module of ``(logits, labels)`` that returns one
+            loss per example, or their mean.
+        bound: the level that the mean loss is held at, a finite number.
 
     Example:
         >>> import noisebound as nb, torch
@@ -95,30 +96,36 @@ class BoundedLoss(Monitored, nn.Module):
         super().__init__()
         if not callable(loss) or isinstance(loss, type):
             raise InvalidTypeError(
-                "loss must be a module or a function of (logits, labels), such as CrossEntropy(); "
-                f"got {loss!r}"
+                "`loss` must be a module or a function of (logits, labels), such as "
+                f"CrossEntropy(); got {loss!r}"
             )
         if getattr(loss, "reduction", "mean") == "sum":
             raise InvalidValueError(
-                "the bound is one of the mean loss, and this loss gives the sum: make it with "
-                "reduction='mean' or 'none'"
+                "the bound applies to the mean loss, and this loss gives the sum: create it with "
+                "`reduction` 'mean' or 'none'"
             )
         self.loss = loss
         self.bound = check_finite_number("bound", bound)
         self.monitor = BoundMonitor()
 
     def forward(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Num[Tensor, "..."],
-        indices: Int[Tensor, " batch"] | None = None,
+        self, logits: Tensor, labels: Tensor, indices: Tensor | None = None
     ) -> Float[Tensor, ""]:
-        """The bounded mean; ``indices`` go to a loss that remembers its examples."""
+        """Return ``|mean loss - bound|``, in evaluation mode the mean loss.
+
+        Args:
+            logits: of shape ``[N, C]`` or ``[N, C, d1, …]``.
+            labels: class indices of shape ``[N]`` or ``[N, d1, …]``, or class probabilities of the
+                logits' shape.
+            indices: the examples' positions in the training set, of shape ``[N]``, for a loss that
+                remembers its examples.
+        """
         arguments = (logits, labels) if indices is None else (logits, labels, indices)
         if isinstance(self.loss, Loss):
             if indices is not None and not isinstance(self.loss, RememberingLoss):
                 raise InvalidValueError(
-                    f"{type(self.loss).__name__} remembers nothing: leave out indices"
+                    f"{type(self.loss).__name__} does not remember its examples: leave out "
+                    "`indices`"
                 )
             mean = self.loss.reduced("mean", *arguments)
         else:
@@ -129,35 +136,35 @@ class BoundedLoss(Monitored, nn.Module):
         return (mean - self.bound).abs()
 
     def get_extra_state(self) -> Int[Tensor, " two"]:
-        """What was counted, so that ``state_dict`` saves it."""
+        """Return the counts, which ``state_dict`` saves."""
         return self.monitor.state()
 
     def set_extra_state(self, state: Int[Tensor, " two"]) -> None:
-        """Take up the count again, for ``load_state_dict``."""
+        """Restore the counts, for ``load_state_dict``."""
         self.monitor.load_state(state)
 
     def extra_repr(self) -> str:
-        """The bound."""
+        """Return the bound as the repr shows it."""
         return f"bound={self.bound:.6g}"
 
 
 def _mean(losses: Tensor, labels: Tensor, ignore_index: int | None) -> Tensor:
-    """The mean of a foreign loss's values, without the zeros that it gives to ignored labels."""
+    """Return the mean of a foreign loss, without the zeros that it gives to ignored labels."""
     if ignore_index is None or losses.ndim == 0 or labels.is_floating_point():
         return losses.mean()
     return losses.sum() / (labels != ignore_index).sum()
 
 
 class NoiseBoundedLoss(BoundedLoss):
-    """A :class:`BoundedLoss` at the noise-bound ``B(η, c)``: the "+B" of the paper.
+    """A :class:`BoundedLoss` whose bound is the noise-bound ``B(η, c)``: the "+B" of the paper.
 
     Args:
-        loss: one of ours, or any function or module of ``(logits, labels)`` that gives per-sample
-            losses or their mean.
-        noise_rate: η, the probability that a label changes.
-        num_classes: c as it enters the bound. It may differ from the number of logits: noise
-            between two classes out of many is bounded with ``c = 2``.
-        class_prior: the share of each true class; only a loss with class weights needs it.
+        loss: a noisebound loss, or any function or module of ``(logits, labels)`` that returns one
+            loss per example, or their mean.
+        noise_rate: η, the probability that a label changes, in ``[0, 1]``.
+        num_classes: c in the bound. It may be smaller than the number of logits: noise between two
+            classes out of many is bounded with ``c = 2``.
+        class_prior: the share of each true class, summing to one; needed only with class weights.
 
     Example:
         >>> import noisebound as nb
@@ -180,37 +187,42 @@ class NoiseBoundedLoss(BoundedLoss):
         self.num_classes = int(num_classes)
 
     def forward(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Num[Tensor, "..."],
-        indices: Int[Tensor, " batch"] | None = None,
+        self, logits: Tensor, labels: Tensor, indices: Tensor | None = None
     ) -> Float[Tensor, ""]:
-        """The bounded mean; ``indices`` go to a loss that remembers its examples."""
+        """Return ``|mean loss - bound|``, in evaluation mode the mean loss.
+
+        Args:
+            logits: of shape ``[N, C]`` or ``[N, C, d1, …]``.
+            labels: class indices of shape ``[N]`` or ``[N, d1, …]``, or class probabilities of the
+                logits' shape.
+            indices: the examples' positions in the training set, of shape ``[N]``, for a loss that
+                remembers its examples.
+        """
         if labels.is_floating_point() and getattr(self.loss, "weight", None) is not None:
             raise InvalidValueError(
-                "with class weights the noise-bound holds for class indices as labels: for "
-                "probabilities torch's mean does not divide by the weights"
+                "with class weights the noise-bound holds only if the labels are class indices: "
+                "for probabilities torch's mean does not divide by the weights"
             )
         return super().forward(logits, labels, indices)
 
     def extra_repr(self) -> str:
-        """The bound and where it comes from."""
+        """Return the bound, and what it was computed from, as the repr shows them."""
         origin = f"noise_rate={self.noise_rate:g}, num_classes={self.num_classes}"
         return f"{super().extra_repr()}, {origin}"
 
 
 class GradientBound(Monitored):
-    """The sign of one step, for a loop that has hooks of its own.
+    """Bounds one step of a training loop that calls it from its own hooks.
 
-    :meth:`observe` every micro-batch, then :meth:`apply` once all gradients are there and before
-    the optimizer uses them. The mean over everything observed since, on all ranks, is compared with
-    the bound, and the gradients are flipped if it lies below. (Signs taken per micro-batch or per
-    rank would disagree near the bound, which is where training stays.) One all-reduce of two
-    numbers a step.
+    Call :meth:`observe` for every micro-batch, then :meth:`apply` when all gradients are computed
+    and before the optimizer uses them. The mean over all micro-batches and ranks is compared with
+    the bound, and the gradients are flipped if it is below. Signs per micro-batch or per rank would
+    disagree near the bound, which is where training stays. A step takes one all-reduce of two
+    numbers.
 
     Args:
-        bound: the level that the mean loss shall not fall below; may be changed at any time.
-        process_group: the ranks that share a step; all of them if not given.
+        bound: the level that the mean loss is held at; it may be changed at any time.
+        process_group: the ranks that share a step; all ranks if not given.
     """
 
     def __init__(self, bound: float, process_group: dist.ProcessGroup | None = None) -> None:
@@ -221,40 +233,45 @@ class GradientBound(Monitored):
 
     @property
     def bound(self) -> float:
-        """The level that the mean loss shall not fall below; may be changed at any time."""
+        """The level that the mean loss is held at; it may be changed at any time."""
         return self._bound
 
     @bound.setter
     def bound(self, bound: float) -> None:
         self._bound = check_finite_number("bound", bound)
 
-    def observe(self, loss: Float[Tensor, ""], count: float | Tensor) -> None:
-        """Take note of one micro-batch: its raw mean loss, and of how many examples that is."""
+    def observe(self, loss: Tensor, count: float | Tensor) -> None:
+        """Add one micro-batch to the step.
+
+        Args:
+            loss: its mean loss, one number, neither divided nor scaled.
+            count: the number of examples, or the sum of their weights.
+        """
         if loss.ndim != 0:
             shape = tuple(loss.shape)
             raise InvalidValueError(
-                f"observe takes the mean loss, one number, got a tensor of {shape}"
+                f"observe takes the mean loss, one number, got a tensor of shape {shape}"
             )
         if not isinstance(count, Tensor) and not count >= 0:
-            raise InvalidValueError(f"count must be a number of examples, got {count!r}")
+            raise InvalidValueError(f"`count` must be a number of examples, got {count!r}")
         self._observations.append(_Observation(loss, count))
 
     @property
     def has_observed(self) -> bool:
-        """Whether there is a loss, with its gradients computed, for the next step."""
+        """True if a loss was observed for the next step and its gradients are computed."""
         return any(not seen.is_pending for seen in self._observations)
 
     def forget(self) -> None:
-        """Drop what was observed, for a step that is not taken."""
+        """Drop what was observed, when the step is not taken."""
         self._observations.clear()
 
     def apply(self, optimizer: Optimizer) -> None:
-        """Flip the gradients of the optimizer's parameters if the mean is below the bound."""
+        """Flip the gradients of the optimizer's parameters if the mean loss is below the bound."""
         counted = [seen.totals for seen in self._observations if not seen.is_pending]
         self.forget()
         mean = self._global_mean(torch.stack(counted).sum(0))
         self.monitor.record(mean, self.bound)
-        # Without a mean (NaN) there is nothing to compare, and the step is the plain one.
+        # A mean of no examples is NaN and cannot be compared: the step stays as it is.
         sign = torch.where(mean.isnan(), 1.0, torch.sign(mean - self.bound))
         multiply_gradients(optimizer, sign)
 
@@ -265,25 +282,25 @@ class GradientBound(Monitored):
 
 
 class StepBound(GradientBound):
-    """The bounded step, exact over micro-batches and ranks.
+    """Bounds every step of an optimizer, exactly also over micro-batches and ranks.
 
-    Backpropagate the *plain* mean loss, tell :meth:`observe` what it was, and go on as ever: when
-    ``optimizer.step()`` runs, the mean over everything observed since the last step, on all ranks,
-    is compared with the bound, and the gradients are flipped if it lies below. Clipping,
-    ``DistributedDataParallel`` and ``GradScaler`` work as without. Anything else in the objective,
-    such as a penalty added to the loss, is flipped too; the optimizer's own weight decay is not.
+    Backpropagate the *plain* mean loss and pass it to :meth:`observe`. When ``optimizer.step()``
+    runs, the mean over everything observed since the last step, on all ranks, is compared with the
+    bound, and the gradients are flipped if it is below. Clipping, ``DistributedDataParallel`` and
+    ``GradScaler`` work as usual. Other terms of the objective, such as a penalty added to the loss,
+    are flipped as well; the optimizer's own weight decay is not.
 
     Args:
-        optimizer: its ``step()`` is hooked, its ``zero_grad()`` watched.
-        bound: the level that the mean loss shall not fall below; may be changed at any time.
-        process_group: the ranks that share a step; all of them if not given.
+        optimizer: the optimizer whose ``step()`` and ``zero_grad()`` are hooked.
+        bound: the level that the mean loss is held at; it may be changed at any time.
+        process_group: the ranks that share a step; all ranks if not given.
 
     Example:
         >>> import noisebound as nb, torch
         >>> weight = torch.ones(1, requires_grad=True)
         >>> optimizer = torch.optim.SGD([weight], lr=0.1)
         >>> step_bound = nb.StepBound(optimizer, bound=2.0)
-        >>> loss = weight.sum()  # 1, below the bound, so the step goes uphill
+        >>> loss = weight.sum()  # 1 is below the bound, so the step raises it
         >>> step_bound.observe(loss, count=1)
         >>> loss.backward()
         >>> optimizer.step()
@@ -297,25 +314,26 @@ class StepBound(GradientBound):
         super().__init__(bound, process_group)
         if isinstance(getattr(optimizer.zero_grad, "__self__", None), StepBound):
             raise InvalidValueError(
-                "this optimizer has a StepBound already, and two would undo each other: remove() "
-                "the first, or change its bound"
+                "this optimizer already has a StepBound, and two would undo each other: remove() "
+                "the first one, or change its bound"
             )
         self.optimizer = optimizer
         self._step_hook = optimizer.register_step_pre_hook(self._before_step)
         self._plain_zero_grad = optimizer.zero_grad
         optimizer.zero_grad = self._zero_grad  # type: ignore[method-assign]
 
-    def observe(self, loss: float | Float[Tensor, ""], count: float | Tensor) -> None:
-        """Take note of one micro-batch.
+    def observe(self, loss: float | Tensor, count: float | Tensor) -> None:
+        """Add one micro-batch to the step.
+
+        It is best to pass the tensor that is backpropagated. It then counts once its gradients are
+        computed, and is forgotten when they are zeroed, as after a step that ``GradScaler`` skips.
+        Zero them with the optimizer's ``zero_grad``; that of the model is noticed only if it comes
+        before ``observe``. A number or a detached tensor counts until the optimizer's next ``step``
+        or ``zero_grad``.
 
         Args:
-            loss: its mean loss: raw, not divided by the number of micro-batches and not scaled.
-                Best the tensor that is backpropagated: it counts only once its gradients are there,
-                and is forgotten when they are zeroed, as after a step that ``GradScaler`` skips.
-                (Zero them through the optimizer; the model's ``zero_grad`` is noticed only if it
-                comes before ``observe``.) Of a number or a detached tensor nothing is known, and
-                it counts until the optimizer's next ``step`` or ``zero_grad``.
-            count: how many examples that is a mean of; the sum of their weights, if weighted.
+            loss: its mean loss, neither divided by the number of micro-batches nor scaled.
+            count: the number of examples, or the sum of their weights.
         """
         if self._observations and not has_gradients(self.optimizer):
             self._observations = [seen for seen in self._observations if not seen.was_used]
@@ -325,21 +343,21 @@ class StepBound(GradientBound):
         super().observe(loss, count)
 
     def remove(self) -> None:
-        """Leave the optimizer as it was before."""
+        """Remove the hooks from the optimizer."""
         self._step_hook.remove()
         del self.optimizer.zero_grad
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if any(callable(argument) for argument in (*args, *kwargs.values())):
             raise MisuseError(
-                "StepBound cannot bound step(closure): the closure computes new gradients after "
-                "the bound was applied; call backward() yourself, or use BoundedLoss"
+                "StepBound cannot bound step(closure), as the closure computes new gradients after "
+                "the bound was applied: call backward() before step(), or use BoundedLoss"
             )
         if not self.has_observed:
             raise MisuseError(
-                "optimizer.step() without an observed loss that was backpropagated: call "
-                "step_bound.observe(loss, count) with the loss of every micro-batch, between "
-                "zero_grad() and step(), or step_bound.remove()"
+                "optimizer.step() was called without an observed loss that was backpropagated: "
+                "between zero_grad() and step() call step_bound.observe(loss, count) for every "
+                "micro-batch, or call step_bound.remove() to train without the bound"
             )
         self.apply(optimizer)
 
@@ -349,14 +367,14 @@ class StepBound(GradientBound):
 
 
 def has_gradients(optimizer: Optimizer) -> bool:
-    """Whether any of its parameters has one."""
+    """True if any of the optimizer's parameters has a gradient."""
     groups = optimizer.param_groups
     return any(parameter.grad is not None for group in groups for parameter in group["params"])
 
 
 def multiply_gradients(optimizer: Optimizer, sign: Float[Tensor, ""]) -> None:
     """Multiply the gradients of all parameters by the sign of the step."""
-    # On the CPU the sign is at hand and seldom flips; elsewhere reading it would stall.
+    # On the CPU reading the sign is free and often saves the product; elsewhere it would stall.
     if sign.device.type == "cpu" and sign > 0:
         return
     by_device: dict[torch.device, list[Tensor]] = defaultdict(list)
@@ -369,21 +387,21 @@ def multiply_gradients(optimizer: Optimizer, sign: Float[Tensor, ""]) -> None:
 
 
 def _precision(device: torch.device) -> torch.dtype:
-    """The best that there is."""
+    """Return the most precise type that the device has."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 class _Observation:
-    """One micro-batch: its loss and count, and whether its gradients have been computed."""
+    """One micro-batch: its loss, its count, and whether its gradients are computed."""
 
     def __init__(self, loss: Tensor, count: float | Tensor) -> None:
         precision = _precision(loss.device)
         with torch.no_grad():
             mean = loss.to(precision)
             weight = torch.as_tensor(count, dtype=precision, device=loss.device)
-            # The mean of no examples is NaN, and counts for nothing.
+            # The mean of no examples is NaN, and so is its product with zero.
             self.totals = torch.stack([torch.where(weight > 0, mean * weight, 0.0), weight])
-        self.is_pending = loss.requires_grad  # until backpropagated
+        self.is_pending = loss.requires_grad  # until it is backpropagated
         self.was_used = False
         if loss.requires_grad:
             loss.register_hook(self._mark)  # type: ignore[no-untyped-call]

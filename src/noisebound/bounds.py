@@ -2,9 +2,9 @@ r"""The floor that label noise puts under the loss.
 
 No model, however good, has a noisy risk below the mean entropy of the noisy labels (paper, Section
 "Risk Bounds"). On separable data that entropy follows from the noise alone:
-$B(\eta, c) = H(u_{sym}(\eta, c))$. ``H`` belongs to the loss; here are the noise vectors and the
-bounds that are made of both. All is computed in float64 and works on arrays of rates: a float gives
-a float, a tensor a tensor, an array an array.
+$B(\eta, c) = H(u_{sym}(\eta, c))$. The entropy ``H`` is defined by the loss; this module has the
+noise vectors and the bounds. Everything is computed in float64 and accepts arrays of rates: a float
+gives a float, a tensor gives a tensor, an array gives an array.
 """
 
 import copy
@@ -30,15 +30,22 @@ from noisebound.errors import InvalidValueError
 from noisebound.losses import Loss
 
 AnyLoss: TypeAlias = Loss | nn.Module | Callable[[Tensor, Tensor], Tensor]
-"""One of ours, or any function or module of ``(logits, labels)`` that gives per-sample losses."""
+"""A noisebound loss, or any function or module of ``(logits, labels)``.
 
-_CHUNK = 2**24  # how many numbers one pass over noise vectors may hold
+It returns one loss per example, or their mean.
+"""
+
+_CHUNK = 2**24  # float64 numbers per pass over noise vectors: 128 MB, a choice
 
 Rate = TypeVar("Rate", float, Tensor, NDArray[np.float64])
 
 
 def symmetric_noise(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*rates classes"]:
-    """``u_sym = (1-η, η/(c-1), …, η/(c-1))``: wrong labels fall on all other classes alike.
+    """Return ``u_sym = (1-η, η/(c-1), …, η/(c-1))``: all wrong classes are equally likely.
+
+    Args:
+        noise_rate: η, the probability that a label changes, in ``[0, 1]``; one or many.
+        num_classes: c, at least two.
 
     Example:
         >>> symmetric_noise(0.4, num_classes=3)
@@ -49,7 +56,11 @@ def symmetric_noise(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*
 
 
 def pairwise_noise(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*rates classes"]:
-    """``u_pair = (1-η, η, 0, …, 0)``: wrong labels all fall on one other class.
+    """Return ``u_pair = (1-η, η, 0, …, 0)``: only one wrong class is possible.
+
+    Args:
+        noise_rate: η, the probability that a label changes, in ``[0, 1]``; one or many.
+        num_classes: c, at least two.
 
     Example:
         >>> pairwise_noise(0.4, num_classes=3)
@@ -60,17 +71,17 @@ def pairwise_noise(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*r
 
 
 def entropy(loss: AnyLoss, p: ArrayLike) -> Any:
-    """``H(p) = p · L(p)`` of the loss's proper base loss, for one distribution or many.
+    """Return ``H(p) = p · L(p)`` of the loss's proper base loss, for one distribution or many.
 
-    For a loss of which no base loss is known this is its Bayes risk ``min_q p · L(q)``, found
-    numerically, so any function of ``(logits, labels)`` will do.
+    For a loss without a known base loss this is its Bayes risk ``min_q p · L(q)``. It is found
+    numerically, so that any function of ``(logits, labels)`` has an entropy.
 
     Args:
-        loss: one of ours, or any function or module that gives per-sample losses.
-        p: class probabilities, along the last axis.
+        loss: a noisebound loss, or any function or module of ``(logits, labels)``.
+        p: class probabilities along the last axis.
 
     Returns:
-        One number for each distribution.
+        One number per distribution.
 
     Example:
         >>> import noisebound as nb
@@ -85,17 +96,17 @@ def entropy(loss: AnyLoss, p: ArrayLike) -> Any:
 def noise_bound(
     loss: AnyLoss, noise_rate: Rate, num_classes: int, class_prior: ArrayLike | None = None
 ) -> Rate:
-    """The paper's noise-bound ``B(η, c) = H(u_sym(η, c))``.
+    """Return the paper's noise-bound ``B(η, c) = H(u_sym(η, c))``.
 
-    The highest entropy that labels wrong at rate η can have, whatever the structure of the noise:
-    a mean training loss below it means that noise is being memorised. It assumes a loss that
-    treats all classes alike; one with class weights needs the prior of the (true) classes too.
+    It is the highest entropy that labels wrong at rate η can have, whatever the structure of the
+    noise. A mean training loss below it means that noise is being memorized. The loss must treat
+    all classes alike; a loss with class weights also needs the prior of the true classes.
 
     Args:
-        loss: one of ours, or any function or module that gives per-sample losses.
-        noise_rate: η, the probability that a label changes.
-        num_classes: c.
-        class_prior: the share of each true class; only a loss that favours some needs it.
+        loss: a noisebound loss, or any function or module of ``(logits, labels)``.
+        noise_rate: η, the probability that a label changes, in ``[0, 1]``; one or many.
+        num_classes: c, at least two.
+        class_prior: the share of each true class, summing to one; needed only with class weights.
 
     Example:
         >>> import noisebound as nb
@@ -119,9 +130,15 @@ def noise_bound(
 
 
 def entropy_interval(loss: AnyLoss, noise_rate: Rate, num_classes: int) -> tuple[Rate, Rate]:
-    """The least and the greatest entropy of labels wrong at rate η: pairwise and symmetric noise.
+    """Return the least and the greatest entropy that labels wrong at rate η can have.
 
-    Every other noise of that rate lies between (paper, Lemma "Entropy Interval").
+    The least is that of pairwise noise, the greatest that of symmetric noise. All other noise of
+    that rate lies between the two (paper, Lemma "Entropy Interval").
+
+    Args:
+        loss: a noisebound loss, or any function or module of ``(logits, labels)``.
+        noise_rate: η, the probability that a label changes, in ``[0, 1]``; one or many.
+        num_classes: c, at least two.
 
     Example:
         >>> import noisebound as nb
@@ -140,13 +157,15 @@ def entropy_interval(loss: AnyLoss, noise_rate: Rate, num_classes: int) -> tuple
 def transition_bound(
     loss: AnyLoss, transition: ArrayLike, class_prior: ArrayLike | None = None
 ) -> float:
-    """``Σ_k prior_k H(T[:, k])``: the floor under class-conditional noise on separable data.
+    """Return ``Σ_k prior_k H(T[:, k])``: the floor under class-conditional noise.
+
+    It holds for separable data.
 
     Args:
-        loss: one of ours, or any function or module that gives per-sample losses.
+        loss: a noisebound loss, or any function or module of ``(logits, labels)``.
         transition: ``T[noisy, true]``, columns summing to one.
-        class_prior: the share of each true class; balanced if not given. A loss with class
-            weights needs it stated.
+        class_prior: the share of each true class, summing to one; equal shares if not given. It
+            must be given for a loss with class weights.
 
     Example:
         >>> import noisebound as nb
@@ -162,14 +181,14 @@ def transition_bound(
 
 
 def nonuniform_bound(loss: AnyLoss, noise_rates: ArrayLike, num_classes: int) -> float:
-    """The mean of ``H(u_sym(η(x)))``: symmetric noise whose rate differs between examples.
+    """Return the mean of ``H(u_sym(η(x)))``, where each example has its own noise rate.
 
-    It is at most the noise-bound of the mean rate (Jensen).
+    By Jensen's inequality it is at most the noise-bound of the mean rate.
 
     Args:
-        loss: one of ours, or any function or module that gives per-sample losses.
-        noise_rates: η(x) of each example.
-        num_classes: c.
+        loss: a noisebound loss, or any function or module of ``(logits, labels)``.
+        noise_rates: η(x), the probability that the example's label changes; one per example.
+        num_classes: c, at least two.
 
     Example:
         >>> import noisebound as nb
@@ -179,9 +198,9 @@ def nonuniform_bound(loss: AnyLoss, noise_rates: ArrayLike, num_classes: int) ->
     num_classes = check_num_classes(num_classes)
     rates = check_noise_rate(noise_rates, num_classes)
     if rates.numel() == 0:
-        raise InvalidValueError("noise_rates must hold at least one rate, got none")
+        raise InvalidValueError("`noise_rates` must hold at least one rate, got none")
     _require_alike(loss, num_classes)
-    distinct, count = torch.unique(rates, return_counts=True)  # the search need run but once
+    distinct, count = torch.unique(rates, return_counts=True)  # each distinct rate is searched once
     entropies = _entropy(loss, _symmetric_noise(distinct, num_classes))
     return float((entropies * count).sum() / count.sum())
 
@@ -197,7 +216,7 @@ def _pairwise_noise(rates: Tensor, num_classes: int) -> Tensor:
 
 
 def symmetric_columns(rate: Tensor, num_classes: int) -> Tensor:
-    """The noise vector of each true class, one a row."""
+    """Return the noise vectors of symmetric noise, one row per true class."""
     right = torch.eye(num_classes, dtype=rate.dtype, device=rate.device)
     return (1 - rate) * right + rate / (num_classes - 1) * (1 - right)
 
@@ -213,10 +232,15 @@ def _entropy(loss: AnyLoss, p: Float[Tensor, "*batch classes"]) -> Float[Tensor,
 
 
 def _mixture_entropy(loss: AnyLoss, columns: Tensor, prior: Tensor) -> Tensor:
-    """The floor of the (weighted) mean loss, ``columns[k]`` being the noise of true class ``k``.
+    """Return the floor of the mean loss, weighted if the loss is.
 
-    With class weights ``w`` a noisy label distribution ``p`` acts as the measure ``w p``, which is
-    a multiple of a distribution, and the mean divides by the expected weight ``w · p``.
+    With class weights ``w`` a distribution ``p`` of noisy labels acts as the measure ``w p``, which
+    is a multiple of a distribution, and the mean divides by the expected weight ``w · p``.
+
+    Args:
+        loss: a noisebound loss, or any function or module of ``(logits, labels)``.
+        columns: the noise vectors, one row per true class.
+        prior: the share of each true class.
     """
     _refuse_foreign_weights(loss)
     prior = prior.to(columns.device)
@@ -239,8 +263,8 @@ def _require_alike(loss: AnyLoss, num_classes: int) -> None:
         alike = treats_classes_alike(_class_losses(loss), num_classes)
     if not alike:
         raise InvalidValueError(
-            "the noise-bound holds for losses that treat all classes alike, and this one does not: "
-            "use transition_bound(loss, transition, class_prior)"
+            "the noise-bound holds only for losses that treat all classes alike, and this one does "
+            "not: use transition_bound(loss, transition, class_prior)"
         )
 
 
@@ -248,9 +272,8 @@ def _refuse_weights(loss: AnyLoss, num_classes: int) -> None:
     _refuse_foreign_weights(loss)
     if isinstance(loss, Loss) and loss.class_weights(num_classes) is not None:
         raise InvalidValueError(
-            "a loss with class weights, or one that ignores a class, has no noise-bound without a "
-            "class prior: pass class_prior, the share of each true class, to noise_bound or "
-            "transition_bound"
+            "a loss that weighs or ignores classes has no noise-bound without a class prior: pass "
+            "`class_prior`, the share of each true class, to noise_bound or transition_bound"
         )
 
 
@@ -259,12 +282,12 @@ def _refuse_foreign_weights(loss: AnyLoss) -> None:
     if not isinstance(loss, Loss) and isinstance(weight, Tensor) and weight.ndim == 1:
         raise InvalidValueError(
             "the theory does not cover a foreign loss with class weights: use one of noisebound's "
-            "losses with the same weight, and pass class_prior"
+            "losses with the same `weight`, and pass `class_prior`"
         )
 
 
 def _class_losses(loss: AnyLoss) -> ClassLosses:
-    """A foreign loss as a vector over classes."""
+    """Return the losses of a foreign loss as a function of the logits and of chosen classes."""
     loss = _for_search(loss)
 
     def class_losses(logits: Tensor, classes: Tensor) -> Tensor:
@@ -273,7 +296,7 @@ def _class_losses(loss: AnyLoss) -> ClassLosses:
             losses = loss(rows, classes)
         except RuntimeError as error:
             raise InvalidValueError(
-                "the noise-bound of a loss is searched in float64 on the CPU, and there "
+                "the noise-bound of this loss is searched in float64 on the CPU, where "
                 f"loss(logits [N, C], labels [N]) failed: {error}"
             ) from error
         if losses.shape == classes.shape:
@@ -281,26 +304,26 @@ def _class_losses(loss: AnyLoss) -> ClassLosses:
         if losses.ndim == 0:
             return _one_by_one(loss, rows, classes, losses)
         raise InvalidValueError(
-            f"loss(logits, labels) must give one value an example: for {len(classes)} examples it "
-            f"gave a tensor of shape {tuple(losses.shape)}"
+            f"loss(logits, labels) must return one value per example: for {len(classes)} examples "
+            f"it returned a tensor of shape {tuple(losses.shape)}"
         )
 
     return class_losses
 
 
 def _one_by_one(loss: AnyLoss, rows: Tensor, classes: Tensor, reduced: Tensor) -> Tensor:
-    """The losses behind a mean over examples."""
+    """Return the losses of single examples, for a loss that only returns their mean."""
     losses = torch.stack([loss(rows[:1], k.reshape(1)) for k in classes])
     if not torch.allclose(losses.mean(), reduced, rtol=1e-4, equal_nan=True):
         raise InvalidValueError(
-            "loss(logits, labels) gave one number that is not the mean of its examples' losses; "
-            "it must give the mean, or one value an example"
+            "loss(logits, labels) returned one number that is not the mean of its examples' "
+            "losses; it must return their mean, or one value per example"
         )
     return losses
 
 
 def _for_search(loss: AnyLoss) -> AnyLoss:
-    """A module as an unreduced copy in float64 on the CPU; the search must leave it as it was."""
+    """Return a copy of a module, unreduced and in float64 on the CPU, as a search changes it."""
     if not isinstance(loss, nn.Module):
         return loss
     twin = copy.deepcopy(loss).to("cpu", torch.float64)
@@ -310,7 +333,7 @@ def _for_search(loss: AnyLoss) -> AnyLoss:
 
 
 def _like(result: Tensor, given: object) -> Any:
-    """What goes out is of the kind that came in; a single number from no tensor is a float."""
+    """Return an array for an array, else a tensor; without a tensor one number is a float."""
     if isinstance(given, Tensor):
         return result
     if result.ndim == 0:

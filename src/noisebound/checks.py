@@ -1,6 +1,6 @@
-"""What the public edge refuses: each error says what was expected, what came, and what to do.
+"""Checks of the arguments of public functions; all other code trusts its arguments.
 
-Everything behind the edge is bare mathematics and trusts its arguments.
+Each error says what was expected, what was passed, and what to pass instead.
 """
 
 import math
@@ -18,49 +18,52 @@ from noisebound.errors import InvalidTypeError, InvalidValueError
 
 ArrayLike: TypeAlias = float | Sequence[float] | Sequence[Sequence[float]] | NDArray[Any] | Tensor
 
-_SUM_TOLERANCE = 1e-4  # a float32 estimate over a thousand classes is off by less
+_SUM_TOLERANCE = 1e-4  # more than float32 loses in a sum over a thousand classes
+_RATE_TOLERANCE = 1e-12  # a rate of exactly (c-1)/c, rounded, is not above it
+_LARGEST_CONDITION = 1e12  # a choice: four of float64's 16 digits are then left after inversion
 
 
 class NoiseRateWarning(UserWarning):
-    """A noise rate so high that the observed label is no longer the likeliest one."""
+    """The noise rate is so high that the true label is not the likeliest one to be observed."""
 
 
 def as_float64(values: ArrayLike) -> Tensor:
-    """The theory computes in float64, whatever comes in; a tensor keeps its graph and device."""
+    """Return a float64 tensor, the precision of the theory; a tensor keeps its graph and device."""
     return torch.as_tensor(values, dtype=torch.float64)
 
 
 def check_count(name: str, value: int, least: int = 1) -> int:
-    """A whole number, large enough."""
+    """Return ``value``, a whole number of at least ``least``."""
     if isinstance(value, bool) or not math.isfinite(value) or int(value) != value:
-        raise InvalidTypeError(f"{name} must be a whole number, got {value!r}")
+        raise InvalidTypeError(f"`{name}` must be a whole number, got {value!r}")
     if value < least:
-        raise InvalidValueError(f"{name} must be at least {least}, got {value}")
+        raise InvalidValueError(f"`{name}` must be at least {least}, got {value}")
     return int(value)
 
 
 def check_num_classes(num_classes: int) -> int:
-    """At least two classes."""
+    """Return the number of classes, which is at least two."""
     return check_count("num_classes", num_classes, least=2)
 
 
 def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*rates"]:
-    """Probabilities that a label changes; a warning where the true label is not the likeliest."""
+    """Return noise rates in ``[0, 1]``; warn if the true label is not the likeliest one."""
     if isinstance(noise_rate, str):
         raise InvalidTypeError(
-            f"noise_rate must be a number here, got {noise_rate!r}: it takes data to estimate it; "
-            'use fit(…, TrainingConfig(noise_rate="auto")), or estimate_noise(probs, labels)'
+            f"`noise_rate` must be a number here, got {noise_rate!r}: only from data can it be "
+            "estimated; pass what estimate_noise(probs, labels) finds, or use "
+            'fit(…, TrainingConfig(noise_rate="auto"))'
         )
     rates = as_float64(noise_rate)
     if not bool(((rates >= 0) & (rates <= 1)).all()):
         raise InvalidValueError(
-            f"noise_rate must lie in [0, 1]: it is the probability that a label changes; "
+            "`noise_rate` must lie in [0, 1], as it is the probability that a label changes; "
             f"got {noise_rate!r}"
         )
     limit = (num_classes - 1) / num_classes
-    if bool((rates > limit + 1e-12).any()):
+    if bool((rates > limit + _RATE_TOLERANCE).any()):
         warnings.warn(
-            f"noise_rate {rates.max().item():g} is above (c-1)/c = {limit:g} for {num_classes} "
+            f"`noise_rate` {rates.max().item():g} is above (c-1)/c = {limit:g} for {num_classes} "
             "classes: the true label is then no longer the likeliest one to be observed",
             NoiseRateWarning,
             stacklevel=_frames_to_caller(),
@@ -69,7 +72,7 @@ def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "
 
 
 def _frames_to_caller() -> int:
-    """How far up the first line outside the library is: the one that a warning should point to."""
+    """Return the stack level of the first line outside the library, where a warning points to."""
     frame, depth = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("noisebound"):
         frame, depth = frame.f_back, depth + 1
@@ -77,58 +80,58 @@ def _frames_to_caller() -> int:
 
 
 def check_distribution(p: ArrayLike, name: str = "p") -> Float[Tensor, "*batch classes"]:
-    """Non-negative, summing to one along the last axis."""
+    """Return distributions: non-negative, and summing to one along the last axis."""
     distribution = as_float64(p)
     if distribution.ndim == 0:
-        raise InvalidValueError(f"{name} must be a vector of class probabilities, got {p!r}")
+        raise InvalidValueError(f"`{name}` must be a vector of class probabilities, got {p!r}")
     if not bool((distribution >= 0).all()):
         raise InvalidValueError(
-            f"{name} must be non-negative, got entries down to {distribution.min():g}"
+            f"`{name}` must be non-negative, got entries down to {distribution.min():g}"
         )
     sums = distribution.sum(-1)
     if not bool(((sums - 1).abs() <= _SUM_TOLERANCE).all()):
         worst = sums.flatten()[(sums - 1).abs().argmax()]
         raise InvalidValueError(
-            f"{name} must sum to one over its last axis, got a sum of {worst:g}; "
+            f"`{name}` must sum to one over its last axis, got a sum of {worst:g}; "
             "divide it by its sum"
         )
     return distribution
 
 
 def check_class_prior(class_prior: ArrayLike, num_classes: int) -> Float[Tensor, " classes"]:
-    """One probability for each class."""
+    """Return the prior, one probability per class."""
     prior = check_distribution(class_prior, "class_prior")
     if prior.shape != (num_classes,):
         raise InvalidValueError(
-            f"class_prior must have shape ({num_classes},), one probability a class; "
+            f"`class_prior` must have shape ({num_classes},), one probability per class; "
             f"got {tuple(prior.shape)}"
         )
     return prior
 
 
 def check_transition(transition: ArrayLike) -> Float[Tensor, "classes classes"]:
-    """``T[noisy, true]``: square, non-negative, each column summing to one."""
+    """Return ``T[noisy, true]``: square, non-negative, each column summing to one."""
     matrix = as_float64(transition)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
         raise InvalidValueError(
-            f"transition must be a square matrix T[noisy, true], got shape {tuple(matrix.shape)}"
+            f"`transition` must be a square matrix T[noisy, true], got shape {tuple(matrix.shape)}"
         )
     if not bool(torch.isfinite(matrix).all()):
-        raise InvalidValueError("transition must be finite, got NaN or infinite entries")
+        raise InvalidValueError("`transition` must be finite, got NaN or infinite entries")
     if bool((matrix < 0).any()):
         raise InvalidValueError(
-            f"transition must hold probabilities, got a negative entry {matrix.min():g}"
+            f"`transition` must hold probabilities, got a negative entry {matrix.min():g}"
         )
     columns, rows = matrix.sum(0), matrix.sum(1)
     if not _are_ones(columns):
         if _are_ones(rows):
             raise InvalidValueError(
-                "transition must be T[noisy, true] with columns summing to one; here the rows sum "
-                "to one and the columns do not: pass its transpose, transition.T"
+                "`transition` must be T[noisy, true] with columns summing to one; here the rows "
+                "sum to one and the columns do not: pass its transpose, transition.T"
             )
         worst = columns[(columns - 1).abs().argmax()]
         raise InvalidValueError(
-            "transition must be T[noisy, true] with columns summing to one; "
+            "`transition` must be T[noisy, true] with columns summing to one; "
             f"got a column that sums to {worst:g}"
         )
     return matrix
@@ -139,35 +142,35 @@ def _are_ones(sums: Tensor) -> bool:
 
 
 def check_invertible(transition: Float[Tensor, "classes classes"]) -> None:
-    """A correction that undoes ``T`` needs its inverse."""
+    """Refuse a matrix without a usable inverse, as a correction that undoes ``T`` needs it."""
     condition = torch.linalg.cond(transition).item()
-    if not condition < 1e12:
+    if not condition < _LARGEST_CONDITION:
         raise InvalidValueError(
-            f"transition is singular (condition number {condition:.1e}): the noise it describes "
+            f"`transition` is singular (condition number {condition:.1e}): the noise it describes "
             "cannot be undone; use ForwardCrossEntropy, which needs no inverse"
         )
 
 
 def check_within(name: str, value: float, low: float, high: float, *, open_at_low: bool) -> float:
-    """A number in ``(low, high]`` or ``[low, high]``."""
+    """Return ``value``, a number in ``(low, high]`` or ``[low, high]``."""
     number = float(value)
     if not (low < number <= high or (number == low and not open_at_low)):
         interval = f"{'(' if open_at_low else '['}{low:g}, {high:g}]"
-        raise InvalidValueError(f"{name} must lie in {interval}, got {value!r}")
+        raise InvalidValueError(f"`{name}` must lie in {interval}, got {value!r}")
     return number
 
 
 def check_non_negative(name: str, value: float) -> float:
-    """A finite number that is not negative."""
+    """Return ``value``, a finite number that is not negative."""
     number = float(value)
     if not (number >= 0 and math.isfinite(number)):
-        raise InvalidValueError(f"{name} must be finite and not negative, got {value!r}")
+        raise InvalidValueError(f"`{name}` must be finite and not negative, got {value!r}")
     return number
 
 
 def check_finite_number(name: str, value: float) -> float:
-    """A number that is neither NaN nor infinite."""
+    """Return ``value``, a number that is neither NaN nor infinite."""
     number = float(value)
     if not math.isfinite(number):
-        raise InvalidValueError(f"{name} must be a finite number, got {value!r}")
+        raise InvalidValueError(f"`{name}` must be a finite number, got {value!r}")
     return number

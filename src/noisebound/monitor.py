@@ -1,11 +1,10 @@
-"""Watching without intervening: since when a training loss has been below its floor."""
+"""Detect when a training loss falls below its floor, without changing the training."""
 
 import warnings
 from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
-from jaxtyping import Float
 from torch import Tensor
 
 from noisebound.checks import check_finite_number
@@ -13,11 +12,15 @@ from noisebound.errors import InvalidValueError, MisuseError
 
 
 class MemorizationWarning(UserWarning):
-    """The training loss is below what an honest model can reach."""
+    """The training loss is below the floor, the least mean loss of an honest model."""
 
 
 def memorizing_since(losses: Sequence[float], floor: float) -> int | None:
-    """The epoch, counted from 1, from which on every mean loss was below the floor.
+    """Return the epoch from which on every mean loss was below the floor, or None.
+
+    Args:
+        losses: the mean training loss of each epoch; epochs are counted from 1.
+        floor: the least mean loss of an honest model.
 
     Example:
         >>> memorizing_since([2.0, 1.4, 1.6, 1.5, 1.2], floor=1.55)
@@ -29,14 +32,14 @@ def memorizing_since(losses: Sequence[float], floor: float) -> int | None:
 
 
 class MemorizationMonitor:
-    """Tells, in anyone's loop, when a training begins to learn wrong labels by heart.
+    """Warns, in any training loop, when the model begins to memorize wrong labels.
 
-    It changes nothing. A loss is noted without waiting for the device, and over all ranks where
-    there are several.
+    It does not change the training. Observing a loss does not wait for the device. The mean loss of
+    an epoch is taken over all ranks.
 
     Args:
-        floor: what the mean loss of an honest model cannot fall below: `noise_bound` of a known
-            noise rate, or `measured_floor`
+        floor: the least mean loss of an honest model: the result of :func:`noise_bound` for a given
+            noise rate, or the level that :func:`measured_floor` finds.
 
     Example:
         >>> monitor = MemorizationMonitor(floor=1.55)
@@ -58,16 +61,21 @@ class MemorizationMonitor:
 
     @property
     def memorizing_since(self) -> int | None:
-        """The first epoch of those below the floor, or None while the last is above it."""
+        """The epoch from which on every mean loss was below the floor; None if the last was not."""
         return memorizing_since(self.epoch_losses, self.floor)
 
-    def observe(self, loss: float | Float[Tensor, ""], count: int = 1) -> None:
-        """Take note of a batch: its mean loss, and of how many examples that is."""
+    def observe(self, loss: float | Tensor, count: int = 1) -> None:
+        """Add a batch to the current epoch.
+
+        Args:
+            loss: its mean loss, one number.
+            count: the number of examples in the batch.
+        """
         mean = torch.as_tensor(loss).detach()
         if mean.ndim:
             shape = tuple(mean.shape)
             raise InvalidValueError(
-                f"observe takes the mean loss, one number, got a tensor of {shape}"
+                f"observe takes the mean loss, one number, got a tensor of shape {shape}"
             )
         precision = torch.float32 if mean.device.type == "mps" else torch.float64
         mean = mean.to(precision)
@@ -75,17 +83,17 @@ class MemorizationMonitor:
 
     @property
     def has_observed(self) -> bool:
-        """Whether there is a loss since the last epoch ended."""
+        """True if a loss was observed since the last epoch ended."""
         return bool(self._parts)
 
     def forget(self) -> None:
-        """Drop what was observed of an epoch that is not finished."""
+        """Drop the losses of the current epoch."""
         self._parts.clear()
 
     def end_epoch(self) -> None:
-        """Hold the mean since the last call against the floor; warn when it first lies below."""
+        """Compare the mean loss of the epoch with the floor, and warn if memorizing began."""
         if not self.has_observed:
-            raise MisuseError("an epoch has ended without a loss: call observe after each batch")
+            raise MisuseError("the epoch has ended without a loss: call observe after each batch")
         totals = torch.stack(self._parts).sum(0)
         self.forget()
         if dist.is_available() and dist.is_initialized():

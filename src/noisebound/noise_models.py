@@ -1,10 +1,10 @@
-r"""Noise models ``f``: how a clean class posterior becomes the noisy one.
+r"""Noise models ``f``, which map a clean class posterior to the noisy one.
 
-A generalised forward-corrected loss is a proper *base loss* seen through a noise model,
+A generalized forward-corrected loss is a proper *base loss* seen through a noise model,
 $L_f(q, k) = L(f(q), k)$ (paper, Definition "Generalised Forward-Correction"), so
-$f^{-1}(p) = \operatorname{argmin}_q p \cdot L_f(q)$. Each model here gives ``f`` as
-:meth:`forward` and ``f⁻¹`` as :meth:`inverse`; both are differentiable and work on batches,
-classes last.
+$f^{-1}(p) = \operatorname{argmin}_q p \cdot L_f(q)$. Each model has ``f`` as ``forward`` and
+``f⁻¹`` as ``inverse``. Both are differentiable and accept batches with the classes in the last
+dimension.
 """
 
 from abc import ABC, abstractmethod
@@ -25,29 +25,30 @@ from noisebound.checks import (
 )
 from noisebound.errors import InvalidValueError
 
-_NEWTON_STEPS = 64  # a handful suffices; the loop stops when the root no longer moves
+_NEWTON_STEPS = 64  # far more than needed: the loop stops when the root no longer moves
+_SMALLEST_CONTRAST = 1e-12  # a contrast of zero may be off by rounding
 
 
 class NoiseModel(ABC):
     """An injective map of the probability simplex."""
 
     @abstractmethod
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
-        """The noisy posterior ``f(q)`` of a clean one."""
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
+        """Return the noisy posterior ``f(q)`` of the clean posterior ``q``."""
 
     @abstractmethod
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
-        """The clean posterior ``f⁻¹(p)`` behind a noisy one."""
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
+        """Return the clean posterior ``f⁻¹(p)`` of the noisy posterior ``p``."""
 
 
 class Identity(NoiseModel):
-    """No noise: the model of a proper loss (CE, MSE, Spherical)."""
+    """No noise, ``f(q) = q``: the model of a proper loss (CE, MSE, Spherical)."""
 
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """Return ``q``."""
         return _as_floating(q)
 
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """Return ``p``."""
         return _as_floating(p)
 
@@ -71,13 +72,13 @@ class Linear(NoiseModel):
     def __init__(self, transition: ArrayLike) -> None:
         self.transition: Float[Tensor, "classes classes"] = check_transition(transition)
 
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
-        """``T q``."""
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
+        """Return ``T q``."""
         q = _as_floating(q)
         return q @ self.transition.to(q).mT
 
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
-        """``T⁻¹ p``; outside the simplex where no clean posterior could have given ``p``."""
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
+        """Return ``T⁻¹ p``, which has negative entries if no clean posterior gives ``p``."""
         p = _as_floating(p)
         check_invertible(self.transition)
         clean: Tensor = torch.linalg.solve(self.transition.to(p), p.unsqueeze(-1)).squeeze(-1)
@@ -88,11 +89,13 @@ class Linear(NoiseModel):
 
 
 class Symmetric(NoiseModel):
-    """``Linear`` with ``T = (1-η-r) I + r 11ᵀ``, ``r = η/(c-1)``, without ever storing ``T``.
+    """Symmetric noise ``f(q) = T q``, ``T = (1-η-r) I + r 11ᵀ``, ``r = η/(c-1)``.
+
+    It equals :class:`Linear` but never stores ``T``.
 
     Args:
-        noise_rate: η, the probability that a label changes.
-        num_classes: c.
+        noise_rate: η, the probability that a label changes, in ``[0, 1]``.
+        num_classes: c, at least two.
     """
 
     def __init__(self, noise_rate: float, num_classes: int) -> None:
@@ -103,26 +106,26 @@ class Symmetric(NoiseModel):
 
     @property
     def transition(self) -> Float[Tensor, "classes classes"]:
-        """``T[noisy, true]`` as a matrix."""
+        """The matrix ``T[noisy, true]``."""
         off_diagonal = torch.full((self.num_classes,) * 2, self.off_diagonal, dtype=torch.float64)
         return off_diagonal.fill_diagonal_(1 - self.noise_rate)
 
     def check_invertible(self) -> None:
-        """At rate ``(c-1)/c`` every label is as likely as any other, and ``T`` is singular."""
-        if abs(self.contrast) < 1e-12:
+        """Refuse the rate ``(c-1)/c``: all labels are then equally likely and ``T`` is singular."""
+        if abs(self.contrast) < _SMALLEST_CONTRAST:
             raise InvalidValueError(
-                f"symmetric noise at rate (c-1)/c = {self.noise_rate:g} has a singular transition "
-                "matrix: it leaves nothing of the labels and cannot be undone; "
+                f"symmetric noise of `noise_rate` (c-1)/c = {self.noise_rate:g} cannot be undone: "
+                "its labels say nothing of the true class, and its transition matrix is singular; "
                 "use ForwardCrossEntropy, which needs no inverse"
             )
 
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
-        """``T q``."""
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
+        """Return ``T q``."""
         q = _as_floating(q)
         return self.contrast * q + self.off_diagonal * q.sum(-1, keepdim=True)
 
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
-        """``T⁻¹ p = (p - r Σp) / (1-η-r)``."""
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
+        """Return ``T⁻¹ p = (p - r Σp) / (1-η-r)``."""
         p = _as_floating(p)
         self.check_invertible()
         return (p - self.off_diagonal * p.sum(-1, keepdim=True)) / self.contrast
@@ -145,14 +148,16 @@ class Power(NoiseModel):
     def __init__(self, a: float) -> None:
         self.a = check_within("a", a, 0, 1, open_at_low=True)
         if self.a == 1:
-            raise InvalidValueError("a must be below 1: at 1 GCE is MAE, which has no noise model")
+            raise InvalidValueError(
+                "`a` must be below 1: at 1 GCE is MAE, which has no noise model"
+            )
 
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
-        """``q^(1-a)``, normalised."""
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
+        """Return ``q^(1-a)``, normalized."""
         return _normalized_power(_as_floating(q), 1 - self.a)
 
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
-        """``p^(1/(1-a))``, normalised."""
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
+        """Return ``p^(1/(1-a))``, normalized."""
         return _normalized_power(_as_floating(p), 1 / (1 - self.a))
 
     def __repr__(self) -> str:
@@ -168,12 +173,12 @@ def _normalized_power(p: Tensor, exponent: float) -> Tensor:
 class Saturating(NoiseModel):
     r"""``f(q) ∝ q / (1 + A q)``, the model of SCE (paper, Lemma on GCE, SCE and FCE).
 
-    Its inverse is ``q_i = p_i / (λ - A p_i)`` with λ such that ``q`` sums to one. We solve for
-    ``δ = λ - A max(p)``, which lies in ``[max(p), 1]``; then ``λ - A p_i`` is the sum of two
-    non-negative terms, ``δ + A (max(p) - p_i)``, and never cancels.
+    Its inverse is ``q_i = p_i / (λ - A p_i)`` with λ such that ``q`` sums to one. It is computed
+    from ``δ = λ - A max(p)``, which lies in ``[max(p), 1]``: then ``λ - A p_i`` is a sum of two
+    non-negative terms, ``δ + A (max(p) - p_i)``, and no digits cancel.
 
     Args:
-        A: SCE's weight of the MAE term, not negative.
+        A: SCE's weight of the MAE term, at least zero.
 
     Example:
         >>> model = Saturating(A=8.0)
@@ -184,26 +189,29 @@ class Saturating(NoiseModel):
     def __init__(self, A: float) -> None:
         self.A = check_non_negative("A", A)
 
-    def forward(self, q: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
-        """``q / (1 + A q)``, normalised."""
+    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
+        """Return ``q / (1 + A q)``, normalized."""
         q = _as_floating(q)
         saturated = q / (1 + self.A * q)
         return saturated / saturated.sum(-1, keepdim=True)
 
-    def inverse(self, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch classes"]:
-        """``p / (λ - A p)``."""
+    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
+        """Return ``p / (λ - A p)``."""
         p = _as_floating(p)
         largest = p.amax(-1, keepdim=True)
         slack = self.A * (largest - p)
         with torch.no_grad():
             delta = self._solve(p, slack, largest)
-        # One more step inside the graph carries the implicit derivative of the root.
+        # One more step, inside the graph, has the implicit derivative of the root.
         delta = _newton_step(p, slack, delta)
         return p / (delta + slack)
 
     @staticmethod
     def _solve(p: Tensor, slack: Tensor, start: Tensor) -> Tensor:
-        """Newton's method on ``1/Σ p/(δ + slack) = 1``: concave and increasing, hence monotone."""
+        """Return δ, where ``1/Σ p/(δ + slack) = 1``, by Newton's method.
+
+        The left side is concave and increasing, so that the iteration is monotone.
+        """
         delta = start
         for _ in range(_NEWTON_STEPS):
             following = _newton_step(p, slack, delta)
@@ -224,7 +232,8 @@ def _newton_step(p: Tensor, slack: Tensor, delta: Tensor) -> Tensor:
     return delta + total * (total - 1) / slope
 
 
-def _as_floating(values: Tensor) -> Tensor:
-    """A floating-point tensor as it is; numbers, lists, arrays and integers in float64."""
-    is_floating = isinstance(values, Tensor) and values.is_floating_point()
-    return values if is_floating else as_float64(values)
+def _as_floating(values: ArrayLike) -> Float[Tensor, "*batch classes"]:
+    """Return a floating-point tensor unchanged, and anything else in float64."""
+    if isinstance(values, Tensor) and values.is_floating_point():
+        return values
+    return as_float64(values)

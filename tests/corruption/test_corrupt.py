@@ -1,7 +1,7 @@
-"""Every kind of noise, and that its rate and its transitions are what was asked for.
+"""Every kind of noise has the rate and the transitions that were asked for.
 
-Random numbers are drawn with fixed seeds; bounds are three deviations of the binomial, widened by
-Bonferroni's factor where many cells are looked at at once.
+Random numbers are drawn with fixed seeds. Tolerances are three standard deviations of the binomial
+distribution, widened by Bonferroni's correction where many entries are compared at once.
 """
 
 import math
@@ -28,7 +28,7 @@ def some_labels(n, c, seed=1):
 
 
 def deviations(count=1):
-    """Three sigma for one comparison, and the same risk in all for several."""
+    """Return three for one comparison, and more for several, so that the total risk is equal."""
     return norm.isf(norm.sf(3) / count)
 
 
@@ -39,7 +39,7 @@ def some_transition(c, seed=2):
 
 
 def expected_transition(kind, rate, c):
-    """What each kind promises, written as a matrix."""
+    """Return the transition matrix that each kind of noise should have."""
     eye = torch.eye(c, dtype=torch.float64)
     match kind:
         case "symmetric":
@@ -88,7 +88,7 @@ def test_transition_noise_follows_its_matrix(c, exact):
 
 
 def test_a_million_labels_within_two_tenths_of_a_percent():
-    """Drawn independently, ten classes deviate by 0.15 % each; exact noise does not."""
+    """Independent noise deviates by 0.15 % in each of ten classes; exact noise does not."""
     c, n = 10, 1_000_000
     clean, matrix = some_labels(n, c), some_transition(c)
     for options, expected in (
@@ -107,7 +107,7 @@ def test_a_million_labels_within_two_tenths_of_a_percent():
 
 @pytest.mark.parametrize("case", [*CASES, "transition"])
 def test_exact_noise_is_exact_in_every_class(case):
-    """No cell of the matrix is off by more than two examples."""
+    """No entry of the matrix is off by more than two labels."""
     c, clean = 10, some_labels(N, 10)
     matrix = some_transition(c) if case == "transition" else expected_transition(case, 0.3, c)
     options = {"noise_rate": 0.3, "num_classes": c} | CASES.get(case, {})
@@ -125,14 +125,14 @@ def test_what_has_no_probability_never_happens():
 
 
 def test_columns_that_sum_to_nearly_one():
-    """What is missing to one is not noise."""
+    """The difference from one is not noise."""
     nearly = 0.99995 * torch.eye(4, dtype=torch.float64)
     noisy = nb.corrupt(some_labels(N, 4), "transition", transition=nearly, generator=generator())
     assert noisy.noise_rate == 0
 
 
 def test_a_thousand_classes():
-    """The search among the columns holds at the last class too."""
+    """The search over the columns is right even for the last class."""
     c = 1000
     matrix = expected_transition("pairwise", 1.0, c)
     clean = torch.arange(c).repeat(20)
@@ -179,7 +179,7 @@ def test_exact_noise_chooses_every_label_alike():
     ids=["few", "many classes"],
 )
 def test_exact_noise_favors_no_class(labels, rate):
-    """Where neither the classes' shares nor the total are whole numbers."""
+    """This holds even if neither the shares of the classes nor the total are whole numbers."""
     clean, rounds, c = torch.tensor(labels), 3000, 20
     hits = torch.zeros(len(labels))
     for seed in range(rounds):
@@ -200,7 +200,7 @@ def test_independent_noise_varies_as_a_binomial():
         ]
     ).double()
     assert abs(counts.mean() - 300) < 3 * math.sqrt(210 / 500)
-    # the variance of a variance: 2σ⁴/(n-1)
+    # The variance of a variance is 2σ⁴/(n-1).
     assert abs(counts.var() - 210) < 3 * 210 * math.sqrt(2 / 499)
 
 
@@ -225,13 +225,13 @@ def test_class_without_examples_has_the_column_of_no_noise():
     assert noisy.transition[:, 2].tolist() == [0, 0, 1]
 
 
-def test_symmetric_noise_never_comes_back():
+def test_symmetric_noise_never_keeps_a_label():
     noisy = nb.corrupt(some_labels(N, 4), "symmetric", 0.75, 4, generator=generator(), exact=True)
     assert noisy.is_noisy.sum() == 75_000
 
 
 def test_include_self_is_the_other_convention():
-    """Nominal 0.4 is 0.36 at ten classes."""
+    """A nominal rate of 0.4 is 0.36 with ten classes."""
     options = {"noise_rate": 0.4, "num_classes": 10, "include_self": True}
     noisy = nb.corrupt(some_labels(N, 10), "symmetric", generator=generator(), **options)
     assert abs(noisy.noise_rate - 0.36) < 3 * math.sqrt(0.36 * 0.64 / N)
@@ -247,7 +247,7 @@ def test_superclasses_of_cifar100():
 
 
 def test_superclass_table_is_the_published_one():
-    """As CIFAR-100's own coarse labels give it, in the order of the fine ones."""
+    """The table is that of CIFAR-100's own coarse labels, in the order of the fine ones."""
     assert cifar100_superclass_of() == (
         4, 1, 14, 8, 0, 6, 7, 7, 18, 3, 3, 14, 9, 18, 7, 11, 3, 9, 7, 11,
         6, 11, 5, 10, 7, 6, 13, 15, 3, 15, 0, 11, 1, 10, 12, 14, 16, 9, 11, 5,
@@ -259,7 +259,7 @@ def test_superclass_table_is_the_published_one():
 
 @pytest.fixture(scope="module")
 def blobs():
-    """Three overlapping clouds in the plane."""
+    """Return three overlapping clouds of points in the plane, and their labels."""
     rng = np.random.default_rng(0)
     clean = rng.integers(0, 3, 3000)
     centers = np.array([[0, 0], [3, 0], [0, 3]])
@@ -272,7 +272,7 @@ def test_classifier_noise_is_what_the_classifier_says(blobs):
     inputs, clean = blobs
     said = torch.from_numpy(LogisticRegression().fit(inputs, clean).predict(inputs))
     noisy = nb.corrupt(clean, "classifier", 0.6, 3, inputs=inputs, generator=generator())
-    # changed labels are the classifier's, up to where two fits of it may disagree
+    # Changed labels are the classifier's, except where two fits of it disagree.
     assert (noisy.labels[noisy.is_noisy] == said[noisy.is_noisy]).double().mean() > 0.97
     wrong = (said != clean).double().mean().item()
     assert 0.02 < wrong < 0.2
@@ -289,7 +289,7 @@ def test_classifier_noise_by_given_probabilities():
 
 @pytest.mark.parametrize("rate", [0.1, 0.4, 0.6])
 def test_instance_noise_grows_with_ambiguity(rate):
-    """Over equal groups from the clearest to the most ambiguous example the rate is a line."""
+    """The rate is linear over equal groups from the clearest to the most ambiguous examples."""
     clean = some_labels(N, 5)
     p = torch.rand(N, generator=generator(3), dtype=torch.float64)
     probs = (1 - p)[:, None].expand(N, 5) / 4
@@ -313,7 +313,7 @@ def test_instance_noise_goes_to_what_the_example_resembles():
 
 
 def test_instance_noise_of_a_certain_classifier():
-    """Nothing else is likely, so that every other class is as good."""
+    """No other class is likely, so that all others are equally likely."""
     clean = some_labels(1000, 3)
     probs = torch.nn.functional.one_hot(clean, 3).double()
     noisy = nb.corrupt(clean, "instance", 0.5, probs=probs, generator=generator(), exact=True)
@@ -321,7 +321,7 @@ def test_instance_noise_of_a_certain_classifier():
 
 
 def test_instance_noise_of_examples_that_are_alike():
-    """Order in the file is not ambiguity."""
+    """The order of the examples must not decide which is more ambiguous."""
     clean = torch.arange(10).repeat_interleave(N // 10)
     probs = torch.nn.functional.one_hot(clean, 10).double()
     noisy = nb.corrupt(clean, "instance", 0.4, probs=probs, generator=generator())
@@ -333,7 +333,7 @@ def test_instance_noise_from_inputs(blobs):
     inputs, clean = blobs
     noisy = nb.corrupt(clean, "instance", 0.3, 3, inputs=inputs, generator=generator(), exact=True)
     assert noisy.is_noisy.sum() == 900
-    # the clouds 1 and 2 are far from each other: their labels go to 0 rather
+    # Clouds 1 and 2 are far apart, so that their labels become 0 more often.
     assert noisy.transition[0, 1] > 2 * noisy.transition[2, 1]
 
 
@@ -390,13 +390,17 @@ LABELS = [0, 1, 2, 0]
 @pytest.mark.parametrize(
     ("arguments", "error", "complaint"),
     [
-        ({"kind": "sym"}, ValueError, "kind must be one of symmetric, pairwise"),
-        ({"num_classes": 3}, TypeError, "symmetric noise needs noise_rate"),
-        ({"noise_rate": 0.4}, TypeError, "num_classes is needed"),
+        ({"kind": "sym"}, ValueError, "`kind` must be one of symmetric, pairwise"),
+        ({"num_classes": 3}, TypeError, "symmetric noise needs `noise_rate`"),
+        ({"noise_rate": 0.4}, TypeError, "symmetric noise needs `num_classes`"),
         ({"noise_rate": 1.4, "num_classes": 3}, ValueError, r"\[0, 1\]"),
         ({"noise_rate": 0.4, "num_classes": 2}, ValueError, "must lie in 0 … 1, got 0 … 2"),
-        ({"noise_rate": 0.4, "num_classes": 3, "groups": [0, 0, 0]}, TypeError, "groups does not"),
-        ({"kind": "transition"}, TypeError, "needs transition"),
+        (
+            {"noise_rate": 0.4, "num_classes": 3, "groups": [0, 0, 0]},
+            TypeError,
+            "`groups` does not",
+        ),
+        ({"kind": "transition"}, TypeError, "needs `transition`"),
         (
             {"kind": "transition", "transition": [[0.5, 0.5], [0.1, 0.9]]},
             ValueError,
@@ -405,9 +409,9 @@ LABELS = [0, 1, 2, 0]
         (
             {"kind": "transition", "transition": np.eye(4), "num_classes": 3},
             ValueError,
-            "num_classes is 3, but transition has 4 classes",
+            "`num_classes` is 3, but `transition` has 4 classes",
         ),
-        ({"kind": "superclass", "noise_rate": 0.1, "num_classes": 3}, ValueError, "pass groups"),
+        ({"kind": "superclass", "noise_rate": 0.1, "num_classes": 3}, ValueError, "pass `groups`"),
         (
             {"kind": "superclass", "noise_rate": 0.1, "num_classes": 3, "groups": [0, 0, 1]},
             ValueError,
@@ -418,13 +422,17 @@ LABELS = [0, 1, 2, 0]
             ValueError,
             "each of 3 classes, got 2",
         ),
-        ({"kind": "instance", "noise_rate": 0.1, "num_classes": 3}, TypeError, "either inputs or"),
+        (
+            {"kind": "instance", "noise_rate": 0.1, "num_classes": 3},
+            TypeError,
+            "either `inputs` or",
+        ),
         (
             {"kind": "classifier", "noise_rate": 0.1, "num_classes": 3, "inputs": np.eye(3)},
             ValueError,
-            "one row a label, 4; got 3",
+            "one row per label, 4; got 3",
         ),
-        ({"kind": "human", "num_classes": 3}, TypeError, "needs human_labels"),
+        ({"kind": "human", "num_classes": 3}, TypeError, "needs `human_labels`"),
         ({"noise_rate": 0.4, "num_classes": 3, "generator": 0}, TypeError, "torch.Generator"),
         ({"noise_rate": 0.4, "num_classes": math.inf}, TypeError, "whole number"),
         ({"noise_rate": 0.4, "num_classes": 10**5}, ValueError, "would take 80 GB"),
@@ -436,7 +444,7 @@ LABELS = [0, 1, 2, 0]
         (
             {"kind": "human", "num_classes": 3, "human_labels": [0, 1]},
             ValueError,
-            "human_labels must be as many as labels, 4; got 2",
+            "`human_labels` must be as many as `labels`, 4; got 2",
         ),
     ],
 )

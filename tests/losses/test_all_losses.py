@@ -1,4 +1,4 @@
-"""The battery that every loss goes through."""
+"""Tests that every loss must pass."""
 
 import copy
 import pickle
@@ -112,7 +112,7 @@ def test_gradient(case):
     logits, labels = logits[:4].requires_grad_(), labels[:4]
     loss = case.make(reduction="none").double()
     case.call(loss, logits, labels)
-    loss.eval()  # a memory has no gradient: let it rest
+    loss.eval()  # the memory has no gradient and must not change
     assert torch.autograd.gradcheck(lambda z: case.call(loss, z, labels), logits)
 
 
@@ -138,7 +138,7 @@ def test_precision(case, dtype):
     logits.requires_grad_()
     losses = case.per_sample(logits, labels)
     assert losses.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    # The rounding of the logits is the caller's; from there on float32 is kept.
+    # The logits were rounded by the caller; from there on everything is float32 or better.
     expected = reference(case, logits.detach(), labels)
     torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
     (gradient,) = torch.autograd.grad(losses.sum(), logits)
@@ -174,6 +174,7 @@ def test_extreme_logits_stay_finite(case, dtype, soft):
 
 @every_stateless_loss
 @pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_compiles_without_graph_break(case, soft):
     torch.compiler.reset()
     logits, labels = batch(torch.float32)
@@ -276,7 +277,7 @@ def test_label_out_of_range_is_refused_beside_an_ignored_class(case):
 @every_pointwise_loss
 def test_an_ignored_class_has_no_meaning_for_probabilities(case):
     logits, _ = batch()
-    with pytest.raises(ValueError, match="ignore_index has no meaning"):
+    with pytest.raises(ValueError, match="`ignore_index` has no meaning"):
         case.per_sample(logits, torch.softmax(logits, 1), ignore_index=2)
 
 
@@ -313,6 +314,7 @@ def test_unknown_reduction_is_refused(case):
 
 
 @pytest.mark.parametrize("name", ["gce", "cep", "fce"])
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_inductor_gives_the_eager_value(name):
     logits, labels = batch(torch.float32)
     loss = nb.create_loss(name, noise_rate=0.3, num_classes=CLASSES)

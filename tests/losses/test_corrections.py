@@ -1,4 +1,4 @@
-"""Forward and backward correction: what they do with ``T``."""
+"""Forward and backward correction by a matrix ``T``."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def test_symmetric_closed_forms_are_the_general_ones(logits):
 
 @given(logits_of)
 def test_backward_correction_is_unbiased(logits):
-    """Averaged over the noise it is the clean cross-entropy."""
+    """Its mean over the noise is the clean cross-entropy."""
     loss = nb.BackwardCrossEntropy(TRANSITION, reduction="none")
     clean = nb.CrossEntropy(reduction="none")
     for true in range(CLASSES):
@@ -45,7 +45,7 @@ def test_without_noise_both_are_cross_entropy(logits):
 
 
 def test_forward_correction_keeps_the_gradient_of_an_impossible_label():
-    """In probability space both would underflow: log 0, and a gradient of NaN."""
+    """In probability space the loss would be infinite and its gradient NaN."""
     transition = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     logits = torch.tensor([[-500.0, 500.0]], requires_grad=True)
     value = nb.ForwardCrossEntropy(transition)(logits, torch.tensor([0]))
@@ -55,7 +55,7 @@ def test_forward_correction_keeps_the_gradient_of_an_impossible_label():
 
 
 def test_forward_correction_by_a_matrix_that_rules_out_a_label():
-    """As an estimate will where a class was never observed; soft labels give it nothing."""
+    """An estimated matrix does so for a class that was never observed."""
     transition = torch.tensor([[0.8, 0.3, 0.5], [0.2, 0.7, 0.5], [0.0, 0.0, 0.0]])
     logits = torch.tensor([[1.0, 0.0, 2.0]], requires_grad=True)
     labels = torch.tensor([[0.9, 0.1, 0.0]])
@@ -145,8 +145,8 @@ class TestWhatALossPredicts:
 
 @pytest.mark.parametrize("case", [c for c in ALL_LOSSES if c.name in FORWARD], ids=str)
 @given(logits=logits_of)
-def test_forward_correction_is_its_judge_of_the_noised_prediction(case, logits):
-    """With the same options, ``T q`` costs the one what ``q`` costs the other."""
+def test_forward_correction_is_cross_entropy_of_the_noised_prediction(case, logits):
+    """FCE of ``q`` is the cross-entropy of ``T q``, whatever the options."""
     options = {
         "weight": torch.linspace(0.5, 2, CLASSES),
         "ignore_index": 1,

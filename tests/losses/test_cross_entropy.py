@@ -34,7 +34,7 @@ def test_is_torchs_cross_entropy_of_probabilities(reduction, weight):
 
 
 def test_smoothed_probabilities_are_smoothed_alike_by_all():
-    """SCE without its second term is CE, but smooths by itself."""
+    """SCE without its second term is CE, but has its own code for smoothing."""
     ours = nb.SymmetricCrossEntropy(A=0.0, label_smoothing=0.3)
     theirs = torch.nn.CrossEntropyLoss(label_smoothing=0.3)
     torch.testing.assert_close(ours(LOGITS, PROBABILITIES), theirs(LOGITS, PROBABILITIES))

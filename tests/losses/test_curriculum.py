@@ -8,7 +8,7 @@ from noisebound.losses.curriculum import choose_by_curriculum
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=9, unique=True), st.floats(0, 9, width=32))
 def test_choice_attains_the_minimum_over_all_choices(losses, threshold):
-    """Lyu & Tsang's Proposition 1: it minimises ``max(Σ v l, C - Σ v)`` over all v in {0, 1}^n."""
+    """Lyu & Tsang's Proposition 1: it minimizes ``max(Σ v l, C - Σ v)`` over all v in {0, 1}^n."""
     values = torch.tensor(losses, dtype=torch.float64)
 
     def objective(chosen):

@@ -1,4 +1,4 @@
-"""Limits and refusals of the losses' own arguments."""
+"""The arguments that each loss has: their limits, and values that are refused."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def test_symmetric_cross_entropy_without_its_second_term_is_ce():
     )
 
 
-def test_bootstrapping_without_its_own_opinion_is_ce():
+def test_bootstrapping_without_the_prediction_is_ce():
     for mode in ("soft", "hard"):
         torch.testing.assert_close(
             nb.Bootstrapping(mode, beta=1.0)(LOGITS, LABELS), F.cross_entropy(LOGITS, LABELS)
@@ -34,7 +34,7 @@ def test_prior_shares_the_gradient_of_the_maximum_between_ties():
     logits = torch.zeros(1, 4, dtype=torch.float64, requires_grad=True)
     loss = nb.PriorCrossEntropy(noise_rate=0.4, num_classes=4)
     (gradient,) = torch.autograd.grad(loss(logits, torch.tensor([1])), logits)
-    # 2q - 1[y] - p averaged over the four ways to break the tie
+    # The mean of 2q - 1[y] - p over the four ways to break the tie.
     expected = torch.full((1, 4), 2 / 4 - 1 / 4, dtype=torch.float64)
     expected[0, 1] -= 1
     torch.testing.assert_close(gradient, expected)
@@ -43,21 +43,21 @@ def test_prior_shares_the_gradient_of_the_maximum_between_ties():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: nb.GeneralizedCrossEntropy(a=0.0), r"a must lie in \(0, 1\], got 0.0"),
-        (lambda: nb.GeneralizedCrossEntropy(a=1.5), "a must lie in"),
-        (lambda: nb.GeneralizedCrossEntropy(a=float("nan")), "a must lie in"),
-        (lambda: nb.SymmetricCrossEntropy(A=-1.0), "A must be finite and not negative"),
-        (lambda: nb.SymmetricCrossEntropy(A=float("inf")), "A must be finite"),
-        (lambda: nb.NormalizedCrossEntropyMAE(alpha=-1.0), "alpha must be"),
+        (lambda: nb.GeneralizedCrossEntropy(a=0.0), r"`a` must lie in \(0, 1\], got 0.0"),
+        (lambda: nb.GeneralizedCrossEntropy(a=1.5), "`a` must lie in"),
+        (lambda: nb.GeneralizedCrossEntropy(a=float("nan")), "`a` must lie in"),
+        (lambda: nb.SymmetricCrossEntropy(A=-1.0), "`A` must be finite and not negative"),
+        (lambda: nb.SymmetricCrossEntropy(A=float("inf")), "`A` must be finite"),
+        (lambda: nb.NormalizedCrossEntropyMAE(alpha=-1.0), "`alpha` must be"),
         (lambda: nb.Bootstrapping(mode="firm"), "'soft' or 'hard'"),
-        (lambda: nb.Bootstrapping(beta=2.0), r"beta must lie in \[0, 1\]"),
-        (lambda: nb.PriorCrossEntropy(1.5, 10), r"noise_rate must lie in \[0, 1\]"),
-        (lambda: nb.PriorCrossEntropy(0.4, 1), "num_classes must be at least 2"),
-        (lambda: nb.ForwardCrossEntropy.symmetric(-0.1, 10), "noise_rate must lie in"),
-        (lambda: nb.Truncated(0), "num_samples must be at least 1"),
-        (lambda: nb.Truncated(10, k=0.0), "k must lie in"),
-        (lambda: nb.Curriculum(noise_rate=-0.1), "noise_rate must lie in"),
-        (lambda: nb.EarlyLearning(10, 3, beta=1.1), "beta must lie in"),
+        (lambda: nb.Bootstrapping(beta=2.0), r"`beta` must lie in \[0, 1\]"),
+        (lambda: nb.PriorCrossEntropy(1.5, 10), r"`noise_rate` must lie in \[0, 1\]"),
+        (lambda: nb.PriorCrossEntropy(0.4, 1), "`num_classes` must be at least 2"),
+        (lambda: nb.ForwardCrossEntropy.symmetric(-0.1, 10), "`noise_rate` must lie in"),
+        (lambda: nb.Truncated(0), "`num_samples` must be at least 1"),
+        (lambda: nb.Truncated(10, k=0.0), "`k` must lie in"),
+        (lambda: nb.Curriculum(noise_rate=-0.1), "`noise_rate` must lie in"),
+        (lambda: nb.EarlyLearning(10, 3, beta=1.1), "`beta` must lie in"),
     ],
 )
 def test_bad_arguments_are_refused(make, message):

@@ -1,4 +1,4 @@
-"""Truncated and ELR: what they remember, and when."""
+"""Truncated and ELR, which remember their examples."""
 
 import pytest
 import torch
@@ -66,7 +66,7 @@ def test_truncated_drops_unlikely_labels_and_takes_them_back():
 
 
 def test_truncated_agrees_with_the_threshold_on_the_loss():
-    """Keep an example while its GCE is below that of probability k (Zhang & Sabuncu, eq. 9)."""
+    """An example is kept if its GCE is below that of probability k (Zhang & Sabuncu, eq. 9)."""
     loss = nb.Truncated(200, reduction="none")
     logits = 3 * torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(200) % 3
@@ -99,7 +99,7 @@ def test_early_learning_targets_are_running_means_without_gradient():
     )
 
 
-def test_early_learning_targets_rest_in_evaluation():
+def test_early_learning_targets_are_not_updated_in_evaluation():
     loss = nb.EarlyLearning(8, 3).eval()
     torch.testing.assert_close(loss(LOGITS, LABELS, INDICES), F.cross_entropy(LOGITS, LABELS))
     assert not loss.targets.any()

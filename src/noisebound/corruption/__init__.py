@@ -1,4 +1,4 @@
-"""Putting label noise into clean labels, and saying precisely what was done."""
+"""Put label noise into clean labels, and report the realized noise."""
 
 from noisebound.corruption.corrupt import NOISE_KINDS, NoiseKind, NoisyLabels, corrupt
 from noisebound.corruption.superclasses import CIFAR100_SUPERCLASSES, cifar100_superclass_of

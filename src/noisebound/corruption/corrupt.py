@@ -1,4 +1,4 @@
-"""Checks what was asked for, draws it, and reports the rate and the transition as realized."""
+"""Put label noise into clean labels, and report the realized rate and transition."""
 
 import math
 from collections.abc import Sequence
@@ -37,20 +37,20 @@ NoiseKind: TypeAlias = Literal[
     "symmetric", "pairwise", "superclass", "transition", "classifier", "instance", "human"
 ]
 NOISE_KINDS: tuple[NoiseKind, ...] = get_args(NoiseKind)
-_MOST_CLASSES = 30_000
+_MOST_CLASSES = 30_000  # a choice: the transition matrix then takes 7 GB
 Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyLabels:
-    """Labels with noise in them.
+    """Labels with noise, and the realized noise.
 
     Args:
-        labels: what a model is to be trained on
-        is_noisy: where they differ from the clean ones
-        noise_rate: the share that differs, as it turned out
-        transition: ``T[noisy, true]``, the shares as they turned out; a class without examples has
-            the column of no noise
+        labels: the noisy labels, to train on
+        is_noisy: True where they differ from the clean labels
+        noise_rate: the realized noise rate, the share of labels that differ
+        transition: the realized ``T[noisy, true]``; the column of a class without examples is that
+            of no noise
     """
 
     labels: Int64[Tensor, " n"]
@@ -74,40 +74,41 @@ def corrupt(
     probs: ArrayLike | None = None,
     human_labels: Labels | None = None,
 ) -> NoisyLabels:
-    """Put label noise into clean labels.
+    """Return labels into which noise was put.
 
-    The noise rate is the probability that a label *changes*. The kinds:
+    The noise rate is the probability that a label *changes*. The kinds of noise are:
 
-    - ``"symmetric"``: to any other class, all alike. With ``include_self`` the new label is drawn
-      from all classes, the old one too, as much code does: the realized rate is then ``(c-1)/c``
-      of that asked for.
-    - ``"pairwise"``: class ``k`` to ``k + 1``, the last to the first.
-    - ``"superclass"``: to another class of the same group, all alike; by default the groups are
-      CIFAR-100's 20 superclasses, which gives the paper's Asym-CIFAR-100.
-    - ``"transition"``: by a matrix ``T[noisy, true]`` whose columns sum to one.
-    - ``"classifier"``: with probability ``noise_rate`` the label becomes what a linear classifier,
-      trained on ``inputs`` and the clean labels, says: the paper's non-uniform noise. Where the
-      classifier is right the label stays what it was, so that the realized rate is smaller.
-    - ``"instance"``: the more ambiguous an example, the likelier it is mislabeled, as what it
-      resembles. The rate grows evenly with the rank of ambiguity (one minus the probability of the
-      clean label) and is ``noise_rate`` on average.
-    - ``"human"``: what people said, such as CIFAR-10N: the rate is theirs.
+    - ``"symmetric"``: a label changes to any other class with equal probability. With
+      ``include_self`` the new label is drawn from all classes, including the old one, as in many
+      other codebases: the realized rate is then ``(c-1)/c`` times ``noise_rate``.
+    - ``"pairwise"``: class ``k`` changes to ``k + 1``, the last class to the first.
+    - ``"superclass"``: a label changes to any other class of its group with equal probability. By
+      default the groups are CIFAR-100's 20 superclasses, as in the paper's Asym-CIFAR-100.
+    - ``"transition"``: labels change according to a matrix ``T[noisy, true]``.
+    - ``"classifier"``: with probability ``noise_rate`` a label is replaced by the prediction of a
+      linear classifier, which was trained on ``inputs`` and the clean labels. This is the paper's
+      non-uniform noise. Where the prediction is right the label does not change, so the realized
+      rate is smaller than ``noise_rate``.
+    - ``"instance"``: ambiguous examples are mislabeled more often, and as a class that they
+      resemble. The ambiguity is one minus the probability of the clean label; the rate grows
+      linearly with its rank and has the mean ``noise_rate``.
+    - ``"human"``: labels are replaced by those that people gave, such as CIFAR-10N.
 
     Args:
         labels: clean class indices
-        kind: see above
-        noise_rate: see above; not for ``"transition"`` and ``"human"``
-        num_classes: may be left out where ``transition`` or ``probs`` tell
-        generator: where randomness comes from; without one every call draws anew
-        exact: replace exactly ``round(noise_rate * n)`` labels, instead of each independently;
-            every class, and every way from class to class, has its share as nearly as whole
-            numbers allow
-        include_self: for ``"symmetric"``
+        kind: the kind of noise, one of the above
+        noise_rate: the probability that a label changes, in ``[0, 1]``; for all kinds except
+            ``"transition"`` and ``"human"``
+        num_classes: the number of classes; may be left out with ``transition`` or ``probs``
+        generator: source of randomness; without one, every call draws other noise
+        exact: True to replace exactly ``round(noise_rate * n)`` labels, with every entry of the
+            transition matrix right to within two labels; False to replace each independently
+        include_self: for ``"symmetric"``: True to draw the new label from all classes
         groups: for ``"superclass"``: the group of each class
-        transition: for ``"transition"``
-        inputs: for ``"classifier"`` and ``"instance"``: one row an example
-        probs: the same, in place of the linear classifier: class probabilities of each example
-        human_labels: for ``"human"``
+        transition: for ``"transition"``: ``T[noisy, true]``, columns summing to one
+        inputs: for ``"classifier"`` and ``"instance"``: the examples, one per row
+        probs: for the same, instead of ``inputs``: class probabilities, one row per example
+        human_labels: for ``"human"``: the labels that people gave
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
@@ -153,7 +154,7 @@ def corrupt(
             said = _check_labels("human_labels", human_labels, c)
             if len(said) != len(clean):
                 raise InvalidValueError(
-                    f"human_labels must be as many as labels, {len(clean)}; got {len(said)}"
+                    f"`human_labels` must be as many as `labels`, {len(clean)}; got {len(said)}"
                 )
             noise = HumanNoise(said.to(generator.device))
     return _draw(clean, noise, c, generator, exact, given.device)
@@ -167,22 +168,25 @@ _ALLOWED = {
     "classifier": ({"noise_rate"}, {"inputs", "probs"}),
     "instance": ({"noise_rate"}, {"inputs", "probs"}),
     "human": ({"human_labels"}, set()),
-}  # what each kind needs, and what else it takes
+}  # the arguments that each kind needs, and those that it takes besides
 
 
 def _check_options(kind: str, given: set[str]) -> None:
     if kind not in _ALLOWED:
-        raise InvalidValueError(f"kind must be one of {', '.join(NOISE_KINDS)}, got {kind!r}")
+        raise InvalidValueError(f"`kind` must be one of {', '.join(NOISE_KINDS)}, got {kind!r}")
     needed, optional = _ALLOWED[kind]
     if needed - given:
-        raise InvalidTypeError(f"{kind} noise needs {', '.join(sorted(needed - given))}")
+        raise InvalidTypeError(f"{kind} noise needs {_quoted(needed - given)}")
     if given - needed - optional:
         raise InvalidTypeError(
-            f"{', '.join(sorted(given - needed - optional))} does not apply to {kind} noise: "
-            "leave it out"
+            f"{_quoted(given - needed - optional)} does not apply to {kind} noise: leave it out"
         )
     if "inputs" in optional and len(given & optional) != 1:
-        raise InvalidTypeError(f"{kind} noise needs either inputs or probs")
+        raise InvalidTypeError(f"{kind} noise needs either `inputs` or `probs`")
+
+
+def _quoted(names: set[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def _agreed_classes(
@@ -194,25 +198,23 @@ def _agreed_classes(
         if value is not None
     }
     if num_classes is None and not shown:
-        raise InvalidTypeError(
-            f"num_classes is needed for {kind} noise: pass the number of classes"
-        )
+        raise InvalidTypeError(f"{kind} noise needs `num_classes`, the number of classes")
     c = check_num_classes(next(iter(shown.values())) if num_classes is None else num_classes)
     if c > _MOST_CLASSES:
         raise InvalidValueError(
-            f"at most {_MOST_CLASSES} classes: the realized transition matrix of {c} would take "
-            f"{8 * c * c / 1e9:.0f} GB"
+            f"`num_classes` must be at most {_MOST_CLASSES}: the realized transition matrix of {c} "
+            f"classes would take {8 * c * c / 1e9:.0f} GB"
         )
     for name, count in shown.items():
         if count != c:
-            raise InvalidValueError(f"num_classes is {c}, but {name} has {count} classes")
+            raise InvalidValueError(f"`num_classes` is {c}, but `{name}` has {count} classes")
     return c
 
 
 def _check_rate(kind: str, noise_rate: float | None, c: int, include_self: bool) -> float:
     if noise_rate is None:
         return 0.0
-    if kind == "classifier" or include_self:  # how often it is replaced, not how often it changes
+    if kind == "classifier" or include_self:  # the rate of replacement, not of change
         return check_within("noise_rate", noise_rate, 0.0, 1.0, open_at_low=False)
     return float(check_noise_rate(noise_rate, c))
 
@@ -223,7 +225,7 @@ def _check_generator(generator: Generator | None) -> Generator:
         generator.seed()
     if not isinstance(generator, Generator):
         raise InvalidTypeError(
-            f"generator must be a torch.Generator, such as torch.Generator().manual_seed(0); "
+            "`generator` must be a torch.Generator, such as torch.Generator().manual_seed(0); "
             f"got {generator!r}"
         )
     return generator
@@ -233,7 +235,7 @@ def _check_probs(probs: ArrayLike) -> Float64[Tensor, "n classes"]:
     distributions = check_distribution(probs, "probs").detach()
     if distributions.ndim != 2:
         raise InvalidValueError(
-            f"probs must have a row of class probabilities for each label, got shape "
+            "`probs` must have a row of class probabilities for each label, got shape "
             f"{tuple(distributions.shape)}"
         )
     return distributions
@@ -242,36 +244,37 @@ def _check_probs(probs: ArrayLike) -> Float64[Tensor, "n classes"]:
 def _check_labels(name: str, labels: Labels, c: int) -> Int64[Tensor, " n"]:
     array = labels if isinstance(labels, Tensor) else np.asarray(labels)
     if math.prod(array.shape) == 0:
-        raise InvalidValueError(f"{name} must not be empty")
+        raise InvalidValueError(f"`{name}` must not be empty")
     if array.ndim != 1:
-        raise InvalidValueError(f"{name} must be one-dimensional, got shape {tuple(array.shape)}")
-    # by way of int64: torch cannot compare the wider unsigned types
+        raise InvalidValueError(f"`{name}` must be one-dimensional, got shape {tuple(array.shape)}")
+    # Converted to int64 first, because torch cannot compare uint16, uint32 and uint64.
     indices = array.long() if isinstance(array, Tensor) else torch.tensor(array.astype(np.int64))
     is_whole = str(array.dtype).removeprefix("torch.").startswith(("int", "uint"))
     if not is_whole:
-        raise InvalidTypeError(f"{name} must be class indices, whole numbers; got {array.dtype}")
+        raise InvalidTypeError(f"`{name}` must be class indices, whole numbers; got {array.dtype}")
     low, high = int(indices.min()), int(indices.max())
     if low < 0 or high >= c:
-        raise InvalidValueError(f"{name} must lie in 0 … {c - 1}, got {low} … {high}")
+        raise InvalidValueError(f"`{name}` must lie in 0 … {c - 1}, got {low} … {high}")
     return indices
 
 
 def _check_groups(groups: Sequence[int] | None, c: int) -> Int64[Tensor, " classes"]:
     if groups is None and c != 100:
         raise InvalidValueError(
-            f"the groups built in are CIFAR-100's, of 100 classes; for {c} classes pass groups, "
-            "the group of each class"
+            f"the built-in groups are those of CIFAR-100's 100 classes; for {c} classes pass "
+            "`groups`, the group of each class"
         )
     of_class = torch.as_tensor(cifar100_superclass_of() if groups is None else groups)
     if of_class.shape != (c,):
         raise InvalidValueError(
-            f"groups must name the group of each of {c} classes, got {len(of_class)}"
+            f"`groups` must name the group of each of {c} classes, got {len(of_class)}"
         )
     numbered: Tensor = torch.unique(of_class, return_inverse=True)[1]
     alone = (numbered.bincount()[numbered] == 1).nonzero().flatten().tolist()
     if alone:
         raise InvalidValueError(
-            f"classes {alone} are alone in their groups: their labels have nowhere to go"
+            f"classes {alone} are alone in their `groups`, so that their labels cannot change: "
+            "put each class into a group with another one"
         )
     return numbered
 
@@ -282,7 +285,7 @@ def _probabilities(
     for name, rows in (("inputs", inputs), ("probs", distributions)):
         if rows is not None and len(rows) != len(clean):
             raise InvalidValueError(
-                f"{name} must have one row a label, {len(clean)}; got {len(rows)}"
+                f"`{name}` must have one row per label, {len(clean)}; got {len(rows)}"
             )
     if distributions is not None:
         return distributions
@@ -310,7 +313,7 @@ def _draw(
 
 
 Choice: TypeAlias = tuple[Int64[Tensor, " m"], Float64[Tensor, " m"]]
-"""Which labels are replaced, and for each a number in [0, 1) that decides by what."""
+"""The positions of the replaced labels, and for each a number in [0, 1) that decides by what."""
 
 
 def _independently(rates: Float64[Tensor, " n"], labels: Tensor, generator: Generator) -> Choice:
@@ -319,10 +322,11 @@ def _independently(rates: Float64[Tensor, " n"], labels: Tensor, generator: Gene
 
 
 def _exactly(rates: Float64[Tensor, " n"], labels: Tensor, generator: Generator) -> Choice:
-    """As many as expected, to the nearest whole number, each in proportion to its rate.
+    """Choose the expected number of labels, rounded, each in proportion to its rate.
 
-    Systematic sampling: class after class, and at random within each, the rates are laid end to end
-    on a line, and those labels are taken that cover one of the points offset, offset + 1, …
+    This is systematic sampling: the rates are laid end to end on a line, class by class and in
+    random order within each class. Chosen are the labels that cover one of the points offset,
+    offset + 1, and so on.
     """
     n = len(rates)
     is_constant = bool((rates == rates[0]).all())
@@ -333,14 +337,14 @@ def _exactly(rates: Float64[Tensor, " n"], labels: Tensor, generator: Generator)
     )
     order = shuffled[class_order[labels[shuffled]].argsort(stable=True)]
     ends = _scaled_to(rates[order], wanted).cumsum(0)
-    ends[-1] = wanted  # which rounding may have missed
+    ends[-1] = wanted  # the sum may be off by rounding
     points = (ends - _uniform(1, generator)).ceil()
     at = order[points.diff(prepend=points.new_zeros(1)) > 0]
     return at, _spread_evenly(labels[at], generator)
 
 
 def _scaled_to(rates: Float64[Tensor, " n"], total: int) -> Float64[Tensor, " n"]:
-    """In the same proportions, summing to ``total``, none above one."""
+    """Return the rates in the same proportions, but summing to ``total`` and none above one."""
     certain = rates >= 1
     while True:
         factor = (total - certain.sum()) / rates[~certain].sum().clamp(min=1e-300)
@@ -351,9 +355,10 @@ def _scaled_to(rates: Float64[Tensor, " n"], total: int) -> Float64[Tensor, " n"
 
 
 def _spread_evenly(groups: Int64[Tensor, " m"], generator: Generator) -> Float64[Tensor, " m"]:
-    """One number from each of as many equal parts of [0, 1) as a group has members.
+    """Return one number in [0, 1) per label, spread evenly within each group.
 
-    Members of a group follow each other; they were put in random order before.
+    Of the ``m`` equal parts of [0, 1), each member of a group of size ``m`` draws from its own.
+    Members of a group are next to each other, in random order.
     """
     sizes = groups.bincount()
     is_first = groups.diff(prepend=groups.new_full((1,), -1)) != 0
@@ -370,7 +375,7 @@ def _uniform(n: int, generator: Generator) -> Float64[Tensor, " n"]:
 def realized_transition(
     noisy: Int64[Tensor, " n"], clean: Int64[Tensor, " n"], c: int
 ) -> Float64[Tensor, "classes classes"]:
-    """``T[noisy, true]`` as it came about; a class without examples has no noise."""
+    """Return the realized ``T[noisy, true]``; a class without examples has no noise."""
     counts = torch.bincount(noisy * c + clean, minlength=c * c).view(c, c).double()
     totals = counts.sum(0)
     return torch.where(totals > 0, counts / totals.clamp(min=1), torch.eye(c, device=noisy.device))

@@ -1,7 +1,7 @@
 """The kinds of label noise: how likely each label is to be replaced, and by what.
 
-Each is given clean labels and numbers drawn evenly from ``[0, 1)``, which it turns into new labels;
-`corrupt` checks the arguments and does the drawing.
+Each kind turns clean labels and uniform random numbers in ``[0, 1)`` into new labels;
+``corrupt`` checks the arguments and draws the numbers.
 """
 
 from dataclasses import dataclass
@@ -13,37 +13,37 @@ from torch import Tensor
 
 
 class LabelNoise(Protocol):
-    """What `corrupt` draws from."""
+    """A kind of noise as ``corrupt`` uses it."""
 
     def rates(self, labels: Int64[Tensor, " n"]) -> Float64[Tensor, " n"]:
-        """The probability that each label is replaced."""
+        """Return the probability that each label is replaced."""
 
     def replacements(
         self, labels: Int64[Tensor, " n"], at: Int64[Tensor, " m"], draws: Float64[Tensor, " m"]
     ) -> Int64[Tensor, " m"]:
-        """What the labels at these positions are replaced by."""
+        """Return the new labels at these positions."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConstantRate:
-    """Every label is as likely to be replaced as every other."""
+    """Noise that replaces every label with the same probability."""
 
     noise_rate: float
 
     def rates(self, labels: Tensor) -> Tensor:
-        """The same for all."""
+        """Return the same rate for all labels."""
         return torch.full(labels.shape, self.noise_rate, dtype=torch.float64, device=labels.device)
 
 
 @dataclass(frozen=True, eq=False)
 class SymmetricNoise(ConstantRate):
-    """To any other class, all alike; or to any class, if it may come back to itself."""
+    """Replaces a label by any other class, or by any class with ``include_self``."""
 
     num_classes: int
     include_self: bool
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
-        """A step of 1 … c-1 round the circle of classes; 0 too if it may stay."""
+        """Move each label by 1 … c-1 classes, cyclically; by 0 … c-1 with ``include_self``."""
         least = 0 if self.include_self else 1
         steps = least + (draws * (self.num_classes - least)).long()
         return (labels[at] + steps) % self.num_classes
@@ -51,25 +51,25 @@ class SymmetricNoise(ConstantRate):
 
 @dataclass(frozen=True, eq=False)
 class PairwiseNoise(ConstantRate):
-    """To the next class, and from the last to the first."""
+    """Replaces a label by the next class, and the last class by the first."""
 
     num_classes: int
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
-        """One step round the circle of classes."""
+        """Move each label by one class, cyclically."""
         return (labels[at] + 1) % self.num_classes
 
 
 @dataclass(frozen=True, eq=False)
 class SuperclassNoise(ConstantRate):
-    """To another class of the same group, all alike."""
+    """Replaces a label by any other class of the same group."""
 
     groups: Int64[Tensor, " classes"]
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
-        """A step round the circle of the group's classes."""
-        members = self.groups.argsort(stable=True)  # group after group
-        place = members.argsort()  # of each class among them
+        """Move each label by a random number of classes, cyclically within its group."""
+        members = self.groups.argsort(stable=True)  # the classes, sorted by group
+        place = members.argsort()  # the place of each class among them
         sizes = self.groups.bincount()
         starts = sizes.cumsum(0) - sizes
         group = self.groups[labels[at]]
@@ -80,20 +80,21 @@ class SuperclassNoise(ConstantRate):
 
 @dataclass(frozen=True, eq=False)
 class TransitionNoise:
-    """By a matrix ``T[noisy, true]``."""
+    """Replaces labels according to a matrix ``T[noisy, true]``."""
 
     transition: Float64[Tensor, "classes classes"]
 
     def rates(self, labels: Tensor) -> Tensor:
-        """What is off the diagonal."""
+        """Return one minus the diagonal entry of each label's class."""
         return (1 - self.transition.diagonal()).clamp(0, 1)[labels]
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
-        """From the column of the label, without its diagonal."""
+        """Draw from the column of each label, without its diagonal entry."""
         off_diagonal = self.transition.clone().fill_diagonal_(0)
         cumulative = off_diagonal.cumsum(0) / off_diagonal.sum(0).clamp(min=1e-300)
-        # One search finds all: the columns' distributions, each raised by its class, lie one after
-        # the other. To the right of equals, so that what has no probability is never drawn.
+        # One search serves all columns: class k's cumulative distribution is shifted by k, so that
+        # all of them together are sorted. Searching right of equal values never draws a class of
+        # probability zero.
         c = len(cumulative)
         classes = torch.arange(c, device=at.device)
         ladder = (cumulative + classes).T.flatten()
@@ -103,34 +104,37 @@ class TransitionNoise:
 
 @dataclass(frozen=True, eq=False)
 class ClassifierNoise(ConstantRate):
-    """To what a classifier says, right or wrong."""
+    """Replaces a label by the prediction of a classifier, which may be right."""
 
     predictions: Int64[Tensor, " n"]
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
-        """What the classifier says."""
+        """Return the predictions."""
         return self.predictions[at]
 
 
 @dataclass(frozen=True, eq=False)
 class InstanceNoise:
-    """The more ambiguous, the likelier; to what the example resembles."""
+    """Mislabels ambiguous examples more often, as classes that they resemble."""
 
     noise_rate: float
     probs: Float64[Tensor, "n classes"]
 
     def rates(self, labels: Tensor) -> Tensor:
-        """Linear in the rank of ambiguity, with the mean asked for: from 0 up, or up to 1."""
+        """Return rates that are linear in the rank of the ambiguity and have the right mean.
+
+        They begin at 0 if the mean is at most one half, and end at 1 otherwise.
+        """
         mean = self.noise_rate
         of_label = self.probs.gather(1, labels[:, None]).squeeze(1)
         _, number, counts = torch.unique(of_label, return_inverse=True, return_counts=True)
-        # equals share the middle of their ranks
+        # Examples of equal ambiguity share their mean rank.
         ambiguity: Tensor = 1 - ((counts.cumsum(0) - counts.double() / 2) / len(labels))[number]
         return 2 * mean * ambiguity if mean <= 0.5 else 1 - 2 * (1 - mean) * (1 - ambiguity)
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
-        """By the probabilities of the other classes."""
-        others = self.probs[at] + torch.finfo(torch.float32).tiny  # never all zero
+        """Draw from the probabilities of the other classes."""
+        others = self.probs[at] + torch.finfo(torch.float32).tiny  # so that not all are zero
         cumulative = others.scatter_(1, labels[at][:, None], 0).cumsum(1)
         total = cumulative[:, -1]
         targets = torch.minimum(draws * total, total.nextafter(torch.zeros_like(total)))
@@ -139,14 +143,14 @@ class InstanceNoise:
 
 @dataclass(frozen=True, eq=False)
 class HumanNoise:
-    """To what people said."""
+    """Replaces the labels by those that people gave."""
 
     human_labels: Int64[Tensor, " n"]
 
     def rates(self, labels: Tensor) -> Tensor:
-        """Certain where they differ."""
+        """Return 1 where the labels differ from those that people gave, else 0."""
         return (self.human_labels != labels).double()
 
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
-        """What they said."""
+        """Return the labels that people gave."""
         return self.human_labels[at]

@@ -1,4 +1,4 @@
-"""The linear classifier that the paper's non-uniform noise is made with."""
+"""The linear classifier behind the paper's non-uniform noise."""
 
 import warnings
 from typing import Any
@@ -9,16 +9,21 @@ from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-_ITERATIONS = 100
+_ITERATIONS = 100  # a choice: the noise needs a plausible classifier, not a converged one
 
 
 def linear_probabilities(
     inputs: Tensor | NDArray[Any], labels: Int64[Tensor, " n"], num_classes: int
 ) -> Float64[Tensor, "n classes"]:
-    """Class probabilities of the training examples themselves, by multinomial regression.
+    """Return class probabilities of the training examples, from multinomial regression on them.
 
-    The inputs are flattened and standardized. The fit is stopped after 100 iterations, converged
-    or not: what the noise needs is a plausible linear classifier, and it is the same every time.
+    The inputs are flattened and standardized. The fit stops after 100 iterations, converged or not.
+    It is deterministic.
+
+    Args:
+        inputs: the examples, one per row.
+        labels: their class indices.
+        num_classes: the number of classes; those without examples get probability zero.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression

@@ -1,4 +1,4 @@
-"""CIFAR-100's 20 superclasses of five classes each, as its authors publish them."""
+"""CIFAR-100's 20 superclasses of five classes each, as published by its authors."""
 
 CIFAR100_SUPERCLASSES = {
     "aquatic_mammals": ("beaver", "dolphin", "otter", "seal", "whale"),
@@ -25,7 +25,7 @@ CIFAR100_SUPERCLASSES = {
 
 
 def cifar100_superclass_of() -> tuple[int, ...]:
-    """The superclass of each fine class; both are numbered in alphabetical order."""
+    """Return the superclass of each fine class; both are numbered in alphabetical order."""
     superclass_of = {
         fine: index for index, fines in enumerate(CIFAR100_SUPERCLASSES.values()) for fine in fines
     }

@@ -1,4 +1,4 @@
-"""Losses ``L(q, y)``, one family a file; each knows its noise model and its entropy."""
+"""Losses ``L(q, y)``, one family per file; each has its noise model and its entropy."""
 
 from noisebound.losses.backward_correction import (
     BackwardCrossEntropy,

@@ -1,4 +1,4 @@
-"""Bootstrapping: labels mixed with the model's own prediction."""
+"""Bootstrapping: cross-entropy against a mixture of the label and the model's prediction."""
 
 from typing import Literal
 
@@ -12,13 +12,13 @@ from noisebound.errors import InvalidValueError
 from noisebound.losses.cross_entropy import shannon_entropy
 from noisebound.losses.loss import Loss, Pick, Reduction
 
-_DEFAULT_BETA = {"soft": 0.95, "hard": 0.8}
+_DEFAULT_BETA = {"soft": 0.95, "hard": 0.8}  # the values of Reed et al.
 
 
 def soft_bootstrapping(
     log_q: Float[Tensor, "batch classes *positions"], at: Pick, beta: float
 ) -> Float[Tensor, "batch one_or_all *positions"]:
-    """``-Σ_k (beta 1[k=y] + (1-beta) q_k) log q_k``."""
+    """Return ``-Σ_k (beta 1[k=y] + (1-beta) q_k) log q_k``."""
     own = (log_q.exp() * log_q).sum(1, keepdim=True)
     return -beta * at(log_q) - (1 - beta) * own
 
@@ -26,23 +26,23 @@ def soft_bootstrapping(
 def hard_bootstrapping(
     log_q: Float[Tensor, "batch classes *positions"], at: Pick, beta: float
 ) -> Float[Tensor, "batch one_or_all *positions"]:
-    """``-beta log q_y - (1-beta) max_k log q_k``."""
+    """Return ``-beta log q_y - (1-beta) max_k log q_k``."""
     return -beta * at(log_q) - (1 - beta) * log_q.amax(1, keepdim=True)
 
 
 class Bootstrapping(Loss):
-    """Cross-entropy against ``beta`` of the label and ``1-beta`` of the prediction.
+    """Cross-entropy against ``beta`` times the label plus ``1-beta`` times the prediction.
 
-    From Reed et al. (2015); the gradient flows through both.
+    See Reed et al. (2015). The gradient also flows through the prediction in the target.
 
     Args:
         mode: ``"soft"`` mixes in the predicted probabilities, ``"hard"`` the predicted class.
-        beta: how much the label counts; 0.95 for soft and 0.8 for hard if not given.
+        beta: the share of the label, in ``[0, 1]``; if not given, 0.95 for soft and 0.8 for hard.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples count for nothing.
-        weight: one weight a class.
-        label_smoothing: how much of each label is spread evenly over all classes.
-        check_finite: refuse NaN and infinite logits.
+        ignore_index: class index whose examples are left out.
+        weight: one weight per class, at least zero.
+        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
+        check_finite: True to refuse NaN and infinite logits.
 
     Example:
         >>> import noisebound as nb, torch
@@ -69,7 +69,7 @@ class Bootstrapping(Loss):
             check_finite=check_finite,
         )
         if mode not in _DEFAULT_BETA:
-            raise InvalidValueError(f"mode must be 'soft' or 'hard', got {mode!r}")
+            raise InvalidValueError(f"`mode` must be 'soft' or 'hard', got {mode!r}")
         self.mode = mode
         self.beta = check_within(
             "beta", _DEFAULT_BETA[mode] if beta is None else beta, 0, 1, open_at_low=False
@@ -78,17 +78,20 @@ class Bootstrapping(Loss):
     def formula(
         self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
     ) -> Float[Tensor, "batch one_or_all *positions"]:
-        """The soft or the hard mixture."""
+        """Return the soft or the hard mixture."""
         mixture = soft_bootstrapping if self.mode == "soft" else hard_bootstrapping
         return mixture(log_q, at, self.beta)
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-        """The Bayes risk; for hard labels that of CE against ``beta p + (1-beta) 1[argmax p]``."""
+        """Return the Bayes risk.
+
+        In hard mode it is Shannon's entropy of ``beta p + (1-beta) 1[argmax p]``.
+        """
         if self.mode == "soft":
             return super().entropy(p)
         likeliest = F.one_hot(p.argmax(1), p.shape[1])
         return shannon_entropy(torch.lerp(likeliest.to(p), p, self.beta))
 
     def hyperparameters(self) -> list[str]:
-        """The mode and ``beta``."""
+        """Return the mode and ``beta`` as the repr shows them."""
         return [f"mode={self.mode!r}", f"beta={self.beta:g}"]

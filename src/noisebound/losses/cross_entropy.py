@@ -1,4 +1,4 @@
-"""CE, the proper loss that the others start from."""
+"""CE, the proper loss on which the others build."""
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from noisebound.noise_models import Identity
 
 
 def shannon_entropy(p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch"]:
-    """``-Σ_k p_k log p_k``, with ``0 log 0 = 0``: the entropy that belongs to CE."""
+    """Return ``-Σ_k p_k log p_k``, with ``0 log 0 = 0``: the entropy that belongs to CE."""
     entropies: Tensor = torch.special.entr(p).sum(-1)
     return entropies
 
@@ -33,11 +33,11 @@ class CrossEntropy(LikelihoodLoss):
     noise_model = Identity()
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """``-log q_y``."""
+        """Return ``-log q_y``."""
         return surprisal
 
     def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Float[Tensor, "..."]:
-        """Torch's own, in one call."""
+        """Return torch's own cross-entropy, which is one call."""
         logits = self.check_logits(logits, labels)
         labels = labels.to(logits.dtype) if labels.is_floating_point() else labels.long()
         try:

@@ -1,7 +1,7 @@
-"""The noise-pruned curriculum loss: the examples with the highest loss are left out."""
+"""The noise-pruned curriculum loss, which leaves out the examples with the highest loss."""
 
 import torch
-from jaxtyping import Bool, Float, Num
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisebound.checks import check_within
@@ -13,10 +13,10 @@ from noisebound.losses.loss import Reduction
 def choose_by_curriculum(
     losses: Float[Tensor, " examples"], threshold: Float[Tensor, ""]
 ) -> Bool[Tensor, " examples"]:
-    """The examples that the curriculum admits (Lyu & Tsang, 2020, Algorithm 1).
+    """Return the mask of admitted examples (Lyu & Tsang, 2020, Algorithm 1).
 
-    With the losses in ascending order and their running sums ``S_i``, example ``i`` is admitted
-    while ``S_i ≤ C + 1 - i``.
+    With the losses in ascending order and their running sums ``S_i``, example ``i`` is admitted if
+    ``S_i ≤ C + 1 - i``, where ``C`` is the threshold.
     """
     order = losses.argsort()
     rank = torch.arange(1, len(losses) + 1, device=losses.device)
@@ -27,14 +27,14 @@ def choose_by_curriculum(
 class Curriculum(LikelihoodLoss):
     """Cross-entropy of the examples that the noise-pruned curriculum admits (Lyu & Tsang, 2020).
 
-    In a batch of ``n`` examples of which ``e`` are misclassified the threshold is
-    ``C = (1-ε)² n + (1-ε) e``. Left-out examples have loss zero and do not count in the mean; if
-    all are left out, the mean is zero.
+    In a batch of ``n`` examples, ``e`` of them misclassified, the threshold is
+    ``C = (1-ε)² n + (1-ε) e``. Examples that are left out have loss zero and do not count in the
+    mean; if all are left out, the mean is zero.
 
     Args:
-        noise_rate: ε, the share of wrong labels.
+        noise_rate: ε, the share of wrong labels, in ``[0, 1]``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        check_finite: refuse NaN and infinite logits.
+        check_finite: True to refuse NaN and infinite logits.
 
     Example:
         >>> import noisebound as nb, torch
@@ -50,21 +50,19 @@ class Curriculum(LikelihoodLoss):
         self.noise_rate = check_within("noise_rate", noise_rate, 0, 1, open_at_low=False)
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Cross-entropy."""
+        """Return cross-entropy."""
         return surprisal
 
     def weighted_losses(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Num[Tensor, "..."],
+        self, logits: Tensor, labels: Tensor
     ) -> tuple[Float[Tensor, "batch *positions"], Float[Tensor, "batch *positions"]]:
-        """Zero loss and zero weight for the examples left out."""
+        """Return losses and weights, both zero for the examples left out."""
         losses, weights = super().weighted_losses(logits, labels)
         counts = torch.ones_like(losses, dtype=torch.bool) if weights is None else weights > 0
         candidates = torch.where(counts, losses.detach(), torch.inf)
         threshold = self._threshold(logits, labels, counts)
         admitted = choose_by_curriculum(candidates.flatten(), threshold).view_as(counts)
-        # The mean of no examples is zero, not 0/0.
+        # If no example is admitted, the weights stay, so that the mean is zero and not 0/0.
         weights = torch.where(admitted.any(), admitted, counts).to(losses.dtype)
         return torch.where(admitted, losses, 0.0), weights
 
@@ -75,12 +73,12 @@ class Curriculum(LikelihoodLoss):
         return kept_share**2 * counts.sum() + kept_share * mistakes
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-        """Refused: what an example costs depends on the rest of its batch."""
+        """Raise an error: the loss of an example depends on the rest of its batch."""
         raise InvalidValueError(
-            "Curriculum has no noise-bound: which examples count depends on the rest of their "
-            "batch; pass a bound of your own to BoundedLoss"
+            "Curriculum has no noise-bound, because which examples count depends on the rest of "
+            "their batch; pass `bound` to BoundedLoss instead"
         )
 
     def hyperparameters(self) -> list[str]:
-        """ε."""
+        """Return ε as the repr shows it."""
         return [f"noise_rate={self.noise_rate:g}"]

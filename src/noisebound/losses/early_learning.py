@@ -1,4 +1,4 @@
-"""ELR: cross-entropy held to what the model believed early in training."""
+"""ELR: cross-entropy with a regularizer that keeps what the model predicted early in training."""
 
 import torch
 from jaxtyping import Float, Int
@@ -9,25 +9,25 @@ from noisebound.checks import check_non_negative, check_num_classes, check_withi
 from noisebound.losses.loss import Reduction
 from noisebound.losses.remembering import RememberingLoss
 
-_LARGEST_TARGET = 1 - 1e-4
+_LARGEST_TARGET = 1 - 1e-4  # the reference implementation's limit, there for predictions
 
 
 class EarlyLearning(RememberingLoss):
     """``-log q_y + λ log(1 - <t, q>)`` with running targets ``t ← β t + (1-β) q``.
 
-    Early-learning regularisation (Liu et al., 2020). The targets start at zero, are updated with
-    each training batch before they are used, and carry no gradient. They stay below ``1 - 1e-4``,
-    so that the regulariser has a floor; the reference implementation clamps the *predictions*
-    there, which loses their gradient. In evaluation mode the targets rest, and without indices the
-    loss is cross-entropy.
+    This is early-learning regularization (Liu et al., 2020). The targets start at zero, are updated
+    with each training batch before they are used, and have no gradient. They stay below
+    ``1 - 1e-4``, so that the regularizer is bounded below; the reference implementation clamps the
+    *predictions* instead, which then lose their gradient. In evaluation mode the targets are not
+    updated, and without ``indices`` the loss is cross-entropy.
 
     Args:
-        num_samples: size of the training set.
-        num_classes: c.
-        lam: λ, the weight of the regulariser.
-        beta: β, how long the targets remember, in ``[0, 1]``.
+        num_samples: number of examples in the training set.
+        num_classes: c, at least two.
+        lam: λ, the weight of the regularizer, at least zero.
+        beta: β, the share of its old value that a target keeps, in ``[0, 1]``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        check_finite: refuse NaN and infinite logits.
+        check_finite: True to refuse NaN and infinite logits.
 
     Example:
         >>> import noisebound as nb, torch
@@ -56,7 +56,7 @@ class EarlyLearning(RememberingLoss):
         self.register_buffer("targets", torch.zeros(self.num_samples, num_classes))
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Cross-entropy."""
+        """Return cross-entropy."""
         return surprisal
 
     def with_memory(
@@ -65,7 +65,10 @@ class EarlyLearning(RememberingLoss):
         logits: Float[Tensor, "batch classes"],
         indices: Int[Tensor, " batch"],
     ) -> Float[Tensor, " batch"]:
-        """Add ``λ log(1 - <t, q>)``, in log space: ``1 - <t, q> = Σ_k (1 - t_k) q_k``."""
+        """Return the losses plus ``λ log(1 - <t, q>)``.
+
+        It is computed in log space, from ``1 - <t, q> = Σ_k (1 - t_k) q_k``.
+        """
         log_q = F.log_softmax(logits, dim=1, dtype=losses.dtype)
         self.targets = self.targets.to(logits.device)
         if self.training:
@@ -79,7 +82,7 @@ class EarlyLearning(RememberingLoss):
         self.targets.index_copy_(0, indices, updated)
 
     def hyperparameters(self) -> list[str]:
-        """The memory's size and the two weights."""
+        """Return the size of the memory, λ and β as the repr shows them."""
         return [
             f"num_samples={self.num_samples}",
             f"num_classes={self.num_classes}",

@@ -17,12 +17,12 @@ from noisebound.noise_models import Linear, Symmetric
 def symmetric_forward_cross_entropy(
     surprisal: Float[Tensor, "..."], contrast: float, off_diagonal: float
 ) -> Float[Tensor, "..."]:
-    """``-log(contrast · q_y + off_diagonal)`` of ``-log q_y``."""
+    """Return ``-log(contrast · q_y + off_diagonal)`` of ``-log q_y``."""
     if off_diagonal == 0:
         return surprisal
-    if contrast <= 0:  # as much noise as (c-1)/c or more: the sum is still at least 1-η
+    if contrast <= 0:  # the rate is (c-1)/c or more; the sum is still at least 1-η
         return -torch.log(off_diagonal + contrast * torch.exp(-surprisal))
-    # -log(k q + r) = logsigmoid(-log q - log(k/r)) - log r, finite however small q is
+    # -log(k q + r) = logsigmoid(-log q - log(k/r)) - log r is finite however small q is
     log_odds = math.log(contrast / off_diagonal)
     return F.logsigmoid(surprisal - log_odds) - math.log(off_diagonal)
 
@@ -30,17 +30,17 @@ def symmetric_forward_cross_entropy(
 class SymmetricForwardCrossEntropy(LikelihoodLoss):
     """FCE under symmetric noise, ``-log((1-η-r) q_y + r)`` with ``r = η/(c-1)``.
 
-    In closed form, so that it costs what cross-entropy costs. Better known as
-    ``ForwardCrossEntropy.symmetric``; the row "FCE" of the paper.
+    It is computed in closed form, as fast as cross-entropy. The usual way to create it is
+    ``ForwardCrossEntropy.symmetric``. It is the row "FCE" of the paper.
 
     Args:
-        noise_rate: η, the probability that a label changes.
-        num_classes: c.
+        noise_rate: η, the probability that a label changes, in ``[0, 1]``.
+        num_classes: c, at least two.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples count for nothing.
-        weight: one weight a class.
-        label_smoothing: how much of each label is spread evenly over all classes.
-        check_finite: refuse NaN and infinite logits.
+        ignore_index: class index whose examples are left out.
+        weight: one weight per class, at least zero.
+        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
+        check_finite: True to refuse NaN and infinite logits.
 
     Example:
         >>> import noisebound as nb
@@ -73,13 +73,13 @@ class SymmetricForwardCrossEntropy(LikelihoodLoss):
         self.require_num_classes(self.noise_model.num_classes)
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """``-log((1-η-r) q_y + r)``."""
+        """Return ``-log((1-η-r) q_y + r)``."""
         return symmetric_forward_cross_entropy(
             surprisal, self.noise_model.contrast, self.noise_model.off_diagonal
         )
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-        """Shannon's: the base loss is CE."""
+        """Return Shannon's entropy, as the base loss is CE."""
         return shannon_entropy(p)
 
     def on_observed_labels(self) -> CrossEntropy:
@@ -87,27 +87,28 @@ class SymmetricForwardCrossEntropy(LikelihoodLoss):
         return _without_correction(self)
 
     def hyperparameters(self) -> list[str]:
-        """η and c."""
+        """Return η and c as the repr shows them."""
         return [f"noise_rate={self.noise_model.noise_rate:g}", f"num_classes={self.num_classes}"]
 
 
 class ForwardCrossEntropy(Loss):
     """Forward-corrected cross-entropy ``-log (T q)_y`` (Patrini et al., 2017).
 
-    Computed in log space, as ``-logsumexp_k(log T[y, k] + log q_k)``, so zeros in ``T`` and extreme
-    logits stay finite and keep their gradients. With class probabilities as labels all rows of
-    ``T`` are needed, and memory grows with ``N C²``. A label that ``T`` rules out whatever the true
-    class costs some 708, the logarithm of the least float64, and moves nothing.
+    It is computed in log space, as ``-logsumexp_k(log T[y, k] + log q_k)``, so that with zeros in
+    ``T`` and extreme logits the loss is finite and has a gradient. If the labels are class
+    probabilities, all rows of ``T`` are needed and the memory grows with ``N C²``. A label that
+    ``T`` rules out for every true class costs about 708, the negative logarithm of the smallest
+    normal float64, and has no gradient.
 
-    Its noise model is ``f(q) = T q``; its base loss is CE, so its entropy is Shannon's.
+    The noise model is ``f(q) = T q`` and the base loss is CE, so the entropy is Shannon's.
 
     Args:
         transition: ``T[noisy, true]``, columns summing to one.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples count for nothing.
-        weight: one weight a class.
-        label_smoothing: how much of each label is spread evenly over all classes.
-        check_finite: refuse NaN and infinite logits.
+        ignore_index: class index whose examples are left out.
+        weight: one weight per class, at least zero.
+        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
+        check_finite: True to refuse NaN and infinite logits.
 
     Example:
         >>> import noisebound as nb, torch
@@ -117,7 +118,7 @@ class ForwardCrossEntropy(Loss):
     """
 
     symmetric = SymmetricForwardCrossEntropy
-    """FCE for symmetric noise: ``ForwardCrossEntropy.symmetric(noise_rate, num_classes)``."""
+    """The loss for symmetric noise: ``ForwardCrossEntropy.symmetric(noise_rate, num_classes)``."""
 
     predicts_true_class = True
     noise_model: Linear
@@ -149,19 +150,19 @@ class ForwardCrossEntropy(Loss):
         logits: Float[Tensor, "batch classes *positions"],
         labels: Int[Tensor, "batch *positions"],
     ) -> Float[Tensor, "batch *positions"]:
-        """``-log (T q)_y`` from the rows of ``T`` that the labels name."""
+        """Return ``-log (T q)_y`` from the rows of ``T`` that the labels name."""
         rows = F.embedding(labels, self.log_transition.to(logits)).movedim(-1, 1)
         return -torch.logsumexp(rows + F.log_softmax(logits, dim=1), dim=1)
 
     def class_losses(
         self, log_q: Float[Tensor, "batch classes *positions"]
     ) -> Float[Tensor, "batch classes *positions"]:
-        """``-log T q``."""
+        """Return ``-log T q``."""
         by_row = log_q.movedim(1, -1).unsqueeze(-2) + self.log_transition.to(log_q)
         return -torch.logsumexp(by_row, dim=-1).movedim(-1, 1)
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-        """Shannon's: the base loss is CE, also where ``T`` has no inverse."""
+        """Return Shannon's entropy, as the base loss is CE, even if ``T`` has no inverse."""
         return shannon_entropy(p)
 
     def on_observed_labels(self) -> CrossEntropy:
@@ -169,12 +170,12 @@ class ForwardCrossEntropy(Loss):
         return _without_correction(self)
 
     def hyperparameters(self) -> list[str]:
-        """The number of classes."""
+        """Return the number of classes as the repr shows it."""
         return [f"num_classes={self.num_classes}"]
 
 
 def _without_correction(loss: Loss) -> CrossEntropy:
-    """Return the base loss of the forward correction, which judges ``T q`` as it judges ``q``."""
+    """Return cross-entropy with the options of a forward correction."""
     return CrossEntropy(
         reduction=loss.reduction,
         ignore_index=loss.ignore_index,
@@ -185,7 +186,7 @@ def _without_correction(loss: Loss) -> CrossEntropy:
 
 
 def _log_transition(transition: Tensor) -> Tensor:
-    """``log T``; an impossible label is very unlikely instead, as ``0 · inf`` would poison sums."""
+    """Return ``log T``, where an impossible label is very unlikely, as ``0 · inf`` would be NaN."""
     impossible = (transition == 0).all(1, keepdim=True)
     least = torch.finfo(transition.dtype).tiny
     return torch.where(impossible, least, transition).log()

@@ -1,4 +1,4 @@
-"""GCE, which goes from cross-entropy (a → 0) to MAE (a = 1)."""
+"""GCE, which lies between cross-entropy (a → 0) and MAE (a = 1)."""
 
 import torch
 from jaxtyping import Float
@@ -12,25 +12,25 @@ from noisebound.noise_models import Power
 
 
 def generalized_cross_entropy(surprisal: Float[Tensor, "..."], a: float) -> Float[Tensor, "..."]:
-    """``(1 - q_y^a) / a`` of ``-log q_y``, exact also where ``q_y`` is near one.
+    """Return ``(1 - q_y^a) / a`` of ``-log q_y``, accurate even if ``q_y`` is near one.
 
-    For ``x ≤ 0``, ``celu(x, 1/a)`` is ``expm1(a x) / a``: one kernel for three.
+    For ``x ≤ 0``, ``celu(x, 1/a)`` is ``expm1(a x) / a`` in one kernel instead of three.
     """
     return -torch.celu(-surprisal, 1 / a)
 
 
 class GeneralizedCrossEntropy(LikelihoodLoss):
-    """Generalised cross-entropy ``(1 - q_y^a) / a`` (Zhang & Sabuncu, 2018).
+    """Generalized cross-entropy ``(1 - q_y^a) / a`` (Zhang & Sabuncu, 2018).
 
-    A proper loss seen through the noise model :class:`~noisebound.noise_models.Power`.
+    It is a proper loss seen through the noise model :class:`~noisebound.noise_models.Power`.
 
     Args:
         a: exponent in ``(0, 1]``; the paper uses 0.4. At 1 the loss is MAE and has no noise model.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples count for nothing.
-        weight: one weight a class.
-        label_smoothing: how much of each label is spread evenly over all classes.
-        check_finite: refuse NaN and infinite logits.
+        ignore_index: class index whose examples are left out.
+        weight: one weight per class, at least zero.
+        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
+        check_finite: True to refuse NaN and infinite logits.
 
     Example:
         >>> import noisebound as nb, torch
@@ -59,13 +59,13 @@ class GeneralizedCrossEntropy(LikelihoodLoss):
         self.noise_model = Power(self.a) if self.a < 1 else None
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """``(1 - q_y^a) / a``."""
+        """Return ``(1 - q_y^a) / a``."""
         return generalized_cross_entropy(surprisal, self.a)
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-        """``p · L(f⁻¹(p))``; MAE's at ``a = 1``."""
+        """Return ``p · L(f⁻¹(p))``, or the entropy of MAE if ``a`` is 1."""
         return least_mean_absolute_error(p) if self.noise_model is None else super().entropy(p)
 
     def hyperparameters(self) -> list[str]:
-        """``a``."""
+        """Return ``a`` as the repr shows it."""
         return [f"a={self.a:g}"]

@@ -1,9 +1,9 @@
-"""Labels as torch's cross-entropy takes them: class indices, some ignored, or probabilities."""
+"""Labels as in torch's cross-entropy: class indices, some of them ignored, or probabilities."""
 
 from typing import NoReturn
 
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -11,18 +11,14 @@ from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses.tracing import is_traced
 
 
-def check_shapes(
-    logits: Float[Tensor, "batch classes *positions"],
-    labels: Num[Tensor, "..."],
-    num_classes: int | None,
-) -> None:
-    """Labels must be indices of shape ``[N, d1, …]`` or probabilities of the logits' shape."""
+def check_shapes(logits: Tensor, labels: Tensor, num_classes: int | None) -> None:
+    """Refuse labels that are neither class indices nor probabilities for these logits."""
     shape = logits.shape
     soft = labels.is_floating_point()
     fits = labels.shape == (shape if soft else shape[:1] + shape[2:])
     right_types = logits.is_floating_point() and labels.dtype not in _NOT_LABELS
     right_classes = num_classes is None or shape[1:2] == (num_classes,)
-    # The reasons are looked for only when there is one: this runs with every batch.
+    # This runs with every batch, so the reason is looked for only after a mismatch.
     if not (fits and right_types and right_classes and len(shape) > 1):
         _explain_mismatch(logits, labels, num_classes)
 
@@ -33,15 +29,15 @@ _NOT_LABELS = frozenset({torch.bool, torch.complex32, torch.complex64, torch.com
 def _explain_mismatch(logits: Tensor, labels: Tensor, num_classes: int | None) -> NoReturn:
     shape, given = tuple(logits.shape), tuple(labels.shape)
     if not logits.is_floating_point():
-        raise InvalidTypeError(f"logits must be floating point, got {logits.dtype}")
+        raise InvalidTypeError(f"`logits` must be floating point, got {logits.dtype}")
     if labels.dtype in _NOT_LABELS:
         raise InvalidTypeError(
-            f"labels must be class indices or class probabilities, got {labels.dtype}"
+            f"`labels` must be class indices or class probabilities, got {labels.dtype}"
         )
     if len(shape) < 2:
         raise InvalidValueError(
-            f"logits must have shape [N, C] or [N, C, d1, …], got {shape}; "
-            "a single example needs logits.unsqueeze(0)"
+            f"`logits` must have shape [N, C] or [N, C, d1, …], got {shape}; "
+            "for a single example pass logits.unsqueeze(0)"
         )
     if num_classes is not None and shape[1] != num_classes:
         raise InvalidValueError(
@@ -50,20 +46,20 @@ def _explain_mismatch(logits: Tensor, labels: Tensor, num_classes: int | None) -
         )
     if labels.is_floating_point():
         raise InvalidValueError(
-            f"labels of type {labels.dtype} are class probabilities and must have the logits' "
-            f"shape {shape}, got {given}; class indices must be integers: pass labels.long()"
+            f"`labels` of type {labels.dtype} are class probabilities and must have the shape of "
+            f"the logits, {shape}, got {given}; for class indices pass labels.long()"
         )
     raise InvalidValueError(
-        f"class indices for logits of shape {shape} must have shape {shape[:1] + shape[2:]}, "
-        f"got {given}"
+        f"`labels` that are class indices for logits of shape {shape} must have shape "
+        f"{shape[:1] + shape[2:]}, got {given}"
     )
 
 
 def kernels_check(labels: Int[Tensor, "batch *positions"]) -> bool:
-    """Whether torch itself refuses labels out of range, with an error that can be caught.
+    """True if torch itself refuses labels out of range, with an error that can be caught.
 
-    It does on the CPU, as it goes, so that looking at the labels first would only cost time. On an
-    accelerator the whole process would fail, and a traced function cannot depend on an error.
+    On the CPU it does, so that checking the labels first would only cost time. On an accelerator
+    the whole process would fail, and a traced function cannot depend on an error.
     """
     return labels.is_cpu and not is_traced()
 
@@ -71,11 +67,11 @@ def kernels_check(labels: Int[Tensor, "batch *positions"]) -> bool:
 def refuse_out_of_range(
     labels: Int[Tensor, "batch *positions"], num_classes: int, ignore_index: int
 ) -> None:
-    """Labels must lie in range, or be the one that is ignored."""
+    """Refuse labels that are neither in range nor ``ignore_index``."""
     outside = labels[((labels < 0) | (labels >= num_classes)) & (labels != ignore_index)]
     if outside.numel():
         raise InvalidValueError(
-            f"labels must lie in 0 … {num_classes - 1} or be ignore_index={ignore_index}, "
+            f"`labels` must lie in 0 … {num_classes - 1} or be ignore_index={ignore_index}, "
             f"got {int(outside[0])}"
         )
 
@@ -83,5 +79,5 @@ def refuse_out_of_range(
 def one_hot(
     labels: Int[Tensor, "batch *positions"], num_classes: int, dtype: torch.dtype
 ) -> Float[Tensor, "batch classes *positions"]:
-    """Class indices as probabilities, classes in dimension 1."""
+    """Return class indices as probabilities, with the classes in dimension 1."""
     return F.one_hot(labels, num_classes).movedim(-1, 1).to(dtype)

@@ -1,10 +1,10 @@
-"""What every loss shares: labels in each of torch's forms, one reduction, and its entropy."""
+"""What all losses share: labels in all of torch's forms, the reduction, and the entropy."""
 
 from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -16,36 +16,37 @@ from noisebound.noise_models import Linear, NoiseModel, Symmetric
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 Pick: TypeAlias = Callable[[Tensor], Tensor]
-"""Takes ``[N, C, …]`` to its entry at the label, ``[N, 1, …]``, or, for all classes, to itself."""
+"""Returns the entries ``[N, 1, …]`` of ``[N, C, …]`` at the labels, or all entries unchanged."""
 
 
 class Loss(nn.Module):
-    """A loss ``L(q, y)`` of logits: call it as you would ``torch.nn.CrossEntropyLoss``.
+    """A loss ``L(q, y)`` of logits, which is called like ``torch.nn.CrossEntropyLoss``.
 
-    A subclass writes its mathematics once, as :meth:`formula`; from it come the losses at class
-    indices, at class probabilities (the expected loss ``Σ_k p_k L(q, k)``), and the vector
-    ``L(q)`` from which the entropy, and so the noise-bound, is computed. Values are computed and
-    returned in float32 or better, also for half-precision logits.
+    A subclass writes its mathematics once, as :meth:`formula`. From it follow the losses at class
+    indices and at class probabilities, which are the expected loss ``Σ_k p_k L(q, k)``, and the
+    vector ``L(q)``, from which the entropy and the noise-bound are computed. Values are computed
+    and returned in float32 or better, also for half-precision logits.
 
     Args:
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples count for nothing.
-        weight: one weight a class; the mean is then the weighted one.
-        label_smoothing: how much of each label is spread evenly over all classes.
-        check_finite: refuse NaN and infinite logits (waits for the device; cannot be compiled).
+        ignore_index: class index whose examples are left out.
+        weight: one weight per class, at least zero; the mean is then weighted.
+        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
+        check_finite: True to refuse NaN and infinite logits. The check waits for the device and
+            cannot be compiled.
     """
 
     noise_model: NoiseModel | None = None
-    """``f`` of the paper's decomposition ``L(f(q), y)``; None where there is none."""
+    """``f`` of the paper's decomposition ``L(f(q), y)``; None if none is known."""
 
     num_classes: int | None = None
-    """The number of classes, for a loss that depends on it."""
+    """The number of classes if the loss depends on it, else None."""
 
     treats_classes_alike: bool = True
-    """Whether renaming the classes leaves the entropy as it is, as the noise-bound assumes."""
+    """True if renaming the classes does not change the entropy, as the noise-bound assumes."""
 
     predicts_true_class: bool = False
-    """True if the minimizer is the posterior of the true class: it corrects the noise itself."""
+    """True if the minimizer is the posterior of the true class, as the loss corrects the noise."""
 
     weight: Tensor | None
 
@@ -60,11 +61,13 @@ class Loss(nn.Module):
     ) -> None:
         super().__init__()
         if reduction not in get_args(Reduction):
-            raise InvalidValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+            raise InvalidValueError(
+                f"`reduction` must be 'mean', 'sum' or 'none', got {reduction!r}"
+            )
         self.reduction: Reduction = reduction
         self.ignore_index = ignore_index
         if weight is None:
-            self.weight = None  # an attribute, which is read faster than a buffer
+            self.weight = None  # an attribute is read faster than a buffer
         else:
             self.register_buffer("weight", _check_weight(weight))
             self.num_classes = len(self.get_buffer("weight"))
@@ -74,16 +77,17 @@ class Loss(nn.Module):
         self.check_finite = check_finite
 
     def require_num_classes(self, num_classes: int) -> None:
-        """Fix the number of classes, from a subclass's own arguments."""
+        """Set the number of classes, which a subclass knows from its arguments."""
         if self.weight is not None and len(self.weight) != num_classes:
             raise InvalidValueError(
-                f"weight has {len(self.weight)} entries for {num_classes} classes; pass one a class"
+                f"`weight` has {len(self.weight)} entries for {num_classes} classes; pass one per "
+                "class"
             )
         self.num_classes = num_classes
 
     @property
     def assumed_transition(self) -> Float[Tensor, "classes classes"] | None:
-        """The matrix ``T[noisy, true]`` of the noise that the loss corrects; None if none."""
+        """The matrix ``T[noisy, true]`` that the loss corrects; None if it corrects none."""
         if isinstance(self.noise_model, Linear | Symmetric):
             return self.noise_model.transition
         return None
@@ -97,7 +101,7 @@ class Loss(nn.Module):
         return self
 
     def class_weights(self, num_classes: int) -> Float[Tensor, " classes"] | None:
-        """How much each observed class counts, an ignored one nothing; None if all count one."""
+        """Return the weight of each observed class, zero if ignored; None if all are one."""
         ignores_a_class = 0 <= self.ignore_index < num_classes
         if self.weight is None and not ignores_a_class:
             return None
@@ -106,36 +110,36 @@ class Loss(nn.Module):
             weights[self.ignore_index] = 0
         return weights
 
-    def forward(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Num[Tensor, "..."],
-    ) -> Float[Tensor, "..."]:
-        """The reduced loss; ``labels`` are class indices or probabilities."""
+    def forward(self, logits: Tensor, labels: Tensor) -> Float[Tensor, "..."]:
+        """Return the reduced loss.
+
+        Args:
+            logits: of shape ``[N, C]`` or ``[N, C, d1, …]``.
+            labels: class indices of shape ``[N]`` or ``[N, d1, …]``, or class probabilities of the
+                logits' shape.
+        """
         return self.reduced(self.reduction, logits, labels)
 
     def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Float[Tensor, "..."]:
-        """The loss under a reduction that need not be the loss's own."""
+        """Return the loss with this reduction instead of its own."""
         return reduce_losses(*self.weighted_losses(logits, labels), reduction)
 
     def check_logits(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Logits that fit the labels and the loss, in float32 or better."""
+        """Return the logits in float32 or better; refuse them if they do not fit the labels."""
         check_shapes(logits, labels, self.num_classes)
         if self.check_finite:
             _refuse_nonfinite(logits)
         if self.ignore_index >= 0 and labels.is_floating_point():
             raise InvalidValueError(
-                "ignore_index has no meaning for labels that are probabilities: leave it at its "
-                "default, or pass class indices"
+                "`ignore_index` has no meaning for `labels` that are probabilities: leave it at "
+                "its default, or pass class indices"
             )
         return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
     def weighted_losses(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Num[Tensor, "..."],
+        self, logits: Tensor, labels: Tensor
     ) -> tuple[Float[Tensor, "batch *positions"], Float[Tensor, "batch *positions"] | None]:
-        """Each example's loss, weight included, and its weight in the mean (None: all one)."""
+        """Return the weighted loss of each example, and its weight, or None if all are one."""
         logits = self.check_logits(logits, labels)
         if labels.is_floating_point():
             return self._losses_at_probabilities(logits, labels.to(logits.dtype)), None
@@ -143,7 +147,7 @@ class Loss(nn.Module):
             labels = labels.long()
         if kernels_check(labels):
             ignores_a_class = 0 <= self.ignore_index < logits.shape[1]
-            if not ignores_a_class:  # then the kernels stop at an ignored label, too
+            if not ignores_a_class:  # else the kernels accept the ignored label
                 try:
                     return self._weigh(logits, labels)
                 except (IndexError, RuntimeError):
@@ -153,7 +157,7 @@ class Loss(nn.Module):
         return self._weigh_counted(logits, labels)
 
     def _weigh(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Losses and weights where every label counts."""
+        """Return losses and weights if no label is ignored."""
         if self.label_smoothing:
             certain = one_hot(labels, logits.shape[1], logits.dtype)
             losses = self._losses_at_probabilities(logits, certain)
@@ -165,7 +169,7 @@ class Loss(nn.Module):
         return losses if self.label_smoothing else losses * weights, weights
 
     def _weigh_counted(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses and weights, both zero where the label is the ignored one."""
+        """Return losses and weights, both zero where the label is ignored."""
         counts = labels != self.ignore_index
         losses, weights = self._weigh(logits, torch.where(counts, labels, 0))
         weights = counts.to(losses.dtype) if weights is None else weights * counts
@@ -181,7 +185,10 @@ class Loss(nn.Module):
     def formula(
         self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
     ) -> Float[Tensor, "batch one_or_all *positions"]:
-        """``L(q, y)``, with ``at(v)`` for ``v_y``; sums over classes keep their dimension, 1."""
+        """Return ``L(q, y)``, written with ``at(v)`` for ``v_y``.
+
+        Sums over the classes keep dimension 1.
+        """
         raise InvalidTypeError(f"{type(self).__name__} must define formula(log_q, at)")
 
     def losses_at_labels(
@@ -189,34 +196,34 @@ class Loss(nn.Module):
         logits: Float[Tensor, "batch classes *positions"],
         labels: Int[Tensor, "batch *positions"],
     ) -> Float[Tensor, "batch *positions"]:
-        """``L(q, y)`` of each example."""
+        """Return ``L(q, y)`` of each example."""
         index = labels.unsqueeze(1)
         return self.formula(F.log_softmax(logits, dim=1), lambda v: v.gather(1, index)).squeeze(1)
 
     def class_losses(
         self, log_q: Float[Tensor, "batch classes *positions"]
     ) -> Float[Tensor, "batch classes *positions"]:
-        """The vector ``L(q) = (L(q, 1), …, L(q, c))``."""
+        """Return the vector ``L(q) = (L(q, 1), …, L(q, c))``."""
         return self.formula(log_q, lambda v: v)
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-        """``H(p) = p · L(p)`` of the base loss; the Bayes risk for a loss without noise model."""
+        """Return ``H(p) = p · L(p)`` of the base loss; without a noise model the Bayes risk."""
         if self.noise_model is None:
             return bayes_risk(
                 lambda z, classes: self.class_losses(z.log_softmax(0).unsqueeze(0))[0, classes], p
             )
         base_losses = self.class_losses(self.noise_model.inverse(p).log())
-        # Infinite only where p is zero or next to it, so that p · L is zero there.
+        # A loss is infinite only where p is almost zero, and there p · L is zero.
         return (p * torch.where(torch.isfinite(base_losses), base_losses, 0.0)).sum(1)
 
     def smooth(self, p: Tensor, dim: int = -1) -> Tensor:
-        """Distributions with ``label_smoothing`` of their mass spread evenly."""
+        """Return the distributions with ``label_smoothing`` of their mass spread evenly."""
         if not self.label_smoothing:
             return p
         return (1 - self.label_smoothing) * p + self.label_smoothing / p.shape[dim]
 
     def extra_repr(self) -> str:
-        """The options that differ from their defaults."""
+        """Return the arguments, and the options that differ from their defaults, for the repr."""
         options = {
             "reduction": (self.reduction, "mean"),
             "ignore_index": (self.ignore_index, -100),
@@ -229,12 +236,12 @@ class Loss(nn.Module):
         return ", ".join([*self.hyperparameters(), *changed])
 
     def hyperparameters(self) -> list[str]:
-        """The loss's own arguments, as its repr shows them."""
+        """Return the arguments that only this loss has as the repr shows them."""
         return []
 
 
 def reduce_losses(losses: Tensor, weights: Tensor | None, reduction: Reduction) -> Tensor:
-    """Each loss already bears its weight, so the mean divides by the sum of the weights."""
+    """Return the reduced losses; they are weighted, so the mean divides by the sum of weights."""
     if reduction == "none":
         return losses
     if reduction == "sum":
@@ -247,7 +254,7 @@ def _check_weight(weight: ArrayLike) -> Tensor:
     weights = weights if weights.is_floating_point() else weights.float()
     if weights.ndim != 1 or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         raise InvalidValueError(
-            f"weight must be a vector of one non-negative number a class, got {weight!r}"
+            f"`weight` must be a vector of non-negative numbers, one per class, got {weight!r}"
         )
     return weights
 
@@ -257,6 +264,6 @@ def _refuse_nonfinite(logits: Tensor) -> None:
     if not bool(finite.all()):
         bad = int((~finite).sum())
         raise InvalidValueError(
-            f"{bad} of {logits.numel()} logits are NaN or infinite: training has diverged; "
+            f"{bad} of {logits.numel()} logits are NaN or infinite, so training has diverged: "
             "lower the learning rate or clip the gradients"
         )

@@ -1,4 +1,4 @@
-"""MAE, robust to symmetric noise and slow to learn."""
+"""MAE, which is robust to symmetric noise and learns slowly."""
 
 import torch
 from jaxtyping import Float
@@ -8,20 +8,20 @@ from noisebound.losses.likelihood import LikelihoodLoss
 
 
 def mean_absolute_error(surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """``1 - q_y`` of ``-log q_y``."""
+    """Return ``1 - q_y`` of ``-log q_y``."""
     return -torch.expm1(-surprisal)
 
 
 def least_mean_absolute_error(p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch"]:
-    """``min_q p · (1 - q) = 1 - max_k p_k``: all on the likeliest class."""
+    """Return ``min_q p · (1 - q) = 1 - max_k p_k``, reached by predicting the likeliest class."""
     return 1 - p.amax(-1)
 
 
 class MeanAbsoluteError(LikelihoodLoss):
-    """``1 - q_y``, half the L1 distance of ``q`` from the label.
+    """Mean absolute error ``1 - q_y``, half the L1 distance between ``q`` and the label.
 
-    It is least at a vertex whatever the noise, so no noise model turns it into a proper loss; its
-    entropy is the Bayes risk ``1 - max_k p_k``, and its noise-bound the noise rate itself.
+    Whatever the noise, it is least at a vertex of the simplex, so no noise model makes it a proper
+    loss. Its entropy is the Bayes risk ``1 - max_k p_k``, and its noise-bound is the noise rate.
 
     The arguments are those of :class:`~noisebound.losses.loss.Loss`.
 
@@ -32,9 +32,9 @@ class MeanAbsoluteError(LikelihoodLoss):
     """
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """``1 - q_y``."""
+        """Return ``1 - q_y``."""
         return mean_absolute_error(surprisal)
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-        """``1 - max_k p_k``."""
+        """Return ``1 - max_k p_k``."""
         return least_mean_absolute_error(p)

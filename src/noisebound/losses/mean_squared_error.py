@@ -10,15 +10,16 @@ from noisebound.noise_models import Identity
 def mean_squared_error(
     log_q: Float[Tensor, "batch classes *positions"], at: Pick
 ) -> Float[Tensor, "batch one_or_all *positions"]:
-    """``Σ_k (q_k - 1[k=y])² = Σ_k q_k² - 2 q_y + 1``."""
+    """Return ``Σ_k (q_k - 1[k=y])² = Σ_k q_k² - 2 q_y + 1``."""
     q = log_q.exp()
     return q.square().sum(1, keepdim=True) - 2 * at(q) + 1
 
 
 class MeanSquaredError(Loss):
-    """``Σ_k (q_k - 1[k=y])²``, with the identity for a noise model and entropy ``1 - Σ_k p_k²``.
+    """Mean squared error ``Σ_k (q_k - 1[k=y])²``, the Brier score.
 
-    For class probabilities ``t`` it is the expected loss, ``Σ_k (q_k - t_k)²`` plus a constant.
+    Its noise model is the identity, its entropy ``1 - Σ_k p_k²``. For class probabilities ``t`` it
+    is the expected loss, ``Σ_k (q_k - t_k)²`` plus a constant.
 
     The arguments are those of :class:`~noisebound.losses.loss.Loss`.
 
@@ -33,5 +34,5 @@ class MeanSquaredError(Loss):
     def formula(
         self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
     ) -> Float[Tensor, "batch one_or_all *positions"]:
-        """``Σ_k q_k² - 2 q_y + 1``."""
+        """Return ``Σ_k q_k² - 2 q_y + 1``."""
         return mean_squared_error(log_q, at)

@@ -1,4 +1,4 @@
-"""NCE-MAE: a normalised, active loss beside a passive one."""
+"""NCE-MAE: the sum of normalized cross-entropy and MAE."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -11,7 +11,7 @@ from noisebound.losses.mean_absolute_error import least_mean_absolute_error, mea
 def normalized_cross_entropy_mae(
     log_q: Float[Tensor, "batch classes *positions"], at: Pick, alpha: float, beta: float
 ) -> Float[Tensor, "batch one_or_all *positions"]:
-    """``alpha log q_y / Σ_k log q_k + beta (1 - q_y)``."""
+    """Return ``alpha log q_y / Σ_k log q_k + beta (1 - q_y)``."""
     normalized = at(log_q) / log_q.sum(1, keepdim=True)
     return alpha * normalized + beta * mean_absolute_error(-at(log_q))
 
@@ -19,18 +19,18 @@ def normalized_cross_entropy_mae(
 class NormalizedCrossEntropyMAE(Loss):
     """``alpha · log q_y / Σ_k log q_k + beta · (1 - q_y)`` (Ma et al., 2020).
 
-    No noise model turns it into a proper loss. Its Bayes risk is a limit that no prediction
-    reaches: all on the likeliest class, and of the others the least likely one vanishing fastest,
-    which gives ``alpha min_k p_k + beta (1 - max_k p_k)``.
+    No noise model makes it a proper loss. Its Bayes risk ``alpha min_k p_k + beta (1 - max_k p_k)``
+    is a limit that no prediction reaches: the likeliest class gets all of the probability, and that
+    of the least likely class vanishes fastest.
 
     Args:
-        alpha: weight of the normalised cross-entropy.
-        beta: weight of MAE.
+        alpha: weight of the normalized cross-entropy, at least zero.
+        beta: weight of MAE, at least zero.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples count for nothing.
-        weight: one weight a class.
-        label_smoothing: how much of each label is spread evenly over all classes.
-        check_finite: refuse NaN and infinite logits.
+        ignore_index: class index whose examples are left out.
+        weight: one weight per class, at least zero.
+        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
+        check_finite: True to refuse NaN and infinite logits.
 
     Example:
         >>> import noisebound as nb, torch
@@ -62,13 +62,13 @@ class NormalizedCrossEntropyMAE(Loss):
     def formula(
         self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
     ) -> Float[Tensor, "batch one_or_all *positions"]:
-        """``alpha log q_y / Σ_k log q_k + beta (1 - q_y)``."""
+        """Return ``alpha log q_y / Σ_k log q_k + beta (1 - q_y)``."""
         return normalized_cross_entropy_mae(log_q, at, self.alpha, self.beta)
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
-        """``alpha min_k p_k + beta (1 - max_k p_k)``."""
+        """Return ``alpha min_k p_k + beta (1 - max_k p_k)``."""
         return self.alpha * p.amin(-1) + self.beta * least_mean_absolute_error(p)
 
     def hyperparameters(self) -> list[str]:
-        """``alpha`` and ``beta``."""
+        """Return ``alpha`` and ``beta`` as the repr shows them."""
         return [f"alpha={self.alpha:g}", f"beta={self.beta:g}"]

@@ -1,4 +1,4 @@
-"""The spherical score: a proper loss that only looks at the direction of ``q``."""
+"""The spherical score, a proper loss that depends only on the direction of ``q``."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -10,13 +10,13 @@ from noisebound.noise_models import Identity
 def spherical(
     log_q: Float[Tensor, "batch classes *positions"], at: Pick
 ) -> Float[Tensor, "batch one_or_all *positions"]:
-    """``-q_y / ‖q‖₂``."""
+    """Return ``-q_y / ‖q‖₂``."""
     q = log_q.exp()
     return -at(q) / q.square().sum(1, keepdim=True).sqrt()
 
 
 class Spherical(Loss):
-    """``-q_y / ‖q‖₂``, with the identity for a noise model and entropy ``-‖p‖₂``.
+    """Spherical score ``-q_y / ‖q‖₂``. Its noise model is the identity, its entropy ``-‖p‖₂``.
 
     The arguments are those of :class:`~noisebound.losses.loss.Loss`.
 
@@ -31,5 +31,5 @@ class Spherical(Loss):
     def formula(
         self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
     ) -> Float[Tensor, "batch one_or_all *positions"]:
-        """``-q_y / ‖q‖₂``."""
+        """Return ``-q_y / ‖q‖₂``."""
         return spherical(log_q, at)

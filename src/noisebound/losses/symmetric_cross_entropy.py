@@ -11,22 +11,22 @@ from noisebound.noise_models import Saturating
 
 
 def symmetric_cross_entropy(surprisal: Float[Tensor, "..."], A: float) -> Float[Tensor, "..."]:
-    """``-log q_y + A (1 - q_y)`` of ``-log q_y``."""
+    """Return ``-log q_y + A (1 - q_y)`` of ``-log q_y``."""
     return torch.sub(surprisal, torch.expm1(-surprisal), alpha=A)
 
 
 class SymmetricCrossEntropy(LikelihoodLoss):
     """Symmetric cross-entropy ``-log q_y + A (1 - q_y)`` (Wang et al., 2019).
 
-    A proper loss seen through the noise model :class:`~noisebound.noise_models.Saturating`.
+    It is a proper loss seen through the noise model :class:`~noisebound.noise_models.Saturating`.
 
     Args:
-        A: weight of the MAE term, not negative; the paper uses 8.
+        A: weight of the MAE term, at least zero; the paper uses 8.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples count for nothing.
-        weight: one weight a class.
-        label_smoothing: how much of each label is spread evenly over all classes.
-        check_finite: refuse NaN and infinite logits.
+        ignore_index: class index whose examples are left out.
+        weight: one weight per class, at least zero.
+        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
+        check_finite: True to refuse NaN and infinite logits.
 
     Example:
         >>> import noisebound as nb, torch
@@ -55,9 +55,9 @@ class SymmetricCrossEntropy(LikelihoodLoss):
         self.noise_model = Saturating(self.A)
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """``-log q_y + A (1 - q_y)``."""
+        """Return ``-log q_y + A (1 - q_y)``."""
         return symmetric_cross_entropy(surprisal, self.A)
 
     def hyperparameters(self) -> list[str]:
-        """``A``."""
+        """Return ``A`` as the repr shows it."""
         return [f"A={self.A:g}"]

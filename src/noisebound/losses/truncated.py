@@ -1,4 +1,4 @@
-"""GCE's truncated loss: examples that the model finds unlikely are dropped, for a while."""
+"""Truncated GCE, which drops examples whose label the model finds unlikely."""
 
 import math
 
@@ -16,20 +16,20 @@ from noisebound.losses.remembering import RememberingLoss
 
 
 class Truncated(RememberingLoss):
-    """``v_i ((1 - q_y^q) / q - (1 - k^q) / q)`` with a choice ``v_i ∈ {0, 1}`` for each example.
+    """``v_i ((1 - q_y^q) / q - (1 - k^q) / q)``, with ``v_i`` 1 if example ``i`` is kept, else 0.
 
-    GCE as Zhang & Sabuncu (2018) train it: every so often (:meth:`prunes_at`) the choice is made
-    anew, and an example is kept while the model gives its label a probability above ``k``
-    (:meth:`choose`). All examples are kept at first. Dropped ones count as zeros in the mean.
+    Zhang & Sabuncu (2018) train GCE like this. At first all examples are kept. In the epochs that
+    :meth:`prunes_at` names, :meth:`choose` decides again: an example is kept if the model gives its
+    label a probability above ``k``. In the mean, dropped examples count as zeros.
 
     Args:
-        num_samples: size of the training set.
+        num_samples: number of examples in the training set.
         q: GCE's exponent, in ``(0, 1]``.
-        k: the probability below which a label is distrusted, in ``(0, 1]``.
-        start_prune: first epoch, counted from one, at which examples are dropped.
-        prune_every: epochs between two choices.
+        k: the probability of its label below which an example is dropped, in ``(0, 1]``.
+        start_prune: the first epoch, counted from one, after which examples are dropped.
+        prune_every: after ``start_prune``, examples are chosen in every epoch divisible by this.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        check_finite: refuse NaN and infinite logits.
+        check_finite: True to refuse NaN and infinite logits.
 
     Example:
         >>> import noisebound as nb, torch
@@ -61,7 +61,7 @@ class Truncated(RememberingLoss):
         self.register_buffer("kept", torch.ones(self.num_samples, dtype=torch.bool))
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """GCE less its value at the threshold."""
+        """Return GCE minus its value at the threshold."""
         at_threshold = -math.expm1(self.q * math.log(self.k)) / self.q
         return generalized_cross_entropy(surprisal, self.q) - at_threshold
 
@@ -71,23 +71,24 @@ class Truncated(RememberingLoss):
         logits: Float[Tensor, "batch classes"],
         indices: Int[Tensor, " batch"],
     ) -> Float[Tensor, " batch"]:
-        """Zero for the dropped examples."""
+        """Return the losses, with zeros for the dropped examples."""
         return losses * self.kept.to(logits.device)[indices]
 
     def prunes_at(self, epoch: int) -> bool:
-        """Whether the choice is due after this epoch, counted from one."""
+        """True if the examples are chosen again after this epoch, counted from one."""
         return epoch >= self.start_prune and epoch % self.prune_every == 0
 
     @torch.no_grad()
-    def choose(
-        self,
-        logits: Float[Tensor, "batch classes"],
-        labels: Int[Tensor, " batch"],
-        indices: Int[Tensor, " batch"],
-    ) -> None:
-        """Keep those of these examples whose label has a probability above ``k``."""
+    def choose(self, logits: Tensor, labels: Tensor, indices: Tensor) -> None:
+        """Keep those of these examples whose label has a probability above ``k``; drop the others.
+
+        Args:
+            logits: of shape ``[N, C]``.
+            labels: class indices of shape ``[N]``.
+            indices: the examples' positions in the training set, of shape ``[N]``.
+        """
         if labels.is_floating_point():
-            raise InvalidValueError("choose() takes class indices as labels, got probabilities")
+            raise InvalidValueError("choose() takes class indices as `labels`, got probabilities")
         check_shapes(logits, labels, self.num_classes)
         indices = self.check_indices(logits, indices)
         surprisal = F.cross_entropy(logits.float(), labels.long(), reduction="none")
@@ -95,5 +96,5 @@ class Truncated(RememberingLoss):
         self.kept.index_copy_(0, indices, surprisal < -math.log(self.k))
 
     def hyperparameters(self) -> list[str]:
-        """The memory's size, the exponent and the threshold."""
+        """Return the size of the memory, the exponent and the threshold as the repr shows them."""
         return [f"num_samples={self.num_samples}", f"q={self.q:g}", f"k={self.k:g}"]
