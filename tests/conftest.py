@@ -19,10 +19,16 @@ CHECKED = (
     "corruption",
     "data",
     "estimation",
+    "experiments",
+    "integrations",
     "losses",
     "models",
     "monitor",
     "noise_models",
+    "pages",
+    "report",
+    "runs",
+    "training",
 )
 jaxtyping.install_import_hook(
     [f"noisebound.{module}" for module in CHECKED], "shape_checks.check_shapes"

@@ -148,7 +148,7 @@ def test_images_move_alike_however_many_ranks(world_size):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"batch_size": 0}, "`batch_size` must be at least 1"),
         ({"rank": 2, "world_size": 2}, "rank must be below world_size 2, got 2"),
         ({"augmentation": CropAndFlip()}, "these inputs are features"),
     ],

@@ -168,7 +168,7 @@ def test_given_features():
         ({"labels": torch.zeros(5, dtype=torch.long)}, ValueError, "labels must be one an example"),
         ({"labels": torch.zeros(100)}, TypeError, "labels must be class indices"),
         ({"labels": torch.full((100,), 9)}, ValueError, r"labels must lie in 0 … 5, got 9 … 9"),
-        ({"probs": torch.ones(100, 6)}, ValueError, "probs must sum to one"),
+        ({"probs": torch.ones(100, 6)}, ValueError, "`probs` must sum to one"),
         ({"probs": torch.ones(100, 1)}, ValueError, "probs must have a row for each example"),
         ({"features": torch.ones(100, 2)}, TypeError, "features do not apply to 'agreement'"),
         (

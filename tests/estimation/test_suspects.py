@@ -109,7 +109,7 @@ def test_losses_alone():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"probs_or_losses": torch.ones(40, 2)}, ValueError, "probs must sum to one"),
+        ({"probs_or_losses": torch.ones(40, 2)}, ValueError, "`probs` must sum to one"),
         ({"labels": torch.zeros(3, dtype=torch.long)}, ValueError, "labels must be one an example"),
         ({"transition": torch.eye(3)}, ValueError, "transition is of 3 classes, probs are of 2"),
         (

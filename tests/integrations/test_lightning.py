@@ -290,10 +290,10 @@ def test_a_loss_that_is_bounded_already_is_refused(tmp_path):
 
 
 def test_a_bound_must_be_a_number():
-    with pytest.raises(ValueError, match="bound must be a finite number"):
+    with pytest.raises(ValueError, match="`bound` must be a finite number"):
         NoiseBoundCallback(float("inf"))
     callback = NoiseBoundCallback(1.0)
-    with pytest.raises(ValueError, match="bound must be a finite number"):
+    with pytest.raises(ValueError, match="`bound` must be a finite number"):
         callback.bound = float("nan")
 
 

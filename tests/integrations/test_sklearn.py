@@ -340,7 +340,7 @@ class TestInterruption:
         ({"noise_rate": True}, "noise_rate must be a number"),
         ({"noise_rate": None}, "noise_rate must be a number"),
         ({"bound": "low"}, "bound must be a number"),
-        ({"bound": np.nan}, "bound must be a finite number"),
+        ({"bound": np.nan}, "`bound` must be a finite number"),
         ({"max_iter": 0}, "max_iter"),
         ({"batch_size": 0}, "batch_size"),
         ({"learning_rate": 0.0}, "learning_rate"),

@@ -27,8 +27,14 @@ def many_clouds(kind="symmetric", rate=NOISE_RATE):
     return type(splits)("clouds", train, splits.test, source="made")
 
 
-def test_it_is_the_default(tmp_path):
-    run = train_run(many_clouds(), config(), tmp_path / "run")
+@pytest.fixture(scope="module")
+def default_run(tmp_path_factory):
+    """A third of 2,000 labels wrong, nothing given; trained once for the tests that only read."""
+    return train_run(many_clouds(), config(), tmp_path_factory.mktemp("default") / "run")
+
+
+def test_it_is_the_default(default_run):
+    run = default_run
     result, noise = run.result, run.noise
     assert noise.rate == pytest.approx(NOISE_RATE, abs=0.04)
     low, high = noise.interval
@@ -36,7 +42,7 @@ def test_it_is_the_default(tmp_path):
     assert result.bound == pytest.approx(nb.noise_bound(nb.CrossEntropy(), 1 / 3, 4), abs=0.08)
     assert result.chosen.origin in ("estimated transition", "measured floor")
     assert "measured" in result.chosen.reason or "out-of-fold" in result.chosen.reason
-    stored = json.loads((tmp_path / "run" / "result.json").read_text())
+    stored = json.loads(run.folder.result.read_text())
     assert stored["noise"] == noise.record()
     assert stored["bound_reason"] == result.chosen.reason
     assert noise.cross_entropy_floor.level == pytest.approx(result.bound, abs=0.15)
@@ -99,9 +105,9 @@ def test_the_bound_is_the_lower_of_theory_and_measurement():
     )
 
 
-def test_a_correction_by_name_and_as_an_object_have_one_bound():
+def test_a_correction_by_name_and_as_an_object_have_one_bound(default_run):
     """The loss itself says what it predicts; symmetric corrections are classes of their own."""
-    noise = estimate_label_noise(many_clouds().train, config(model="mlp"))
+    noise = default_run.noise
     assert isinstance(noise, EstimatedNoise)
     symmetric = nb.BackwardCrossEntropy.symmetric(noise.rate, 4)
     for loss in (nb.BackwardCrossEntropy(noise.transition), symmetric):
@@ -117,12 +123,12 @@ def test_a_correction_by_name_and_as_an_object_have_one_bound():
     assert forward == pytest.approx(by_rate, abs=0.05)
 
 
-def test_a_training_that_is_stuck_is_told(tmp_path):
+def test_a_training_that_is_stuck_is_told(tmp_path, default_run):
     """At this rate a network is soon sure and wrong, and the correction has no gradient there."""
     stuck = train_run(many_clouds(), config(learning_rate=3e-2), tmp_path / "stuck").result
     assert stuck.final.averaged_test_top1 < 0.8
     assert stuck.is_stuck
-    assert not train_run(many_clouds(), config(), tmp_path / "run").result.is_stuck
+    assert not default_run.result.is_stuck
 
 
 @pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")

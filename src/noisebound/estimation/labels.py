@@ -1,7 +1,7 @@
 """Observed labels as every estimator takes them: one class index for each row of predictions."""
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
 from noisebound.checks import ArrayLike
@@ -10,9 +10,7 @@ from noisebound.errors import InvalidTypeError, InvalidValueError
 FEWEST_EXAMPLES = 20
 
 
-def check_labels(
-    labels: ArrayLike, predictions: Float64[Tensor, "n classes"], name: str
-) -> Int64[Tensor, " n"]:
+def check_labels(labels: ArrayLike, predictions: Tensor, name: str) -> Int64[Tensor, " n"]:
     """The labels on the CPU, if they belong to the predictions.
 
     Args:

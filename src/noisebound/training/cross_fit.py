@@ -46,7 +46,7 @@ class CrossFitPlan:
         title: what to call it while it runs
     """
 
-    folds: Sequence[Int64[Tensor, " m"]]
+    folds: Sequence[Int64[Tensor, " _"]]
     config: TrainingConfig
     keeps_best_epoch: bool = True
     title: str = "estimating the noise"
@@ -157,7 +157,7 @@ def noise_plan(data: TrainingData, config: TrainingConfig) -> CrossFitPlan:
     return CrossFitPlan((first, (~is_first).nonzero().squeeze(1)), plain)
 
 
-def random_folds(num_examples: int, count: int, seed: int) -> list[Int64[Tensor, " m"]]:
+def random_folds(num_examples: int, count: int, seed: int) -> list[Int64[Tensor, " _"]]:
     """Return ``count`` folds of random examples, as equal as possible."""
     order = torch.randperm(num_examples, generator=Generator().manual_seed(seed))
     return list(order.tensor_split(count))
