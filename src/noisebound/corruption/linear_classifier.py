@@ -9,6 +9,8 @@ from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
+from noisebound.errors import MissingExtraError
+
 _ITERATIONS = 100  # a choice: the noise needs a plausible classifier, not a converged one
 
 
@@ -25,10 +27,15 @@ def linear_probabilities(
         labels: their class indices.
         num_classes: the number of classes; those without examples get probability zero.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+    try:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+    except ModuleNotFoundError as missing:
+        raise MissingExtraError(
+            "noise by a linear classifier (pass `probs` to do without)", "scikit-learn", "cli"
+        ) from missing
 
     rows = np.asarray(inputs.detach().cpu() if isinstance(inputs, Tensor) else inputs, np.float32)
     rows = rows.reshape(len(rows), -1)
