@@ -16,7 +16,8 @@ import torch
 
 import noisebound as nb
 from noisebound.data import Splits, load
-from noisebound.training import TrainingConfig, fit
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig
 
 RATE, SEEDS, LOSSES = 0.4, (0, 1, 2), ("ce", "gce", "sce", "fce", "cep")
 
@@ -43,13 +44,15 @@ def main() -> None:
             config = TrainingConfig(
                 loss=loss,
                 noise_rate=RATE,
+                model="mlp",
                 epochs=50,
                 learning_rate=3e-4,
                 validation_share=0,
                 seed=seed,
             )
             folder = options.out / str(seed) / loss
-            finals.append(fit(noisy_splits(whole, seed), config, folder, resume=True).final)
+            run = train_run(noisy_splits(whole, seed), config, folder, resume=True)
+            finals.append(run.result.final.record())
         found[loss] = [
             f"{statistics.mean(shares):.1f} ± {statistics.stdev(shares):.1f}"
             for shares in (

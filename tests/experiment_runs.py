@@ -7,12 +7,16 @@ import time
 from pathlib import Path
 
 from noisebound.data import Splits
+from noisebound.estimation import BoundChoice, UnknownNoise
+from noisebound.experiments.outcome.finished import FinishedRun
 from noisebound.experiments.protocol.columns import COLUMNS
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.presets import CPU
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.runner.run_store import RunStore
+from noisebound.runs.result import RunResult
+from noisebound.training import EpochMetrics
 
 COLUMN = COLUMNS["digits-0.4"]
 QUICK = ("epochs=2", "train_examples=200", "batch_size=50")
@@ -35,16 +39,30 @@ class DeadlySources(DataSources):
         return super().load(dataset)
 
 
+def finished_run(
+    run: RunConfig,
+    final: EpochMetrics,
+    *,
+    bound: float | None = None,
+    best: EpochMetrics | None = None,
+    store: RunStore | None = None,
+) -> FinishedRun:
+    """A finished run that nobody has trained."""
+    chosen = None if bound is None else BoundChoice(bound, "given", "made up")
+    result = RunResult("", "", chosen, UnknownNoise(10), bound, None, final, best)
+    return FinishedRun(run, (store or RunStore(Path("nowhere"))).folder(run), result)
+
+
 def measured(store: RunStore, run: RunConfig) -> dict:
     """All that a run found out, but for how long it took."""
-    lines = (store.folder(run) / "metrics.jsonl").read_text().splitlines()
+    lines = store.folder(run).metrics.read_text().splitlines()
     records = [json.loads(line) for line in lines]
     return {record["epoch"]: record | {"seconds": None} for record in records}
 
 
 def first_seconds(store: RunStore, run: RunConfig) -> float | None:
     """How long the first of three or more epochs took: no two are alike to the last digit."""
-    lines = _epochs(store.folder(run) / "metrics.jsonl")
+    lines = _epochs(store.folder(run).metrics)
     return json.loads(lines[0])["seconds"] if len(lines) >= 3 else None
 
 

@@ -1,9 +1,15 @@
-"""The command as a user runs it: a process of its own."""
+"""The commands, as a user types them.
+
+Most are called in this process, because starting another takes seconds; what only a process of its
+own can show has one.
+"""
 
 import json
-import os
+import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,32 +19,63 @@ from PIL import Image
 import noisebound as nb
 from noisebound.cli import app, main
 from noisebound.data import DATASETS, load
+from noisebound.experiments.runner.run import execute
 from published_files import plain_image
 
 
-def run(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "noisebound", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"COLUMNS": "120"} | environment,
-    )
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Call a command in this process: ``run("data", "list")`` gives its code and its output."""
+    monkeypatch.setenv("COLUMNS", "120")
+    handler = signal.getsignal(signal.SIGTERM)  # which `reproduce` replaces
+
+    def run(*arguments):
+        command = ["noisebound", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return subprocess.CompletedProcess(command, ended.value.code or 0, *capsys.readouterr())
+
+    yield run
+    signal.signal(signal.SIGTERM, handler)
 
 
-def test_list_names_every_data_set():
+class TestProcess:
+    """What only a process of its own can show."""
+
+    command = Path(sys.executable).with_name("noisebound")
+
+    def test_the_installed_command_ends_with_its_exit_code(self):
+        result = subprocess.run(
+            [self.command, "data", "info", "imagenet"], capture_output=True, text=True
+        )
+        assert result.returncode == 2
+        assert result.stderr.startswith("error: ")
+        assert "Traceback" not in result.stderr
+
+    def test_a_reader_that_has_seen_enough(self):
+        """As in ``noisebound data list | head -1``."""
+        command = [sys.executable, "-m", "noisebound", "data", "list"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writer:
+            writer.stdout.close()
+            assert writer.stderr.read() == b""
+        assert writer.returncode == 1
+
+
+def test_list_names_every_data_set(run):
     result = run("data", "list")
     assert result.returncode == 0, result.stderr
     assert {line.split()[0] for line in result.stdout.splitlines()[1:]} >= set(DATASETS)
 
 
-def test_info():
+def test_info(run):
     result = run("data", "info", "digits")
     assert result.returncode == 0, result.stderr
     assert "1,257 examples of 1×8×8 uint8" in result.stdout
     assert result.stderr == ""  # no progress bars where nobody looks
 
 
-def test_info_as_json(tmp_path):
+def test_info_as_json(run, tmp_path):
     np.savez(tmp_path / "a.npz", X=np.eye(4), y=["u", "v", "u", "u"])
     result = run("data", "info", tmp_path / "a.npz", "--json")
     summary = json.loads(result.stdout)
@@ -47,14 +84,14 @@ def test_info_as_json(tmp_path):
     assert summary["source"] == str(tmp_path / "a.npz")
 
 
-def test_info_of_a_table(tmp_path):
+def test_info_of_a_table(run, tmp_path):
     (tmp_path / "x.csv").write_text("a,y\n1,u\n,[bold]v\n3,u\n4,[bold]v\n")
     result = run("data", "info", tmp_path / "x.csv", "--target", "y")
     assert "1 missing numbers became the mean" in result.stdout
     assert "[bold]v" in result.stdout  # what comes from the data is never markup
 
 
-def test_skip_bad(tmp_path):
+def test_skip_bad(run, tmp_path):
     for name in ("cat", "dog"):
         (tmp_path / "pets" / name).mkdir(parents=True)
         (tmp_path / "pets" / name / "x.png").write_bytes(plain_image(1, 8, "PNG"))
@@ -66,18 +103,20 @@ def test_skip_bad(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["info", "fetch"])
-def test_errors_come_without_a_traceback(command):
+def test_errors_come_without_a_traceback(run, command):
     result = run("data", command, "imagenet")
     assert result.returncode == 2
     assert result.stderr.startswith("error: ")
     assert "Traceback" not in result.stderr
 
 
-def test_fetch_without_network(tmp_path):
+def test_fetch_without_network(run, tmp_path, monkeypatch):
     """What cannot be downloaded is named, with its hash and the folder to put it in."""
     # nobody listens on port 9: there is no way out, whatever network this machine has
-    proxy = {"https_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
-    result = run("data", "fetch", "mnist", NOISEBOUND_CACHE=str(tmp_path), **proxy)
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("NOISEBOUND_CACHE", str(tmp_path))
+    result = run("data", "fetch", "mnist")
     assert result.returncode == 2
     for part in (
         "train-images-idx3-ubyte.gz",
@@ -87,17 +126,17 @@ def test_fetch_without_network(tmp_path):
         assert part in result.stderr
 
 
-def test_fetch_what_needs_no_fetching():
+def test_fetch_what_needs_no_fetching(run):
     assert "scikit-learn" in run("data", "fetch", "digits").stdout
 
 
-def test_bad_option():
+def test_bad_option(run):
     result = run("data", "info", "digits", "--image-size", "0")
     assert result.returncode == 2
     assert "image-size" in result.stdout + result.stderr
 
 
-def test_bound():
+def test_bound(run):
     result = run("bound", "sce", "--noise-rate", "0.4", "--classes", "10")
     assert "5.49469" in result.stdout
     record = json.loads(run("bound", "ce+b", "--noise-rate", 0.2, "--classes", 10, "--json").stdout)
@@ -108,7 +147,7 @@ def test_bound():
     assert json.loads(backward)["bound"] == pytest.approx(0, abs=1e-9)
 
 
-def test_explore(tmp_path):
+def test_explore(run, tmp_path):
     result = run("explore", "--out", tmp_path / "new" / "explorer.html")
     assert result.returncode == 0, result.stderr
     assert result.stdout == f"written: {tmp_path / 'new' / 'explorer.html'}\n"
@@ -117,7 +156,7 @@ def test_explore(tmp_path):
     assert page.endswith("</html>")
 
 
-def test_fit_and_predict(tmp_path):
+def test_fit_and_predict(run, tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 2))
     rows = [f"{a},{b},{'up' if a > 0 else 'down'}" for a, b in x]
@@ -154,8 +193,8 @@ def noisy_digits(tmp_path_factory):
 
 
 class TestNoise:
-    def test_estimate(self, noisy_digits, tmp_path):
-        result = run("estimate", noisy_digits, "--out", tmp_path / "noise.json")
+    def test_estimate(self, run, noisy_digits, tmp_path):
+        result = run("estimate", noisy_digits, "--model", "mlp", "--out", tmp_path / "noise.json")
         assert result.returncode == 0, result.stderr
         assert result.stdout.startswith("noise rate 0.3")
         assert " are labeled " in result.stdout
@@ -163,7 +202,7 @@ class TestNoise:
         assert record["noise_rate"] == pytest.approx(0.3, abs=0.06)
         assert np.array(record["transition"]).shape == (10, 10)
 
-    def test_estimate_from_given_probabilities(self, noisy_digits, tmp_path):
+    def test_estimate_from_given_probabilities(self, run, noisy_digits, tmp_path):
         labels = np.load(noisy_digits)["y"]
         np.save(tmp_path / "p.npy", np.eye(10)[labels] * 0.9 + 0.01)
         options = ("--probs", tmp_path / "p.npy", "--json")
@@ -172,12 +211,14 @@ class TestNoise:
         np.save(tmp_path / "p.npy", np.eye(3))
         refused = run("estimate", noisy_digits, *options)
         assert refused.returncode == 2
-        assert "a row for each of 1257 training examples" in refused.stderr
+        assert "one row for each of 1257 training examples" in refused.stderr
 
-    def test_fit_then_suspects(self, noisy_digits, tmp_path):
-        fitted = run("fit", noisy_digits, "--out", tmp_path / "run", "--epochs", 20)
+    def test_fit_then_suspects(self, run, noisy_digits, tmp_path):
+        options = ("--model", "mlp", "--epochs", 20, "--batch-size", 50)
+        fitted = run("fit", noisy_digits, "--out", tmp_path / "run", *options)
         assert fitted.returncode == 0, fitted.stderr
-        assert "estimated noise rate 0.3" in fitted.stdout
+        rate = re.match(r"estimated noise rate (\S+),", fitted.stdout)[1]
+        assert float(rate) == pytest.approx(0.3, abs=0.06)
         assert "\nbound " in fitted.stdout
         found = run("suspects", tmp_path / "run", "--out", tmp_path / "suspects.csv")
         assert found.returncode == 0, found.stderr
@@ -187,36 +228,31 @@ class TestNoise:
         with Image.open(tmp_path / "suspects.png") as sheet:
             assert sheet.width > 500
 
-    def test_a_known_matrix(self, noisy_digits, tmp_path):
+    def test_a_known_matrix(self, run, noisy_digits, tmp_path):
         np.savetxt(tmp_path / "T.csv", 0.7 * np.eye(10) + 0.3 * np.eye(10, k=-1), delimiter=",")
-        command = (
-            "fit",
-            noisy_digits,
-            "--out",
-            tmp_path / "run",
-            "--transition",
-            tmp_path / "T.csv",
-        )
+        given = ("--transition", tmp_path / "T.csv")
+        command = ("fit", noisy_digits, "--out", tmp_path / "run", *given)
         refused = run(*command)
         assert refused.returncode == 2
         assert "a column that sums to 0.7" in refused.stderr
         matrix = 0.7 * np.eye(10) + 0.3 * np.roll(np.eye(10), 1, axis=0)
         np.savetxt(tmp_path / "T.csv", matrix, delimiter=",")
-        fitted = run(*command, "--epochs", 3)
+        fitted = run(*command, "--model", "mlp", "--epochs", 3)
         assert fitted.returncode == 0, fitted.stderr
         assert "bound 0.611: the entropy of the transition matrix that was given" in fitted.stdout
 
-    def test_plain_training_is_told_that_it_memorizes(self, noisy_digits, tmp_path):
-        options = ("--loss", "ce", "--noise-rate", 0.3, "--epochs", 20, "--out", tmp_path / "run")
-        assert "memorizing since epoch " in run("fit", noisy_digits, *options).stdout
+    def test_plain_training_is_told_that_it_memorizes(self, run, noisy_digits, tmp_path):
+        options = ("--loss", "ce", "--noise-rate", 0.3, "--model", "mlp", "--epochs", 20)
+        fitted = run("fit", noisy_digits, *options, "--out", tmp_path / "run")
+        assert "memorizing since epoch " in fitted.stdout
         found = run("suspects", tmp_path / "run", "--out", tmp_path / "s.parquet")
-        assert "may have learnt wrong labels by heart" in found.stdout
+        assert "may have memorized wrong labels" in found.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["suspects", "nowhere", "--out", "s.csv"], "name the data"),
+        (["suspects", "nowhere", "--out", "s.csv"], "holds no run"),
         (["suspects", "nowhere", "--out", "s.csv", "--target", "y"], "how to read DATA"),
         (["estimate", "digits", "--seed", "-1"], "seed"),
         (["suspects", "nowhere", "--out", "s.txt"], ".csv or .parquet"),
@@ -224,10 +260,10 @@ class TestNoise:
         (["fit", "digits", "--out", "x", "--transition", "T.npy"], "T.npy"),
         (["fit", "digits", "--out", "x", "--noise-rate", "some"], "noise-rate"),
         (["fit", "digits", "--out", "x", "--noise-rate", "7"], "noise-rate"),
-        (["fit", "digits", "--out", "x", "--loss", "hinge"], "unknown loss 'hinge'"),
+        (["fit", "digits", "--out", "x", "--loss", "hinge"], "unknown loss 'hinge': choose one of"),
         (["fit", "nowhere.csv", "--out", "x"], "neither a file or folder"),
         (["fit", "digits"], "out"),
-        (["predict", "nowhere", "digits", "--out", "y.csv"], "holds no trained model"),
+        (["predict", "nowhere", "digits", "--out", "y.csv"], "holds no run"),
         (["bound", "elr", "--noise-rate", "0.4", "--classes", "10"], "has no noise-bound"),
         (["fit", "digits", "--out", "x", "--accelerator", "teapot"], "teapot"),
         (["fit", "digits", "--out", "/proc/x", "--noise-rate", "0.4"], "/proc/x"),
@@ -258,7 +294,17 @@ def test_help_has_an_example(command, capsys):
 class TestExperiments:
     QUICK = ("--set", "epochs=2", "train_examples=200", "--seeds", 1, "--jobs", 1)
 
-    def test_reproduce_then_report(self, tmp_path):
+    @pytest.fixture(autouse=True)
+    def runs_are_done_here(self, monkeypatch):
+        """Starting workers takes seconds; experiments/runner/test_sweep.py is about them."""
+
+        def do_runs(runs, execution, workers):
+            for run in runs:
+                execute(run, execution)
+
+        monkeypatch.setattr("noisebound.experiments.runner.sweep.do_runs", do_runs)
+
+    def test_reproduce_then_report(self, run, tmp_path):
         out = tmp_path / "out"
         rows = ("--columns", "digits-0.4", "--methods", "ce", "ce+b")
         result = run("reproduce", "own", *rows, *self.QUICK, "--out", out)
@@ -274,7 +320,7 @@ class TestExperiments:
         assert (tmp_path / "page.html").read_text() == (out / "report.html").read_text()
         assert "noisebound reproduce own --columns" in (out / "report.html").read_text()
 
-    def test_rate_sweep_and_its_figure(self, tmp_path):
+    def test_rate_sweep_and_its_figure(self, run, tmp_path):
         column = ("--columns", "digits-0.4", "--methods", "ce")
         result = run("reproduce", "rate-sweep", *column, *self.QUICK, "--out", tmp_path)
         assert result.returncode == 0, result.stderr
@@ -286,7 +332,7 @@ class TestExperiments:
         assert result.returncode == 0, result.stderr
         assert sorted(path.name for path in again.iterdir()) == ["rate-sweep.png", "rate-sweep.svg"]
 
-    def test_failed_runs_are_told_at_the_end(self, tmp_path):
+    def test_failed_runs_are_told_at_the_end(self, run, tmp_path):
         rows = ("--columns", "digits-0.4", "--methods", "ce", "mae")
         bad = ("--set", "epochs=2", 'learning_rates={"ce": 1e30}', "--seeds", 1)
         result = run("reproduce", "own", *rows, *bad, "--out", tmp_path)
@@ -295,13 +341,13 @@ class TestExperiments:
         assert "digits-0.4 ce seed 0: InvalidValueError: the training loss is" in result.stderr
         assert "| MAE | **" in result.stdout
 
-    def test_bound_table(self, tmp_path):
+    def test_bound_table(self, run, tmp_path):
         result = run("reproduce", "bound-table", "--columns", "mnist", "--out", tmp_path)
         assert result.returncode == 0, result.stderr
         assert "| FCE | 0.511 (0.511) | 0.673 (0.673) |" in result.stdout
         assert "| SCE | 5.495 | 7.706 |" in result.stdout
 
-    def test_dry_run(self, tmp_path):
+    def test_dry_run(self, run, tmp_path):
         result = run("reproduce", "table1", "--dry-run", "--preset", "paper")
         lines = result.stdout.splitlines()
         assert len(lines) == 8 * 19 * 3
@@ -319,7 +365,7 @@ class TestExperiments:
         assert {int(line.split()[-1]) for line in lines} == set(expected)
         assert len(lines) == 4 * len(expected)
 
-    def test_data_of_the_same_name_is_not_taken_for_the_same(self, tmp_path):
+    def test_data_of_the_same_name_is_not_taken_for_the_same(self, run, tmp_path):
         out = ("--out", tmp_path / "out")
         rows = ("--columns", "digits-0.4", "--methods", "mse")
         for number in (0, 1):
@@ -330,7 +376,7 @@ class TestExperiments:
             assert result.returncode == (2 if number else 0), result.stderr
         assert "holds runs on other data that was called 'mine.npz' too" in result.stderr
 
-    def test_presets_can_be_printed_and_given_back(self, tmp_path):
+    def test_presets_can_be_printed_and_given_back(self, run, tmp_path):
         mine = tmp_path / "mine.json"
         mine.write_text(run("preset", "paper", "--set", "epochs=3").stdout)
         result = run("preset", mine)

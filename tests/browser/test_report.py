@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from noisebound.data import load
+from noisebound.pages.comparison_page import comparison_page
+from noisebound.pages.run_page import run_page
 from noisebound.report.page import write_page
-from noisebound.training import TrainingConfig, fit
-from noisebound.training.run_page import run_page
-from noisebound.training.runs_page import runs_page
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig
 from training_data import noisy_clouds
 from watched_page import contrasts_of
 
@@ -32,8 +33,8 @@ def one_training(tmp_path_factory):
         test=replace(digits.test, class_names=names),
     )
     config = TrainingConfig(model="small_mlp", epochs=12, learning_rate=3e-3, batch_size=100)
-    fit(splits, config, folder / "run", show=False)
-    write_page(run_page(folder / "run", splits, f"noisebound fit '{EVIL}'"), folder / "report.html")
+    run = train_run(splits, config, folder / "run", show=False)
+    write_page(run_page(run, splits, f"noisebound fit '{EVIL}'"), folder / "report.html")
     return folder / "report.html"
 
 
@@ -41,11 +42,11 @@ def one_training(tmp_path_factory):
 def several_trainings(tmp_path_factory):
     """Plain and bounded, without images."""
     folder = tmp_path_factory.mktemp("fits")
+    runs = []
     for loss in ("ce", "ce+b", "sce+b"):
         config = TrainingConfig(loss=loss, noise_rate=0.4, epochs=3, batch_size=30)
-        fit(noisy_clouds(), config, folder / loss, show=False)
-    paths = [folder / loss for loss in ("ce", "ce+b", "sce+b")]
-    write_page(runs_page(paths, "Three trainings"), folder / "report.html")
+        runs.append(train_run(noisy_clouds(), config, folder / loss, show=False))
+    write_page(comparison_page(runs, "Three trainings"), folder / "report.html")
     return folder / "report.html"
 
 

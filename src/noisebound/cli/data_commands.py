@@ -1,4 +1,4 @@
-"""``noisebound data``: which data sets there are, fetch one, look at one."""
+"""``noisebound data``: list data sets, fetch one, look at one."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from noisebound.data.published.record import Published
 from noisebound.data.registry import get_published
 from noisebound.data.summary import DataSummary, PartSummary, summarize
 
-data_app = App(name="data", help="Data sets: which there are, fetch one, look at one.")
+data_app = App(name="data", help="List data sets, fetch one, look at one.")
 
-_MANY_CLASSES = 20
+_MANY_CLASSES = 20  # more classes are not listed one by one: a choice
 
 
 @data_app.command(name="list")
 def list_datasets(*, data_dir: DataDir = None) -> None:
-    """List the data sets that are known by name, and where they lie on this machine.
+    """List the data sets that have a name, and where they are on this machine.
 
     Example: `noisebound data list`
     """
@@ -40,7 +40,7 @@ def list_datasets(*, data_dir: DataDir = None) -> None:
 
 
 def _place(published: Published, data_dir: Path | None) -> str:
-    """The folders of all its parts, or a dash if one is missing."""
+    """Return the folders of all parts of a data set, or a dash if one is missing."""
     if not published.parts:
         return "scikit-learn"
     folders = [str(found.folder) for part in published.parts if (found := find(part, data_dir))]
@@ -56,7 +56,7 @@ def fetch(name: str, *, data_dir: DataDir = None) -> None:
     Parameters
     ----------
     name
-        As `noisebound data list` shows it.
+        The name of the data set, as `noisebound data list` shows it.
     """
     published = get_published(name)
     for part in published.parts:
@@ -77,14 +77,14 @@ def info(
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
-    """Read a data set and show its counts, shapes, classes, balance and origin.
+    """Read a data set and show its size, shapes, classes, balance and origin.
 
     Example: `noisebound data info table.csv --target species`
 
     Parameters
     ----------
     name_or_path
-        A known name; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+        The name of a data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
     """
     summary = summarize(
         load(
@@ -120,7 +120,8 @@ def _described(part: PartSummary) -> str:
         text += "classes balanced"
     else:
         text += f"largest class {part.imbalance:.2f} times the smallest"
-    return text + (f", {part.noise_rate:.1%} labels wrong" if part.noise_rate is not None else "")
+    is_known = part.noise_rate is not None
+    return text + (f", {part.noise_rate:.1%} of the labels wrong" if is_known else "")
 
 
 def _class_table(summary: DataSummary) -> Table:

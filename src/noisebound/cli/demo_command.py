@@ -1,4 +1,4 @@
-"""``noisebound demo``: what a bound does, in a minute."""
+"""``noisebound demo``: train with and without a bound, in a minute."""
 
 from pathlib import Path
 
@@ -17,9 +17,9 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
     Parameters
     ----------
     out
-        The folder for the table, the page and the runs; finished runs are not repeated.
+        The folder for the table, the page and the runs. Finished runs are not repeated.
     """
-    torch.set_num_threads(1)  # the fastest for so small a network, and sums in one order
+    torch.set_num_threads(1)  # fastest for so small a network, and sums have one order
     outcome = run_demo(out)
     RunFolder(out).save_command("noisebound demo")
     if json:

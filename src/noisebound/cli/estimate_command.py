@@ -1,4 +1,4 @@
-"""``noisebound estimate``: how noisy the labels of a data set are."""
+"""``noisebound estimate``: estimate how noisy the labels of a data set are."""
 
 import json as json_format
 from pathlib import Path
@@ -24,8 +24,8 @@ from noisebound.files import write_text
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig, estimate_label_noise
 
-_CONFUSIONS = 8
-_RARE = 0.005
+_CONFUSIONS = 8  # the lines of a list that is still read: a choice
+_RARE = 0.005  # rarer confusions are not listed: they would round to 0 %
 
 
 def estimate(
@@ -51,26 +51,27 @@ def estimate(
     Parameters
     ----------
     data
-        A known data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+        The name of a data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
     method
-        The estimator; confident needs cleanlab.
+        The estimator. The estimator confident needs cleanlab.
     probs
-        A .npy file of class probabilities for the training examples, in their order, by models
-            that were not trained on them; without it two networks are trained on a half each.
+        A .npy file with the out-of-fold class probabilities of the training examples, in their
+            order. Without it, two networks are trained on one half of the examples each.
     model
-        The network.
+        The network. With auto it is small_cnn for images and mlp for features.
     epochs
-        Of the training that this is for; a quarter of them is done.
+        The number of epochs of the training that the estimate is for. Each network trains for about
+            a quarter of them.
     learning_rate
-        Adam's.
+        Adam's learning rate.
     batch_size
-        Examples a step.
+        The number of examples per step.
     augment
         Crop and flip images at random.
     seed
-        Decides weights, halves and orders.
+        The seed, which decides the first weights, the halves and the order of the examples.
     out
-        A .json file for the whole transition matrix.
+        The .json file for the estimate with the whole transition matrix.
     """
     origin = DataOrigin(
         data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
@@ -104,14 +105,14 @@ def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) ->
     given = read_inputs(path)
     if given.shape != (len(train), train.num_classes):
         raise DataError(
-            f"{path} must have a row for each of {len(train)} training examples and a column for "
-            f"each of {train.num_classes} classes, got shape {given.shape}"
+            f"{path} must have one row for each of {len(train)} training examples and one column "
+            f"for each of {train.num_classes} classes, got shape {given.shape}"
         )
     return estimate_noise(given, train.labels, method)
 
 
 def _estimate_of(noise: Noise) -> NoiseEstimate:
-    """Return the estimate, also one that is not believed."""
+    """Return the estimate, also if it was rejected."""
     if isinstance(noise, EstimatedNoise):
         return noise.estimate
     assert isinstance(noise, UnknownNoise)
@@ -134,7 +135,7 @@ def _print(
     if "floor" in record:
         floor = record["floor"]
         console.print(
-            f"the cross-entropy's floor, measured: {floor['level']:.3f} ± "
+            f"measured floor of the cross-entropy: {floor['level']:.3f} ± "
             f"{floor['standard_error']:.3f}"
         )
     confusions = _confusions(found, class_names)

@@ -1,4 +1,4 @@
-"""``noisebound fit``: from data to a robust model."""
+"""``noisebound fit``: train a classifier on noisy labels."""
 
 import json as json_format
 import logging
@@ -28,7 +28,7 @@ Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
 
 class _Options(TrainingConfig):
-    """The config, but for what a command line has no room for."""
+    """The config as options; a matrix does not fit on a command line and is read from a file."""
 
     transition: Annotated[tuple[tuple[float, ...], ...] | None, Parameter(parse=False)] = None
 
@@ -51,29 +51,29 @@ def fit(
     logger: Literal["csv", "tensorboard"] | None = None,
     json: Json = False,
 ) -> None:
-    """Train a robust classifier and leave it in a folder.
+    """Train a robust classifier and write it to a folder.
 
     Parameters
     ----------
     data
-        A known data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+        The name of a data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
     out
         The folder for the model, its metrics, its checkpoints and its report.
     transition
-        A .csv or .npy file with the transition matrix T[noisy, true], where it is known; in place
-            of the noise rate.
+        A .csv or .npy file with the transition matrix T[noisy, true], if it is known. It replaces
+            the noise rate.
     resume
-        Continue the run in that folder.
+        Continue the run in the folder.
     devices
-        How many devices, or "auto".
+        The number of devices per machine, or auto for all.
     nodes
-        How many machines.
+        The number of machines.
     accelerator
-        cpu, cuda, …, or auto.
+        The kind of device, such as cpu or cuda; auto for the best there is.
     precision
         The type of numbers to compute with.
     logger
-        Write the metrics for a tracker too.
+        Also write the metrics for a tracker.
     """
     fabric = _fabric(accelerator, devices, nodes, precision, _loggers(logger, out))
     settings = settings_of(config or _Options())
@@ -106,7 +106,7 @@ def fit(
 def _fabric(
     accelerator: str, devices: str, nodes: int, precision: Precision, loggers: list[Logger]
 ) -> Fabric:
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its banner of ranks
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it prints a banner per rank
     try:
         fabric = Fabric(
             accelerator=accelerator,
@@ -137,8 +137,8 @@ def _read_matrix(path: Path) -> tuple[tuple[float, ...], ...]:
         return tuple(tuple(row) for row in rows)
     except (ValueError, TypeError) as error:
         raise InvalidValueError(
-            f"{path} must hold a matrix of numbers T[noisy, true], as .npy or with commas between "
-            f"them: {error}"
+            f"{path} must hold a matrix of numbers T[noisy, true], as .npy or separated by commas: "
+            f"{error}"
         ) from error
 
 
@@ -160,12 +160,12 @@ def _print_run(run: Run, *, as_json: bool) -> None:
     if result.memorizing_since is not None:
         console.print(
             f"[yellow]memorizing since epoch {result.memorizing_since}[/]: the training loss has "
-            "been below the floor that the noise puts under it; bound it with +b"
+            "been below the floor that follows from the noise; bound it with +b"
         )
     if result.is_stuck:
         console.print(
-            "[yellow]note:[/] the training loss has not come down to what a short plain training "
-            "reached out of fold: train for more epochs, or lower the learning rate"
+            "[yellow]note:[/] the training loss is higher than the out-of-fold loss of a short "
+            "plain training: train for more epochs, or lower the learning rate"
         )
     console.print(f"model, metrics and report.html: {escape(str(run.path))}")
 

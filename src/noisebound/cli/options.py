@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 import shlex
 import sys
@@ -9,14 +9,14 @@ from cyclopts import Parameter, validators
 
 DataDir = Annotated[
     Path | None,
-    Parameter(help="Where published files are looked for first [default: $NOISEBOUND_DATA]."),
+    Parameter(help="The folder to look for published files in first [default: $NOISEBOUND_DATA]."),
 ]
 Target = Annotated[str | None, Parameter(help="The column, or the array, that holds the labels.")]
 ImageSize = Annotated[
     int | None,
     Parameter(
         validator=validators.Number(gte=1),
-        help="Height and width to which a folder's images are brought.",
+        help="The height and width, in pixels, to which images of a folder are brought.",
     ),
 ]
 SkipBad = Annotated[
@@ -27,5 +27,5 @@ Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
 
 
 def command_line() -> str:
-    """The command as it was given, for a page that says how to repeat it from the beginning."""
+    """Return the command as it was typed, without --resume, for pages that say how to repeat it."""
     return shlex.join(["noisebound", *(word for word in sys.argv[1:] if word != "--resume")])

@@ -1,4 +1,4 @@
-"""``noisebound predict``: labels for new data."""
+"""``noisebound predict``: label new data."""
 
 from pathlib import Path
 
@@ -13,16 +13,18 @@ from noisebound.runs.predict import check_writable, write_frame
 def predict(
     model: Path, data: str, *, out: Path, data_dir: DataDir = None, skip_bad: SkipBad = False
 ) -> None:
-    """Label new data with a model that `noisebound fit` has left.
+    """Label new data with a model that `noisebound fit` trained.
 
     Parameters
     ----------
     model
         The folder that `noisebound fit` wrote.
     data
-        What to label: a folder of images, a table, an array file, or a data set's test examples.
+        The data to label: a folder of images, a CSV, TSV, Parquet, npz or npy file, or the name of
+            a data set, whose test examples are then labeled.
     out
-        A .csv or .parquet file: the example, its label, the probability of each class.
+        The .csv or .parquet file to write. It has one row per example, with its label and the
+            probability of each class.
     """
     check_writable(out)
     predictions = load_run(model).predictions(data, data_dir=data_dir, skip_bad=skip_bad)

@@ -1,4 +1,4 @@
-"""``noisebound reproduce``: a table of the paper, the paper's figures beside ours."""
+"""``noisebound reproduce``: make a table of the paper, with the paper's figures beside ours."""
 
 import signal
 import sys
@@ -39,7 +39,9 @@ def reproduce(
     columns: Names = None,
     methods: Annotated[
         tuple[str, ...] | None,
-        Parameter(consume_multiple=True, negative=(), help='Rows, such as ce ce+b sce "ce+b*".'),
+        Parameter(
+            consume_multiple=True, negative=(), help='The rows, such as ce ce+b sce "ce+b*".'
+        ),
     ] = None,
     seeds: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = ("3",),
     weights: Weights = "last",
@@ -51,35 +53,36 @@ def reproduce(
     source: Names = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Make a table of the paper; runs that are finished are not repeated.
+    """Make a table of the paper. Runs that are finished are not repeated.
 
     Parameters
     ----------
     target
         The table.
     preset
-        paper, cpu, or a file that `noisebound preset` printed.
+        The settings: paper, cpu, or a file that `noisebound preset` printed.
     set_
-        Settings of the preset to change: epochs=10, or emnist.epochs=10 for one data set.
+        Settings of the preset to change, such as epochs=10, or emnist.epochs=10 for one data set.
     columns
-        Data sets and their noise, such as mnist-0.4, or all of a data set: mnist. Like the other
-        lists, with spaces or commas between.
+        The columns, such as mnist-0.4, or mnist for all columns of a data set. Lists are separated
+            by spaces or commas.
     seeds
-        How many runs a cell is the mean of; or several numbers, to use those seeds.
+        The number of seeds, or several seeds.
     weights
-        Which weights the table judges: the last epoch's, as in the paper, or averaged ones.
+        The weights that the table judges: the last epoch's, as in the paper, or the averaged ones.
     jobs
-        How many runs at once [default: one a core, or a GPU].
+        The number of runs at once [default: one per core, or one if there is a GPU].
     cluster
-        Run on Ray: its address, auto for the one that is running here, local to start one.
+        The address of a Ray cluster to run on; auto for the one that is running here, local to
+            start one.
     out
         The folder for the runs and the tables.
     name
-        Of the table's files [default: the target's].
+        The name of the table's files [default: the target].
     source
-        Data sets to take from elsewhere: emnist=folder.
+        Data sets that are read from other files or folders, such as emnist=folder.
     dry_run
-        Only say which runs there are.
+        Only list the runs.
     """
     plan = Plan(
         find_preset(preset).override(set_),
@@ -101,7 +104,7 @@ def reproduce(
     try:
         outcome = run_reproduce(request, out, Workers(jobs, cluster))
     except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; the same command goes on from here")
+        Console(stderr=True).print("interrupted; the same command continues from here")
         raise
     if request.runs():
         RunFolder(out).save_command(command_line())
@@ -110,7 +113,7 @@ def reproduce(
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ask to end as Ctrl-C does, so that the workers end too."""
+    """End as Ctrl-C does, so that the workers end too."""
     raise KeyboardInterrupt
 
 
@@ -119,7 +122,7 @@ def _split(words: tuple[str, ...]) -> list[str]:
 
 
 def _seeds(words: list[str]) -> tuple[int, ...]:
-    """A single number counts them, several are the seeds themselves."""
+    """Return the seeds: a single number counts them, several are the seeds themselves."""
     if not words or not all(word.isdecimal() for word in words) or words == ["0"]:
         raise InvalidValueError(
             f"--seeds must be a number of at least 1, or several seeds; got {' '.join(words)!r}"
@@ -133,7 +136,7 @@ def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
     for source in sources:
         dataset, equals, path = source.partition("=")
         if not equals or not path:
-            raise InvalidValueError(f"--source must be written data-set=folder, got {source!r}")
+            raise InvalidValueError(f"--source must be written data-set=folder; got {source!r}")
         if not Path(path).exists():
             raise InvalidValueError(f"--source {source}: there is no {path}")
         paths[check_dataset(dataset)] = Path(path)
@@ -149,5 +152,5 @@ def _tell(outcome: Reproduction, out: Path, console: Console) -> None:
         complaint.print(f"[bold red]failed runs: {len(outcome.failures)}[/]")
         for run, error in outcome.failures.items():
             complaint.print(escape(f"  {run.key} {run.description}: {error}"))
-        complaint.print("the same command tries them again; the rest is in the tables")
+        complaint.print("the same command tries them again; the other runs are in the tables")
         sys.exit(1)

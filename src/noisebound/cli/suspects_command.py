@@ -1,4 +1,4 @@
-"""``noisebound suspects``: which labels are probably wrong."""
+"""``noisebound suspects``: find the labels that are probably wrong."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from rich.markup import escape
 from noisebound.cli.options import DataDir, ImageSize, SkipBad, Target
 from noisebound.data import DataOrigin
 from noisebound.errors import InvalidValueError
-from noisebound.estimation import UnknownNoise
+from noisebound.estimation import EstimatedNoise, GivenTransition
 from noisebound.pages.suspects import suspects_sheet
 from noisebound.report.plots import save_figure
 from noisebound.runs import load_run
@@ -37,22 +37,23 @@ def suspects(
     run
         The folder that `noisebound fit` wrote.
     data
-        What it was trained on [default: what the folder says].
+        The data that the run was trained on [default: what the run's folder names].
     out
-        A .csv or .parquet file: every example, the most suspect first, with its label, the
-            probability that it is wrong, and what it should be instead.
+        The .csv or .parquet file to write. It has one row per example, the most suspect first,
+            with its label, the probability that the label is wrong, and a suggested label.
     sheet
-        A .png of the most suspect images [default: beside the table, where the data are images].
+        The .png file for the most suspect images [default: beside the table, if the data are
+            images].
     most
-        How many images it shows.
+        The number of images on the sheet.
     """
     check_writable(out)
+    if data is None and (target is not None or image_size is not None or skip_bad):
+        raise InvalidValueError(
+            "--target, --image-size and --skip-bad say how to read DATA: name it"
+        )
     trained = load_run(run)
     if data is None:
-        if target is not None or image_size is not None or skip_bad:
-            raise InvalidValueError(
-                "--target, --image-size and --skip-bad say how to read DATA: name it"
-            )
         origin = trained.folder.read_origin()
         if data_dir is not None:
             origin = origin.model_copy(update={"data_dir": data_dir})
@@ -68,12 +69,13 @@ def suspects(
     write_frame(table, out)
     console = Console(soft_wrap=True, highlight=False)
     expected = found.probability.sum().item()
-    console.print(f"{len(table):,} labels, of which about {expected:,.0f} are probably wrong:")
-    console.print(f"ranked in {escape(str(out))}")
-    if trained.result.chosen is None and isinstance(trained.noise, UnknownNoise):
+    console.print(f"{len(table):,} labels, of which about {expected:,.0f} are probably wrong")
+    console.print(f"all labels, ranked: {escape(str(out))}")
+    knows_structure = isinstance(trained.noise, EstimatedNoise | GivenTransition)
+    if trained.result.chosen is None and not knows_structure:
         console.print(
             "[yellow]note:[/] this run had no bound, and its model may have memorized wrong "
-            "labels: train with noisebound fit DATA --out RUN, without --loss"
+            "labels: train another with noisebound fit DATA --out RUN, without --loss"
         )
     if splits.train.is_images:
         path = sheet or out.with_suffix(".png")

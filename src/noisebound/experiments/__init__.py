@@ -1,1 +1,1 @@
-"""The paper's protocol: methods, data sets and seeds, run and stored."""
+"""The paper's experiments and ours: methods × data sets × seeds, run and stored."""

@@ -1,4 +1,4 @@
-"""Digits with 60 % wrong labels: five losses, plain and bounded, and one that is told nothing."""
+"""The demo: digits with 60 % wrong labels, learned by five losses, plain and bounded."""
 
 import json
 from collections.abc import Sequence
@@ -22,12 +22,20 @@ from noisebound.training import TrainingConfig
 
 NOISE_RATE = 0.6
 LOSSES = ("ce", "fce", "gce", "sce", "cep")
-MODEL: ModelName = "mlp"  # which memorizes 1,257 digits in seconds
+MODEL: ModelName = "mlp"  # it memorizes 1,257 digits in seconds
 
 
 @dataclass(frozen=True)
 class Row:
-    """Accuracies on clean test labels after the last epoch, averaged weights, in percent."""
+    """A loss without and with its bound.
+
+    Args:
+        loss: the name of the loss
+        bound: its noise-bound
+        plain: the accuracy on clean test labels without the bound, in percent, of the averaged
+            weights after the last epoch
+        bounded: the same with the bound
+    """
 
     loss: str
     bound: float
@@ -36,13 +44,19 @@ class Row:
 
     @property
     def gain(self) -> float:
-        """What the bound adds."""
+        """The percentage points that the bound adds."""
         return self.bounded - self.plain
 
 
 @dataclass(frozen=True)
 class Untold:
-    """What `fit` comes to if nothing is said of the noise: an estimate, and accuracy in percent."""
+    """What `fit` reaches if the noise is not given.
+
+    Args:
+        noise_rate: the estimated noise rate
+        interval: its interval at 95 % confidence
+        accuracy: the accuracy on clean test labels, in percent
+    """
 
     noise_rate: float
     interval: tuple[float, float]
@@ -51,7 +65,14 @@ class Untold:
 
 @dataclass(frozen=True)
 class Demo:
-    """A row for each loss that is told the noise rate, and what is possible without."""
+    """The outcome of the demo.
+
+    Args:
+        noise_rate: the realized noise rate
+        examples: the number of training examples
+        rows: one row per loss, where the noise rate is given
+        untold: what is reached if it is not given
+    """
 
     noise_rate: float
     examples: int
@@ -59,12 +80,12 @@ class Demo:
     untold: Untold
 
     def to_json(self) -> str:
-        """For a program."""
+        """Return the outcome for a program."""
         rows = [asdict(row) | {"gain": row.gain} for row in self.rows]
         return json.dumps(asdict(self) | {"rows": rows}, indent=2)
 
     def to_text(self) -> str:
-        """For a terminal."""
+        """Return the outcome for a terminal."""
         lines = [
             f"digits: {self.examples} training examples, {self.noise_rate:.1%} of their labels "
             "wrong; accuracy on clean test labels, %",
@@ -77,13 +98,14 @@ class Demo:
         ]
         low, high = self.untold.interval
         lines.append(
-            f"told nothing, noisebound estimates {self.untold.noise_rate:.1%} ({low:.1%} to "
-            f"{high:.1%}) and reaches {self.untold.accuracy:.1f}"
+            f"with the noise rate not given, noisebound estimates it as "
+            f"{self.untold.noise_rate:.1%} ({low:.1%} to {high:.1%}) and reaches "
+            f"{self.untold.accuracy:.1f}"
         )
         return "\n".join(lines)
 
     def to_markdown(self) -> str:
-        """For a page."""
+        """Return the table for a page."""
         lines = ["| loss | bound | plain | bounded | gain |", "|---|---|---|---|---|"]
         lines += [
             f"| {row.loss.upper()} | {row.bound:.3f} | {row.plain:.1f} | {row.bounded:.1f} | "
@@ -94,7 +116,12 @@ class Demo:
 
 
 def run_demo(out: Path, epochs: int = 100) -> Demo:
-    """Train all, and write the table and the page; finished runs are not repeated."""
+    """Train all losses, and write the table and the page; finished runs are not repeated.
+
+    Args:
+        out: the folder for the table, the page and the runs
+        epochs: the number of epochs of each training
+    """
     splits, realized = noisy_digits()
     names = [name + suffix for name in LOSSES for suffix in ("", "+b")]
     results = {}
@@ -120,7 +147,7 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
 
 
 def noisy_digits() -> tuple[Splits, float]:
-    """The digits with symmetric noise, and its rate as it turned out."""
+    """Return the digits with symmetric noise, and the realized noise rate."""
     splits = load("digits")
     noisy = corrupt(
         splits.train.labels,
@@ -150,24 +177,24 @@ def _plot(out: Path) -> None:
 
 
 def _page(outcome: Demo, runs: Path, names: Sequence[str], splits: Splits) -> Page:
-    """Plain against bounded, then what was found out by the one that was told nothing."""
+    """Return the page: plain against bounded, then the training that estimated the noise."""
     title = f"Digits of which {NOISE_RATE:.0%} are labeled wrong"
     told = comparison_page([load_run(runs / name) for name in names], title, "noisebound demo")
     *sections, repeat = told.sections
     *found, _ = run_page(load_run(runs / "untold"), splits).sections
-    sections += [replace(section, title=f"Told nothing: {section.title}") for section in found]
+    sections += [replace(section, title=f"Noise not given: {section.title}") for section in found]
     untold = outcome.untold
     low, high = untold.interval
-    words = f"{told.headline} Told nothing of the noise, noisebound estimates that "
-    words += f"{untold.noise_rate:.1%} of the labels are wrong, and {untold.accuracy:.1f}% of the "
-    words += "test set are right."
+    words = f"{told.headline} With the noise rate not given, noisebound estimates that "
+    words += f"{untold.noise_rate:.1%} of the labels are wrong, and reaches an accuracy of "
+    words += f"{untold.accuracy:.1f}% on the test set."
     plain = mean(row.plain for row in outcome.rows)
     bounded = mean(row.bounded for row in outcome.rows)
     facts = [
-        Fact(f"{plain:.1f}%", "right on the test set without the bound, on average"),
-        Fact(f"{bounded:.1f}%", "with it"),
-        Fact(f"{untold.accuracy:.1f}%", "told nothing of the noise"),
-        Fact(f"{untold.noise_rate:.1%}", f"wrong labels, as estimated ({low:.1%} to {high:.1%})"),
-        Fact(f"{outcome.noise_rate:.1%}", "wrong labels in truth"),
+        Fact(f"{plain:.1f}%", "accuracy on the test set without the bound, on average"),
+        Fact(f"{bounded:.1f}%", "accuracy with the bound, on average"),
+        Fact(f"{untold.accuracy:.1f}%", "accuracy with the noise rate not given"),
+        Fact(f"{untold.noise_rate:.1%}", f"estimated noise rate ({low:.1%} to {high:.1%})"),
+        Fact(f"{outcome.noise_rate:.1%}", "true noise rate"),
     ]
     return Page(title, words, [*sections, repeat], facts)

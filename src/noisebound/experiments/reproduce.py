@@ -1,4 +1,4 @@
-"""One call for each table: make its runs, do those that are missing, write what they show."""
+"""One call per table: plan its runs, do those that are missing, write the table."""
 
 import json
 from collections import Counter
@@ -63,20 +63,20 @@ Target: TypeAlias = Literal[
     "backward",
 ]
 
-_FEW_SETTINGS = ("fashion-mnist-0.4", "fashion-mnist-pairwise-0.4", "mnist-0.4")
+_FEW_COLUMNS = ("fashion-mnist-0.4", "fashion-mnist-pairwise-0.4", "mnist-0.4")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for.
+    """What to reproduce.
 
     Args:
         target: the table
-        plan: scale, seeds and data
-        columns: by name; None for those of the table
-        methods: by name; None for those of the table
-        weights: which weights the tables judge
-        name: of the files; None for the target's
+        plan: makes the configs of the runs
+        columns: the names of columns; None for those of the table
+        methods: the names of methods; None for those of the table
+        weights: which weights the table judges
+        name: the name of the files; None for the target's
     """
 
     target: Target
@@ -88,28 +88,28 @@ class Request:
 
     @property
     def file_name(self) -> str:
-        """Without its ending; what is about averaged weights stands beside the rest."""
+        """The name of the files without their ending; it says so if weights are averaged."""
         return (self.name or self.target) + ("-averaged" if self.weights == "averaged" else "")
 
     def check(self) -> None:
-        """Refuse what could come to nothing, before hours are spent on it."""
+        """Refuse a request whose table would stay empty, before hours are spent on its runs."""
         if any(run.judges_labels for run in self.runs()):
             require_cleanlab()
         for column in self.chosen_columns():
             settings = self.plan.preset.settings_for(column.dataset)
             if self.target == "offsets" and not settings.validation_share:
                 raise InvalidValueError(
-                    f"offsets are chosen on held-out data, and validation_share is 0 for "
-                    f"{column.dataset}: raise it (--set validation_share=0.1)"
+                    f"offsets are chosen on validation, and validation_share is 0 for "
+                    f"{column.dataset}: set it, as in validation_share=0.1"
                 )
             if self.weights == "averaged" and not settings.average_epochs:
                 raise InvalidValueError(
-                    f"weights are not averaged for {column.dataset}: raise average_epochs "
-                    "(--set average_epochs=5), or leave out --weights averaged"
+                    f"weights are not averaged for {column.dataset}: set average_epochs, as in "
+                    "average_epochs=5, or choose 'last' for `weights`"
                 )
 
     def chosen_columns(self) -> tuple[Column, ...]:
-        """The columns asked for."""
+        """Return the columns of the table."""
         if self.columns is not None:
             return find_columns(self.columns, BEYOND if self.target in CONTESTS else None)
         match self.target:
@@ -122,12 +122,12 @@ class Request:
             case "beyond":
                 return BEYOND
             case "granularity" | "backward":
-                return find_columns(_FEW_SETTINGS)
+                return find_columns(_FEW_COLUMNS)
             case table:
                 return columns_of(table)
 
     def chosen_methods(self) -> tuple[str, ...]:
-        """The methods asked for, as the table spells them."""
+        """Return the methods of the table, as it spells them."""
         match self.target:
             case "offsets":
                 return check_bounded(
@@ -147,7 +147,7 @@ class Request:
                 return check_methods(METHODS if self.methods is None else self.methods)
 
     def runs(self) -> list[RunConfig]:
-        """All that the table needs."""
+        """Return every run that the table needs."""
         columns, methods = self.chosen_columns(), self.chosen_methods()
         if self.target == "bound-table":
             return []
@@ -171,11 +171,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of a request.
+    """The outcome of a request.
 
     Args:
-        tables: as far as runs are finished
-        files: what was written
+        tables: the tables, as far as runs are finished
+        files: the files that were written
         failures: the runs that failed, with their errors
     """
 
@@ -185,7 +185,13 @@ class Reproduction:
 
 
 def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
-    """Do those runs in ``out/runs`` that are not finished; write the tables to ``out``."""
+    """Do the runs that are not finished, and write the tables.
+
+    Args:
+        request: what to reproduce
+        out: the folder for the tables; the runs are in its folder ``runs``
+        workers: how many processes do the runs, and where
+    """
     request.check()
     store, runs = RunStore(out / "runs"), request.runs()
     failures: Mapping[RunConfig, str] = {}
@@ -246,7 +252,7 @@ def _contest_tables(request: Request, finished: Sequence[FinishedRun]) -> list[T
 
 
 def _check_sources(request: Request, record: Path) -> None:
-    """Data from elsewhere has a name only: make sure that it stands for the same data as before."""
+    """Refuse unpublished data whose name stood for other data in earlier runs."""
     try:
         known = json.loads(record.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -260,14 +266,14 @@ def _check_sources(request: Request, record: Path) -> None:
         if found.setdefault(source, fingerprint) != fingerprint:
             raise InvalidValueError(
                 f"{record.parent} holds runs on other data that was called {source!r} too: rename "
-                "the data, or choose another folder (--out)"
+                "the data, or choose another folder: `out`"
             )
     if found != known:
         write_json(record, found)
 
 
 def _circumstances(request: Request, finished: Sequence[FinishedRun]) -> list[str]:
-    """At what scale, on what data and with what the runs were done."""
+    """Return notes on the settings, the data and the machines of the runs."""
     plan, columns = request.plan, request.chosen_columns()
     notes = []
     scales: dict[str, list[str]] = {}
@@ -275,7 +281,7 @@ def _circumstances(request: Request, finished: Sequence[FinishedRun]) -> list[st
         settings = plan.preset.settings_for(column.dataset)
         examples = settings.train_examples
         scale = f"{'all' if examples is None else f'up to {examples:,}'} training examples, of "
-        scale += f"which {settings.validation_share:.0%} are held out; {settings.model}, "
+        scale += f"which validation keeps {settings.validation_share:.0%}; {settings.model}, "
         scale += f"{settings.epochs} epochs, batches of {settings.batch_size}"
         scales.setdefault(scale, []).append(column.title)
     for scale, titles in scales.items():
@@ -283,13 +289,13 @@ def _circumstances(request: Request, finished: Sequence[FinishedRun]) -> list[st
     for dataset in dict.fromkeys(column.dataset for column in columns):
         source = plan.sources.source_of(dataset)
         if source is not None:
-            notes.append(f"{dataset} was taken from {source!r}: not the published data set")
+            notes.append(f"{dataset} was read from {source!r}, which is not the published data set")
     notes += _environments(finished)
     return notes
 
 
 def _environments(finished: Sequence[FinishedRun]) -> list[str]:
-    """With what the runs were done, as each of them recorded it."""
+    """Return with which versions and on which machines the runs were done, as they recorded it."""
     counts: Counter[str] = Counter()
     for run in finished:
         path = run.folder.environment

@@ -1,20 +1,21 @@
 """What contenders come to, in cells and in words."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from experiment_runs import finished_run
 from noisebound.experiments.outcome.contender_table import Contest, contender_table
-from noisebound.experiments.outcome.finished import FinishedRun
 from noisebound.experiments.outcome.label_tables import estimate_table, suspect_table
 from noisebound.experiments.protocol.columns import COLUMNS
 from noisebound.experiments.protocol.contenders import PEERS
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.presets import CPU
 from noisebound.experiments.protocol.sources import DataSources
-from noisebound.training import FitResult
+from noisebound.experiments.runner.label_findings import LabelFindings, write_findings
+from noisebound.experiments.runner.run_store import RunStore
+from noisebound.training import EpochMetrics
 
 PLAN = Plan(CPU, (0, 1), DataSources())
 CLEAN, NOISY = COLUMNS["mnist-clean"], COLUMNS["mnist-pairwise-0.4"]
@@ -26,10 +27,9 @@ def contest(scores, folder=Path("nowhere"), columns=(CLEAN, NOISY)):
     for name, by_column in scores.items():
         for column, values in zip(columns, by_column, strict=True):
             for run, value in zip(PLAN.contender_runs(column, name), values, strict=False):
-                final = {"averaged_test_top1": value, "test_top1": value - 0.5}
-                best = final | {"averaged_test_top1": value + 0.1}
-                result = FitResult(folder / run.key, None, final, best)
-                finished.append(FinishedRun(run, result))
+                final = EpochMetrics(50, 1e-3, 1.0, test_top1=value - 0.5, averaged_test_top1=value)
+                best = replace(final, averaged_test_top1=value + 0.1)
+                finished.append(finished_run(run, final, best=best, store=RunStore(folder)))
     return Contest("beyond", "title", finished, columns, PEERS, "averaged")
 
 
@@ -102,8 +102,7 @@ def judged(tmp_path):
             "calibration_error": None if run.prunes else 0.05,
             "epochs": 200.0 if run.prunes else 62.0,
         }
-        finished.result.folder.mkdir()
-        (finished.result.folder / "labels.json").write_text(json.dumps(findings))
+        write_findings(finished.folder, LabelFindings(**findings))
     return made
 
 

@@ -4,13 +4,13 @@ import csv
 import io
 import json
 import random
-from pathlib import Path
 
 import pytest
 from scipy import stats
 
+from experiment_runs import finished_run
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
-from noisebound.experiments.outcome.finished import FinishedRun, Measurements, Selection
+from noisebound.experiments.outcome.finished import Measurements, Selection
 from noisebound.experiments.outcome.offset_search import offset_table, search_offset
 from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
 from noisebound.experiments.outcome.statistics import paired_gain, summarize
@@ -20,22 +20,23 @@ from noisebound.experiments.protocol.presets import CPU
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.report.table import Cell, Row, Table
 from noisebound.report.table_formats import to_csv, to_json, to_latex, to_markdown, write_table
-from noisebound.training import FitResult
+from noisebound.training import EpochMetrics
 
 COLUMN = COLUMNS["fashion-mnist-0.4"]
 PLAN = Plan(CPU, (0, 1, 2), DataSources())
 
 
 def finished(run, test, validation=0.5):
-    final = {
-        "test_top1": test,
-        "averaged_test_top1": test + 0.01,
-        "validation_top1": validation,
-        "memorized": 0.25,
-        "train_loss": 1.0,
-    }
-    bound = 1.5 if run.training.loss.endswith("+b") else None
-    return FinishedRun(run, FitResult(Path(run.key), bound, final, None))
+    final = EpochMetrics(
+        epoch=50,
+        learning_rate=1e-3,
+        train_loss=1.0,
+        test_top1=test,
+        averaged_test_top1=test + 0.01,
+        validation_top1=validation,
+        memorized=0.25,
+    )
+    return finished_run(run, final, bound=1.5 if run.training.loss.endswith("+b") else None)
 
 
 def measured(**scores):

@@ -9,9 +9,9 @@ from noisebound.experiments.protocol.presets import CPU
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.runner.run import Execution, execute
 from noisebound.experiments.runner.run_store import RunStore
-from noisebound.report.command import save_command
 from noisebound.report.page import to_html
-from noisebound.training import TrainingConfig, fit
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig
 from training_data import NOISE_RATE, noisy_clouds
 
 
@@ -50,7 +50,7 @@ def test_a_page_about_a_reproduction(reproduction):
     assert '"dataset": "digits"' in configs.code[0].text
     assert to_html(page).count("<img") == 2
     assert configs.code[0].title == COLUMN.name
-    assert "memorising since epoch" in runs.tables[0].header
+    assert "memorizing since epoch" in runs.tables[0].header
 
 
 def test_runs_at_two_scales_are_shown_apart(tmp_path):
@@ -69,11 +69,11 @@ def test_the_folder_of_the_runs_will_do(reproduction):
 
 def test_one_training(tmp_path):
     config = TrainingConfig(loss="ce+b", noise_rate=NOISE_RATE, epochs=2, batch_size=30)
-    fit(noisy_clouds(), config, tmp_path / "<b>mine")
-    save_command(tmp_path / "<b>mine", "noisebound fit <b>mine")
+    run = train_run(noisy_clouds(), config, tmp_path / "<b>mine")
+    run.folder.save_command("noisebound fit <b>mine")
     page = report_on(tmp_path / "<b>mine")
     assert page.headline.startswith("CE+B after 2 epochs: training loss ")
-    assert "of the wrong labels reproduced." in page.headline
+    assert "share of the wrong training labels that the model reproduces" in page.headline
     assert [section.title for section in page.sections] == ["Training", "To repeat it"]
     assert page.sections[-1].code[0].text == "noisebound fit <b>mine"
     text = to_html(page)
@@ -84,7 +84,7 @@ def test_one_training(tmp_path):
 def test_several_trainings(tmp_path):
     for loss in ("ce", "ce+b", "sce+b"):
         config = TrainingConfig(loss=loss, noise_rate=NOISE_RATE, epochs=1, batch_size=30)
-        fit(noisy_clouds(), config, tmp_path / loss)
+        train_run(noisy_clouds(), config, tmp_path / loss)
     page = report_on(tmp_path)
     titles = [section.title for section in page.sections]
     assert titles == ["Plain against bounded", "ce+b", "sce+b", "To repeat it"]
@@ -99,7 +99,7 @@ def test_the_moment_of_memorization_in_a_reproduction(tmp_path):
         execute(run, Execution(RunStore(tmp_path), DataSources()))
     (section,) = (s for s in report_on(tmp_path).sections if "epoch by epoch" in s.title)
     legend = section.pictures[0].figure.axes[0].get_legend()
-    assert any("memorising since epoch" in text.get_text() for text in legend.get_texts())
+    assert any("memorizing since epoch" in text.get_text() for text in legend.get_texts())
 
 
 def test_one_run_of_a_reproduction(reproduction):
@@ -118,7 +118,7 @@ def test_nothing_to_report_on(tmp_path):
         report_on(tmp_path)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "run.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"run\.json is not the config of a run, or that of an"):
+    with pytest.raises(ValueError, match=r"run\.json is not the config of a run, or it is of an"):
         report_on(tmp_path)
     (tmp_path / "x" / "metrics.jsonl").write_text("")
     with pytest.raises(ValueError, match=r"holds no run: there is no config\.json"):

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from noisebound.catalog import METHOD_NAMES
 from noisebound.data import DATASETS
+from noisebound.estimation import GivenRate
 from noisebound.experiments.protocol.columns import COLUMNS, columns_of, find_columns
 from noisebound.experiments.protocol.methods import BASELINES, BOUNDED, METHODS, check_methods
 from noisebound.experiments.protocol.plan import Plan, offsets
 from noisebound.experiments.protocol.presets import CPU, PAPER, Preset, find_preset
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce import Request
-from noisebound.training import METHOD_NAMES
 from noisebound.training.objective import make_objective
 
 
@@ -65,7 +66,9 @@ def test_the_papers_learning_rates(method, rate):
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=lambda column: column.name)
 def test_every_method_can_be_trained_on_every_column(preset, column):
     for method in METHODS:
-        objective = make_objective(preset.training(column, method, 0), column.num_classes, 10)
+        noise = GivenRate(column.noise_rate, column.num_classes, column.bound_classes)
+        config = preset.training(column, method, 0)
+        objective = make_objective(config, column.num_classes, 10, noise)
         assert (objective.bound is not None) == method.endswith("+b")
 
 
@@ -127,7 +130,7 @@ def test_presets_that_are_none(tmp_path):
 
 def test_what_could_come_to_nothing_is_refused():
     unwatched = Plan(CPU.override(["validation_share=0"]), (0,), DataSources())
-    with pytest.raises(ValueError, match="offsets are chosen on held-out data"):
+    with pytest.raises(ValueError, match="offsets are chosen on validation"):
         Request("offsets", unwatched).check()
     unaveraged = Plan(CPU.override(["average_epochs=0"]), (0,), DataSources())
     with pytest.raises(ValueError, match="weights are not averaged for mnist"):
@@ -182,7 +185,7 @@ class TestPlan:
 
     def test_hashes_stay_what_they_are(self):
         """A new field, or another default, would orphan all finished runs: do it on purpose."""
-        assert self.plan.method_runs(self.column, "ce+b")[0].key == "b6c9df1f27531076"
+        assert self.plan.method_runs(self.column, "ce+b")[0].key == "fb5c67ad2b94e497"
 
     def test_a_hash_follows_from_every_setting(self):
         def key(preset: Preset, sources: DataSources) -> str:

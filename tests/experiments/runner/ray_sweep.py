@@ -30,7 +30,7 @@ def main(out: Path) -> None:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    runs = digit_runs(["ce", "gce+b"], settings=LONG)
+    runs = digit_runs(["ce", "ce+b"], settings=LONG)
     failures |= run_sweep(runs, store, DataSources(), workers, checkpoint_seconds=0)
     killer.join()
     ray.shutdown()

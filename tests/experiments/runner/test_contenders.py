@@ -16,7 +16,13 @@ from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.told import told
 from noisebound.training import TrainingConfig
 
-QUICK = ("epochs=20", "train_examples=600", "batch_size=20", "measure_every=20")
+QUICK = (
+    "epochs=20",
+    "train_examples=600",
+    "batch_size=60",
+    "learning_rate=0.003",
+    "measure_every=20",
+)
 PLAN = Plan(CPU.override(QUICK), (0,), DataSources())
 
 
@@ -52,23 +58,30 @@ class TestTold:
         assert told(TrainingConfig(), "nothing", self.train) == TrainingConfig()
 
 
-def test_auto_is_held_against_the_truth(tmp_path):
-    run, store = done("auto", tmp_path)
+@pytest.fixture(scope="module")
+def auto(tmp_path_factory):
+    return done("auto", tmp_path_factory.mktemp("auto"))
+
+
+def test_auto_is_held_against_the_truth(auto):
+    run, store = auto
     found = read_findings(store.folder(run))
     assert found["noise_rate"] == pytest.approx(0.4, abs=0.05)
     assert set(found["estimates"]) == {"agreement", "anchor", "dual-t", "confident", "neighbors"}
-    assert found["estimates"]["agreement"] == store.result(run).noise["noise_rate"]
+    assert found["estimates"]["agreement"] == store.result(run).noise.estimate.noise_rate
     assert 0.6 < found["suspects_auroc"] <= 1
     assert 0 <= found["calibration_error"] < 0.3
     assert found["epochs"] == 20 + 7
 
 
-def test_a_run_without_its_findings_is_not_finished(tmp_path):
-    run, store = done("auto", tmp_path)
-    (store.folder(run) / "labels.json").unlink()
+def test_a_run_without_its_findings_is_not_finished(auto):
+    run, store = auto
+    store.folder(run).label_findings.unlink()
     assert store.state(run) == "waiting"
+    before = store.folder(run).result.stat().st_mtime_ns
     execute(run, Execution(store, DataSources(), threads=1))
     assert store.state(run) == "finished"
+    assert store.folder(run).result.stat().st_mtime_ns == before  # it was not trained again
 
 
 def test_pruning_by_cleanlab(tmp_path):
@@ -77,8 +90,8 @@ def test_pruning_by_cleanlab(tmp_path):
     assert found["epochs"] == pytest.approx(20 * 5 * 4 / 5)
     assert found["suspects_auroc"] > 0.6
     assert set(found["estimates"]) == {"five folds"}
-    assert not (store.folder(run) / "folds").exists()
-    assert store.result(run).final["train_loss"] > 0
+    assert not store.folder(run).folds.exists()
+    assert store.result(run).final.train_loss > 0
 
 
 @pytest.mark.parametrize("name", ["ce+rate", "fce+matrix", "backward+auto", "fce:class"])
@@ -91,7 +104,7 @@ def test_others(tmp_path, name):
         "backward+auto": "estimated transition",
         "fce:class": "estimated transition",
     }
-    assert store.result(run).bound_origin in (origins[name], "measured floor")
+    assert store.result(run).chosen.origin in (origins[name], "measured floor")
 
 
 def test_early_stopping_is_the_plain_run():

@@ -1,10 +1,15 @@
 """Groups of examples against the bound: the definition, its extremes, its gradients."""
 
+from dataclasses import replace
+
 import pytest
 import torch
-from noisebound.granularity import GranularBoundedLoss
 
 import noisebound as nb
+from noisebound.experiments.runner.granularity import GranularBoundedLoss, objective_factory
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig
+from training_data import NOISE_RATE, noisy_clouds
 
 LOGITS = torch.randn(12, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 LABELS = torch.arange(12) % 3  # one class is missing
@@ -78,9 +83,43 @@ def test_a_loss_that_remembers():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="granularity must be one of batch, example, class"):
+    with pytest.raises(ValueError, match="`granularity` must be one of batch, example, class"):
         GranularBoundedLoss(nb.CrossEntropy(), 1.0, "epoch")
     with pytest.raises(TypeError, match="one of noisebound's"):
         GranularBoundedLoss(torch.nn.CrossEntropyLoss(), 1.0, "example")
     with pytest.raises(ValueError, match="needs class indices"):
         value("class", labels=torch.full((12, 4), 0.25, dtype=torch.float64))
+
+
+class TestTraining:
+    def train(self, folder, granularity, loss="ce+b", epochs=6, **options):
+        config = TrainingConfig(
+            loss=loss,
+            noise_rate=NOISE_RATE,
+            epochs=epochs,
+            batch_size=30,
+            learning_rate=3e-3,
+            average_epochs=3,
+        )
+        factory = objective_factory(granularity)
+        return train_run(noisy_clouds(), config, folder, objective_factory=factory, **options)
+
+    @pytest.mark.parametrize("granularity", ["example", "class", "running"])
+    def test_the_raw_loss_is_what_is_recorded(self, tmp_path, granularity):
+        result = self.train(tmp_path / "run", granularity, epochs=30).result
+        assert result.bound is not None
+        assert result.final.train_loss > 0.3  # not the distance from the bound
+        assert result.final.share_below is None
+
+    def test_a_running_mean_is_resumed(self, tmp_path):
+        whole = self.train(tmp_path / "whole", "running")
+        folder = self.train(tmp_path / "run", "running", checkpoint_seconds=0).folder
+        folder.result.unlink()
+        max(folder.checkpoints.iterdir()).unlink()  # back by one epoch
+        resumed = self.train(folder.path, "running", resume=True)
+        finals = [replace(run.result.final, seconds=0) for run in (resumed, whole)]
+        assert finals[0] == finals[1]
+
+    def test_without_a_bound_it_means_nothing(self, tmp_path):
+        with pytest.raises(ValueError, match="`granularity` is a property of the bound"):
+            self.train(tmp_path / "run", "example", loss="ce")

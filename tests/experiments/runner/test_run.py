@@ -93,27 +93,27 @@ class TestExecute:
         (run,) = digit_runs(["ce+b"])
         execute(run, Execution(store, DataSources()))
         folder = store.folder(run)
-        assert folder.name == run.key
-        assert json.loads((folder / "run.json").read_text())["training"]["loss"] == "ce+b"
-        assert json.loads((folder / "environment.json").read_text())["torch"] == torch.__version__
+        assert folder.path.name == run.key
+        assert json.loads(folder.experiment.read_text())["training"]["loss"] == "ce+b"
+        assert json.loads(folder.environment.read_text())["torch"] == torch.__version__
         assert store.state(run) == "finished"
-        assert store.result(run).final["epoch"] == 2
-        assert not (folder / "checkpoints").exists()
-        assert not (folder / "running").exists()
+        assert store.result(run).final.epoch == 2
+        assert not folder.checkpoints.exists()
+        assert not folder.running.exists()
 
     def test_it_is_not_repeated(self, store):
         (run,) = digit_runs(["ce"])
         execute(run, Execution(store, DataSources()))
-        before = (store.folder(run) / "result.json").stat().st_mtime_ns
+        before = store.folder(run).result.stat().st_mtime_ns
         execute(run, Execution(store, DataSources(Path("nowhere"))))
-        assert (store.folder(run) / "result.json").stat().st_mtime_ns == before
+        assert store.folder(run).result.stat().st_mtime_ns == before
 
     @pytest.mark.parametrize("content", ["", "{}", "[]", '{"identity": "x"}'])
     def test_a_damaged_result_is_none(self, store, content):
         (run,) = digit_runs(["ce"])
         execute(run, Execution(store, DataSources()))
         before = measured(store, run)
-        (store.folder(run) / "result.json").write_text(content)
+        store.folder(run).result.write_text(content)
         assert store.state(run) == "waiting"
         execute(run, Execution(store, DataSources()))
         assert store.state(run) == "finished"
@@ -122,9 +122,9 @@ class TestExecute:
     def test_a_config_that_was_lost_is_written_again(self, store):
         (run,) = digit_runs(["ce"])
         execute(run, Execution(store, DataSources()))
-        (store.folder(run) / "run.json").unlink()
+        store.folder(run).experiment.unlink()
         execute(run, Execution(store, DataSources()))
-        assert RunConfig.model_validate_json((store.folder(run) / "run.json").read_text()) == run
+        assert RunConfig.model_validate_json(store.folder(run).experiment.read_text()) == run
 
     def test_what_another_sweep_does_is_not_this_ones(self, store):
         (run,) = digit_runs(["ce"])
@@ -139,7 +139,7 @@ class TestExecute:
         execute(run, Execution(store, sources))
         assert store.state(run) == "failed"
         assert "later.npz" in store.error(run)
-        failure = json.loads((store.folder(run) / "failure.json").read_text())
+        failure = json.loads(store.folder(run).failure.read_text())
         assert "Traceback" in failure["traceback"]
         train = load("digits").train
         np.savez(path, X=train.inputs.numpy(), y=train.labels.numpy())

@@ -30,14 +30,24 @@ from noisebound.experiments.runner.sweep_progress import SweepProgress
 from noisebound.experiments.runner.workers import Workers
 
 
-def test_processes_find_what_one_finds(tmp_path):
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """A function that returns what a run measures in this process; each run is done once."""
+    store = RunStore(tmp_path_factory.mktemp("alone"))
+
+    def measured_alone(run):
+        execute(run, Execution(store, DataSources(), threads=1))
+        return measured(store, run)
+
+    return measured_alone
+
+
+def test_processes_find_what_one_finds(alone, tmp_path):
     runs = digit_runs(["ce", "ce+b", "elr"], seeds=[0, 1])
-    alone, together = RunStore(tmp_path / "alone"), RunStore(tmp_path / "together")
+    store = RunStore(tmp_path)
+    assert run_sweep(runs, store, DataSources(), Workers(jobs=2)) == {}
     for run in runs:
-        execute(run, Execution(alone, DataSources(), threads=1))
-    assert run_sweep(runs, together, DataSources(), Workers(jobs=2)) == {}
-    for run in runs:
-        assert measured(together, run) == measured(alone, run)
+        assert measured(store, run) == alone(run)
 
 
 def test_a_run_that_fails_does_not_keep_the_others(tmp_path):
@@ -50,9 +60,9 @@ def test_a_run_that_fails_does_not_keep_the_others(tmp_path):
     assert [store.state(run) for run in good] == ["finished", "finished"]
 
 
-def test_a_worker_that_is_killed_loses_nothing(tmp_path):
+def test_a_worker_that_is_killed_loses_nothing(alone, tmp_path):
     """What it was doing goes on from its last checkpoint, and comes to the same."""
-    store = RunStore(tmp_path / "runs")
+    store = RunStore(tmp_path)
     runs = digit_runs(["ce", "ce+b", "gce"], settings=LONG)
     begun: dict = {}
 
@@ -68,9 +78,7 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path):
     assert under_way
     for run in under_way:
         assert first_seconds(store, run) == begun[run]  # the first epoch was not done again
-    undisturbed = RunStore(tmp_path / "undisturbed")
-    execute(under_way[0], Execution(undisturbed, DataSources(), threads=1))
-    assert measured(store, under_way[0]) == measured(undisturbed, under_way[0])
+    assert measured(store, under_way[0]) == alone(under_way[0])
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -102,7 +110,7 @@ def test_an_interrupted_sweep_goes_on(tmp_path):
     """The whole sweep is killed, and the same command finishes it without repeating a run."""
     command = [
         *(sys.executable, "-m", "noisebound", "reproduce", "own", "--columns", "digits-0.4"),
-        *("--methods", "ce", "ce+b", "gce", "--seeds", "2", "--jobs", "2"),
+        *("--methods", "ce", "ce+b", "gce", "--seeds", "2", "--jobs", "1"),
         *("--set", *LONG, "--out", str(tmp_path / "out")),
     ]
     process = subprocess.Popen(command, start_new_session=True)
@@ -132,43 +140,43 @@ def test_progress_in_words(tmp_path):
 
 
 SCRIPT = Path(__file__).parent / "ray_sweep.py"
+ray_tests = pytest.mark.xdist_group("ray")  # with --dist loadgroup they share one cluster
 
 
 @pytest.fixture(scope="module")
 def on_ray(tmp_path_factory):
     """A real local cluster: a sweep, and one of whose workers one is killed."""
     out = tmp_path_factory.mktemp("ray")
+    paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     result = subprocess.run(
         [sys.executable, SCRIPT, out],
         capture_output=True,
         text=True,
         start_new_session=True,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
     )
     assert result.returncode == 0, result.stderr
     return out
 
 
-def test_a_ray_cluster_finds_what_this_machine_finds(on_ray, tmp_path):
-    runs = digit_runs(["ce", "ce+b", "elr"], seeds=[0, 1])
-    here = RunStore(tmp_path)
-    for run in runs:
-        execute(run, Execution(here, DataSources(), threads=1))
-        assert measured(RunStore(on_ray / "undisturbed"), run) == measured(here, run)
+@ray_tests
+def test_a_ray_cluster_finds_what_this_machine_finds(on_ray, alone):
+    for run in digit_runs(["ce", "ce+b", "elr"], seeds=[0, 1]):
+        assert measured(RunStore(on_ray / "undisturbed"), run) == alone(run)
 
 
+@ray_tests
 def test_one_job_is_done_by_the_cluster_too(on_ray):
     """And a cluster whose workers stand in another folder finds the way."""
     (run,) = digit_runs(["mse"])
     assert RunStore(on_ray / "one").state(run) == "finished"
 
 
-def test_a_ray_worker_that_is_killed_loses_nothing(on_ray, tmp_path):
+@ray_tests
+def test_a_ray_worker_that_is_killed_loses_nothing(on_ray, alone):
     assert (on_ray / "killed").read_text().isdigit()
-    here = RunStore(tmp_path)
-    for run in digit_runs(["ce", "gce+b"], settings=LONG):
-        execute(run, Execution(here, DataSources(), threads=1))
-        assert measured(RunStore(on_ray / "disturbed"), run) == measured(here, run)
+    for run in digit_runs(["ce", "ce+b"], settings=LONG):
+        assert measured(RunStore(on_ray / "disturbed"), run) == alone(run)
 
 
 def test_no_cluster_at_that_address(tmp_path):

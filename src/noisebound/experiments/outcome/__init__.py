@@ -1,1 +1,1 @@
-"""What came of it: tables and figures with the paper's beside them, and pages."""
+"""What came of the runs: tables with the paper's figures beside ours, plots and pages."""

@@ -1,4 +1,4 @@
-"""Tables 1, 2 and that of the appendix: methods by columns, the paper's figures beside ours."""
+"""Tables 1 and 2 and the appendix's: methods by columns, the paper's figures beside ours."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from noisebound.experiments.protocol.columns import TABLE_TITLES, Column, Metric
 from noisebound.experiments.protocol.methods import BOUNDED, label_of
 from noisebound.report.table import EMPTY, Cell, Row, Table, Value
 
-_SIGNIFICANT = 0.05
+_SIGNIFICANT = 0.05  # the usual level of a test
 _CAPTIONS = {
     "last": "the weights of the last epoch",
     "averaged": "weights averaged over the last epochs",
@@ -28,7 +28,7 @@ _CAPTIONS = {
 
 @dataclass(frozen=True)
 class _Entry:
-    """A method on a column by a metric."""
+    """What a method reaches on a column by one metric."""
 
     column: Column
     method: str
@@ -70,7 +70,7 @@ class _Entry:
 
 
 def accuracy_table(selection: Selection) -> Table:
-    """Accuracies on clean test labels in percent, as far as runs are finished."""
+    """Return the accuracies on clean test labels in percent, as far as runs are finished."""
     measurements, columns = selection.measurements, selection.columns
     methods, weights = selection.methods, selection.weights
     title = " and ".join(dict.fromkeys(TABLE_TITLES[column.table] for column in columns))
@@ -105,7 +105,7 @@ def accuracy_table(selection: Selection) -> Table:
         records=tuple(entry.record(weights) for entry in entries.values()),
         notes=(
             "mean ± unbiased standard deviation over seeds; in brackets the paper's; bold: best of "
-            "its column; ↑: the bound is at least as good as none, by the mean with all its digits",
+            "its column; ↑: the unrounded mean is at least as high as without the bound",
             *_notes_on_search(methods),
             *selection.notes,
         ),
@@ -116,7 +116,7 @@ def accuracy_table(selection: Selection) -> Table:
 def _notes_on_search(methods: Sequence[str]) -> list[str]:
     if not any(LossName.parse(method).is_searched for method in methods):
         return []
-    return ["B*: ours is chosen on noisy held-out data, the paper's on the test set"]
+    return ["B*: ours is chosen on noisy validation data, the paper's on the test set"]
 
 
 def _header(column: Column, metric: Metric) -> str:
@@ -178,7 +178,7 @@ def _cell(entry: _Entry | None, best: Mapping[tuple[str, Metric], float], most_s
 
 
 def _pairs_in_words(entries: Sequence[_Entry], title: str) -> str:
-    """In how many pairs the bound helps, here and in the paper."""
+    """Return in how many pairs the bound helps, here and in the paper."""
     bounded = [f"{name}+b" for name in BOUNDED]
     pairs = [entry for entry in entries if entry.method in bounded and entry.gain is not None]
     gains = [entry.gain for entry in pairs if entry.gain is not None]

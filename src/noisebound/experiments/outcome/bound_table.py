@@ -1,4 +1,4 @@
-"""How low a training loss can get, and how low it should: no training, only theory."""
+"""Theory without training: how low a training loss can get, and how low it should get."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,10 @@ _PAPER = {"ce": (0.0, 0.673), "fce": (0.511, 0.673), "fce+b": (0.673, 0.673)}
 
 
 def comparison_table() -> Table:
-    """The paper's example: two separable classes, 40 % symmetric noise.
+    """Return the paper's example: two separable classes with 40 % symmetric noise.
 
-    A model that has seen the labels reaches the first figure; the best that has not, the second.
+    The first figure is the loss of a model that has memorized the labels; the second is the loss of
+    the best model that has not seen them.
     """
     rows: list[Row] = []
     records: list[dict[str, Value]] = []
@@ -64,7 +65,7 @@ def comparison_table() -> Table:
 
 
 def noise_bound_table(columns: Sequence[Column]) -> Table:
-    """The noise-bound of the five losses on every column."""
+    """Return the noise-bound of the five losses on every column."""
     records: list[dict[str, Value]] = []
     rows = []
     for name in BOUNDED:

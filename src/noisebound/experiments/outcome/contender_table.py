@@ -1,4 +1,4 @@
-"""Contenders by settings: accuracy on clean test labels, and what that comes to."""
+"""Methods beyond the paper, by column: accuracy on clean test labels, and a summary in words."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +21,13 @@ class Contest:
     """What is compared.
 
     Args:
-        name: of the table's files
-        title: says what is compared
-        finished: runs of one scale
-        columns: the settings
-        contenders: by name
+        name: the name of the table's files
+        title: the title of the table
+        finished: the finished runs, all of one preset
+        columns: the data sets with their noise
+        contenders: the methods, by name
         weights: which weights are judged
-        notes: on the circumstances
+        notes: how the runs were done, for the foot of the table
     """
 
     name: str
@@ -39,7 +39,7 @@ class Contest:
     notes: Sequence[str] = ()
 
     def runs(self, column: Column, name: str) -> dict[int, FinishedRun]:
-        """Those of a contender in a setting that are finished, by seed."""
+        """Return the finished runs of a contender on a column, by seed."""
         found = {
             run.config.training.seed: run
             for run in self.finished
@@ -48,7 +48,10 @@ class Contest:
         return dict(sorted(found.items()))
 
     def accuracies(self, column: Column, name: str) -> dict[int, float]:
-        """In percent, by seed; of the epoch that early stopping chooses, if it does."""
+        """Return the accuracies on clean test labels in percent, by seed.
+
+        They are those of the last epoch, or of the one that early stopping chooses.
+        """
         averaged = self.weights == "averaged"
         values = {}
         for seed, run in self.runs(column, name).items():
@@ -62,7 +65,7 @@ class Contest:
 
 
 def contender_table(contest: Contest) -> Table:
-    """As far as runs are finished; the last column is the mean over the settings."""
+    """Return the accuracies as far as runs are finished, and their mean over all columns."""
     scores = {
         name: {column.name: contest.accuracies(column, name) for column in contest.columns}
         for name in contest.contenders
@@ -110,7 +113,7 @@ def contender_table(contest: Contest) -> Table:
 
 
 def _means(by_column: Mapping[str, Mapping[int, float]]) -> dict[int, float]:
-    """Over the settings, for the seeds that all of them have."""
+    """Return the mean over the columns, for the seeds that all of them have."""
     seeds = set.intersection(*(set(values) for values in by_column.values()))
     return {
         seed: statistics.fmean(values[seed] for values in by_column.values())
@@ -136,7 +139,7 @@ _Scores = Mapping[str, Mapping[str, Mapping[int, float]]]
 
 
 def _in_words(contest: Contest, scores: _Scores) -> str:
-    """What `auto` comes to against what it would be with the truth, plain training and peers."""
+    """Return how `auto` compares with methods that are told the truth, plain CE and peers."""
     names = {column.name: column.title for column in contest.columns}
     to_told = {title: _least_gain(scores, _TOLD, name) for name, title in names.items()}
     to_plain = {title: _least_gain(scores, ("plain",), name) for name, title in names.items()}
@@ -180,7 +183,7 @@ def _ranking(scores: _Scores) -> str:
 
 
 def _least_gain(scores: _Scores, others: Sequence[str], column: str) -> float | None:
-    """Of auto over the best of others, by their means."""
+    """Return by how much the mean of auto exceeds the best mean of the others."""
     ours: Summary | None = summarize(scores["auto"][column])
     theirs = [found for name in others if (found := summarize(scores[name][column])) is not None]
     if ours is None or not theirs:

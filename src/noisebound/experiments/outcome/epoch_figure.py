@@ -1,4 +1,4 @@
-"""How training went on a column, method by method and epoch by epoch."""
+"""Curves of the trainings on a column, one line per method, epoch by epoch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _DASHES = ("-", "--", ":")
 
 
 def epoch_figure(measurements: Measurements, column: Column) -> Figure | None:
-    """A row for each of the five losses, plain and bounded, and one for all the others."""
+    """Return one row of plots per loss, plain and bounded, and one row for all other methods."""
     rows = [*((loss, f"{loss}+b") for loss in BOUNDED), BASELINES]
     curves = [
         {method: found for method in row if (found := _curves(measurements, column, method))}
@@ -49,7 +49,7 @@ def epoch_figure(measurements: Measurements, column: Column) -> Figure | None:
 
 @dataclass(frozen=True)
 class _Curves:
-    """Means over seeds, epoch by epoch, and the floor."""
+    """The means over seeds of each measurement, epoch by epoch, and the floor."""
 
     lines: dict[str, tuple[list[int], list[float]]]
     bound: float | None
@@ -80,7 +80,7 @@ def _draw(panels: Sequence[Axes], method: str, curves: _Curves, number: int, is_
 
 
 def _mark_memorization(axes: Axes, row: Mapping[str, _Curves]) -> None:
-    """From when on the plain one of a pair lies below the floor of the other."""
+    """Mark the epoch since when the plain one of a pair lies below the floor of the bounded one."""
     floor = next((curves.bound for curves in row.values() if curves.bound is not None), None)
     plain = next((curves for method, curves in row.items() if method in BOUNDED), None)
     if floor is None or plain is None:

@@ -22,18 +22,18 @@ from noisebound.report.table import EMPTY, Cell, Row, Table, number_cell
 
 
 def experiment_page(runs: Sequence[FinishedRun], command: str | None = None) -> Page:
-    """What the runs come to; those at another scale apart.
+    """Return the page about runs; those with different settings are shown in separate parts.
 
     Args:
-        runs: finished
-        command: that would make them again
+        runs: the finished runs
+        command: the command that would repeat them
     """
     parts = [_experiment_sections(part) for part in _by_scale(runs)]
     headlines = [headline for headline, _ in parts if headline]
     sections = [section for _, part in parts for section in part]
     sections += [
         Section("Runs", tables=[_runs_table(runs)]),
-        Section("To repeat it", "Of each column the first config.", code=_configs(runs, command)),
+        Section("To repeat it", "The first config of each column.", code=_configs(runs, command)),
     ]
     return Page(
         "Training on noisy labels, plain and bounded",
@@ -43,7 +43,7 @@ def experiment_page(runs: Sequence[FinishedRun], command: str | None = None) -> 
 
 
 def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
-    """In parts in which every column has been run at one scale only; most often there is one."""
+    """Return the runs in parts, in each of which a column has one scale; mostly there is one."""
     scales: dict[str, list[str]] = {}
     parts: dict[int, list[FinishedRun]] = {}
     for run in runs:
@@ -56,7 +56,7 @@ def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
 
 
 def _scale(run: FinishedRun) -> str:
-    """What all methods of a column have in common."""
+    """Return the settings that all methods of a column have in common."""
     of_the_method = {"loss", "noise_rate", "transition", "learning_rate", "seed", "measure_every"}
     of_the_bound = {"bound", "bound_classes", "bound_offset"}
     training = run.config.training.model_dump(exclude=of_the_method | of_the_bound)
@@ -64,7 +64,7 @@ def _scale(run: FinishedRun) -> str:
 
 
 def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section]]:
-    """The tables and pictures of one part, and what they come to in words."""
+    """Return the headline of one part, and its tables and pictures."""
     measurements = Measurements(runs)
     present = {run.config.column for run in runs}
     columns = [column for column in COLUMNS.values() if column.name in present]
@@ -80,13 +80,13 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
     if swept:
         table = rate_table(Selection("rate-sweep", measurements, *swept))
         curves = [curve for curve in rate_curves(table.records) if len(curve.rates) > 1]
-        words = "Accuracy over the noise rate that the method is told"
+        words = "Accuracy by the noise rate that the method is told"
         pictures = [Picture(rate_sweep_figure(curves), words)] if curves else []
         sections.append(Section("Believing another noise rate", tables=[table], pictures=pictures))
     sections += [
         Section(
             f"{column.title}, epoch by epoch",
-            "Of a pair the plain one is orange, the bounded one blue; means over seeds.",
+            "Means over seeds. In a pair the plain training is orange, the bounded one blue.",
             pictures=[Picture(figure, f"Training on {column.title}, epoch by epoch")],
         )
         for column in columns
@@ -98,7 +98,7 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
 
 
 def _noise_sections(runs: Sequence[FinishedRun]) -> list[Section]:
-    """Of each column, the noise as its first run that had to estimate it found it."""
+    """Return the noise of each column, as the first run that estimated it found it."""
     sections: dict[str, Section] = {}
     for run in runs:
         noise, column = run.result.noise, COLUMNS[run.config.column]
@@ -110,7 +110,7 @@ def _noise_sections(runs: Sequence[FinishedRun]) -> list[Section]:
         text += f"({low:.1%} to {high:.1%})."
         rows = noise.transition.tolist()
         heat_map = heat_map_of(rows, [str(k) for k in range(len(rows))])
-        title = f"{column.title}, the noise as estimated"
+        title = f"{column.title}, the estimated noise"
         sections[column.name] = Section(title, text, heat_maps=[heat_map])
     return list(sections.values())
 
@@ -134,7 +134,7 @@ def _accuracy_tables(
 
 
 def _contest_tables(runs: Sequence[FinishedRun], columns: Sequence[Column]) -> list[Table]:
-    """Of runs that are told nothing, or the truth; by their averaged weights."""
+    """Return the tables beyond the paper, which judge averaged weights."""
     tables = []
     for name, contenders in CONTESTS.items():
         settings = [
@@ -156,7 +156,7 @@ def _contest_tables(runs: Sequence[FinishedRun], columns: Sequence[Column]) -> l
 
 
 def _swept(runs: Sequence[FinishedRun]) -> tuple[list[Column], list[str]] | None:
-    """The columns and methods that were told other noise rates than the true one."""
+    """Return the columns and methods of runs that were told a wrong noise rate, if any."""
     found = [
         (COLUMNS[run.config.column], run.config.training.loss)
         for run in runs

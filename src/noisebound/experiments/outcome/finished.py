@@ -1,4 +1,4 @@
-"""What finished runs measured, found by column, method and seed."""
+"""Finished runs, found by column, method and seed, and their accuracies."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +16,12 @@ from noisebound.runs.result import RunResult
 from noisebound.training.metrics import Evaluated
 
 Weights: TypeAlias = Literal["last", "averaged"]
-"""Those of the last epoch, as in the paper; or their running average."""
+"""Which weights a table judges: the last epoch's, as in the paper, or the averaged weights."""
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run and what came of it."""
+    """A run with its folder and its result."""
 
     config: RunConfig
     folder: RunFolder
@@ -29,7 +29,7 @@ class FinishedRun:
 
 
 def finished_runs(store: RunStore, runs: Iterable[RunConfig]) -> list[FinishedRun]:
-    """Those of the runs that are finished."""
+    """Return the runs that are finished."""
     results = ((run, store.result(run)) for run in dict.fromkeys(runs))
     return [
         FinishedRun(run, store.folder(run), result) for run, result in results if result is not None
@@ -37,14 +37,14 @@ def finished_runs(store: RunStore, runs: Iterable[RunConfig]) -> list[FinishedRu
 
 
 def all_finished_runs(store: RunStore) -> list[FinishedRun]:
-    """Whatever a folder of runs holds."""
+    """Return every finished run that a folder of runs holds."""
     configs = []
     for path in sorted(store.path.glob(f"*/{RunFolder(store.path).experiment.name}")):
         try:
             configs.append(RunConfig.model_validate_json(path.read_text(encoding="utf-8")))
         except ValidationError as error:
             raise InvalidValueError(
-                f"{path} is not the config of a run, or that of another version: "
+                f"{path} is not the config of a run, or it is of another version of noisebound: "
                 f"{error.errors()[0]['msg']}; move its folder away"
             ) from error
     return finished_runs(store, configs)
@@ -54,10 +54,11 @@ _Key: TypeAlias = tuple[str, str, float, float | None]
 
 
 class Measurements:
-    """The last measurements of runs, by what distinguishes one from another.
+    """The finished runs of the paper's tables, found by what distinguishes them.
 
     Args:
-        runs: of one preset: two runs that differ in nothing but, say, their epochs are refused
+        runs: runs of one preset; two that differ in their settings only, such as their epochs, are
+            refused
     """
 
     def __init__(self, runs: Iterable[FinishedRun]) -> None:
@@ -65,19 +66,26 @@ class Measurements:
         for run in runs:
             config, training = run.config, run.config.training
             if config.knows != "noise rate":
-                continue  # beyond the paper: those are found by their configs
+                continue  # runs beyond the paper, which a `Contest` finds
             key = (config.column, training.loss, training.bound_offset, config.believes)
             known = self._finals[key].setdefault(training.seed, run)
             if known.config != run.config:
                 raise InvalidValueError(
-                    f"{known.folder.path} and {run.folder.path} are the same method on the "
-                    "same column, at different settings: keep the runs of each preset apart"
+                    f"{known.folder.path} and {run.folder.path} are the same method on the same "
+                    "column with different settings: keep the runs of each preset apart"
                 )
 
     def of(
         self, column: Column, method: str, *, offset: float = 0.0, noise_rate: float | None = None
     ) -> Mapping[int, FinishedRun]:
-        """By seed; told the column's noise rate, unless another is given."""
+        """Return the runs of a method on a column, by seed.
+
+        Args:
+            column: the data and its noise
+            method: the method's name
+            offset: what was added to the noise-bound
+            noise_rate: the rate that the method was told; None for the column's
+        """
         believed = None if noise_rate == column.noise_rate else noise_rate
         found = self._finals.get((column.name, method, offset, believed), {})
         return dict(sorted(found.items()))
@@ -88,12 +96,12 @@ class Selection:
     """What a table is made from.
 
     Args:
-        name: of the table's files
-        measurements: of the runs that are finished
-        columns: in their order
-        methods: in theirs
+        name: the name of the table's files
+        measurements: the finished runs
+        columns: the columns, in order
+        methods: the methods, in order
         weights: which weights are judged
-        notes: on the circumstances, for the table's foot
+        notes: how the runs were done, for the foot of the table
     """
 
     name: str
@@ -107,19 +115,19 @@ class Selection:
 def accuracies(
     runs: Mapping[int, FinishedRun], metric: Metric, weights: Weights
 ) -> dict[int, float]:
-    """On the clean test set, by seed, in percent."""
+    """Return the accuracies on clean test labels in percent, by seed."""
     return _percent(runs, "test_top1" if metric == "top1" else "test_top5", weights)
 
 
 def noisy_validation_accuracies(
     runs: Mapping[int, FinishedRun], weights: Weights
 ) -> dict[int, float]:
-    """On held-out examples with noisy labels, by seed, in percent."""
+    """Return the accuracies on validation, whose labels are noisy, in percent, by seed."""
     return _percent(runs, "validation_top1", weights)
 
 
 def memorized_shares(runs: Mapping[int, FinishedRun], weights: Weights) -> dict[int, float]:
-    """Of the wrong labels among the training examples those that the model repeats, in percent."""
+    """Return the shares of the wrong training labels that are reproduced, in percent, by seed."""
     return _percent(runs, "memorized", weights)
 
 

@@ -1,4 +1,4 @@
-"""How well the noise is estimated, and wrong labels are found, where the truth is known."""
+"""How well the noise is estimated and wrong labels are found, compared with the truth."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _LABELS = {
 
 
 def estimate_table(contest: Contest) -> Table:
-    """The noise rate by every estimator, beside the true one, and its mean absolute error."""
+    """Return the noise rate by every estimator, with the true rate and the mean absolute error."""
     ours = {column.name: _findings(contest, column, _OURS) for column in contest.columns}
     theirs = {column.name: _findings(contest, column, _CLEANLAB) for column in contest.columns}
     rows, records = [Row("true rate", tuple(_rates(ours, contest.columns)))], []
@@ -53,19 +53,19 @@ def estimate_table(contest: Contest) -> Table:
         rows=tuple(rows),
         records=tuple(records),
         notes=(
-            "means over seeds; all but the last from the same predictions, by two networks that "
-            "were each trained on a half for a quarter of the epochs",
+            "means over seeds; all estimators but the last use the same out-of-fold predictions, "
+            "by two networks that were each trained on one half for about a quarter of the epochs",
             *contest.notes,
         ),
         summary=(
-            f"The interval of our estimate, at 95 %, holds the true rate in {sum(intervals)} of "
-            f"{len(intervals)} runs."
+            f"The 95 % confidence interval of our estimate contains the true rate in "
+            f"{sum(intervals)} of {len(intervals)} runs."
         ),
     )
 
 
 def suspect_table(contest: Contest) -> Table:
-    """AUROC of ranking wrong labels before right ones, ours against cleanlab's five folds."""
+    """Return how well wrong labels are ranked before right ones, by us and by cleanlab."""
     columns = [
         column
         for column in contest.columns

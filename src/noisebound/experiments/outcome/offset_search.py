@@ -1,4 +1,4 @@
-"""B*: the best bound around the noise-bound, chosen honestly, and as the paper chose it."""
+"""B*, the best bound around the noise-bound: chosen on validation, and also on the test set."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,14 +30,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class OffsetSearch:
-    """What a search came to.
+    """The outcome of a search.
 
     Args:
-        unmoved: the noise-bound itself
-        by_validation: chosen by the accuracy on held-out examples with noisy labels
-        by_test: chosen by what it is judged by, as the paper did: an upper limit, no result
-        curve: every offset with its noisy validation and its clean test accuracy
-        seeds: those that all offsets were run with
+        unmoved: the noise-bound itself; None if it was not run
+        by_validation: the offset with the highest accuracy on validation, whose labels are noisy
+        by_test: the offset with the highest accuracy on the test set, as the paper chose it; this
+            is an upper limit and not a result
+        curve: the accuracies on noisy validation and on clean test labels, by offset
+        seeds: the seeds that all offsets were run with
     """
 
     unmoved: Choice | None
@@ -50,7 +51,7 @@ class OffsetSearch:
 def search_offset(
     measurements: Measurements, column: Column, loss: str, weights: Weights
 ) -> OffsetSearch | None:
-    """The best offset for a loss on a column, as far as runs are finished."""
+    """Return the best offset for a loss on a column; None if fewer than two offsets were run."""
     by_offset = {
         offset: runs
         for offset in offsets(column)
@@ -58,7 +59,7 @@ def search_offset(
     }
     if len(by_offset) < 2:
         return None
-    # offsets are compared on the seeds that all of them have been run with
+    # Offsets are compared on the seeds that all of them have been run with.
     seeds = set.intersection(*(set(runs) for runs in by_offset.values()))
     curve = {
         offset: pair
@@ -68,7 +69,7 @@ def search_offset(
     if not curve:
         return None
     by_validation, by_test = (
-        # the one nearer to the noise-bound, where two are as good
+        # of two equally good offsets, the one nearer to the noise-bound
         max(curve, key=lambda offset: (curve[offset][which].mean, -abs(offset)))
         for which in (0, 1)
     )
@@ -90,7 +91,7 @@ def _accuracies(
 
 
 def offset_table(selection: Selection) -> Table:
-    """For every loss and column: no offset, the chosen one, and what the test set would choose."""
+    """Return, by loss and column, the accuracies without offset and with the chosen ones."""
     measurements, columns = selection.measurements, selection.columns
     methods, weights = selection.methods, selection.weights
     rows: list[Row] = []
@@ -117,7 +118,7 @@ def offset_table(selection: Selection) -> Table:
         records=tuple(records),
         notes=(
             "positive offsets lie above the noise-bound; in brackets the paper's",
-            "one offset a cell, by the mean over seeds",
+            "one offset per row, chosen by the mean over seeds",
             *selection.notes,
         ),
     )
@@ -149,7 +150,7 @@ def _offset(choice: Choice, beside: str) -> Cell:
 
 
 def _tried(column: Column, search: OffsetSearch) -> Cell:
-    """How many of the grid, and with how many seeds."""
+    """Return how many offsets of the grid were run, and with how many seeds."""
     tried, whole = len(search.curve), len(offsets(column))
     of = "" if tried == whole else f" of {whole}"
     return Cell(f"{tried}{of}, {len(search.seeds)} seeds each", "", tried)

@@ -1,4 +1,4 @@
-"""What the paper reports, as data: the two files in ``paper/``."""
+"""The figures that the paper reports, from the two files in ``paper/``."""
 
 import csv
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from noisebound.experiments.protocol.methods import BOUNDED, label_of
 
 @dataclass(frozen=True)
 class PaperScore:
-    """An accuracy in percent; its deviation over three seeds where the paper gives one."""
+    """An accuracy in percent, and its standard deviation over three seeds if the paper has it."""
 
     mean: float
     std: float | None
@@ -21,7 +21,7 @@ class PaperScore:
 
 @dataclass(frozen=True)
 class PaperPair:
-    """A loss without and with its bound, on the same column, by the same metric."""
+    """The accuracies of a loss without and with its bound, on the same data by the same metric."""
 
     loss: str
     dataset: str
@@ -33,7 +33,7 @@ class PaperPair:
 
     @property
     def is_helped(self) -> bool:
-        """Whether the bound is at least as good; the paper counts ties."""
+        """True if the accuracy with the bound is at least as high; the paper counts ties."""
         return self.bounded >= self.plain
 
 
@@ -41,7 +41,7 @@ _Key = tuple[str, str, str, float, str]
 
 
 def paper_score(column: Column, method: str, metric: Metric) -> PaperScore | None:
-    """What the paper has for a method on a column, if anything."""
+    """Return the paper's accuracy of a method on a column; None if it has none."""
     if column.paper_dataset is None or column.paper_noise is None:
         return None
     where = (column.paper_dataset, column.paper_noise, column.noise_rate, metric)
@@ -49,9 +49,9 @@ def paper_score(column: Column, method: str, metric: Metric) -> PaperScore | Non
 
 
 def paper_offset(column: Column, method: str) -> float | None:
-    """How far from the noise-bound the paper's best bound lies; positive is above it.
+    """Return the offset of the paper's best bound from the noise-bound; positive is above it.
 
-    The paper's caption says the reverse; its text and its colors are as here.
+    The paper's caption says the reverse; its text and its colors agree with the sign here.
     """
     for row in _rows("optimal_bound_offsets.csv"):
         is_here = (row["dataset"], row["noise"]) == (column.paper_dataset, column.paper_noise)
@@ -62,7 +62,7 @@ def paper_offset(column: Column, method: str) -> float | None:
 
 
 def paper_pairs() -> list[PaperPair]:
-    """Every pair of a loss without and with its bound in tables 1 and 2.
+    """Return every pair of a loss without and with its bound in tables 1 and 2.
 
     Example:
         >>> pairs = paper_pairs()
@@ -83,7 +83,7 @@ def paper_pairs() -> list[PaperPair]:
 
 @cache
 def _scores(table: str | None = None) -> dict[_Key, PaperScore]:
-    """By method, data set, noise, rate and metric; where the paper has two figures, the first."""
+    """Return the first of the paper's figures by method, data set, noise, rate and metric."""
     scores: dict[_Key, PaperScore] = {}
     for row in _rows("accuracies.csv"):
         if table is None or row["source_table"] == table:
@@ -95,7 +95,7 @@ def _scores(table: str | None = None) -> dict[_Key, PaperScore]:
     for key in [key for key in scores if key[-1] == "top1"]:
         first_five = (*key[:-1], "top5")
         if first_five in scores and scores[first_five].mean < scores[key].mean:
-            # FCE on TinyImageNet 0.4 is printed the wrong way around
+            # The paper has the two figures of FCE on TinyImageNet 0.4 swapped.
             scores[key], scores[first_five] = scores[first_five], scores[key]
     return scores
 

@@ -1,4 +1,4 @@
-"""What becomes of a bound when the noise rate is believed to be another than it is."""
+"""The accuracy of bounded methods that are told a wrong noise rate."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,7 +19,7 @@ from noisebound.report.table import EMPTY, Cell, Row, Table, Value
 
 
 def rate_table(selection: Selection) -> Table:
-    """Accuracy by believed rate, as far as runs are finished."""
+    """Return the accuracies by the rate that the method is told, as far as runs are finished."""
     measurements, columns = selection.measurements, selection.columns
     methods, weights = selection.methods, selection.weights
     records: list[dict[str, Value]] = []
@@ -89,7 +89,7 @@ def _row(
 
 
 def rate_curves(records: Sequence[Mapping[str, Value]]) -> list[RateCurve]:
-    """The lines of the figure, from the records of the table."""
+    """Return the lines of the figure from the records of the table."""
     groups: dict[tuple[str, str], list[Mapping[str, Value]]] = {}
     for record in records:
         groups.setdefault((str(record["method"]), str(record["column"])), []).append(record)

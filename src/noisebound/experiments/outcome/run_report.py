@@ -1,4 +1,4 @@
-"""A page about runs: those of a reproduction, of the demo, or one that ``fit`` left."""
+"""The page about a folder that ``reproduce``, ``demo`` or ``fit`` wrote."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from noisebound.runs.folder import RunFolder
 
 
 def report_on(path: Path) -> Page:
-    """The page about a run's folder, about a folder of runs, or about one that holds ``runs``."""
+    """Return the page about one run, a folder of runs, or a folder that holds ``runs``."""
     if not path.is_dir():
         raise InvalidValueError(f"{path} is not a folder of runs")
     files = RunFolder(path)
@@ -37,7 +37,7 @@ def report_on(path: Path) -> Page:
 
 
 def _data_of(run: Run) -> Splits | None:
-    """Return what a run was trained on, if its folder says so and it is still there."""
+    """Return the data that a run was trained on; None if it cannot be loaded again."""
     try:
         return run.training_data()
     except (DataError, RunError, OSError):

@@ -1,4 +1,4 @@
-"""Seeds to figures: means with deviations, and whether a bound helps."""
+"""Statistics over seeds: means with deviations, and paired gains."""
 
 import statistics
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from scipy import stats
 
-_DIGITS = 9
+_DIGITS = 9  # finer than any share of whole counts, coarser than errors of rounding
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Of several seeds: the mean and the unbiased deviation, which one seed has not."""
+    """The mean over seeds, the unbiased deviation (None for one seed) and the number of seeds."""
 
     mean: float
     std: float | None
@@ -24,7 +24,7 @@ class Summary:
 
 
 def summarize(values: Mapping[int, float]) -> Summary | None:
-    """Over the seeds; None without any.
+    """Return the summary of values by seed; None if there are none.
 
     Example:
         >>> summarize({0: 80.0, 1: 82.0, 2: 84.0}).text
@@ -39,12 +39,12 @@ def summarize(values: Mapping[int, float]) -> Summary | None:
 
 @dataclass(frozen=True)
 class Gain:
-    """What a bound adds, seed by seed on the same examples, noise and first weights.
+    """What a bound adds, seed by seed with the same examples, noise and first weights.
 
     Args:
-        mean: of the differences; 0 is a tie
-        p_value: of a paired t-test, two-sided; None where one seed, or none that differs, cannot
-            tell
+        mean: the mean of the differences; 0 is a tie
+        p_value: the two-sided p-value of a paired t-test; None where all differences are equal, as
+            with a single seed
     """
 
     mean: float
@@ -52,7 +52,7 @@ class Gain:
 
 
 def paired_gain(plain: Mapping[int, float], bounded: Mapping[int, float]) -> Gain | None:
-    """Over the seeds that both have; None without any.
+    """Return the gain over the seeds that both have; None if there are none.
 
     Example:
         >>> gain = paired_gain({0: 60.0, 1: 61.0, 2: 62.0}, {0: 70.0, 1: 72.0, 2: 71.0})
@@ -62,7 +62,7 @@ def paired_gain(plain: Mapping[int, float], bounded: Mapping[int, float]) -> Gai
     seeds = sorted(plain.keys() & bounded.keys())
     if not seeds:
         return None
-    # percentages of whole counts: what differs in the last bits only is the same
+    # These are shares of whole counts, so values that differ in their last bits only are equal.
     differences = [round(bounded[seed] - plain[seed], _DIGITS) for seed in seeds]
     mean = round(statistics.fmean(differences), _DIGITS)
     if len(set(differences)) == 1:

@@ -1,1 +1,1 @@
-"""What is run: methods × columns × seeds, at a scale, each run with its config and its data."""
+"""What is run: methods × columns × seeds, with the settings of a preset."""

@@ -21,21 +21,22 @@ TABLE_TITLES: dict[str, str] = {
 
 
 class Column(BaseModel):
-    """A data set with noisy labels, and what is measured on it.
+    """A data set with noisy labels, and what is evaluated on it.
 
     Attributes:
-        name: for the command line
-        title: for the reader
-        table: where the paper has it; ``own`` for those that it has not
+        name: the name on the command line
+        title: the name in tables and pages
+        table: the table of the paper that has this column; ``own`` or ``beyond`` if none has it
         dataset: the name of a published data set
-        num_classes: that it has
-        noise: what `noisebound.corrupt` puts into its labels; None where they are noisy as they are
-        noise_rate: of that noise; what the methods are told
+        num_classes: the number of its classes
+        noise: the kind of noise that `noisebound.corrupt` puts into its labels; None to leave the
+            labels as they are
+        noise_rate: the probability that a label is wrong, which the methods are told
         bound_classes: c in the noise-bound, where it is not the number of classes
-        metrics: accuracies, of the first answer and of the first five
-        offset_range: how far around the noise-bound B* is searched
-        paper_dataset: what the paper's figures call the data set; None where it has none
-        paper_noise: what they call the noise
+        metrics: which accuracies are shown: of the likeliest class, or of the likeliest five
+        offset_range: how far below and above the noise-bound B* is searched
+        paper_dataset: what the paper calls the data set; None if the paper does not have it
+        paper_noise: what the paper calls the noise
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -176,7 +177,7 @@ def _structured(dataset: str, title: str, kind: NoiseKind, rate: float) -> Colum
 
 
 def _beyond(dataset: str, title: str, symmetric: Sequence[float]) -> list[Column]:
-    """What the other tables lack of a data set."""
+    """Return the columns of a data set that the other tables do not have."""
     return [
         Column(
             name=f"{dataset}-clean",
@@ -224,20 +225,21 @@ BEYOND = tuple(
         "cifar10n-worst",
     )
 )
-"""The settings in which nothing is given."""
+"""The columns in which the method is told nothing of the noise."""
 
 
 def columns_of(table: TableName) -> tuple[Column, ...]:
-    """Those that a table has."""
+    """Return the columns of a table."""
     return tuple(column for column in COLUMNS.values() if column.table == table)
 
 
 def find_columns(names: Sequence[str], among: Sequence[Column] | None = None) -> tuple[Column, ...]:
-    """Columns by name; or by the name of a data set, all that it has.
+    """Return the columns with these names; the name of a data set stands for all its columns.
 
     Args:
-        names: of columns and of data sets
-        among: where data sets' columns are looked for; None for those that are not beyond the paper
+        names: names of columns and of data sets
+        among: the columns that a data set's name stands for; None for all but those beyond the
+            paper
     """
     if not names:
         raise InvalidValueError("name at least one column")

@@ -1,4 +1,4 @@
-"""The rows beyond the paper's tables: what a method knows of the noise, and its peers."""
+"""The rows of the tables beyond the paper: methods with what they are told of the noise."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -8,23 +8,25 @@ from pydantic import BaseModel, ConfigDict
 from noisebound.errors import InvalidValueError
 
 Granularity: TypeAlias = Literal["batch", "example", "class", "running"]
-"""Over what a mean is held at the bound: a batch, an example, a batch's examples of a class, or
-about ten batches."""
+"""Over what the mean loss is taken that is held at the bound: over a batch, one example, the
+examples of one class in a batch, or about ten batches."""
 
 Knowledge: TypeAlias = Literal["noise rate", "true rate", "true transition", "nothing"]
-"""The rate that was asked for, that which came about, the matrix that came about, or none."""
+"""What a method is told: the column's noise rate, the realized noise rate, the realized transition
+matrix, or nothing."""
 
 
 class Contender(BaseModel):
-    """A method of which more is to be said than the name of its loss.
+    """A method that its loss alone does not describe.
 
     Attributes:
-        label: for the reader
-        loss: as for `TrainingConfig`
-        knows: what it is told of the noise
-        granularity: whose mean loss its bound is held against
-        prunes: whether cleanlab first finds wrong labels in five folds, and they are left out
-        best_epoch: whether the epoch is chosen by accuracy on held-out noisy labels
+        label: the name in tables
+        loss: the loss, as in `TrainingConfig`
+        knows: what the method is told of the noise
+        granularity: over what the mean loss is taken that is held at the bound
+        prunes: True if the examples whose labels cleanlab finds wrong are left out of training
+        best_epoch: True if the epoch is chosen by the accuracy on validation, whose labels are
+            noisy
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,7 +56,7 @@ PEERS = {
     "gce": Contender(label="GCE", loss="gce"),
     "mae": Contender(label="MAE", loss="mae"),
 }
-"""Ours, what it would be if the truth were known, and what others do."""
+"""Our method, the same with the true noise given, and the methods of others."""
 
 GRANULARITIES = {
     f"{loss}:{granularity}": Contender(
@@ -63,7 +65,7 @@ GRANULARITIES = {
     for loss in ("ce", "fce")
     for granularity in _GRANULARITIES
 }
-"""Whose mean is held against the bound, all else as in ``auto``."""
+"""Bounds on means over other groups; all else is as in ``auto``."""
 
 BACKWARD = {
     "fce-matrix": Contender(label="FCE, true transition", loss="fce", knows=_MATRIX),
@@ -76,7 +78,7 @@ BACKWARD = {
     "backward+auto": Contender(label="backward+B, estimated", loss="backward+b"),
     "auto": PEERS["auto"],
 }
-"""The paper's open question: the backward correction, plain and bounded, and the forward one."""
+"""The paper's open question: the backward correction beside the forward one, plain and bounded."""
 
 CONTESTS = {"beyond": PEERS, "granularity": GRANULARITIES, "backward": BACKWARD}
 CONTEST_TITLES = {
@@ -88,7 +90,7 @@ CONTENDERS = PEERS | GRANULARITIES | BACKWARD
 
 
 def check_contenders(names: Sequence[str], among: dict[str, Contender]) -> tuple[str, ...]:
-    """The names, each once, or an error that lists them."""
+    """Return the names in lower case, each once, or raise an error that lists them."""
     spelled = tuple(dict.fromkeys(name.lower() for name in names))
     for name in spelled:
         if name not in among:

@@ -1,4 +1,4 @@
-"""Which runs a table, a search for the best bound, or a sweep over noise rates consists of."""
+"""The runs that a table, a search for the best bound or a sweep over noise rates needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +10,19 @@ from noisebound.experiments.protocol.presets import Preset
 from noisebound.experiments.protocol.run_config import RunConfig, make_run
 from noisebound.experiments.protocol.sources import DataSources
 
-_OFFSET_STEP = 0.05
+_OFFSET_STEP = 0.05  # the paper's
 _SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+"""The noise rates that a method is told in a sweep, whatever the true one: a choice."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How runs are made: the scale, the seeds, and where the data is.
+    """Makes the configs of runs.
 
     Args:
-        preset: the scale
-        seeds: each decides the examples, their noise, the first weights and the order; methods
-            with the same seed can be compared pair by pair
+        preset: the settings of every training
+        seeds: each decides the examples, their noise, the first weights and the order, so that
+            methods with the same seed can be compared pair by pair
         sources: where the data is
     """
 
@@ -30,11 +31,11 @@ class Plan:
     sources: DataSources
 
     def method_runs(self, column: Column, method: str) -> tuple[RunConfig, ...]:
-        """A run for each seed."""
+        """Return one run per seed."""
         return tuple(self._run(column, method, seed) for seed in self.seeds)
 
     def offset_runs(self, column: Column, method: str) -> dict[float, tuple[RunConfig, ...]]:
-        """For each offset from the noise-bound, a run for each seed; B* is the best of them."""
+        """Return one run per seed, by its offset from the noise-bound; the best offset is B*."""
         bounded = str(LossName.parse(method).bounded)
         return {
             offset: tuple(
@@ -44,14 +45,14 @@ class Plan:
         }
 
     def rate_runs(self, column: Column, method: str) -> dict[float, tuple[RunConfig, ...]]:
-        """For each noise rate that one might believe in, a run for each seed."""
+        """Return one run per seed, by the noise rate that the method is told."""
         return {
             rate: tuple(self._run(column, method, seed, noise_rate=rate) for seed in self.seeds)
             for rate in swept_rates(column)
         }
 
     def contender_runs(self, column: Column, name: str) -> tuple[RunConfig, ...]:
-        """A run for each seed of a row beyond the paper's tables."""
+        """Return one run per seed for a row beyond the paper's tables."""
         contender = CONTENDERS[name]
         settings = self.preset.settings_for(column.dataset)
         runs = []
@@ -59,11 +60,11 @@ class Plan:
             training = self.preset.training(column, contender.loss, seed).model_copy(
                 update={
                     "noise_rate": "auto" if contender.knows == "nothing" else None,
-                    # the paper's, where the rate is what it knows
+                    # the paper's c belongs to its noise-bound, which follows from a rate
                     "bound_classes": (
                         column.bound_classes if contender.knows == "true rate" else None
                     ),
-                    # plain training serves early stopping too
+                    # plain training also serves early stopping, which chooses among epochs
                     "measure_every": 1 if contender.loss == "ce" else settings.measure_every,
                 }
             )
@@ -81,7 +82,10 @@ class Plan:
         return tuple(runs)
 
     def table_runs(self, columns: Sequence[Column], methods: Sequence[str]) -> list[RunConfig]:
-        """All of them, data set after data set, so that a worker need not load one twice."""
+        """Return the runs of all methods on all columns.
+
+        They are ordered by column, so that a worker does not load a data set twice.
+        """
         runs: list[RunConfig] = []
         for column in columns:
             for method in methods:
@@ -109,12 +113,12 @@ class Plan:
 
 
 def swept_rates(column: Column) -> tuple[float, ...]:
-    """The rates that one might believe in, the true one among them."""
+    """Return the noise rates that methods are told in a sweep; the true one is among them."""
     return tuple(sorted({*_SWEPT_RATES, column.noise_rate}))
 
 
 def offsets(column: Column) -> tuple[float, ...]:
-    """The grid of B*.
+    """Return the offsets from the noise-bound among which B* is searched.
 
     Example:
         >>> from noisebound.experiments.protocol.columns import COLUMNS

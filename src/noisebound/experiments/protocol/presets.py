@@ -1,4 +1,4 @@
-"""At what scale the experiments are run: the paper's, or that of two CPU cores."""
+"""The settings of the experiments: the paper's, or those that two CPU cores can finish."""
 
 import json
 from collections.abc import Sequence
@@ -23,20 +23,21 @@ PAPER_LEARNING_RATES = {
 
 
 class Settings(BaseModel):
-    """How a column is trained; every field may differ from data set to data set.
+    """How the methods are trained on a column; every field may differ between data sets.
 
     Attributes:
-        train_examples: how many are drawn from the training set; None for all
+        train_examples: the number of examples drawn from the training set; None for all
         model: the network
-        epochs: of every method alike
-        batch_size: examples a step
+        epochs: the number of epochs, the same for every method
+        batch_size: examples per step
         learning_rate: Adam's
-        learning_rates: for methods that need another
-        drop_epoch: after which epoch the rate is multiplied by ``drop_factor``
-        drop_factor: see there
-        average_epochs: over about how many epochs the weights are averaged; 0 for not at all
-        measure_every: after how many epochs accuracies are measured
-        validation_share: held out of the training set, with its noisy labels
+        learning_rates: Adam's for the methods that need another, by their name
+        drop_epoch: after this epoch the learning rate is multiplied by ``drop_factor``
+        drop_factor: the factor, in ``(0, 1]``
+        average_epochs: the weights are averaged over about so many epochs; 0 for not at all
+        measure_every: accuracies are evaluated after every so many epochs, and after the last
+        validation_share: the share of the training examples that validation keeps, with their noisy
+            labels
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,12 +66,12 @@ class Settings(BaseModel):
 
 
 class Preset(BaseModel):
-    """Settings, and where data sets need others.
+    """Settings for all data sets, and the exceptions.
 
     Attributes:
-        name: of the preset
-        settings: for all data sets
-        for_dataset: fields of the settings that are others for a data set
+        name: the name of the preset
+        settings: the settings of all data sets
+        for_dataset: the fields that differ for a data set, by its name
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -88,11 +89,11 @@ class Preset(BaseModel):
         return particular
 
     def settings_for(self, dataset: str) -> Settings:
-        """With what the data set needs in particular."""
+        """Return the settings of a data set."""
         return _revised(self.settings, self.for_dataset.get(dataset, {}))
 
     def training(self, column: Column, method: str, seed: int) -> TrainingConfig:
-        """How a method is trained on a column."""
+        """Return the config of a method on a column."""
         settings = self.settings_for(column.dataset)
         name = LossName.parse(method)
         return TrainingConfig(
@@ -112,7 +113,11 @@ class Preset(BaseModel):
         )
 
     def override(self, changes: Sequence[str]) -> "Preset":
-        """With ``field=value`` for all data sets, or ``data-set.field=value`` for one."""
+        """Return a changed preset.
+
+        Args:
+            changes: ``field=value`` for all data sets, or ``data-set.field=value`` for one
+        """
         preset = self
         for change in changes:
             preset = _with_change(preset, change)
@@ -120,7 +125,7 @@ class Preset(BaseModel):
 
 
 def check_dataset(name: str) -> str:
-    """The name, if a column has that data set."""
+    """Return the name, or raise an error if no column has that data set."""
     known = dict.fromkeys(column.dataset for column in COLUMNS.values())
     if name not in known:
         raise InvalidValueError(f"no column has a data set {name!r}; there are {', '.join(known)}")
@@ -140,13 +145,13 @@ def _with_change(preset: Preset, change: str) -> Preset:
     except json.JSONDecodeError:
         value = text
     particular, settings = preset.for_dataset, preset.settings
-    if name == "learning_rates" and isinstance(value, dict):  # the others keep theirs
+    if name == "learning_rates" and isinstance(value, dict):  # the other methods keep theirs
         value = (preset.settings_for(dataset) if dot else settings).learning_rates | value
     if dot:
         check_dataset(dataset)
-        _revised(settings, {name: value})  # complains now rather than at the first run
+        _revised(settings, {name: value})  # an error now is better than at the first run
         particular = particular | {dataset: particular.get(dataset, {}) | {name: value}}
-    else:  # for all means for those too that had their own
+    else:  # for all data sets, also those that had an exception
         settings = _revised(settings, {name: value})
         particular = {
             key: {other: old for other, old in fields.items() if other != name}
@@ -181,8 +186,9 @@ PAPER = Preset(
         "animals-10n": _LARGE_IMAGES,
     },
 )
-"""Its networks, epochs, batches, rates and schedule. Holding out a tenth of the training data and
-averaging weights beside are ours; the tables say which weights they judge."""
+"""The paper's networks, epochs, batches, learning rates and schedule. That validation keeps a tenth
+of the training data, and that weights are averaged too, is ours; the tables say which weights they
+judge."""
 
 _OF_PHOTOGRAPHS = (
     "cifar10",
@@ -211,13 +217,13 @@ CPU = Preset(
         **dict.fromkeys(_OF_PHOTOGRAPHS, _PHOTOGRAPHS),
     },
 )
-"""What two cores finish: 10,000 training images, small networks, 50 epochs."""
+"""Settings that two cores can finish: 10,000 training images, small networks, 50 epochs."""
 
 PRESETS = {preset.name: preset for preset in (PAPER, CPU)}
 
 
 def find_preset(name_or_path: str) -> Preset:
-    """One of ours by name, or one that was saved as JSON."""
+    """Return the preset with this name, or the one that a JSON file holds."""
     if name_or_path in PRESETS:
         return PRESETS[name_or_path]
     path = Path(name_or_path)

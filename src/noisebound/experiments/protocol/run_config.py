@@ -1,4 +1,4 @@
-"""All that decides a run's result, and the hash of it that names the run."""
+"""Everything that decides the result of a run, and its hash, which names the run."""
 
 import hashlib
 import json
@@ -13,19 +13,19 @@ from noisebound.training import TrainingConfig
 
 
 class RunConfig(BaseModel):
-    """A column's data with its noise, one method, one seed.
+    """One method on one column with one seed.
 
     Attributes:
         column: the name of the column
         dataset: the name of the data set
-        source: the folder's name where the data set is not the published one
-        noise: what was put into its labels, or None
-        noise_rate: of that noise
-        train_examples: how many were drawn from the training set; None for all
+        source: the name of the data's file or folder; None for the published data set
+        noise: the kind of noise that is put into the labels; None for none
+        noise_rate: the probability that a label is wrong
+        train_examples: the number of examples drawn from the training set; None for all
         knows: what the method is told of the noise
-        granularity: over what the mean loss is held at the bound
-        prunes: whether cleanlab first takes out the labels that it finds wrong
-        training: the loss, its network and its seed, which also decides the noise
+        granularity: over what the mean loss is taken that is held at the bound
+        prunes: True if the examples whose labels cleanlab finds wrong are left out of training
+        training: the loss, the network and the seed, which also decides the noise
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,7 +49,7 @@ class RunConfig(BaseModel):
 
     @property
     def description(self) -> str:
-        """For people: what distinguishes it from others of its sweep."""
+        """What distinguishes the run from the others of its sweep, in words."""
         training = self.training
         words = f"{self.column} {training.loss} seed {training.seed}"
         if training.bound_offset:
@@ -63,7 +63,7 @@ class RunConfig(BaseModel):
         return words + (", pruned" if self.prunes else "")
 
     def is_by(self, contender: Contender) -> bool:
-        """Whether it is a run of this contender's."""
+        """True if this is a run of the contender."""
         return (
             self.knows == contender.knows
             and self.prunes == contender.prunes
@@ -73,13 +73,13 @@ class RunConfig(BaseModel):
 
     @property
     def judges_labels(self) -> bool:
-        """Whether it is also asked how noisy the labels are, and which are wrong."""
+        """True if the run also has to find out how noisy the labels are, and which are wrong."""
         ours = self.training.loss == "fce+b" and self.granularity == "batch"
         return self.prunes or (ours and self.knows == "nothing")
 
     @property
     def believes(self) -> float | None:
-        """The noise rate that the method is told, where it is not the column's."""
+        """The noise rate that the method is told; None if it is the column's."""
         told = self.training.given_rate
         return None if told == self.noise_rate else told
 
@@ -94,7 +94,17 @@ def make_run(
     granularity: Granularity = "batch",
     prunes: bool = False,
 ) -> RunConfig:
-    """A run of a column with a training."""
+    """Return the config of a run.
+
+    Args:
+        column: the data and its noise
+        training: how to train
+        train_examples: the number of examples drawn from the training set; None for all
+        source: the name of the data's file or folder; None for the published data set
+        knows: what the method is told of the noise
+        granularity: over what the mean loss is taken that is held at the bound
+        prunes: True if the examples whose labels cleanlab finds wrong are left out of training
+    """
     return RunConfig(
         column=column.name,
         dataset=column.dataset,

@@ -23,31 +23,32 @@ from noisebound.files import fingerprint, written_whole
 
 @dataclass(frozen=True)
 class DataSources:
-    """Where data lies on this machine; results depend on what it is, not on where.
+    """Where data is on this machine; results depend on its content alone.
 
     Args:
         data_dir: where published files are looked for first
-        paths: for data sets that are to be taken from elsewhere, such as another split
+        paths: the files or folders of data sets that are not the published ones, by the data set's
+            name
     """
 
     data_dir: Path | None = None
     paths: Mapping[str, Path] = field(default_factory=dict)
 
     def source_of(self, dataset: str) -> str | None:
-        """What to call data that is not the published one."""
+        """Return the name of the file or folder of a data set; None for the published one."""
         path = self.paths.get(dataset)
         return None if path is None else path.resolve().name
 
     def load(self, dataset: str) -> Splits:
-        """The data set."""
+        """Return the data set."""
         return _load(*self._place(dataset))
 
     def linear_probabilities(self, dataset: str) -> Float64[Tensor, "n classes"]:
-        """What a linear classifier says of the whole training set."""
+        """Return the predictions of a linear classifier for the whole training set."""
         return _linear_probabilities(*self._place(dataset))
 
     def fingerprint(self, dataset: str) -> str:
-        """Of everything in the data set."""
+        """Hash of all inputs and labels of the data set."""
         splits = self.load(dataset)
         digest = hashlib.sha256()
         for part in (splits.train, splits.test):
@@ -57,7 +58,7 @@ class DataSources:
         return digest.hexdigest()
 
     def resolved(self) -> "DataSources":
-        """The same for a process that stands in another folder."""
+        """Return the same with absolute paths, for processes that run in another folder."""
         data_dir = None if self.data_dir is None else self.data_dir.resolve()
         paths = {name: path.resolve() for name, path in self.paths.items()}
         return replace(self, data_dir=data_dir, paths=paths)
@@ -67,7 +68,7 @@ class DataSources:
         return (dataset, self.data_dir) if path is None else (str(path), None)
 
 
-# a worker does many runs on the same data, one after another
+# These are cached because a worker does many runs on the same data, one after another.
 
 
 @lru_cache(maxsize=2)
@@ -77,7 +78,7 @@ def _load(name: str, data_dir: Path | None) -> Splits:
 
 @lru_cache(maxsize=1)
 def _linear_probabilities(name: str, data_dir: Path | None) -> Float64[Tensor, "n classes"]:
-    """Computed once on a machine: it takes minutes, and every worker wants it."""
+    """Return the predictions, computed once per machine: it takes minutes, and workers share it."""
     train = _load(name, data_dir).train
     digest = hashlib.sha256((fingerprint(train.dense_inputs) + fingerprint(train.labels)).encode())
     path = cache_folder() / "linear" / f"{digest.hexdigest()[:24]}.safetensors"
@@ -93,10 +94,11 @@ def _linear_probabilities(name: str, data_dir: Path | None) -> Float64[Tensor, "
 
 
 def noisy_splits(run: RunConfig, sources: DataSources) -> Splits:
-    """The data that a run is trained on, and the clean test set.
+    """Return the data that a run is trained on, and the clean test set.
 
-    Noise comes first, and the draw of examples second: so the linear classifier of the non-uniform
-    noise is that of the whole training set, and not one that knows a few examples by heart.
+    Noise is put in before examples are drawn. So the linear classifier that makes the non-uniform
+    noise is trained on the whole training set; one that has memorized a few examples would make
+    less noise.
     """
     splits = sources.load(run.dataset)
     train, seed = splits.train, run.training.seed

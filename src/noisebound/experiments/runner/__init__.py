@@ -1,1 +1,1 @@
-"""How runs are done: in folders of their own, by processes or a cluster, however interrupted."""
+"""How runs are done: each in its own folder, by local processes or by a cluster."""

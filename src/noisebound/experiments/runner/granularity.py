@@ -1,8 +1,9 @@
-"""An experiment with a negative result: the bound on smaller or larger means than a batch's.
+"""An experiment with a negative result: bounds on the means of other groups than the batch.
 
-``Σ_g W_g |mean_g - B| / Σ_g W_g`` over groups ``g`` of a batch's examples, of weight ``W_g``: one
-group of all examples is the bounded loss. What holds of noisy labels on average holds of none of
-them alone, so smaller groups are worse; `results/beyond` has the measurements.
+The loss is ``Σ_g W_g |mean_g - B| / Σ_g W_g`` over groups ``g`` of a batch's examples with weights
+``W_g``; one group of all examples gives the bounded loss. The bound is a statement about the
+average of noisy labels and not about any single one, so smaller groups are worse; `results/beyond`
+has the measurements.
 """
 
 from dataclasses import dataclass
@@ -20,17 +21,17 @@ from noisebound.losses import Loss, RememberingLoss
 from noisebound.training.config import TrainingConfig
 from noisebound.training.objective import Objective, ObjectiveFactory, make_objective
 
-_KEPT = 0.9  # the share of a running mean that stays: about ten batches enter it
+_KEPT = 0.9  # the share of a running mean that each batch keeps: about ten batches enter it
 
 
 class GranularBoundedLoss(nn.Module):
-    """A bounded loss whose mean is taken over other groups; the plain mean in evaluation mode.
+    """A bounded loss whose means are taken over groups; in evaluation mode the plain mean.
 
     Args:
         loss: one of noisebound's losses
-        bound: the level that no group's mean loss is to fall below
-        granularity: ``"batch"``, ``"example"``, ``"class"``, or ``"running"``: a running mean over
-            about ten batches decides whether the step goes up or down
+        bound: the level at which the mean loss of each group is held
+        granularity: the groups: ``"batch"``, ``"example"`` or ``"class"``; with ``"running"`` a
+            running mean over about ten batches decides whether the step goes up or down
 
     Example:
         >>> import noisebound as nb
@@ -47,10 +48,10 @@ class GranularBoundedLoss(nn.Module):
     def __init__(self, loss: Loss, bound: float, granularity: Granularity) -> None:
         super().__init__()
         if not isinstance(loss, Loss):
-            raise InvalidTypeError(f"loss must be one of noisebound's, got {loss!r}")
+            raise InvalidTypeError(f"`loss` must be one of noisebound's, got {loss!r}")
         if granularity not in get_args(Granularity):
             choices = ", ".join(get_args(Granularity))
-            raise InvalidValueError(f"granularity must be one of {choices}; got {granularity!r}")
+            raise InvalidValueError(f"`granularity` must be one of {choices}; got {granularity!r}")
         self.loss = loss
         self.bound = check_finite_number("bound", bound)
         self.granularity = granularity
@@ -63,7 +64,13 @@ class GranularBoundedLoss(nn.Module):
         labels: Num[Tensor, "..."],
         indices: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, ""]:
-        """Return the bounded mean; ``indices`` go to a loss that remembers its examples."""
+        """Return the bounded mean.
+
+        Args:
+            logits: the outputs of the network
+            labels: class indices, or probabilities
+            indices: the positions of the examples, for a loss that remembers them
+        """
         losses, weights = self._losses_and_weights(logits, labels, indices)
         mean = losses.sum() / weights.sum()
         if not self.training:
@@ -81,7 +88,7 @@ class GranularBoundedLoss(nn.Module):
 
     def _of_classes(self, losses: Tensor, weights: Tensor, labels: Tensor) -> Tensor:
         if labels.is_floating_point():
-            raise InvalidValueError("granularity 'class' needs class indices as labels")
+            raise InvalidValueError("`granularity` 'class' needs class indices as labels")
         classes, group = torch.unique(labels, return_inverse=True)
         zeros = losses.new_zeros(len(classes))
         sums = zeros.index_add(0, group.flatten(), losses.flatten())
@@ -110,7 +117,7 @@ class GranularBoundedLoss(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class GranularObjective(Objective):
-    """An objective whose criterion holds groups at the bound, so that steps have no sign."""
+    """An objective whose criterion applies the bound itself, so that steps have no sign."""
 
     @property
     def granular(self) -> GranularBoundedLoss:
@@ -120,7 +127,7 @@ class GranularObjective(Objective):
 
     @property
     def step_bound(self) -> None:
-        """None: the criterion has applied the bound already."""
+        """None, because the criterion applies the bound."""
         return None
 
     @property
@@ -134,7 +141,11 @@ class GranularObjective(Objective):
 
 
 def objective_factory(granularity: Granularity) -> ObjectiveFactory:
-    """Return what makes the objective of a method at a granularity."""
+    """Return a function that makes the objective of a method.
+
+    Args:
+        granularity: over what the mean loss is taken that is held at the bound
+    """
 
     def granular_objective(
         config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
@@ -144,7 +155,7 @@ def objective_factory(granularity: Granularity) -> ObjectiveFactory:
             return plain
         if plain.chosen is None or not isinstance(plain.criterion, Loss):
             raise InvalidValueError(
-                f"granularity is a property of the bound, and {config.loss!r} has none"
+                f"`granularity` is a property of the bound, and {config.loss!r} has none"
             )
         criterion = GranularBoundedLoss(plain.criterion, plain.chosen.level, granularity)
         return GranularObjective(criterion, plain.chosen, plain.mixes, plain.floor)

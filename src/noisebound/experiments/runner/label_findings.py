@@ -1,4 +1,4 @@
-"""What a run finds out about its labels, compared with the truth."""
+"""What a run finds out about its labels, with the truth beside it."""
 
 import json
 import math
@@ -6,7 +6,6 @@ from typing import TypedDict
 
 import torch
 from jaxtyping import Bool, Float
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from noisebound.data import Dataset, Splits
@@ -25,12 +24,14 @@ class LabelFindings(TypedDict):
     """What is found and what is true.
 
     Keys:
-        noise_rate: the share of wrong labels
-        estimates: by the name of each estimator
-        interval: of our own estimate; None for a peer
-        suspects_auroc: of ranking wrong labels before right ones; None where none is wrong
-        calibration_error: of the probabilities, in ten equal parts; None for a peer
-        epochs: how often the training examples were trained on to find the suspects
+        noise_rate: the true share of wrong labels
+        estimates: the estimated noise rate, by the name of the estimator
+        interval: the interval of our estimate, at 95 % confidence; None for cleanlab
+        suspects_auroc: the area under the ROC curve of ranking wrong labels before right ones; None
+            if no label is wrong
+        calibration_error: the mean distance between the probability that a label is wrong and how
+            often it is, in ten equal parts; None for cleanlab
+        epochs: how often each training example was trained on to find the suspects
     """
 
     noise_rate: float
@@ -48,7 +49,7 @@ def findings_of_run(run: Run, splits: Splits) -> LabelFindings:
     out_of_fold = read_out_of_fold(run.folder)
     if out_of_fold is None:
         raise DataError(
-            f"{run.folder.out_of_fold()} is missing or damaged: remove {run.path}, and the run is "
+            f"{run.folder.out_of_fold()} is missing or damaged: remove {run.path} to have the run "
             "done again"
         )
     known = out_of_fold.positions
@@ -61,12 +62,12 @@ def findings_of_run(run: Run, splits: Splits) -> LabelFindings:
         interval=list(found[ESTIMATION_METHODS[0]].interval),
         suspects_auroc=_auroc(suspects.score, is_wrong),
         calibration_error=_calibration_error(suspects.probability, is_wrong),
-        epochs=training.epochs + cross_fit_epochs(training.epochs),
+        epochs=training.epochs + (training.cross_fit_epochs or cross_fit_epochs(training.epochs)),
     )
 
 
 def findings_of_cleanlab(pruned: Pruned, train: Dataset, training: TrainingConfig) -> LabelFindings:
-    """Return the findings of cleanlab by its five folds."""
+    """Return what cleanlab found out by cross-validation in five folds."""
     is_wrong = _is_wrong(train)
     return LabelFindings(
         noise_rate=is_wrong.double().mean().item(),
@@ -84,7 +85,7 @@ def write_findings(folder: RunFolder, findings: LabelFindings) -> None:
 
 
 def read_findings(folder: RunFolder) -> LabelFindings | None:
-    """Return what a run has found out; None if it was not asked."""
+    """Return what a run found out about its labels; None if nothing is stored."""
     try:
         text = folder.label_findings.read_text(encoding="utf-8")
         findings: LabelFindings = json.loads(text)
@@ -99,6 +100,8 @@ def _is_wrong(train: Dataset) -> Bool[Tensor, " n"]:
 
 
 def _auroc(score: Float[Tensor, " n"], is_wrong: Bool[Tensor, " n"]) -> float | None:
+    from sklearn.metrics import roc_auc_score  # takes a second, and most runs do not need it
+
     if is_wrong.all() or not is_wrong.any():
         return None
     value = float(roc_auc_score(is_wrong.numpy(), score.numpy()))

@@ -1,4 +1,4 @@
-"""A peer: cleanlab finds wrong labels by cross-validation in five folds, and they are left out."""
+"""A peer: cleanlab finds wrong labels by cross-validation, and their examples are left out."""
 
 from dataclasses import dataclass, replace
 
@@ -22,12 +22,12 @@ FOLDS = 5  # cleanlab's own default
 
 @dataclass(frozen=True, eq=False)
 class Pruned:
-    """What cleanlab leaves.
+    """What cleanlab found, and the examples that are left.
 
     Args:
-        train: the examples that it does not find fault with
-        noise_rate: as cleanlab estimates it
-        score: one per label, the higher the worse
+        train: the examples whose labels cleanlab finds right
+        noise_rate: the noise rate that cleanlab estimates
+        score: one per label; the higher it is, the likelier the label is wrong
     """
 
     train: Dataset
@@ -36,12 +36,12 @@ class Pruned:
 
 
 def prune(train: Dataset, training: TrainingConfig, folder: RunFolder) -> Pruned:
-    """Return what is left without the labels that cleanlab finds issues with.
+    """Return the examples without those whose labels cleanlab finds wrong.
 
     Args:
         train: the examples
-        training: how each of the five networks is trained, as the one that follows
-        folder: keeps finished folds, so that an interrupted run goes on
+        training: how to train each of the five networks; the network on the rest is trained alike
+        folder: the run's, which keeps finished folds, so that an interrupted run can continue
     """
     from cleanlab.count import compute_confident_joint, estimate_latent
     from cleanlab.filter import find_label_issues
@@ -59,7 +59,7 @@ def prune(train: Dataset, training: TrainingConfig, folder: RunFolder) -> Pruned
 
 
 def _out_of_fold(train: Dataset, training: TrainingConfig, folder: RunFolder) -> OutOfFold:
-    """Return predictions after full trainings, as a user of cleanlab would make them."""
+    """Return out-of-fold predictions after full trainings, as cleanlab's users make them."""
     data = TrainingData.unsplit(replace(train, true_labels=None))
     config = plain_config(training).model_copy(update={"measure_every": training.epochs})
     folds = random_folds(len(train), FOLDS, training.seed)

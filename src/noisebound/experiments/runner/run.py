@@ -1,4 +1,4 @@
-"""One run, in a folder of its own: trained once, whoever asks, however often it is interrupted."""
+"""One run in its own folder: it is trained once, however often it is asked for or interrupted."""
 
 import os
 import platform
@@ -27,14 +27,15 @@ from noisebound.runs import train_run
 
 @dataclass(frozen=True)
 class Execution:
-    """Under what circumstances runs are done; results do not depend on it.
+    """Where and how runs are done; results do not depend on it.
 
     Args:
-        store: where the runs are
+        store: the folders of the runs
         sources: where the data is
-        sweep: who does them
-        threads: of torch; None to leave them as they are
-        checkpoint_seconds: how much work may be lost at most, not counting an epoch
+        sweep: the name of the sweep that does the runs
+        threads: the number of torch's threads; None to leave it as it is
+        checkpoint_seconds: at most so much work is lost when a run is interrupted, not counting the
+            epoch under way
     """
 
     store: RunStore
@@ -45,9 +46,10 @@ class Execution:
 
 
 def execute(run: RunConfig, execution: Execution) -> None:
-    """Train, unless it has been done; what fails is recorded, and is tried again when asked for.
+    """Train a run, unless it is finished.
 
-    A lock keeps two sweeps from training the same run at once: the second finds it done.
+    A failure is recorded in the run's folder, and the next call tries again. A lock keeps two
+    sweeps from training the same run at once: the second waits and then finds it finished.
     """
     store = execution.store
     folder = store.folder(run)
@@ -59,6 +61,7 @@ def execute(run: RunConfig, execution: Execution) -> None:
         if store.state(run) == "finished":
             return
         store.forget_failure(run)
+        store.forget_damaged_result(run)
         store.mark_running(run, execution.sweep)
         try:
             _train(run, execution)
@@ -96,7 +99,7 @@ def _train(run: RunConfig, execution: Execution) -> None:
 
 
 def _environment() -> dict[str, str | int | None]:
-    """With what a run is done, for those who ask why two differ."""
+    """Return the versions and the machine, which may explain why two runs differ."""
     return {
         "noisebound": version("noisebound"),
         "torch": version("torch"),

@@ -1,9 +1,10 @@
-"""The folders of runs: what is finished, what is under way, what failed and why."""
+"""The folders of runs: which are finished, which are running, which failed and why."""
 
 import json
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from noisebound.errors import DataError, RunError
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.label_findings import read_findings
 from noisebound.files import write_json, write_text
@@ -14,10 +15,13 @@ State: TypeAlias = Literal["waiting", "running", "finished", "failed"]
 
 
 class RunStore:
-    """Folders, each named by the hash of its run's config.
+    """The folders of runs, each named by the hash of its run's config.
 
-    A sweep marks the runs that its workers are doing with its own name: what another sweep, or an
-    earlier one that was killed, left there means nothing to it.
+    A sweep marks the runs that its workers are doing with its own name. So it ignores the marks of
+    other sweeps, and of earlier ones that were killed.
+
+    Args:
+        path: the folder that holds them
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,11 +32,11 @@ class RunStore:
         return RunFolder(self.path / run.key)
 
     def result(self, run: RunConfig) -> RunResult | None:
-        """Return what came of a run; None if it is not finished."""
+        """Return what came of a run; None if it is not finished, or its result is damaged."""
         folder = self.folder(run)
         if run.judges_labels and read_findings(folder) is None:
             return None
-        return read_result(folder)
+        return _whole_result(folder)
 
     def error(self, run: RunConfig) -> str | None:
         """Return why a run failed; None if it did not."""
@@ -43,7 +47,12 @@ class RunStore:
             return None
 
     def state(self, run: RunConfig, sweep: str | None = None) -> State:
-        """Return how far a run is; it is running if this sweep is doing it."""
+        """Return whether a run is waiting, running, finished or failed.
+
+        Args:
+            run: the run
+            sweep: the sweep whose runs count as running; None for no sweep
+        """
         if self.result(run) is not None:
             return "finished"
         if self.error(run) is not None:
@@ -53,7 +62,7 @@ class RunStore:
         return "waiting"
 
     def write_config(self, run: RunConfig) -> None:
-        """Write which run this folder holds."""
+        """Write the run's config into its folder, unless it is there."""
         path = self.folder(run).experiment
         if not path.exists():
             write_text(path, run.model_dump_json(indent=2) + "\n")
@@ -63,15 +72,21 @@ class RunStore:
         write_text(self.folder(run).running, sweep)
 
     def unmark(self, run: RunConfig) -> None:
-        """Note that nobody is doing the run any more."""
+        """Note that no worker is doing the run."""
         self.folder(run).running.unlink(missing_ok=True)
 
     def forget_failure(self, run: RunConfig) -> None:
-        """Forget why the run failed, before it is tried again."""
+        """Remove the record of a failure, before the run is tried again."""
         self.folder(run).failure.unlink(missing_ok=True)
 
+    def forget_damaged_result(self, run: RunConfig) -> None:
+        """Remove a result that cannot be read, so that the run can be trained again."""
+        folder = self.folder(run)
+        if _whole_result(folder) is None:
+            folder.result.unlink(missing_ok=True)
+
     def record_failure(self, run: RunConfig, error: str, trace: str) -> None:
-        """Keep why the run failed."""
+        """Write why the run failed."""
         write_json(self.folder(run).failure, {"error": error, "traceback": trace})
 
     def _doer(self, run: RunConfig) -> str | None:
@@ -79,3 +94,10 @@ class RunStore:
             return self.folder(run).running.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
+
+
+def _whole_result(folder: RunFolder) -> RunResult | None:
+    try:
+        return read_result(folder)
+    except (DataError, RunError):
+        return None

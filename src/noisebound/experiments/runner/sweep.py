@@ -1,6 +1,7 @@
-"""Many runs: interrupted, killed, gone on with.
+"""Many runs, which may be interrupted and continued.
 
-Runs speak through their folders, so it does not matter who does them, or in how many attempts.
+What came of a run stands in its folder alone, so it does not matter which worker does it, or in how
+many attempts.
 """
 
 import secrets
@@ -15,8 +16,11 @@ from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.sweep_progress import SweepProgress
 from noisebound.experiments.runner.workers import WorkerDiedError, Workers, do_runs
 
+# Both are choices. One death may be an accident, and every further one costs the start of workers.
 _DEATHS_OF_A_SUSPECT = 2
+"""A run that was under way when so many workers died is done alone."""
 _DEATHS_IN_VAIN = 3
+"""A sweep ends with an error after so many deaths in a row of workers that were doing no run."""
 
 
 def run_sweep(
@@ -27,17 +31,18 @@ def run_sweep(
     *,
     checkpoint_seconds: float = 30.0,
 ) -> dict[RunConfig, str]:
-    """Do what is not done yet; gives the runs that failed, with their errors.
+    """Do the runs that are not finished; return those that failed, with their errors.
 
-    Where a worker dies, the runs that were under way are done again. One that was under way when
-    workers died twice is done alone: if its worker dies then too, it is to blame, and has failed.
+    When a worker dies, the runs that were under way are continued. A run that was under way when
+    workers died twice is done alone: if its worker dies again, the run is to blame and has failed.
 
     Args:
-        runs: what is wanted
-        store: where the runs are
+        runs: the runs that are to be finished
+        store: the folders of the runs
         sources: where the data is
-        workers: who does them
-        checkpoint_seconds: how much of a run may be lost at most, not counting an epoch
+        workers: how many processes do them, and where
+        checkpoint_seconds: at most so much work is lost when a run is interrupted, not counting the
+            epoch under way
     """
     sweep = _Sweep(runs, store, sources, workers, checkpoint_seconds)
     with SweepProgress(sweep.runs, store, sweep.name).shown():
@@ -47,7 +52,7 @@ def run_sweep(
 
 
 class _Sweep:
-    """What is to be done, and what has been learnt about workers that die."""
+    """The runs of a sweep, and which of them were under way when workers died."""
 
     def __init__(
         self,
@@ -59,7 +64,7 @@ class _Sweep:
     ) -> None:
         self.name = secrets.token_hex(8)
         self.runs = list(dict.fromkeys(runs))
-        # workers may stand in another folder
+        # absolute, because workers may run in another folder
         self.store = RunStore(store.path.resolve())
         self.workers = workers
         self.execution = Execution(
@@ -91,8 +96,8 @@ class _Sweep:
         for run in runs:
             if self.store.state(run) not in ("finished", "failed"):
                 raise FileNotFoundError(
-                    f"{run.description} was done, but nothing came of it in "
-                    f"{self.store.folder(run)}: do all machines see that folder?"
+                    f"{run.description} was done, but there is no result in "
+                    f"{self.store.folder(run).path}: do all machines see that folder?"
                 )
 
     def _note_death(self, runs: Sequence[RunConfig], error: WorkerDiedError) -> None:

@@ -1,4 +1,4 @@
-"""How far a sweep is: runs finished, running, failed, and how long it may still take."""
+"""The progress of a sweep: how many runs are finished, and how long the rest may take."""
 
 import threading
 import time
@@ -14,12 +14,18 @@ from rich.text import Text
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run_store import RunStore, State
 
-_LOOK_SECONDS = 1.0
-_LOG_SECONDS = 60.0
+_LOOK_SECONDS = 1.0  # between updates of the line on a terminal
+_LOG_SECONDS = 60.0  # between lines elsewhere, such as in a log file
 
 
 class SweepProgress:
-    """A live line on a terminal; elsewhere a line a minute; both on standard error."""
+    """Shows the progress on standard error: one live line on a terminal, else one line per minute.
+
+    Args:
+        runs: the runs of the sweep
+        store: the folders of the runs
+        sweep: the name of the sweep
+    """
 
     def __init__(self, runs: Sequence[RunConfig], store: RunStore, sweep: str) -> None:
         self._runs, self._store, self._sweep = runs, store, sweep
@@ -31,7 +37,7 @@ class SweepProgress:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def line(self) -> str:
-        """What there is to say."""
+        """Return the progress in words."""
         counts = self._counts()
         done = counts["finished"] + counts["failed"] - self._done_before
         left = counts["waiting"] + counts["running"]
@@ -40,7 +46,7 @@ class SweepProgress:
             f"{counts['failed']} failed"
         )
         if left and done > 0:
-            # those that are running count as half done
+            # a running run counts as half done
             elapsed = time.monotonic() - self._begun
             each = elapsed / (done + counts["running"] / 2)
             remaining = timedelta(seconds=round(each * (left - counts["running"] / 2)))
@@ -49,7 +55,7 @@ class SweepProgress:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Within it, the line is kept up to date."""
+        """Keep the line up to date within the context."""
         self._thread.start()
         try:
             yield
@@ -61,7 +67,7 @@ class SweepProgress:
         return Counter(self._state(run) for run in self._runs)
 
     def _state(self, run: RunConfig) -> State:
-        if run in self._finished:  # and remains so: need not be read each time
+        if run in self._finished:  # it remains so, and its folder need not be read again
             return "finished"
         state = self._store.state(run, self._sweep)
         if state == "finished":

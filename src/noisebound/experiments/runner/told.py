@@ -1,4 +1,4 @@
-"""What a method is told of the noise, where that is the truth: it takes the true labels to know."""
+"""Methods that are told the truth about the noise, which takes the true labels."""
 
 from noisebound.corruption.corrupt import realized_transition
 from noisebound.data import Dataset
@@ -7,12 +7,12 @@ from noisebound.training import TrainingConfig
 
 
 def told(training: TrainingConfig, knows: Knowledge, train: Dataset) -> TrainingConfig:
-    """The training with the noise rate, or the transition matrix, that came about.
+    """Return the config with the realized noise rate or transition matrix, if it is to be told.
 
     Args:
-        training: without
-        knows: which of them
-        train: the examples; where true labels are not known apart, the labels are the true ones
+        training: the config without it
+        knows: what the method is told
+        train: the training examples; without true labels, their labels are taken to be true
     """
     true = train.labels if train.true_labels is None else train.true_labels
     if knows == "true rate":

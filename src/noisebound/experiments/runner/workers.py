@@ -1,7 +1,7 @@
-"""Who does the runs: processes of this machine, or a Ray cluster, both through joblib.
+"""The workers that do runs: processes of this machine or of a Ray cluster, both through joblib.
 
-A run is always done in another process than this one, so that one that is killed, or that takes all
-the memory, does not take the sweep with it.
+A run is always done in another process than the sweep's, so that the sweep survives if the run is
+killed or takes all the memory.
 """
 
 import logging
@@ -13,22 +13,23 @@ from dataclasses import dataclass, replace
 
 import torch
 from joblib import Parallel, delayed, parallel_config
-from joblib.externals.loky.process_executor import TerminatedWorkerError
+from joblib.externals.loky.process_executor import ProcessPoolExecutor, TerminatedWorkerError
 
-from noisebound.errors import InvalidValueError
+from noisebound.errors import InvalidValueError, MissingExtraError
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run import Execution, execute
 
 
 @dataclass(frozen=True)
 class Workers:
-    """How many, and where.
+    """How many workers there are, and where they run.
 
     Args:
-        jobs: how many at once; None for as many as there are cores, or GPUs
-        cluster: a Ray cluster's address, ``"auto"`` for the one that is running here, ``"local"``
-            to start one; None for processes of this machine
-        threads: of each; None for its share of the cores, on a cluster for one
+        jobs: the number of runs at once; None for one per core; for one if this machine has a GPU,
+            and for one per GPU on a cluster that has any
+        cluster: the address of a Ray cluster, ``"auto"`` for the one that is running here,
+            ``"local"`` to start one; None for processes of this machine
+        threads: torch's threads per worker; None for a share of the cores, on a cluster for one
     """
 
     jobs: int | None = None
@@ -37,14 +38,14 @@ class Workers:
 
 
 class WorkerDiedError(ChildProcessError):
-    """A process ended under its run: killed, or out of memory."""
+    """A worker ended during a run: it was killed, or out of memory."""
 
 
 def do_runs(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -> None:
-    """All of them, in any order; their folders tell what came of it.
+    """Do all runs, in any order; what came of them stands in their folders.
 
     Raises:
-        WorkerDiedError: some may be done, and some not
+        WorkerDiedError: a worker died; some of the runs may be done
     """
     if workers.cluster is None:
         _do_here(runs, execution, workers)
@@ -56,15 +57,30 @@ def _do_here(runs: Sequence[RunConfig], execution: Execution, workers: Workers) 
     cores = len(os.sched_getaffinity(0))
     jobs = workers.jobs or (1 if torch.cuda.is_available() else cores)
     threads = workers.threads or max(1, cores // jobs)
-    tasks = [delayed(execute)(run, replace(execution, threads=threads)) for run in runs]
-    # with one job joblib would not start a process; so one of two does one task after another
-    groups = [[task] for task in tasks] if jobs == 1 else [tasks]
+    execution = replace(execution, threads=threads)
     try:
-        with parallel_config("loky", n_jobs=max(2, jobs), inner_max_num_threads=threads):
-            for group in groups:
-                Parallel(batch_size=1, pre_dispatch="all")(group)
+        if jobs == 1:
+            _do_one_by_one(runs, execution, threads)
+            return
+        with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=threads):
+            Parallel(batch_size=1, pre_dispatch="all")(
+                delayed(execute)(run, execution) for run in runs
+            )
     except TerminatedWorkerError as error:
         raise WorkerDiedError(_first_line(error)) from error
+
+
+def _do_one_by_one(runs: Sequence[RunConfig], execution: Execution, threads: int) -> None:
+    """Do the runs in one worker, where joblib would start none."""
+    variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    executor = ProcessPoolExecutor(max_workers=1, env=dict.fromkeys(variables, str(threads)))
+    try:
+        for task in [executor.submit(execute, run, execution) for run in runs]:
+            task.result()
+    except BaseException:  # Ctrl-C too: the run under way must not go on
+        executor.shutdown(kill_workers=True)
+        raise
+    executor.shutdown()
 
 
 def _do_on_ray(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -> None:
@@ -76,7 +92,7 @@ def _do_on_ray(runs: Sequence[RunConfig], execution: Execution, workers: Workers
         if not 1 <= jobs <= room:
             raise InvalidValueError(
                 f"the cluster has room for {room} runs at once ({gpus} GPUs, "
-                f"{int(resources.get('CPU', 0))} CPUs, {threads} a run): lower --jobs to that"
+                f"{int(resources.get('CPU', 0))} CPUs, {threads} per run): lower `jobs` to that"
             )
         needs = {"num_cpus": threads, "num_gpus": 1 if gpus else 0}
         execution = replace(execution, threads=None if gpus else threads)
@@ -97,9 +113,7 @@ def _connected(workers: Workers) -> Iterator["ray"]:  # type: ignore[name-define
         import ray
         from ray.util.joblib import register_ray
     except ImportError as error:
-        raise InvalidValueError(
-            "a cluster needs Ray: install it with  pip install 'noisebound[ray]'"
-        ) from error
+        raise MissingExtraError("a cluster", "Ray", "ray") from error
     register_ray()
     try:
         if not ray.is_initialized():
@@ -111,8 +125,8 @@ def _connected(workers: Workers) -> Iterator["ray"]:  # type: ignore[name-define
             )
     except (ConnectionError, RuntimeError) as error:
         raise InvalidValueError(
-            f"no Ray cluster at {workers.cluster!r}: start one with  ray start --head , or have "
-            f"one started here with  --cluster local  ({_first_line(error)})"
+            f"there is no Ray cluster at {workers.cluster!r}: start one with  ray start --head , "
+            f"or have one started here by `cluster` 'local' ({_first_line(error)})"
         ) from error
     try:
         yield ray
@@ -121,7 +135,7 @@ def _connected(workers: Workers) -> Iterator["ray"]:  # type: ignore[name-define
 
 
 def _knock(address: str | None) -> None:
-    """See whether anyone is there: Ray would try for minutes."""
+    """Raise an error if nobody listens at the address, where Ray would try for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         try:
