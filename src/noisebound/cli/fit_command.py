@@ -115,7 +115,7 @@ def _fabric(
             precision=precision,
             loggers=loggers,
         )
-    except RuntimeError as error:  # such as devices that are not there
+    except (RuntimeError, ValueError, TypeError) as error:  # such as devices that are not there
         raise InvalidValueError(str(error)) from error
     fabric.launch()
     return fabric
