@@ -15,6 +15,8 @@ from noisebound.experiments.protocol.presets import CPU
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.runner.run_store import RunStore
+from noisebound.experiments.runner.sweep import run_sweep
+from noisebound.experiments.runner.workers import Workers
 from noisebound.runs.result import RunResult
 from noisebound.training import EpochMetrics
 
@@ -28,6 +30,13 @@ def digit_runs(methods, seeds=(0,), sources=None, settings=QUICK) -> list[RunCon
     """A run for each method and seed."""
     plan = Plan(CPU.override(settings), tuple(seeds), sources or DataSources())
     return plan.table_runs([COLUMN], methods)
+
+
+def sweep_of_four(path: str) -> None:
+    """Do four runs in one worker, and print what they measured; for a process of its own."""
+    store, runs = RunStore(Path(path)), digit_runs(["ce", "ce+b"], seeds=[0, 1])
+    assert run_sweep(runs, store, DataSources(), Workers(jobs=1)) == {}
+    print([measured(store, run) for run in runs])  # noqa: T201
 
 
 class DeadlySources(DataSources):
