@@ -8,6 +8,7 @@ from cyclopts import Parameter, validators
 from rich.console import Console
 from rich.markup import escape
 
+from noisebound.cli.messages import with_flags
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
 from noisebound.data import DataError, DataOrigin, Dataset
 from noisebound.data.user.arrays import read_inputs
@@ -26,6 +27,7 @@ from noisebound.training import TrainingConfig, estimate_label_noise
 
 _CONFUSIONS = 8  # the lines of a list that is still read: a choice
 _RARE = 0.005  # rarer confusions are not listed: they would round to 0 %
+_FLAGS = {"epochs": "--epochs", "learning_rate": "--learning-rate"}
 
 
 def estimate(
@@ -144,7 +146,7 @@ def _print(
         for line in confusions:
             console.print(escape(f"  {line}"))
     for warning in warnings:
-        console.print(f"[yellow]note:[/] {escape(warning)}")
+        console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
 
 
 def _confusions(found: NoiseEstimate, class_names: tuple[str, ...]) -> list[str]:

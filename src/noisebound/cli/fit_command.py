@@ -2,6 +2,7 @@
 
 import json as json_format
 import logging
+import warnings
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,16 +15,18 @@ from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 from rich.console import Console
 from rich.markup import escape
 
+from noisebound.cli.messages import with_flags
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, command_line
 from noisebound.entry import fit as run_fit
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise
 from noisebound.runs import Run
-from noisebound.training import TrainingConfig
+from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from noisebound.training.config import settings_of
 from noisebound.training.metrics import METRIC_LABELS
 from noisebound.training.ranks import leave_ranks
 
+_FLAGS = {name: f"--{name.replace('_', '-')}" for name in TrainingConfig.model_fields}
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
 
@@ -80,19 +83,21 @@ def fit(
     if transition is not None:
         settings["transition"] = _read_matrix(transition)
     try:
-        run = run_fit(
-            data,
-            out=out,
-            target=target,
-            image_size=image_size,
-            skip_bad=skip_bad,
-            data_dir=data_dir,
-            model=(config or _Options()).model,
-            resume=resume,
-            fabric=fabric,
-            command=command_line(),
-            **settings,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnknownNoiseWarning)  # printed below, as a note
+            run = run_fit(
+                data,
+                out=out,
+                target=target,
+                image_size=image_size,
+                skip_bad=skip_bad,
+                data_dir=data_dir,
+                model=(config or _Options()).model,
+                resume=resume,
+                fabric=fabric,
+                command=command_line(),
+                **settings,
+            )
     except KeyboardInterrupt:
         if fabric.is_global_zero:
             console = Console(stderr=True, soft_wrap=True)
@@ -179,6 +184,7 @@ def _print_noise(run: Run, console: Console) -> None:
             f"{high:.3f}"
         )
     for warning in noise.warnings:
-        console.print(f"[yellow]note:[/] {escape(warning)}")
+        console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
     if chosen is not None:
-        console.print(f"bound {chosen.level:.3f}: {escape(chosen.reason)}")
+        reason = escape(with_flags(chosen.reason, _FLAGS))
+        console.print(f"bound {chosen.level:.3f}: {reason}")
