@@ -69,7 +69,7 @@ def test_bad_input():
     logits, labels = held_out()
     with pytest.raises(ValueError, match="EarlyLearning depends on what it remembers"):
         measured_floor(nb.EarlyLearning(len(labels), CLASSES), logits, labels)
-    with pytest.raises(ValueError, match="labels must be one an example, 4000"):
+    with pytest.raises(ValueError, match="`labels` must be one per example, 4000"):
         measured_floor(nb.CrossEntropy(), logits, labels[:7])
     with pytest.raises(ValueError, match="logits must be finite"):
         measured_floor(nb.CrossEntropy(), logits * torch.nan, labels)

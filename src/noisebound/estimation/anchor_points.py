@@ -1,4 +1,4 @@
-"""Anchor points: an example that surely is of a class shows how the labels of that class fall."""
+"""Anchor points: an example that surely belongs to a class shows how its labels fall."""
 
 from jaxtyping import Float64, Int64
 from torch import Tensor
@@ -11,7 +11,7 @@ _SURE_PART = 0.3  # of a class of mean size; for ten classes the usual quantile 
 def anchor_transition(
     probs: Float64[Tensor, "n classes"],
 ) -> Float64[Tensor, "classes classes"]:
-    """``T[:, k]`` is the prediction at the example that is most surely of class ``k``.
+    """Return the matrix whose column ``k`` is the prediction at the surest example of class ``k``.
 
     The very surest may be an outlier, so the one at a high quantile is taken (Liu and Tao, 2016;
     Patrini et al., 2017).
@@ -24,11 +24,11 @@ def anchor_transition(
 def dual_transition(
     probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
 ) -> Float64[Tensor, "classes classes"]:
-    """Dual-T (Yao et al., 2020): by way of the predicted class, in two steps.
+    """Return the matrix by Dual-T (Yao et al., 2020), in two steps over the predicted class.
 
     From the true class to the predicted one by anchor points, from there to the observed label by
-    counting. It is made for a network that has learnt its training labels, and its predictions on
-    those: with out-of-sample predictions both steps hold the noise, and it counts twice.
+    counting. It is made for a network that has memorized its training labels, and its predictions
+    on those: with out-of-fold predictions both steps hold the noise, and it counts twice.
     """
     transition = observed_given_predicted(probs, labels) @ anchor_transition(probs)
     return transition / transition.sum(0)

@@ -21,7 +21,7 @@ from noisebound.estimation.noise_estimate import Diagnostics, NoiseEstimate
 EstimationMethod: TypeAlias = Literal["agreement", "anchor", "dual-t", "confident", "neighbors"]
 ESTIMATION_METHODS: tuple[EstimationMethod, ...] = get_args(EstimationMethod)
 
-_GROUPS = 20
+_GROUPS = 20  # of the jackknife: enough for a t-distribution close to normal
 _OTHER_SHARES = (SUREST / 2, 2 * SUREST)
 _NEAR_CHANCE = 0.95  # of the rate at which labels say nothing
 
@@ -49,22 +49,22 @@ def estimate_noise(
     features: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> NoiseEstimate:
-    """How noisy labels are, from the labels alone and a model that was trained on such labels.
+    """Return how noisy labels are, by predictions of a model that was trained on such labels.
 
-    - ``"agreement"``: how often labels agree with predictions that are sure; ours, and the default
+    - ``"agreement"``, the default: how often labels agree with sure predictions
     - ``"anchor"``: predictions at examples that are surely of a class
     - ``"dual-t"``: Dual-T, for predictions on the training examples themselves
     - ``"confident"``: confident learning, by cleanlab
     - ``"neighbors"``: whether the labels of nearest neighbors agree
 
     Args:
-        probs: predicted probabilities of the *noisy* label, one row an example, by a model that was
-            not trained on that example (as cross-validation gives them)
+        probs: out-of-fold probabilities of the *noisy* label, one row per example (as
+            cross-validation gives them)
         labels: observed class indices
         method: see above
         features: for ``"neighbors"``, in which similar examples are near each other; without them
             the predictions are taken
-        confidence: with which the interval shall hold the noise rate
+        confidence: the probability with which the interval is to hold the noise rate
 
     Example:
         >>> from noisebound import corrupt
@@ -116,7 +116,7 @@ def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | No
             points = probs.sqrt() if features is None else as_float64(features).flatten(1)
             if len(points) != n:
                 raise InvalidValueError(
-                    f"features must have one row an example, {n}; got {len(points)}"
+                    f"`features` must have one row per example, {n}; got {len(points)}"
                 )
             triples = neighbor_triples(points, labels)
             size = len(triples)
@@ -137,7 +137,7 @@ def _rate(transition: Float64[Tensor, "classes classes"], prior: Tensor) -> floa
 def _interval(
     rate: float, prior: Tensor, sample: _Sample, level: float, doubt: float
 ) -> tuple[float, float]:
-    """Chance by a jackknife over groups of examples, and what else there is to doubt."""
+    """Return the interval: chance by a jackknife over groups, and the doubt in the method."""
     from scipy.special import stdtrit  # takes longer to import than all of noisebound
 
     group = torch.randperm(sample.size, generator=torch.Generator().manual_seed(0)) % _GROUPS
@@ -156,7 +156,7 @@ def _interval(
 
 
 def _doubt(method: str, probs: Tensor, labels: Tensor, prior: Tensor) -> float:
-    """For agreement, how much it matters what "sure" means."""
+    """Return how much agreement depends on what "sure" means; 0 for the other methods."""
     if method != "agreement":
         return 0.0
     central = _rate(agreement_transition(probs, labels), prior)
@@ -170,11 +170,11 @@ def _diagnose(method: str, rate: float, probs: Tensor, labels: Tensor) -> Diagno
     agreement = (predicted == labels).double().mean().item()
     commonest = labels.bincount(minlength=num_classes).max().item() / len(labels)
     warnings = []
-    # what guessing the commonest label would reach, and chance on top
+    # Guessing the commonest label would reach this, and chance adds to it.
     if agreement <= commonest + 3 * math.sqrt(commonest * (1 - commonest) / len(labels)):
         warnings.append(
             f"the predictions agree with {agreement:.1%} of the labels, hardly more than guessing "
-            f"({commonest:.1%}): the model has learnt nothing that could tell noise from truth"
+            f"({commonest:.1%}): the model has learned nothing that could tell noise from truth"
         )
     if rate >= _NEAR_CHANCE * (num_classes - 1) / num_classes:
         warnings.append(

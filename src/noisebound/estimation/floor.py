@@ -1,8 +1,8 @@
-"""The measured floor: the least loss that a model reached on noisy labels it was not trained on.
+"""The measured floor: the least loss on noisy labels that a model was not trained on.
 
 Whatever the structure of the noise, every model's expected loss on noisy labels is at least their
-entropy. So a held-out loss is an upper bound of the floor that needs no noise rate, no transition
-matrix and no separable classes.
+entropy. So an out-of-fold loss is an upper bound of the floor that needs no noise rate, no
+transition matrix and no separable classes.
 """
 
 import math
@@ -20,17 +20,17 @@ from noisebound.estimation.labels import check_labels
 from noisebound.losses import Loss, RememberingLoss
 
 _GROUPS = 20
-_SHARPEST = 8.0  # and the flattest is as far below one
+_SHARPEST = 8.0  # temperatures from 1/8 to 8 are tried
 
 
 @dataclass(frozen=True, eq=False)
 class Floor:
-    """The least held-out loss.
+    """The least out-of-fold loss.
 
     Args:
-        level: its mean
-        standard_error: of that mean, which is large where few examples were held out
-        temperature: by which the predictions were divided to reach it
+        level: the mean loss
+        standard_error: the standard error of that mean
+        temperature: the logits were divided by this to reach it
     """
 
     level: float
@@ -39,15 +39,15 @@ class Floor:
 
     @property
     def cautious_level(self) -> float:
-        """What the floor hardly lies below by chance: a bound that is too high is worse than none.
+        """The level less one standard error, so that little data makes for a low bound.
 
-        One standard error lower, so that little held-out data makes for a low bound.
+        A bound that is too high is worse than none.
         """
         return self.level - self.standard_error
 
 
 def measured_floor(loss: AnyLoss, logits: ArrayLike, labels: ArrayLike) -> Floor:
-    """The floor of any loss from predictions on held-out examples with noisy labels.
+    """Return the floor of any loss, from out-of-fold predictions and noisy labels.
 
     The model may have been trained with another loss, and be too sure or not sure enough for this
     one: of all temperatures the one with the least loss is taken.
@@ -109,7 +109,7 @@ def _best_scale(mean_at: Callable[[float], float]) -> float:
 def _by_group(
     mean: Callable[[Tensor, Tensor], float], logits: Tensor, labels: Int64[Tensor, " n"]
 ) -> tuple[Float64[Tensor, " groups"], Float64[Tensor, " groups"]]:
-    """The mean losses of random groups, whose spread tells the error; and the groups' sizes."""
+    """Return the mean losses of random groups, whose spread tells the error, and their sizes."""
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     groups = order.tensor_split(min(_GROUPS, len(labels)))
     means = [mean(logits[group], labels[group]) for group in groups]

@@ -7,15 +7,15 @@ from torch import Tensor
 from noisebound.checks import ArrayLike
 from noisebound.errors import InvalidTypeError, InvalidValueError
 
-FEWEST_EXAMPLES = 20
+FEWEST_EXAMPLES = 20  # as many groups as the jackknife leaves out in turn
 
 
 def check_labels(labels: ArrayLike, predictions: Tensor, name: str) -> Int64[Tensor, " n"]:
-    """The labels on the CPU, if they belong to the predictions.
+    """Return the labels on the CPU, or refuse them if they do not fit the predictions.
 
     Args:
-        labels: one an example
-        predictions: a row an example, a column a class
+        labels: one class index per example
+        predictions: one row per example, one column per class
         name: what to call the predictions in an error
     """
     if predictions.ndim != 2 or predictions.shape[1] < 2:
@@ -26,7 +26,8 @@ def check_labels(labels: ArrayLike, predictions: Tensor, name: str) -> Int64[Ten
     observed = torch.as_tensor(labels).detach().cpu()
     if observed.shape != predictions.shape[:1]:
         raise InvalidValueError(
-            f"labels must be one an example, {len(predictions)}; got shape {tuple(observed.shape)}"
+            f"`labels` must be one per example, {len(predictions)}; got shape "
+            f"{tuple(observed.shape)}"
         )
     if observed.is_floating_point() or observed.is_complex() or observed.dtype == torch.bool:
         raise InvalidTypeError(f"labels must be class indices, whole numbers; got {observed.dtype}")

@@ -17,11 +17,11 @@ _TOLERANCE = 1e-7
 def neighbor_triples(
     features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"]
 ) -> Int64[Tensor, "m three"]:
-    """The labels of each example and its two nearest neighbors; of some examples, if many.
+    """Return the labels of each example and its two nearest neighbors; of a sample, if many.
 
     Args:
-        features: in which neighbors are alike
-        labels: observed
+        features: vectors in which similar examples are near each other
+        labels: observed class indices
     """
     if len(labels) > _MOST_EXAMPLES:
         chosen = torch.randperm(len(labels), generator=Generator().manual_seed(0))[:_MOST_EXAMPLES]
@@ -39,7 +39,7 @@ def neighbor_triples(
 def transition_of_triples(
     triples: Int64[Tensor, "m three"], num_classes: int
 ) -> Float64[Tensor, "classes classes"]:
-    """By EM: the matrix under which three labels, drawn for one true class, are likeliest."""
+    """Return the matrix under which three labels of one true class are likeliest, by EM."""
     distinct, counts = torch.unique(triples, dim=0, return_counts=True)
     weights = counts.double() / counts.sum()
     # classes keep their names by the start: a true class is observed as itself most often

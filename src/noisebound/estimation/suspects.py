@@ -1,4 +1,4 @@
-"""Which labels are wrong: how likely it is of each, and what the label should be instead."""
+"""Which labels are wrong: the probability of each, and what the label should be instead."""
 
 from dataclasses import dataclass
 
@@ -24,11 +24,11 @@ _LEAST = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """Every label with how suspect it is.
+    """How suspect each label is.
 
     Args:
-        score: log-odds that the label is wrong
-        suggested: the likeliest class but for the label; None where only losses were known
+        score: the log-odds that the label is wrong
+        suggested: the likeliest class other than the label; None where only losses were known
     """
 
     score: Float64[Tensor, " n"]
@@ -36,12 +36,12 @@ class Suspects:
 
     @property
     def probability(self) -> Float64[Tensor, " n"]:
-        """That the label is wrong."""
+        """The probability that the label is wrong."""
         return self.score.sigmoid()
 
     @property
     def ranking(self) -> Int64[Tensor, " n"]:
-        """The examples' positions, the most suspect first."""
+        """The positions of the examples, the most suspect first."""
         return self.score.argsort(descending=True, stable=True)
 
 
@@ -52,16 +52,16 @@ def find_suspects(
     transition: ArrayLike | None = None,
     corrected: bool = False,
 ) -> Suspects:
-    """Which labels are probably wrong.
+    """Return how likely each label is wrong.
 
     With probabilities ``q`` of the true class, Bayes' rule gives the probability that the label
     ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``.
 
     Args:
-        probs_or_losses: class probabilities, one row an example, by a model that has not learnt the
-            labels by heart: out-of-sample, or from a bounded training. Or one loss an example, of
-            which those of wrong labels are higher: then there is nothing to suggest.
-        labels: observed
+        probs_or_losses: class probabilities, one row per example, by a model that has not memorized
+            the labels: out-of-fold, or from a bounded training. Or one loss per example, which is
+            higher for wrong labels: then there is nothing to suggest.
+        labels: observed class indices
         transition: ``T[noisy, true]``; estimated if not given
         corrected: whether the probabilities are those of the true class, as a forward-corrected
             loss trains them to be; else they are taken for those of the observed label
@@ -100,7 +100,7 @@ def suspects_of(
     labels: Int64[Tensor, " n"],
     transition: Float64[Tensor, "classes classes"],
 ) -> Suspects:
-    """By Bayes' rule from probabilities of the true class."""
+    """Return the suspects by Bayes' rule, from probabilities of the true class."""
     num_classes = len(transition)
     others = 1 - torch.eye(num_classes, dtype=torch.float64)
     foreseen = (1 - _UNFORESEEN) * transition + _UNFORESEEN / (num_classes - 1) * others
@@ -157,7 +157,7 @@ def _of_true_class(
 def true_class_probabilities(
     noisy_probs: Float64[Tensor, "n classes"], transition: Float64[Tensor, "classes classes"]
 ) -> Float64[Tensor, "n classes"]:
-    """What ``T`` makes into the probabilities of the observed label, as nearly as can be.
+    """Return the probabilities that ``T`` turns into those of the observed label, or nearly so.
 
     ``T⁻¹ p`` where that is a distribution. Where it has negative entries, the likeliest one is
     sought from there on, by EM.

@@ -1,4 +1,4 @@
-"""What the callbacks of all trainers have in common: a level, and the readings against it."""
+"""What the callbacks of all trainers share: a bound, and readings of where the loss stands."""
 
 from noisebound.bounded import GradientBound, Monitored
 
@@ -7,7 +7,7 @@ class BoundedTraining(Monitored):
     """A training whose gradients are held at a bound, step by step.
 
     Args:
-        bound: the level that the mean loss shall not fall below.
+        bound: the level that the mean loss is held at.
     """
 
     def __init__(self, bound: float) -> None:
@@ -16,7 +16,7 @@ class BoundedTraining(Monitored):
 
     @property
     def bound(self) -> float:
-        """The level that the mean loss shall not fall below; may be changed at any time."""
+        """The level that the mean loss is held at; it may be changed at any time."""
         return self._gradients.bound
 
     @bound.setter

@@ -42,7 +42,7 @@ class NoiseBoundCallback(BoundedTraining, Callback):
     The module must return the plain loss, not a ``BoundedLoss``, and optimize automatically.
 
     Args:
-        bound: the level that the mean loss shall not fall below, such as
+        bound: the level that the mean loss is held at, such as
             ``nb.noise_bound(loss, noise_rate, num_classes)``; may be changed at any time.
 
     Example:
@@ -111,7 +111,7 @@ class NoiseBoundCallback(BoundedTraining, Callback):
 
 
 def _plain_loss(loss: Tensor, trainer: Trainer) -> Float[Tensor, ""]:
-    """What ``training_step`` returned, before Lightning divided it and the scaler scaled it."""
+    """Return the loss of ``training_step``, before Lightning divided and a scaler scaled it."""
     plain: Tensor = loss.detach() * trainer.accumulate_grad_batches
     scaler = getattr(trainer.precision_plugin, "scaler", None)
     if scaler is not None:  # scaling a one tells the scale without waiting for the device
@@ -120,10 +120,10 @@ def _plain_loss(loss: Tensor, trainer: Trainer) -> Float[Tensor, ""]:
 
 
 class MemorizationCallback(Callback):
-    """Tells when a ``LightningModule`` begins to learn wrong labels by heart; changes nothing.
+    """Tells when a ``LightningModule`` begins to memorize wrong labels; changes nothing.
 
-    Every epoch the mean training loss, over all examples and ranks, is held against the floor; a
-    ``MemorizationWarning`` says when it first lies below. Logs ``mean_training_loss`` and
+    After every epoch the mean training loss, over all examples and ranks, is compared with the
+    floor; a ``MemorizationWarning`` says when it first lies below. Logs ``mean_training_loss`` and
     ``memorizing_since``, the first epoch of those below the floor, counted from 1, or 0.
 
     ``training_step`` must return the plain mean loss, or a dictionary with it as ``"loss"``.
@@ -177,7 +177,7 @@ class MemorizationCallback(Callback):
 
 
 def _size_of(batch: Any) -> int:
-    """How many examples; of a batch that Lightning cannot look into, one like any other."""
+    """Return how many examples a batch has; 1 for a batch that Lightning cannot look into."""
     try:
         size: int = extract_batch_size(batch)
     except MisconfigurationException:

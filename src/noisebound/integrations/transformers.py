@@ -37,7 +37,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     It is a loss function and a callback in one, and the Trainer needs it as both; to give it as one
     only is an error when training begins, not a training without bound. The mean is that of all
     labels that one optimizer step is made of: over all parts of ``gradient_accumulation_steps``,
-    all ranks, all positions, without those labelled -100. It is the mean whose gradient the Trainer
+    all ranks, all positions, without those labeled -100. It is the mean whose gradient the Trainer
     takes; so with ``average_tokens_across_devices=False`` it is the mean of the ranks' means.
     Evaluation is the plain mean loss. The logs get ``raw_mean``, that of the last step, and
     ``share_below``, the share of the steps since the last entry that went uphill.
@@ -70,7 +70,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         labels: Int[Tensor, "batch *length"],
         num_items_in_batch: int | Tensor | None = None,
     ) -> Float[Tensor, ""]:
-        """The plain loss of one part, as ``compute_loss_func``; noted if it is to be learnt from.
+        """Return the plain loss of one part, and note it if it is to be trained on.
 
         Args:
             outputs: the model's, with its logits under that name, or first

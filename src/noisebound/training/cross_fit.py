@@ -29,9 +29,9 @@ FEWEST_EXAMPLES = 100
 _USUAL_PART = 1 / 4
 _FEWEST_EPOCHS = 12
 _LARGEST_PART = 3 / 8
-"""A network trains for a quarter of the epochs, but not for less than 12, in which the networks of
-`results/beyond` had passed their best epoch, and not for more than three eighths: two halves and
-their evaluation then cost less than half of the training that they serve."""
+"""A network trains for a quarter of the epochs, but for at least 12, which is a choice, and for at
+most three eighths: two halves and their evaluation then cost about half of the training that they
+serve (0.48 to 0.50 in the worst case, `benchmarks/estimating.py`)."""
 
 
 @dataclass(frozen=True, eq=False)
