@@ -165,7 +165,11 @@ def test_given_features():
     ("change", "error", "message"),
     [
         ({"method": "magic"}, ValueError, "method must be one of agreement, anchor, dual-t"),
-        ({"labels": torch.zeros(5, dtype=torch.long)}, ValueError, "`labels` must be one per example"),
+        (
+            {"labels": torch.zeros(5, dtype=torch.long)},
+            ValueError,
+            "`labels` must be one per example",
+        ),
         ({"labels": torch.zeros(100)}, TypeError, "labels must be class indices"),
         ({"labels": torch.full((100,), 9)}, ValueError, r"labels must lie in 0 … 5, got 9 … 9"),
         ({"probs": torch.ones(100, 6)}, ValueError, "`probs` must sum to one"),

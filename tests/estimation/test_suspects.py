@@ -110,7 +110,11 @@ def test_losses_alone():
     ("change", "error", "message"),
     [
         ({"probs_or_losses": torch.ones(40, 2)}, ValueError, "`probs` must sum to one"),
-        ({"labels": torch.zeros(3, dtype=torch.long)}, ValueError, "`labels` must be one per example"),
+        (
+            {"labels": torch.zeros(3, dtype=torch.long)},
+            ValueError,
+            "`labels` must be one per example",
+        ),
         ({"transition": torch.eye(3)}, ValueError, "transition is of 3 classes, probs are of 2"),
         (
             {"probs_or_losses": torch.ones(40), "corrected": True},
