@@ -32,4 +32,4 @@ def test_left_out_in_one_line(tmp_path):
 def test_asked_for_by_name_it_fails(tmp_path):
     result = pytest_without_chromium(tmp_path, "-m", "browser")
     assert result.returncode == 4
-    assert "the browser tests were asked for, but no Chromium found" in result.stderr
+    assert "the browser tests were selected, but no Chromium found" in result.stderr

@@ -10,7 +10,7 @@ alike.
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from noisebound.bounded import BoundedLoss, has_gradients
@@ -67,7 +67,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     def __call__(
         self,
         outputs: Any,
-        labels: Int[Tensor, "batch *length"],
+        labels: Tensor,
         num_items_in_batch: int | Tensor | None = None,
     ) -> Float[Tensor, ""]:
         """Return the plain loss of one part, and note it if it is to be trained on.
