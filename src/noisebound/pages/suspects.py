@@ -9,7 +9,7 @@ from noisebound.report.gallery import Thumbnail, thumbnail
 from noisebound.report.page import Section
 from noisebound.report.table import Cell, Row, Table
 
-_SHOWN = 24  # on a page: three rows of images on a wide screen
+_SHOWN = 24  # on a page: a choice
 
 
 def suspects_sheet(suspects: Suspects, train: Dataset, most: int) -> Figure:

@@ -110,7 +110,7 @@ class Fitting:
             )
             noise: Noise = UnknownNoise(train.num_classes, reason)
         else:
-            noise = self._cross_fitted(train)
+            noise = self._cross_fitted()
         if not noise.is_known:
             warnings.warn(
                 f"training as if there were no noise: {noise.warnings[-1]}",
@@ -119,7 +119,7 @@ class Fitting:
             )
         return noise
 
-    def _cross_fitted(self, train: Dataset) -> Noise:
+    def _cross_fitted(self) -> Noise:
         plan = noise_plan(self.data, self.config)
         self.cross_fit = CrossFit(
             self.data, plan, self.network, self.fabric, keeper=self.keeper, show=self.show
