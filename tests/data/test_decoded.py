@@ -1,10 +1,14 @@
 import os
+import shutil
 
 import pytest
 import torch
 
-from noisebound.data import DataError, load
+from anonymous_memory import anonymous_bytes
+from noisebound.data import DataError, Normalization, load
+from noisebound.data.checksums import crc
 from noisebound.data.folders import cache_folder
+from noisebound.data.formats.archives import Folder
 from noisebound.files import written_whole
 from published_files import plain_image
 
@@ -38,14 +42,14 @@ def cache_file():
 def test_decoded_once(folder, decodings):
     first, second = load(folder).train, load(folder).train
     assert len(decodings) == 6
-    assert torch.equal(first.inputs, second.inputs)
-    assert first.inputs[:, 0, 0, 0].tolist() == [0, 1, 2, 100, 101, 102]
+    assert torch.equal(first.dense_inputs, second.dense_inputs)
+    assert first.dense_inputs[:, 0, 0, 0].tolist() == [0, 1, 2, 100, 101, 102]
 
 
 def test_changed_files_are_decoded_again(folder, decodings):
     load(folder)
     (folder / "cat" / "1.png").write_bytes(plain_image(55, 8, "PNG"))
-    assert load(folder).train.inputs[1, 0, 0, 0] == 55
+    assert load(folder).train.dense_inputs[1, 0, 0, 0] == 55
     assert len(decodings) == 12
     cache_file()  # the old one was replaced
 
@@ -58,7 +62,7 @@ def test_changed_file_of_the_same_size(folder):
     assert len(content) == old.st_size
     path.write_bytes(content)
     os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns + 1))
-    assert load(folder).train.inputs[1, 0, 0, 0] == 2
+    assert load(folder).train.dense_inputs[1, 0, 0, 0] == 2
 
 
 def test_folders_of_the_same_name_are_not_confused(tmp_path, monkeypatch):
@@ -72,7 +76,7 @@ def test_folders_of_the_same_name_are_not_confused(tmp_path, monkeypatch):
             os.utime(path, ns=(0, 0))
     for shade, home in ((10, "A"), (20, "B")):
         monkeypatch.chdir(tmp_path / home)
-        assert (load("pets").train.inputs == shade).all()
+        assert (load("pets").train.dense_inputs == shade).all()
 
 
 def test_broken_link_among_many(folder):
@@ -90,16 +94,16 @@ def test_cached_images_are_not_decoded_for_their_headers(folder, monkeypatch):
 
 def test_other_size_has_its_own_cache(folder):
     load(folder)
-    assert load(folder, image_size=4).train.inputs.shape == (6, 1, 4, 4)
-    assert load(folder).train.inputs.shape == (6, 1, 8, 8)
+    assert load(folder, image_size=4).train.dense_inputs.shape == (6, 1, 4, 4)
+    assert load(folder).train.dense_inputs.shape == (6, 1, 8, 8)
 
 
 @pytest.mark.parametrize("keep", [0, 5, 100, -1])
 def test_damaged_cache_is_made_anew(folder, decodings, keep):
-    expected = load(folder).train.inputs.clone()
+    expected = load(folder).train.dense_inputs.clone()
     content = cache_file().read_bytes()
     cache_file().write_bytes(content[:keep])
-    assert torch.equal(load(folder).train.inputs, expected)
+    assert torch.equal(load(folder).train.dense_inputs, expected)
     assert len(decodings) == 12
     assert cache_file().read_bytes() == content
 
@@ -120,10 +124,95 @@ def test_cache_that_cannot_be_written(folder):
         assert len(load(folder).train) == 6
 
 
+def test_more_images_than_fit_anywhere(folder, monkeypatch):
+    monkeypatch.setattr("noisebound.data.decoded._memory", lambda: 100)
+    usage = shutil.disk_usage(folder)._replace(free=200)
+    monkeypatch.setattr("noisebound.data.decoded.shutil.disk_usage", lambda _: usage)
+    with pytest.raises(DataError, match=r"take 384 bytes, too much .* NOISEBOUND_CACHE.*`image_s"):
+        load(folder)
+    assert not list((cache_folder() / "decoded").iterdir())
+
+
+def test_few_large_images_are_mapped_too(folder, monkeypatch):
+    monkeypatch.setattr("noisebound.data.decoded._WORTH_CACHING", 1000)
+    monkeypatch.setattr("noisebound.data.decoded._WORTH_MAPPING", 6 * 64)
+    load(folder)
+    assert cache_file().stat().st_size == 1024 + 6 * 8 + 6 * 64
+
+
+def test_images_are_written_as_they_are_decoded(tmp_path, monkeypatch):
+    """Of 80 MB of images only a few are in memory at a time, however they are used later."""
+    content = plain_image((9, 9, 9), 164, "PNG")
+    for name in ("cat", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for i in range(500):
+            (tmp_path / "pets" / name / f"{i}.png").write_bytes(content)
+    taken = []
+    monkeypatch.setattr(
+        "noisebound.data.decoded.crc", lambda row: taken.append(anonymous_bytes()) or crc(row)
+    )
+    splits = load(tmp_path / "pets")
+    assert len(taken) == 1000
+    assert max(taken) - taken[0] < 0.3 * splits.train.rows.nbytes
+    before = anonymous_bytes()
+    Normalization.of(splits.train.subset(torch.arange(999)).rows)
+    assert anonymous_bytes() - before < 0.3 * splits.train.rows.nbytes
+
+
+def test_a_warm_cache_opens_no_source_file(folder, monkeypatch):
+    expected = load(folder).train.dense_inputs
+    monkeypatch.setattr(Folder, "read", lambda _, name: pytest.fail(f"{name} was read"))
+    assert torch.equal(load(folder).train.dense_inputs, expected)
+
+
+def test_damaged_headers_in_the_cache_are_read_again(folder):
+    load(folder)
+    (path,) = (cache_folder() / "headers").iterdir()
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"8, 8", b"8, 9"))
+    assert path.read_bytes() != content
+    assert load(folder).train.input_shape == (1, 8, 8)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("byte", [0, 100, 383])
+def test_a_flipped_bit_in_the_images_is_an_error(folder, byte):
+    """It is found when the image is first read, however the image is reached."""
+    expected = load(folder).train.dense_inputs.clone()
+    content = bytearray(cache_file().read_bytes())
+    content[1024 + 6 * 8 + byte] ^= 4
+    cache_file().write_bytes(content)
+    train = load(folder).train
+    damaged = byte // 64
+    sound = [place for place in range(6) if place != damaged]
+    assert torch.equal(train.rows.dense(torch.tensor(sound)), expected[sound])
+    with pytest.raises(DataError, match="was damaged on the disk and has been removed: run the"):
+        train.subset(torch.arange(6).flip(0)).rows.dense(torch.tensor([5 - damaged]))
+    for read in (lambda: train.dense_inputs, train.rows.fingerprint):
+        with pytest.raises(DataError, match="was damaged"):
+            read()
+    assert torch.equal(load(folder).train.dense_inputs, expected)
+
+
+@pytest.mark.parametrize("byte", range(0, 1024 + 6 * 8, 37))
+def test_a_flipped_bit_before_the_images_changes_nothing(folder, byte):
+    expected = load(folder).train.dense_inputs.clone()
+    content = bytearray(cache_file().read_bytes())
+    content[byte] ^= 1
+    cache_file().write_bytes(content)
+    assert torch.equal(load(folder).train.dense_inputs, expected)
+
+
+def test_what_was_written_is_said_once(folder):
+    (note,) = load(folder).notes
+    assert f"1.5 kB in {cache_folder() / 'decoded'}; noisebound data cache" in note
+    assert load(folder).notes == ()
+
+
 def test_what_is_mapped_may_be_changed_in_memory_only(folder):
     load(folder)
-    load(folder).train.inputs.zero_()
-    assert load(folder).train.inputs.max() > 0
+    load(folder).train.dense_inputs.zero_()
+    assert load(folder).train.dense_inputs.max() > 0
 
 
 def test_written_whole_or_not_at_all(tmp_path):

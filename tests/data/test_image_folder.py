@@ -173,12 +173,6 @@ def test_colors_with_transparency(tmp_path):
     assert colors.tolist() == [[200, 10, 20]] * 2
 
 
-def test_more_images_than_memory_holds(folder, monkeypatch):
-    monkeypatch.setattr("noisebound.data.formats.images._MOST_BYTES", 100)
-    with pytest.raises(DataError, match=r"6 images of 8×6 would take .* `image_size`"):
-        load(folder)
-
-
 def test_test_folder_with_an_unknown_class(folder, tmp_path):
     root = tmp_path / "both"
     root.mkdir()

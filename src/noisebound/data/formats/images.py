@@ -1,20 +1,21 @@
-"""Image files, decoded by Pillow in parallel into one uint8 tensor."""
+"""Image files, decoded by Pillow in parallel, one after the other and never all in memory."""
 
 import io
-import math
 import os
+import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
-import torch
 from jaxtyping import UInt8
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
-from torch import Tensor
 
 from noisebound.data.formats.archives import Files
+from noisebound.data.limits import PIXELS_VARIABLE, pixel_limit
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.progress import track
 
@@ -25,22 +26,7 @@ _QUARTER_TURNS = (5, 6, 7, 8)  # EXIF orientations that exchange height and widt
 # Formats that Pillow registers, but that hold drawings, films or other data.
 _NOT_IMAGES = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "PDF", "WMF"}
 _SHOWN = 20  # lines of a list in a message: a choice
-_MOST_BYTES = 16 * 10**9  # a choice: more than that rarely fits in memory
-
-
-@dataclass(frozen=True, eq=False)
-class DecodedImages:
-    """Images of one size.
-
-    Args:
-        images: the images that could be read
-        kept: position, among the names that were asked for, of each of ``images``
-        bad: the files that could not be read, each with the reason
-    """
-
-    images: UInt8[Tensor, "n channels height width"]
-    kept: tuple[int, ...]
-    bad: tuple[str, ...]
+_AHEAD = 4  # images per thread that are decoded before the first of them is asked for: a choice
 
 
 @dataclass(frozen=True)
@@ -65,10 +51,10 @@ def probe_images(files: Files, names: Sequence[str]) -> tuple[Mode, set[tuple[in
     return mode, {size for _, size in found}
 
 
-def decode_images(
+def decoded_one_by_one(
     files: Files, names: Sequence[str], *, mode: Mode, size: tuple[int, int], skip_bad: bool = False
-) -> DecodedImages:
-    """Decode every image to one mode and one size.
+) -> Iterator[tuple[int, UInt8[np.ndarray, "channels height width"]]]:
+    """Yield the position and the pixels of every image that can be read, in one mode and size.
 
     Args:
         files: where the files are
@@ -80,34 +66,20 @@ def decode_images(
     Raises:
         DataError: images cannot be read, and ``skip_bad`` is false; the message lists them
     """
-    shape = (len(names), 1 if mode == "L" else 3, *size)
-    if math.prod(shape) > _MOST_BYTES:
-        gigabytes = math.prod(shape) / 1e9
-        raise DataError(
-            f"{len(names)} images of {size[0]}×{size[1]} would take {gigabytes:.0f} GB: scale them "
-            "down with `image_size`"
-        )
-    images = torch.empty(shape, dtype=torch.uint8)
-
-    def decode(position: int) -> None:
-        pixels = _pixels(files.read(names[position]), mode, size)
-        images[position] = torch.from_numpy(pixels)
-
-    outcomes = list(_in_parallel(decode, range(len(names)), "images"))
-    bad = {
-        position: f"{files.where(names[position])} ({outcome.reason})"
-        for position, outcome in enumerate(outcomes)
-        if isinstance(outcome, _Bad)
-    }
+    bad = []
+    outcomes = _in_parallel(lambda name: _pixels(files.read(name), mode, size), names, "images")
+    for position, outcome in enumerate(outcomes):
+        if isinstance(outcome, _Bad):
+            bad.append(f"{files.where(names[position])} ({outcome.reason})")
+        else:
+            yield position, outcome
     if bad and not skip_bad:
         raise DataError(
-            f"{len(bad)} of {len(names)} images cannot be read:\n{listed(list(bad.values()))}\n"
+            f"{len(bad)} of {len(names)} images cannot be read:\n{listed(bad)}\n"
             "repair or remove them, or leave them out with `skip_bad`"
         )
-    kept = tuple(position for position in range(len(names)) if position not in bad)
-    if not kept:
+    if len(bad) == len(names):
         raise DataError(f"{files.where()} has no image that can be read")
-    return DecodedImages(images[list(kept)] if bad else images, kept, tuple(bad.values()))
 
 
 def image_extensions() -> frozenset[str]:
@@ -121,23 +93,54 @@ def image_extensions() -> frozenset[str]:
 
 
 def _in_parallel(
-    work: Callable[..., Result], items: Sequence[object], description: str
+    work: Callable[[str], Result], names: Sequence[str], description: str
 ) -> Iterator[Result | _Bad]:
-    """Yield ``work(item)``, or a `_Bad` if it fails, for each item.
+    """Yield ``work(name)``, or a `_Bad` if it fails, for each name; few results wait in memory.
 
     Threads suffice, because Pillow releases the interpreter's lock while it decodes.
     """
 
-    def attempt(item: object) -> Result | _Bad:
+    def attempt(name: str) -> Result | _Bad:
         try:
-            return work(item)
+            return work(name)
         except UnidentifiedImageError:
             return _Bad("not an image")
+        except Image.DecompressionBombError:
+            return _Bad(
+                f"more than {pixel_limit():,} pixels: allow more by the environment variable "
+                f"{PIXELS_VARIABLE} if you trust it"
+            )
         except Exception as error:  # what Pillow raises on damaged files is not a closed list
             return _Bad(str(error).strip() or type(error).__name__)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from track(pool.map(attempt, items), description, total=len(items))
+    def outcomes() -> Iterator[Result | _Bad]:
+        threads = os.cpu_count() or 1
+        waiting: deque[Future[Result | _Bad]] = deque()
+        with _limited_pixels(), ThreadPoolExecutor(threads) as pool:
+            for name in names:
+                waiting.append(pool.submit(attempt, name))
+                if len(waiting) > _AHEAD * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    return track(outcomes(), description, total=len(names))
+
+
+@contextmanager
+def _limited_pixels() -> Iterator[None]:
+    """Make Pillow refuse images of more pixels than the limit, by their headers.
+
+    Pillow's own limit is a global, beyond which it warns, and beyond twice of which it refuses.
+    """
+    before = Image.MAX_IMAGE_PIXELS
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        Image.MAX_IMAGE_PIXELS = pixel_limit() // 2
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = before
 
 
 def _header(content: bytes) -> tuple[str, tuple[int, int]]:
@@ -148,7 +151,9 @@ def _header(content: bytes) -> tuple[str, tuple[int, int]]:
         return image.mode, (image.width, image.height) if is_turned else (image.height, image.width)
 
 
-def _pixels(content: bytes, mode: Mode, size: tuple[int, int]) -> np.ndarray:
+def _pixels(
+    content: bytes, mode: Mode, size: tuple[int, int]
+) -> UInt8[np.ndarray, "channels height width"]:
     height, width = size
     with Image.open(io.BytesIO(content)) as opened:
         image = _eight_bits(ImageOps.exif_transpose(opened))

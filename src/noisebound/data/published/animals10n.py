@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.decoded import decode_once
+from noisebound.data.decoded import DecodedImages, cache_notes, decode_once
 from noisebound.data.formats.archives import Files, Folder, Zip
 from noisebound.data.labels import check_label_range
 from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
@@ -25,11 +25,12 @@ CLASS_NAMES = (
 
 def read_animals10n(files: Files) -> Splits:
     """Return training and test examples; their images are decoded once and cached."""
-    train, test = (_read_part(files, part) for part in ("training", "testing"))
-    return Splits("animals-10n", train, test, source=files.where())
+    (train, first), (test, second) = (_read_part(files, part) for part in ("training", "testing"))
+    notes = cache_notes(first, second)
+    return Splits("animals-10n", train, test, source=files.where(), notes=notes)
 
 
-def _read_part(files: Files, part: str) -> Dataset:
+def _read_part(files: Files, part: str) -> tuple[Dataset, DecodedImages]:
     """Return the examples in the folder named ``part``, wherever in the release it is."""
     names = [
         name
@@ -41,7 +42,7 @@ def _read_part(files: Files, part: str) -> Dataset:
     labels = np.array([_label(name, files) for name in names], np.int64)
     check_label_range(labels, len(CLASS_NAMES), f"{files.where()}, folder {part!r}")
     decoded = decode_once(files, names, mode="RGB", size=(64, 64))
-    return Dataset(decoded.images, torch.from_numpy(labels), CLASS_NAMES)
+    return Dataset(decoded.images, torch.from_numpy(labels), CLASS_NAMES), decoded
 
 
 def _label(name: str, files: Files) -> int:

@@ -8,7 +8,7 @@ published test images have no labels, so ``val`` is the test set, as in the pape
 import torch
 
 from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.decoded import decode_once
+from noisebound.data.decoded import DecodedImages, cache_notes, decode_once
 from noisebound.data.formats.archives import Files, Folder, Zip
 from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
 from noisebound.errors import DataError
@@ -25,13 +25,16 @@ def read_tiny_imagenet(files: Files) -> Splits:
     words = _words(files, f"{_ROOT}words.txt")
     class_names = tuple(words.get(wnid, wnid) for wnid in wnids)
 
-    def decode(labeled: list[tuple[str, int]]) -> Dataset:
+    def decode(labeled: list[tuple[str, int]]) -> tuple[Dataset, DecodedImages]:
         names, labels = zip(*labeled, strict=True)
         decoded = decode_once(files, names, mode="RGB", size=(64, 64))
-        return Dataset(decoded.images, torch.tensor(labels), class_names)
+        return Dataset(decoded.images, torch.tensor(labels), class_names), decoded
 
-    train, val = _train(files, index_of), _val(files, index_of)
-    return Splits("tiny-imagenet", decode(train), decode(val), source=files.where())
+    (train, first), (val, second) = (
+        decode(labeled) for labeled in (_train(files, index_of), _val(files, index_of))
+    )
+    notes = cache_notes(first, second)
+    return Splits("tiny-imagenet", train, val, source=files.where(), notes=notes)
 
 
 def _train(files: Files, index_of: dict[str, int]) -> list[tuple[str, int]]:

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from noisebound.checks import check_count
 from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.decoded import decode_once
+from noisebound.data.decoded import cache_notes, decode_once, probe_once
 from noisebound.data.formats.archives import Folder
-from noisebound.data.formats.images import Mode, image_extensions, listed, probe_images
+from noisebound.data.formats.images import Mode, image_extensions, listed
+from noisebound.data.rows import TensorRows
 from noisebound.errors import DataError
 
 _TRAIN_NAMES = ("train", "training")
@@ -33,16 +34,17 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
         check_count("image_size", image_size)
     train, test, aside = find_trees(path)
     trees = [train, test] if test else [train]
-    probes = [probe_images(tree.files, tree.names) for tree in trees]
+    probes = [probe_once(tree.files, tree.names) for tree in trees]
     mode: Mode = "L" if all(mode == "L" for mode, _ in probes) else "RGB"
     sizes = set().union(*(sizes for _, sizes in probes))
     size = (image_size, image_size) if image_size else _common_size(sizes)
     notes = list(aside)
     if any(other != size for other in sizes):
         notes.append(f"images of {len(sizes)} sizes were brought to {size[0]}×{size[1]}")
-    parts, names = [], []
+    parts, names, everything = [], [], []
     for tree in trees:
         decoded = decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=skip_bad)
+        everything.append(decoded)
         if tree.ignored:
             notes.append(
                 f"{tree.ignored} files in {tree.files.path} were ignored: they are not images, or "
@@ -59,14 +61,14 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
         parts[0],
         parts[1] if test else None,
         source=str(path),
-        notes=tuple(notes),
+        notes=(*notes, *cache_notes(*everything)),
         train_names=names[0],
     )
 
 
 def read_unlabeled(
     path: Path, shape: tuple[int, ...], skip_bad: bool = False
-) -> tuple[list[str], Tensor]:
+) -> tuple[list[str], Tensor | TensorRows]:
     """Return the path of every image below a folder, and the images in the shape of a model.
 
     Args:
