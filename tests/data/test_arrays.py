@@ -1,8 +1,10 @@
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import torch
 
+from anonymous_memory import anonymous_bytes
 from noisebound.data import DataError, dataset_from_arrays, encode_labels, load
 from published_files import some_images
 
@@ -55,8 +57,12 @@ def test_npy_with_labels_beside_it(tmp_path):
 
 def test_pickled_objects_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", X=FEATURES, y=np.array(["a", None, "b", "a"], object))
-    with pytest.raises(DataError, match=r"a\.npz cannot be read"):
+    with pytest.raises(DataError, match=r"a\.npz cannot be read: .*Python objects.* None is among"):
         load(tmp_path / "a.npz")
+    np.save(tmp_path / "X.npy", FEATURES)
+    np.save(tmp_path / "y.npy", np.array([0, None, 1, 0], object))
+    with pytest.raises(DataError, match=r"y\.npy cannot be read: .*Python objects.* None is among"):
+        load(tmp_path / "X.npy", target="y.npy")
 
 
 @pytest.mark.parametrize("cut", [1, 30, 200])
@@ -102,6 +108,10 @@ def test_images_become_channels_first(shape, expected):
         (FEATURES, [0, 1, float("nan"), 1], "1 of 4 labels are missing"),
         (FEATURES, np.array([0, 1, np.inf, 1]), "1 of 4 labels are not finite"),
         (FEATURES, ["a", "b", float("nan"), "b"], "1 of 4 labels are missing"),
+        (FEATURES, np.array([0, 1, np.nan, 1]), "1 of 4 labels are missing"),
+        (FEATURES, ["a", "b", pd.NA, "b"], "1 of 4 labels are missing"),
+        (FEATURES, pd.Series([0, None, 1, 0], dtype="Int64"), "1 of 4 labels are missing"),
+        (FEATURES, pl.Series([0, None, 1, 0]), "1 of 4 labels are missing"),
         (FEATURES, np.ma.masked_equal([0, 1, 7, 1], 7), "1 of 4 labels are missing"),
         (FEATURES, [[0, 1], [1, 0], [0, 1], [1, 0]], "one-dimensional"),
         (FEATURES[0], [0, 1], "at least two dimensions"),
@@ -161,3 +171,23 @@ def test_labels_of_every_type():
     assert encode_labels(np.array([[2], [1]]))[0].tolist() == [1, 0]
     assert encode_labels([2.0, 1.0])[1] == ("1", "2")
     assert encode_labels(np.array([10, 9], object))[1] == ("9", "10")
+
+
+@pytest.mark.parametrize("shape", [(4000, 3, 64, 64), (4000, 64, 64, 3), (4000, 3072)])
+def test_an_npy_file_is_mapped_and_not_read(tmp_path, shape):
+    dtype = np.uint8 if len(shape) == 4 else np.float32
+    np.lib.format.open_memmap(tmp_path / "X.npy", "w+", dtype, shape).flush()
+    np.save(tmp_path / "y.npy", np.arange(4000) % 2)
+    before = anonymous_bytes()
+    data = load(tmp_path / "X.npy", target="y.npy").train
+    assert anonymous_bytes() - before < 0.3 * data.rows.nbytes
+    data.dense_inputs[0] = 1
+    assert not load(tmp_path / "X.npy", target="y.npy").train.dense_inputs[0].any()
+
+
+def test_arrays_of_the_right_type_are_shared():
+    images = some_images(4, 3, 5, 5)
+    assert dataset_from_arrays(images, [0, 1, 0, 1]).inputs.data_ptr() == images.ctypes.data
+    for unusual in (images[::-1], np.broadcast_to(images, images.shape)):  # reversed; read-only
+        data = dataset_from_arrays(unusual, [0, 1, 0, 1])
+        np.testing.assert_array_equal(data.inputs, unusual)

@@ -56,6 +56,7 @@ def test_labels_that_count_from_one(tmp_path):
         (idx(IMAGES)[:-1], "holds 59 values"),
         (idx(IMAGES) + b"\0", "holds 61 values"),
         (b"\0\0\x08\x03" + b"\xff\xff\xff\xff" * 2 + b"\0\0\0\0", "impossible dimensions"),
+        (b"\0\0\x08\xff" + b"\0\0\0\1" * 255 + b"\7", "255 dimensions, expected 3 for images"),
     ],
 )
 def test_broken_content_is_refused_by_name(content, complaint):

@@ -371,3 +371,9 @@ def test_a_training_that_fails_leaves_nothing_to_use():
 def test_one_class():
     with pytest.raises(ValueError, match="at least two classes, got one class"):
         told().fit([[0.0], [1.0]], ["a", "a"])
+
+
+@pytest.mark.parametrize("labels", [["a", None, "b"], [0, None, 1], np.array(["a", None, "b"])])
+def test_labels_that_are_missing_are_counted(labels):
+    with pytest.raises(ValueError, match="1 of 3 labels are missing: drop these examples"):
+        told().fit(np.eye(3), labels)

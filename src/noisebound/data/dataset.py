@@ -18,6 +18,7 @@ from noisebound.data.table_encoder import TableEncoder
 from noisebound.errors import DataError
 
 _CHANNELS = (1, 3, 4)
+_NUMBERS_AT_ONCE = 2**20  # of an array that is gone through block by block: a choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +216,8 @@ def dataset_from_arrays(
     Args:
         inputs: features ``[n, features]``; or images ``[n, height, width]``, with channels last
             (1, 3 or 4 of them) or first. Whole numbers from 0 to 255 are kept as uint8 where they
-            are images; everything else becomes float32.
+            are images; everything else becomes float32. An array of that type already is not
+            copied.
         labels: one per row
         class_names: the classes in order; by default the sorted distinct labels
 
@@ -249,14 +251,21 @@ def _as_array(inputs: Any) -> NDArray[Any]:
         )
     if array.ndim < 2:
         raise DataError(f"inputs must have at least two dimensions, got shape {array.shape}")
-    if array.dtype.kind == "f":
-        is_usable = np.abs(array) <= np.finfo(np.float32).max
-        if not is_usable.all():
-            raise DataError(
-                f"{(~is_usable).sum()} values of the inputs are NaN, infinite or too large for "
-                "float32: fill or drop them"
-            )
+    unusable = _count_unusable(array) if array.dtype.kind == "f" else 0
+    if unusable:
+        raise DataError(
+            f"{unusable} values of the inputs are NaN, infinite or too large for float32: fill or "
+            "drop them"
+        )
     return array
+
+
+def _count_unusable(array: NDArray[Any]) -> int:
+    """Return how many numbers float32 cannot hold, block by block: the array may be on disk."""
+    most = np.finfo(np.float32).max
+    step = max(1, _NUMBERS_AT_ONCE * len(array) // max(1, array.size))
+    blocks = (array[start : start + step] for start in range(0, len(array), step))
+    return sum(int((~(np.abs(block) <= most)).sum()) for block in blocks)
 
 
 def _without_graph(values: Any) -> Any:
@@ -265,12 +274,20 @@ def _without_graph(values: Any) -> Any:
 
 def _as_inputs(array: NDArray[Any]) -> Tensor:
     if array.ndim == 2:
-        return torch.from_numpy(array.astype(np.float32))
+        return _as_tensor(np.ascontiguousarray(array), np.float32)
     if array.size == 0:
         raise DataError(f"images must have a height and a width, got shape {list(array.shape)}")
     images = _channels_first(array)
-    is_bytes = images.dtype.kind in "iu" and images.min() >= 0 and images.max() <= 255
-    return torch.from_numpy(images.astype(np.uint8 if is_bytes else np.float32))
+    is_bytes = images.dtype == np.uint8 or (
+        images.dtype.kind in "iu" and images.min() >= 0 and images.max() <= 255
+    )
+    return _as_tensor(images, np.uint8 if is_bytes else np.float32)
+
+
+def _as_tensor(array: NDArray[Any], dtype: type[np.generic]) -> Tensor:
+    """Return an array as a tensor, copied only where its type, its order or its lock demands it."""
+    is_usable = array.flags.writeable and min(array.strides) >= 0
+    return torch.from_numpy(array.astype(dtype, copy=not is_usable))
 
 
 def _channels_first(images: NDArray[Any]) -> NDArray[Any]:

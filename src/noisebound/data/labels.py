@@ -55,17 +55,13 @@ def check_label_range(indices: NDArray[np.int64], num_classes: int, name: str) -
 
 
 def _as_label_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-    # Lists become arrays of objects, because numpy would turn a NaN among texts into a text.
-    array = np.asarray(values, object if isinstance(values, list | tuple) else None)
+    array = _as_array(values)
     if array.ndim == 2 and 1 in array.shape:
         array = array.reshape(-1)
     if array.ndim != 1:
         raise DataError(f"labels must be one-dimensional, got shape {array.shape}")
-    missing = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
-    if array.dtype == object or missing:
-        missing += sum(value is None or value != value for value in array)
-        if missing:
-            raise DataError(f"{missing} of {len(array)} labels are missing: drop these examples")
+    check_none_missing(values)
+    if array.dtype == object:
         is_beyond = any(isinstance(value, int) and abs(value) >= 2**63 for value in array)
         array = array.astype(str) if is_beyond else np.array(array.tolist())
     if array.dtype == object:
@@ -83,6 +79,31 @@ def _as_label_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind not in "biuUS":
         raise DataError(f"labels must be numbers or text, got {array.dtype}")
     return array
+
+
+def check_none_missing(values: Any) -> None:
+    """Raise a `DataError` if one of several labels is masked, None, NaN or pandas' NA."""
+    array = _as_array(values)
+    is_masked = isinstance(values, np.ma.MaskedArray)
+    missing = int(np.ma.getmaskarray(values).sum()) if is_masked else 0
+    if array.dtype == object:
+        missing += sum(map(_is_missing, array.flat))
+    elif array.dtype.kind == "f":
+        missing += int(np.isnan(array).sum())
+    if missing:
+        raise DataError(f"{missing} of {len(array)} labels are missing: drop these examples")
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    # Lists become arrays of objects, because numpy would turn a NaN among texts into a text.
+    return np.asarray(values, object if isinstance(values, list | tuple) else None)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # of pandas' NA nobody knows if it differs from itself
+        return True
 
 
 def _name(value: Any) -> str:

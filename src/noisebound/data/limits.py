@@ -19,7 +19,9 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def unpacked_limit(packed: int) -> int:
-    """Return how many bytes a file may unpack to.
+    """Return how many bytes a file may unpack to: 100 times its size, and always a gigabyte.
+
+    The environment variable ``NOISEBOUND_MAX_UNPACKED`` stands in for the gigabyte.
 
     Args:
         packed: size of the compressed file, in bytes
@@ -29,9 +31,8 @@ def unpacked_limit(packed: int) -> int:
         (True, True)
     """
     given = os.environ.get(UNPACKED_VARIABLE)
-    if given:
-        return _number(UNPACKED_VARIABLE, given)
-    return max(_ALWAYS_ALLOWED, _USUAL_RATIO * packed)
+    allowed = _number(UNPACKED_VARIABLE, given) if given else _ALWAYS_ALLOWED
+    return max(allowed, _USUAL_RATIO * packed)
 
 
 def check_unpacked(name: str, packed: int, unpacked: int) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import os
 import tarfile
 import zipfile
@@ -10,8 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from noisebound.data.limits import check_unpacked
 from noisebound.data.reading import reading
 from noisebound.errors import DataError
+
+_CHUNK = 2**20  # bytes that are unpacked at a time: a choice
 
 
 class Files(ABC):
@@ -77,7 +81,9 @@ class Zip(Files):
     def read(self, name: str) -> bytes:
         """Return the whole content of one file, after a check of its checksum."""
         with reading(self.where(name)):
-            return self._archive.read(name)
+            member = self._archive.getinfo(name)
+            check_unpacked(self.where(name), member.compress_size, member.file_size)
+            return self._archive.read(member)
 
     def names(self) -> list[str]:
         """Return the name of every file."""
@@ -89,12 +95,15 @@ class Tar(Files):
 
     @cached_property
     def _contents(self) -> Mapping[str, bytes]:
+        packed, unpacked = self.path.stat().st_size, 0
+        contents = {}
         with reading(self.path), tarfile.open(self.path) as archive:
-            return {
-                member.name: content.read()
-                for member in archive
-                if member.isfile() and (content := archive.extractfile(member)) is not None
-            }
+            for member in archive:
+                unpacked += member.size
+                check_unpacked(str(self.path), packed, unpacked)
+                if member.isfile() and (content := archive.extractfile(member)) is not None:
+                    contents[member.name] = content.read()
+        return contents
 
     def read(self, name: str) -> bytes:
         """Return the whole content of one file."""
@@ -110,8 +119,13 @@ class Tar(Files):
 
 def gunzip(content: bytes, name: str) -> bytes:
     """Return the uncompressed content, after a check of its length and checksum."""
-    with reading(name):
-        return gzip.decompress(content)
+    parts, unpacked = [], 0
+    with reading(name), gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+        while part := stream.read(_CHUNK):
+            unpacked += len(part)
+            check_unpacked(name, len(content), unpacked)
+            parts.append(part)
+    return b"".join(parts)
 
 
 def _fingerprint(paths: Iterable[Path]) -> str:

@@ -15,6 +15,7 @@ from noisebound.data.labels import check_label_range
 from noisebound.errors import DataError
 
 _UNSIGNED_BYTE = 0x08
+_MOST_DIMENSIONS = 32  # that every version of numpy can hold; images have 3
 
 
 def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
@@ -26,6 +27,11 @@ def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
         raise DataError(
             f"{name} is not an IDX file of unsigned bytes: it begins with {content[:4].hex()}, "
             "expected 0000 08 and the number of dimensions"
+        )
+    if dimensions > _MOST_DIMENSIONS:
+        raise DataError(
+            f"{name} claims to have {dimensions} dimensions, expected 3 for images and 1 for "
+            "labels: it is damaged or of another kind; fetch it again"
         )
     start = 4 + 4 * dimensions
     if len(content) < start:

@@ -40,9 +40,11 @@ class _InertUnpickler(pickle._Unpickler):
     def __init__(self, stream: io.BytesIO, name: str) -> None:
         super().__init__(stream, encoding="bytes")
         self._name = name
+        self._encode = _Encode(stream.getbuffer().nbytes, name)
 
     def find_class(self, module: str, name: str) -> Any:
-        stand_in = _STAND_INS.get((_text(module, self._name), _text(name, self._name)))
+        wanted = (_text(module, self._name), _text(name, self._name))
+        stand_in = self._encode if wanted == ("_codecs", "encode") else _STAND_INS.get(wanted)
         if stand_in is None:
             raise DataError(
                 f"{self._name} is refused: it asks for {module}.{name}, and a pickle of data "
@@ -85,13 +87,30 @@ class _DTypeOf(_StandIn):
 
 
 class _Encode(_StandIn):
-    """Stands for ``_codecs.encode``, by which Python 3 writes bytes in old protocols."""
+    """Stands for ``_codecs.encode``, by which Python 3 writes bytes in old protocols.
 
-    __slots__ = ()
+    An honest pickle encodes each of its texts once, so that the bytes can never be more than the
+    pickle itself has. One that encodes the same text again and again would fill the memory.
+
+    Args:
+        allowed: size of the pickle, in bytes
+        name: the pickle, for the message
+    """
+
+    __slots__ = ("_left", "_name")
+
+    def __init__(self, allowed: int, name: str) -> None:
+        self._left, self._name = allowed, name
 
     def __call__(self, text: str, encoding: Any) -> bytes:
         if _text(encoding, "an encoding") != "latin1":
             raise DataError(f"bytes must be encoded as latin1, got {encoding!r}")
+        self._left -= len(text)
+        if self._left < 0:
+            raise DataError(
+                f"{self._name} is refused: it unpacks to more bytes than it has, by encoding the "
+                "same text again and again; do not open it elsewhere"
+            )
         return text.encode("latin1")
 
 
@@ -131,7 +150,6 @@ _STAND_INS = {
     ("numpy._core.multiarray", "_reconstruct"): _Reconstruct(),
     ("numpy", "ndarray"): _ArrayType(),
     ("numpy", "dtype"): _DTypeOf(),
-    ("_codecs", "encode"): _Encode(),
 }
 
 

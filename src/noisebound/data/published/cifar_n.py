@@ -16,6 +16,7 @@ from noisebound.data.dataset import Splits
 from noisebound.data.formats.archives import Files, Folder
 from noisebound.data.formats.safe_pickle import parse_pickle
 from noisebound.data.labels import check_label_range
+from noisebound.data.limits import check_unpacked
 from noisebound.data.published.cifar import CIFAR10_PART, CIFAR100_PART, Cifar, cifar_splits
 from noisebound.data.published.record import Part, Published, PublishedFile, Release
 from noisebound.data.reading import reading
@@ -63,6 +64,7 @@ def _pickle_of(content: bytes, where: str) -> bytes:
         members = [name for name in archive.namelist() if name.endswith("data.pkl")]
         if len(members) != 1:
             raise DataError(f"{where} must hold one data.pkl, as torch.save writes; fetch it again")
+        check_unpacked(where, len(content), archive.getinfo(members[0]).file_size)
         return archive.read(members[0])
 
 

@@ -1,12 +1,17 @@
-"""``.npz`` and ``.npy`` files; pickles in them are refused."""
+"""``.npz`` and ``.npy`` files; pickles in them are refused.
 
-import io
+A ``.npy`` file is mapped into memory, and may be larger than that.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noisebound.data.limits import check_unpacked
 from noisebound.data.reading import reading
 from noisebound.errors import DataError
 
@@ -28,16 +33,16 @@ def read_npz(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
         path: the ``.npz`` file
         target: name of the array of labels; None to look for the usual names
     """
-    arrays = _load_all(path)
-    if target is not None:
-        return _pair_with(arrays, target, path), None
-    for inputs, labels in _TRAIN_KEYS:
-        if inputs in arrays and labels in arrays:
-            return (arrays[inputs], arrays[labels]), _test_pair(arrays)
-    raise DataError(
-        f"{path} has the arrays {sorted(arrays)}; expected X and y, or another usual pair of "
-        "names: give the name of the labels as `target`"
-    )
+    with _opened(path) as arrays:
+        if target is not None:
+            return _pair_with(arrays, target, path), None
+        for inputs, labels in _TRAIN_KEYS:
+            if inputs in arrays and labels in arrays:
+                return (arrays[inputs], arrays[labels]), _test_pair(arrays)
+        raise DataError(
+            f"{path} has the arrays {sorted(arrays)}; expected X and y, or another usual pair of "
+            "names: give the name of the labels as `target`"
+        )
 
 
 def read_npy(path: Path, target: str | None) -> Pair:
@@ -64,16 +69,18 @@ def read_inputs(path: Path) -> NDArray[Any]:
             f"{path} has an unknown file type: expected a folder of images, or a .csv, .tsv, "
             ".parquet, .npz or .npy file"
         )
-    arrays = _load_all(path)
-    usual = [inputs for inputs, _ in (*_TEST_KEYS, *_TRAIN_KEYS) if inputs in arrays]
-    if usual:
-        return arrays[usual[0]]
-    if len(arrays) == 1:
-        return next(iter(arrays.values()))
-    raise DataError(f"{path} has the arrays {sorted(arrays)}; expected one array, or one named X")
+    with _opened(path) as arrays:
+        usual = [inputs for inputs, _ in (*_TEST_KEYS, *_TRAIN_KEYS) if inputs in arrays]
+        if usual:
+            return arrays[usual[0]]
+        if len(arrays) == 1:
+            return next(iter(arrays.values()))
+        raise DataError(
+            f"{path} has the arrays {sorted(arrays)}; expected one array, or one named X"
+        )
 
 
-def _pair_with(arrays: dict[str, NDArray[Any]], target: str, path: Path) -> Pair:
+def _pair_with(arrays: Mapping[str, NDArray[Any]], target: str, path: Path) -> Pair:
     if target not in arrays:
         raise DataError(f"{path} has no array {target!r}; it has {sorted(arrays)}")
     others = [name for name in arrays if name != target and len(arrays[name].shape) >= 2]
@@ -84,24 +91,46 @@ def _pair_with(arrays: dict[str, NDArray[Any]], target: str, path: Path) -> Pair
     return arrays[others[0]], arrays[target]
 
 
-def _test_pair(arrays: dict[str, NDArray[Any]]) -> Pair | None:
+def _test_pair(arrays: Mapping[str, NDArray[Any]]) -> Pair | None:
     for inputs, labels in _TEST_KEYS:
         if inputs in arrays and labels in arrays:
             return arrays[inputs], arrays[labels]
     return None
 
 
-def _load_all(path: Path) -> dict[str, NDArray[Any]]:
+@contextmanager
+def _opened(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """Yield the arrays of an ``.npz`` file, each of which is read when it is asked for."""
     with (
         reading(path, remedy="look at the file"),
-        np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive,
+        _without_objects(path),
+        path.open("rb") as stream,
+        np.load(stream, allow_pickle=False) as archive,
     ):
-        return {name: archive[name] for name in archive.files}
+        sizes = [member.file_size for member in archive.zip.infolist()]
+        check_unpacked(str(path), path.stat().st_size, sum(sizes))
+        yield archive
 
 
 def _load(path: Path) -> NDArray[Any]:
-    with reading(path, remedy="look at the file"):
-        array = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+    """Return the array of an ``.npy`` file; changes to it stay in memory."""
+    with reading(path, remedy="look at the file"), _without_objects(path):
+        array = np.load(path, mmap_mode="c", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise DataError(f"{path} must hold one array, got {type(array).__name__}")
     return array
+
+
+@contextmanager
+def _without_objects(path: Path) -> Iterator[None]:
+    """Say it clearly if an array holds Python objects, which would have to be unpickled."""
+    try:
+        yield
+    except ValueError as error:
+        if "Object arrays" in str(error) or "Python objects" in str(error):
+            raise DataError(
+                f"{path} cannot be read: it holds an array of Python objects, as labels are if "
+                "None is among them, and loading objects could run any code; save an array of "
+                "numbers or text, without the examples that have no label"
+            ) from error
+        raise

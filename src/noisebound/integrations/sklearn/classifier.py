@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from noisebound.catalog import LOSS_NAMES, SPECS
 from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
 from noisebound.data import Dataset, Normalization
+from noisebound.data.labels import check_none_missing
 from noisebound.data.rows import Rows
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidTypeError, InvalidValueError
@@ -168,6 +169,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         """
         self._forget()
         self._check_parameters()
+        if y is not None:  # which scikit-learn tells in its own words
+            check_none_missing(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_FLOATS)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
