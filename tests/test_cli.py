@@ -284,7 +284,18 @@ def test_mistakes_are_told_in_a_line(tmp_path, monkeypatch, capsys, arguments, c
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "fit", "estimate", "suspects", "predict", "bound", "data list", "data info"]
+    "command",
+    [
+        "demo",
+        "fit",
+        "estimate",
+        "suspects",
+        "predict",
+        "bound",
+        "data list",
+        "data info",
+        "data cache",
+    ],
 )
 def test_help_has_an_example(command, capsys):
     app([*command.split(), "--help"], result_action="return_value")

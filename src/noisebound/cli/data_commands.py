@@ -1,20 +1,25 @@
-"""``noisebound data``: list data sets, fetch one, look at one."""
+"""``noisebound data``: list data sets, fetch one, look at one, clear the cache folder."""
 
+import json as json_format
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
 from noisebound.data import DATASETS, load
+from noisebound.data.cache import CachedFiles, cached_files, clear_cache
 from noisebound.data.finding import find, find_or_download
+from noisebound.data.folders import cache_folder
+from noisebound.data.limits import readable_size
 from noisebound.data.published.record import Published
 from noisebound.data.registry import get_published
 from noisebound.data.summary import DataSummary, PartSummary, summarize
 
-data_app = App(name="data", help="List data sets, fetch one, look at one.")
+data_app = App(name="data", help="List data sets, fetch one, look at one, clear the cache.")
 
 _MANY_CLASSES = 20  # more classes are not listed one by one: a choice
 
@@ -95,6 +100,56 @@ def info(
         print(summary.model_dump_json(indent=2))  # noqa: T201
     else:
         _print_summary(summary, Console())
+
+
+@data_app.command
+def cache(
+    *,
+    clear: Annotated[
+        bool, Parameter(negative=(), help="Remove what can be made again; downloads stay.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show what noisebound keeps on this machine to be faster the next time, or remove it.
+
+    The environment variable NOISEBOUND_CACHE names another folder for it.
+
+    Example: `noisebound data cache --clear`
+    """
+    found = clear_cache() if clear else cached_files()
+    if json:
+        print(json_format.dumps([_cache_record(each) for each in found], indent=2))  # noqa: T201
+        return
+    console = Console(soft_wrap=True)
+    if found:
+        console.print(_cache_table(found))
+    total = readable_size(sum(each.nbytes for each in found))
+    verb = "removed" if clear else "kept"
+    console.print(f"{total} {verb} in {escape(str(cache_folder()))}")
+
+
+def _cache_record(found: CachedFiles) -> dict[str, object]:
+    return {
+        "folder": str(found.folder),
+        "what": found.what,
+        "files": found.files,
+        "bytes": found.nbytes,
+        "is_cleared": found.is_cleared,
+    }
+
+
+def _cache_table(found: list[CachedFiles]) -> Table:
+    table = Table("what", "files", "size", "cleared by --clear", box=None, pad_edge=False)
+    table.add_column("folder", overflow="fold")
+    for each in found:
+        table.add_row(
+            each.what,
+            f"{each.files:,}",
+            readable_size(each.nbytes),
+            "yes" if each.is_cleared else "no",
+            escape(str(each.folder)),
+        )
+    return table
 
 
 def _print_summary(summary: DataSummary, console: Console) -> None:
