@@ -14,7 +14,7 @@ from noisebound.data import Batch, Dataset, Loader, Normalization
 from noisebound.training.ranks import sum_over_ranks
 
 _BATCH = 1000  # examples at once: large enough for full speed, small enough for any memory
-_NUMBERS_AT_ONCE = 2**24  # of wide inputs fewer at once, so that sparse rows never fill the memory
+_NUMBERS_AT_ONCE = 2**22  # of wide inputs fewer at once: a network holds 100 times as much of them
 
 
 @dataclass(frozen=True)
