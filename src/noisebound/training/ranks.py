@@ -39,6 +39,15 @@ def first_rank_does(fabric: Fabric, action: Callable[[], None]) -> None:
         raise error
 
 
+def is_lost_connection(error: BaseException) -> bool:
+    """True if gloo failed because another rank has ended."""
+    if not dist.is_available() or not dist.is_initialized():
+        return False
+    return isinstance(error, dist.DistError) or (
+        isinstance(error, RuntimeError) and "gloo" in str(error)
+    )
+
+
 def leave_ranks(fabric: Fabric) -> None:
     """End this process, if it is one of several, as soon as all of them are done.
 
