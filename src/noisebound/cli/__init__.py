@@ -21,6 +21,7 @@ ISSUES = "https://github.com/noisebound/noisebound/issues"
 app = App(
     name="noisebound",
     help="Train classifiers on noisy labels without memorizing the noise.",
+    suppress_keyboard_interrupt=False,  # whose exit code would be 130 for SIGTERM too
 )
 for _name, _help, _example in (
     (
