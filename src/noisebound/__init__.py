@@ -4,6 +4,7 @@ from importlib import import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
+import noisebound.starting  # noqa: F401  (before all that takes long to import)
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, StepBound
 from noisebound.bounds import (
     entropy,

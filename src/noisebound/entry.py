@@ -14,6 +14,7 @@ from noisebound.pages.training_plots import training_figure
 from noisebound.report.page import write_page
 from noisebound.report.plots import save_figure
 from noisebound.runs import Run, load_run, train_run
+from noisebound.runs.folder import RunFolder
 from noisebound.training.config import TrainingSettings, make_config
 
 __all__ = ["fit", "load_run"]
@@ -63,6 +64,9 @@ def fit(
     """
     is_own = isinstance(model, nn.Module)
     config = make_config(settings, model="auto" if isinstance(model, nn.Module) else model)
+    folder = RunFolder(out)  # checked before the data, which may take minutes to load
+    folder.check_place()
+    folder.check(config, resume=resume)
     splits = load(data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad)
     is_first = fabric is None or fabric.is_global_zero
     if show and is_first:

@@ -35,6 +35,10 @@ class FolderTakenError(NoiseboundError, FileExistsError):
     """A folder already holds a run."""
 
 
+class NoRoomError(NoiseboundError, OSError):
+    """A file could not be written because the disk is full."""
+
+
 class MissingExtraError(NoiseboundError, ModuleNotFoundError):
     """A package is missing that an extra of noisebound installs.
 

@@ -1,11 +1,16 @@
 """Files that are whole or absent, and tensors on disk that carry a checksum."""
 
+import errno
 import hashlib
 import json
 import os
+import re
 import secrets
+import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape as glob_escaped
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +19,89 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from noisebound.errors import DataError
+from noisebound.errors import DataError, NoRoomError
+
+PARTS = ".*.part"
+"""The names of files that are being written, or that a killed process has left half written."""
 
 _HEADER = "noisebound"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_ABANDONED_SECONDS = 24 * 3600.0  # nobody writes one file for so long: a choice
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """Yield a file beside ``path`` to write to, which becomes ``path`` only when all went well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def written_whole(path: Path, size: int | None = None) -> Iterator[Path]:
+    """Yield a file beside ``path`` to write to, which becomes ``path`` only when all went well.
+
+    Args:
+        path: the file
+        size: how many bytes it takes, where that is known
+
+    Raises:
+        NoRoomError: the disk is full; nothing has changed
+    """
     # A name of its own, since another process may be writing the same file.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        yield part
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with _room_for(path, size):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned(path)
+            yield part
+            sync(part)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
-    with written_whole(path) as part:
-        part.write_text(text, encoding="utf-8")
+    content = text.encode()
+    with written_whole(path, len(content)) as part:
+        part.write_bytes(content)
+
+
+def append_text(path: Path, text: str) -> None:
+    """Write at the end of a text file; if there is no room, a part of the text may be there."""
+    content = text.encode()
+    with _room_for(path, len(content)), path.open("ab") as file:
+        file.write(content)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file is on the disk, where a power failure does not reach it."""
+    with path.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what processes that were killed while writing this file have left of it."""
+    for part in path.parent.glob(f".{glob_escaped(path.name)}.????????.part"):
+        with suppress(OSError):  # another process may have removed it
+            if time.time() - part.stat().st_mtime > _ABANDONED_SECONDS:
+                part.unlink()
+
+
+@contextmanager
+def _room_for(path: Path, size: int | None) -> Iterator[None]:
+    """Turn a full disk into an error that says what does not fit, and how much is free."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        takes = "" if size is None else f" it takes {_in_words(size)},"
+        free = _in_words(shutil.disk_usage(_existing_parent(path)).free)
+        raise NoRoomError(
+            f"there is no room for {path} ({error.strerror}):{takes} {free} are free; make room"
+        ) from error
+
+
+def _existing_parent(path: Path) -> Path:
+    return next(parent for parent in path.absolute().parents if parent.exists())
+
+
+def _in_words(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size:,} bytes"
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -58,8 +122,12 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
     text = json.dumps(about, sort_keys=True)
     # One entry, because safetensors writes several in any order, and equal files are to be equal.
     header = json.dumps({"about": text, "digest": _digest(copies, text)})
-    with written_whole(path) as part:
-        save_file(copies, part, metadata={_HEADER: header})
+    size = len(header) + sum(value.nbytes for value in copies.values())
+    with written_whole(path, size) as part:
+        try:
+            save_file(copies, part, metadata={_HEADER: header})
+        except SafetensorError as error:
+            raise _as_os_error(error) from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -81,6 +149,15 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if _digest(tensors, about) != digest:
         raise DataError(f"{path} is damaged: its content does not match its checksum")
     return tensors, json.loads(about)
+
+
+def _as_os_error(error: SafetensorError) -> Exception:
+    """Return the system's error that safetensors tells of in words; else the error itself."""
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    if number is None:
+        return error
+    code = int(number[1])
+    return OSError(code, os.strerror(code))
 
 
 def _digest(tensors: Mapping[str, Tensor], about: str) -> str:

@@ -160,6 +160,12 @@ def test_weights_of_another_model(tmp_path):
         ({"format": 99}, r"another version of noisebound \(format 99"),
         ({"input_shape": [-6]}, "input_shape"),
         ({"input_shape": [2**40]}, "input_shape"),
+        ({"input_shape": [2**30], "mean": [], "std": []}, "are not this model's"),
+        ({"input_shape": [2**30] * 9, "mean": [], "std": []}, "is damaged"),
+        ({"std": [1e-60] * 6}, "std"),
+        ({"mean": [1e300] * 6}, "mean"),
+        ({"class_names": ["a", "a", "b", "c"]}, "class_names must differ"),
+        ({"mean": [0.5] * 6}, "does not match the checksum"),
     ],
 )
 def test_a_card_is_checked_as_a_whole(tmp_path, changes, complaint):

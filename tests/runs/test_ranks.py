@@ -1,6 +1,5 @@
 """Two real processes, joined by gloo, against one."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from noisebound.runs import SavedModel, load_run
 from noisebound.runs.metrics_file import read_metrics
 from noisebound.training import TrainingConfig
 from noisebound.training.data import split_validation
+from processes import environment
 from training_data import NOISE_RATE, noisy_images
 
 SCRIPT = Path(__file__).parent / "two_ranks.py"
@@ -27,12 +27,11 @@ def runs(tmp_path_factory, worker_id):
     base = tmp_path_factory.getbasetemp()
     shared = (base if worker_id == "master" else base.parent) / "ranks"
     folders = {devices: shared / str(devices) for devices in (1, 2)}
-    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent.parent)}
     with FileLock(f"{shared}.lock"):
         for devices, folder in folders.items():
             if not folder.exists():
                 command = [sys.executable, SCRIPT, str(devices), folder]
-                subprocess.run(command, check=True, env=environment, timeout=300)
+                subprocess.run(command, check=True, env=environment(), timeout=300)
     return folders
 
 

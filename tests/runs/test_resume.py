@@ -1,6 +1,5 @@
 """A run that was killed ends as one that was not."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from killing import CONFIG
 from noisebound.runs import train_run
 from noisebound.runs.checkpoints import CheckpointWarning
 from noisebound.runs.metrics_file import read_metrics
+from processes import environment
 from training_data import noisy_clouds
 
 SCRIPT = Path(__file__).parent / "killing.py"
@@ -39,9 +39,9 @@ def undisturbed(tmp_path_factory):
 
 
 def test_killed_twenty_times(tmp_path, undisturbed):
-    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent.parent), "OMP_NUM_THREADS": "1"}
+    single = environment() | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, SCRIPT, tmp_path, "20"]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    result = subprocess.run(command, capture_output=True, text=True, env=single, timeout=300)
     assert result.returncode == 0, result.stderr
     folders = [path for path in tmp_path.iterdir() if path.name.isdigit()]
     assert folders

@@ -161,7 +161,7 @@ def test_what_is_written(tmp_path):
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {
         "config.json", "metrics.jsonl", "result.json", "model.safetensors", "model.json",
-        "checkpoints",
+        "checkpoints", ".owner.lock",
     }  # fmt: skip
     assert TrainingConfig.model_validate_json((tmp_path / "run/config.json").read_text())
     card = json.loads((tmp_path / "run/model.json").read_text())

@@ -14,12 +14,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import command_flags, mendable, with_flags
+from noisebound.interrupts import exit_code, heeded, interruption
 
 ISSUES = "https://github.com/noisebound/noisebound/issues"
 
 app = App(
     name="noisebound",
     help="Train classifiers on noisy labels without memorizing the noise.",
+    suppress_keyboard_interrupt=False,  # whose exit code would be 130 for SIGTERM too
 )
 for _name, _help, _example in (
     (
@@ -75,19 +77,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     A mistake in the arguments or the data, or trouble with a file, a disk or the network, is told
     in one line, with exit code 2. Anything else is shown with its traceback, with exit code 1.
+    Ctrl-C ends with exit code 130, and SIGTERM with 143.
 
     Args:
         arguments: the words after ``noisebound``; those of this process if not given
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
+    command_flags(app, words)  # imports the command, while Ctrl-C still ends it without a word
+    with heeded():
+        _run(words)
+
+
+def _run(words: list[str]) -> None:
     try:
         app(words, print_error=False, exit_on_error=False)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except KeyboardInterrupt as interrupt:
+        sys.exit(exit_code(interrupt))
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
+        came_of = interruption(error)
+        if came_of is not None:
+            sys.exit(exit_code(came_of))
         flags = command_flags(app, words)
         message = mendable(error, flags)
         if message is None:
@@ -105,6 +117,10 @@ def _complain(message: str) -> None:
 
 
 def _report_fault(error: Exception) -> None:
+    from noisebound.training.ranks import is_lost_connection  # takes a second to import
+
+    if is_lost_connection(error):
+        _complain("another process of this training has ended; see what it says")
     traceback.print_exception(error)
     Console(stderr=True, soft_wrap=True).print(
         "[bold red]This is a fault in noisebound[/]: please report it, with the lines above, at "

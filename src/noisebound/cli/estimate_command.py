@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
+from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, Threads
 from noisebound.data import DataError, DataOrigin, Dataset
 from noisebound.data.user.arrays import read_inputs
 from noisebound.estimation import (
@@ -24,6 +24,7 @@ from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.files import write_text
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig, estimate_label_noise
+from noisebound.training.cores import use_threads
 
 _CONFUSIONS = 8  # the lines of a list that is still read: a choice
 _RARE = 0.005  # rarer confusions are not listed: they would round to 0 %
@@ -45,6 +46,7 @@ def estimate(
     image_size: ImageSize = None,
     skip_bad: SkipBad = False,
     data_dir: DataDir = None,
+    threads: Threads = None,
     out: Path | None = None,
     json: Json = False,
 ) -> None:
@@ -75,6 +77,7 @@ def estimate(
     out
         The .json file for the estimate with the whole transition matrix.
     """
+    use_threads(threads)
     origin = DataOrigin(
         data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
     )

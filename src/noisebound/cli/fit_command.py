@@ -7,22 +7,24 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 from lightning_fabric import Fabric
 from lightning_fabric.loggers.csv_logs import CSVLogger
 from lightning_fabric.loggers.logger import Logger
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, command_line
+from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, Threads, command_line
 from noisebound.entry import fit as run_fit
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise
 from noisebound.runs import Run
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from noisebound.training.config import settings_of
+from noisebound.training.cores import usable_cores, use_threads
 from noisebound.training.metrics import METRIC_LABELS
 from noisebound.training.ranks import leave_ranks
 
@@ -48,8 +50,9 @@ def fit(
     skip_bad: SkipBad = False,
     data_dir: DataDir = None,
     devices: str = "1",
-    nodes: int = 1,
+    nodes: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 1,
     accelerator: str = "auto",
+    threads: Threads = None,
     precision: Precision = "32-true",
     logger: Literal["csv", "tensorboard"] | None = None,
     json: Json = False,
@@ -68,7 +71,8 @@ def fit(
     resume
         Continue the run in the folder.
     devices
-        The number of devices per machine, or auto for all.
+        The number of devices per machine, or auto for all. On the CPU, a device is a process with
+            at least one core of its own.
     nodes
         The number of machines.
     accelerator
@@ -79,6 +83,7 @@ def fit(
         Also write the metrics for a tracker.
     """
     fabric = _fabric(accelerator, devices, nodes, precision, _loggers(logger, out))
+    use_threads(threads, fabric.world_size // nodes)
     settings = settings_of(config or _Options())
     if transition is not None:
         settings["transition"] = _read_matrix(transition)
@@ -120,10 +125,20 @@ def _fabric(
             precision=precision,
             loggers=loggers,
         )
-    except (RuntimeError, ValueError, TypeError) as error:  # such as devices that are not there
-        raise InvalidValueError(str(error)) from error
+    except (RuntimeError, ValueError, TypeError, MisconfigurationException) as error:
+        raise InvalidValueError(str(error)) from error  # such as devices that are not there
+    _check_devices(fabric, nodes)
     fabric.launch()
     return fabric
+
+
+def _check_devices(fabric: Fabric, nodes: int) -> None:
+    """Refuse more processes than cores, which would only get in each other's way."""
+    processes, cores = fabric.world_size // nodes, usable_cores()
+    if fabric.device.type == "cpu" and processes > cores:
+        raise InvalidValueError(
+            f"`devices` must be at most {cores} here, one per core of this machine; got {processes}"
+        )
 
 
 def _loggers(name: str | None, out: Path) -> list[Logger]:

@@ -23,6 +23,13 @@ SkipBad = Annotated[
     bool,
     Parameter(negative=(), help="Leave out images that cannot be read, and rows without a label."),
 ]
+Threads = Annotated[
+    int | None,
+    Parameter(
+        validator=validators.Number(gte=1),
+        help="The number of threads per device [default: this process's share of the cores].",
+    ),
+]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
 
 

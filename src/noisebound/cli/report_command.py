@@ -1,11 +1,12 @@
 """``noisebound report``: write a page about runs."""
 
+import warnings
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from noisebound.experiments.outcome.run_report import report_on
+from noisebound.experiments.outcome.run_report import DamagedRunWarning, report_on
 from noisebound.report.page import write_page
 
 
@@ -19,5 +20,11 @@ def report(runs: Path, *, out: Path = Path("report.html")) -> None:
     out
         The HTML file to write.
     """
-    write_page(report_on(runs), out)
+    with warnings.catch_warnings(record=True) as damages:
+        warnings.simplefilter("always", DamagedRunWarning)
+        page = report_on(runs)
+    write_page(page, out)
+    for damage in damages:
+        note = f"[yellow]note:[/] {escape(str(damage.message))}"
+        Console(stderr=True, soft_wrap=True, highlight=False).print(note)
     Console(soft_wrap=True, highlight=False).print(f"written: {escape(str(out))}")

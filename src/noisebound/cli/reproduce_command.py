@@ -1,9 +1,7 @@
 """``noisebound reproduce``: make a table of the paper, with the paper's figures beside ours."""
 
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 from cyclopts import Parameter, validators
@@ -100,7 +98,6 @@ def reproduce(
         for run in dict.fromkeys(request.runs()):
             console.print(f"{run.key}  {store.state(run):8}  {run.description}")
         return
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         outcome = run_reproduce(request, out, Workers(jobs, cluster))
     except KeyboardInterrupt:
@@ -110,11 +107,6 @@ def reproduce(
         RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
     _tell(outcome, out, console)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End as Ctrl-C does, so that the workers end too."""
-    raise KeyboardInterrupt
 
 
 def _split(words: tuple[str, ...]) -> list[str]:

@@ -4,18 +4,20 @@ import warnings
 from pathlib import Path
 
 from noisebound.errors import DataError, RunError
-from noisebound.files import load_tensors, save_tensors
+from noisebound.files import PARTS, load_tensors, save_tensors
 from noisebound.training.state import TrainingState
 
 _KEPT = 2  # if the last is damaged, the one before it serves
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint is damaged; an earlier one is used."""
+    """A run goes back to an earlier checkpoint, because what came after it is damaged."""
 
 
 def save_checkpoint(folder: Path, state: TrainingState, identity: str) -> None:
-    """Write the state after its last epoch, and remove all but the newest two.
+    """Write the state after its last epoch, and keep only the one before it beside it.
+
+    Checkpoints of later epochs stay: there are such where a run had to go back.
 
     Args:
         folder: the folder of the run's checkpoints
@@ -24,13 +26,22 @@ def save_checkpoint(folder: Path, state: TrainingState, identity: str) -> None:
     """
     about = {"identity": identity, **state.about()}
     save_tensors(folder / f"epoch-{state.epoch:06}.safetensors", state.tensors(), about)
-    for old in (*_existing(folder)[:-_KEPT], *folder.glob(".*.part")):
+    for old in (*_existing(folder, state.epoch)[:-_KEPT], *folder.glob(PARTS)):
         old.unlink()  # parts are what a killed process left
 
 
-def load_checkpoint(folder: Path, state: TrainingState, identity: str) -> bool:
-    """Bring the state to the newest checkpoint that is whole; return False if there is none."""
-    for path in reversed(_existing(folder)):
+def load_checkpoint(
+    folder: Path, state: TrainingState, identity: str, last_epoch: int | None = None
+) -> bool:
+    """Bring the state to the newest checkpoint that is whole; return False if there is none.
+
+    Args:
+        folder: the folder of the run's checkpoints
+        state: the state before the first epoch
+        identity: the run's; a checkpoint of another run is refused
+        last_epoch: checkpoints of later epochs are left aside; None for no limit
+    """
+    for path in reversed(_existing(folder, last_epoch)):
         try:
             tensors, about = load_tensors(path)
         except (OSError, DataError) as error:
@@ -50,5 +61,16 @@ def load_checkpoint(folder: Path, state: TrainingState, identity: str) -> bool:
     return False
 
 
-def _existing(folder: Path) -> list[Path]:
-    return sorted(folder.glob("epoch-*.safetensors"))
+def newest_epoch(folder: Path) -> int:
+    """Return the epoch of the newest checkpoint, whole or not; 0 if there is none."""
+    return max(map(_epoch_of, _existing(folder)), default=0)
+
+
+def _existing(folder: Path, last_epoch: int | None = None) -> list[Path]:
+    paths = sorted(folder.glob("epoch-*.safetensors"), key=_epoch_of)
+    return [path for path in paths if last_epoch is None or _epoch_of(path) <= last_epoch]
+
+
+def _epoch_of(path: Path) -> int:
+    number = path.stem.removeprefix("epoch-")
+    return int(number) if number.isdecimal() else 0

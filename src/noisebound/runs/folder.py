@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from noisebound.data import DataOrigin
 from noisebound.errors import DataError, FolderTakenError, RunError
-from noisebound.files import write_text
+from noisebound.files import PARTS, write_text
 from noisebound.training.config import TrainingConfig
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -23,6 +23,10 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+
+        # While a process trains here: the lock that dies with it, and who it is.
+        self.owner_lock = self.path / ".owner.lock"
+        self.owner = self.path / ".owner.json"
 
         # Written by a training, in this order.
         self.config = self.path / "config.json"
@@ -52,10 +56,22 @@ class RunFolder:
         """Return the file of out-of-fold predictions with this name."""
         return self.cross_fit / f"{name}.safetensors"
 
+    def check_place(self) -> None:
+        """Refuse a path that is a file, or lies below one."""
+        for place in (self.path, *self.path.parents):
+            if place.exists():
+                if not place.is_dir():
+                    raise FolderTakenError(f"{place} is a file: `out` must be a folder")
+                return
+
+    def remove_parts(self) -> None:
+        """Remove what killed processes have left half written; only the run's owner may."""
+        for folder in (self.path, self.cross_fit, self.checkpoints, self.folds):
+            for part in folder.glob(PARTS):
+                part.unlink(missing_ok=True)
+
     def check(self, config: TrainingConfig, *, resume: bool) -> None:
         """Refuse a folder that another run has taken, or any run if this is not to resume it."""
-        if self.path.exists() and not self.path.is_dir():
-            raise FolderTakenError(f"{self.path} is a file: `out` must be a folder")
         if not self.config.exists():
             return
         if not resume:
@@ -76,11 +92,10 @@ class RunFolder:
         return read_model(self.config, TrainingConfig)
 
     def _check_same(self, config: TrainingConfig) -> None:
-        known = read_json(self.config)
-        asked = json.loads(config.model_dump_json())
-        changed = [name for name in asked if asked[name] != known.get(name)]
+        known, asked = (json.loads(each.model_dump_json()) for each in (self.read_config(), config))
+        changed = [name for name in asked if asked[name] != known[name]]
         if changed:
-            listed = ", ".join(f"{name} {known.get(name)!r} → {asked[name]!r}" for name in changed)
+            listed = ", ".join(f"{name} {known[name]!r} → {asked[name]!r}" for name in changed)
             raise RunError(
                 f"{self.path} holds a run with another config ({listed}): resume it with the same, "
                 "or choose another folder: `out`"

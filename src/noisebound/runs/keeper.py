@@ -1,15 +1,21 @@
 """A training's keeper that writes into a run folder."""
 
 import time
+import warnings
 
 from lightning_fabric import Fabric
 
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import OutOfFold
 from noisebound.files import load_tensors, save_tensors
-from noisebound.runs.checkpoints import load_checkpoint, save_checkpoint
+from noisebound.runs.checkpoints import (
+    CheckpointWarning,
+    load_checkpoint,
+    newest_epoch,
+    save_checkpoint,
+)
 from noisebound.runs.folder import RunFolder
-from noisebound.runs.metrics_file import MetricsFile, read_metrics
+from noisebound.runs.metrics_file import MetricsFile, whole_epochs
 from noisebound.training.config import TrainingConfig
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.state import TrainingState
@@ -55,17 +61,25 @@ class FolderKeeper:
         save_tensors(self.folder.out_of_fold(name), tensors, about)
 
     def resume(self, state: TrainingState) -> list[EpochMetrics]:
-        """Bring the state to the newest checkpoint; return the metrics until then."""
-        load_checkpoint(self.folder.checkpoints, state, self.identity)
-        self._saved_at = time.monotonic()
-        history = [each for each in read_metrics(self.folder.metrics) if each.epoch <= state.epoch]
-        if len(history) < state.epoch:
+        """Bring the state to the last epoch of both checkpoints and metrics; return the metrics."""
+        known = whole_epochs(self.folder.metrics)
+        newest = newest_epoch(self.folder.checkpoints)
+        if newest > 0 and not known:
             raise RunError(
                 f"{self.folder.metrics} lacks epochs that the checkpoint has: restore it, or begin "
                 "anew in another folder"
             )
+        load_checkpoint(self.folder.checkpoints, state, self.identity, last_epoch=len(known))
+        if newest > len(known) and self.fabric.is_global_zero:
+            warnings.warn(
+                f"{self.folder.metrics} has {len(known)} whole lines and the newest checkpoint is "
+                f"of epoch {newest}: going back to epoch {state.epoch}",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+        self._saved_at = time.monotonic()
         self.fabric.barrier()  # all ranks have read before one writes
-        return history
+        return known[: state.epoch]
 
     def keep_epoch(self, state: TrainingState, metrics: EpochMetrics, *, is_last: bool) -> None:
         """Write the epoch's metrics, and a checkpoint if one is due."""
@@ -74,6 +88,7 @@ class FolderKeeper:
             self._metrics = MetricsFile(self.folder.metrics, metrics.epoch - 1)
         self._metrics.append(metrics)
         if is_last or time.monotonic() - self._saved_at >= self.checkpoint_seconds:
+            self._metrics.sync()  # first, so that no checkpoint is ahead of the metrics
             save_checkpoint(self.folder.checkpoints, state, self.identity)
             self._saved_at = time.monotonic()
 

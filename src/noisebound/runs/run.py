@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from noisebound.data import Splits, load
-from noisebound.errors import RunError
+from noisebound.errors import DataError, RunError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_out_of_fold
@@ -86,9 +86,12 @@ class Run:
     def noise(self) -> Noise:
         """What is known of the noise in the labels: given, estimated or unknown."""
         noise = self.result.noise
-        if isinstance(noise, EstimatedNoise):
-            return replace(noise, out_of_fold=read_out_of_fold(self.folder))
-        return noise
+        if not isinstance(noise, EstimatedNoise):
+            return noise
+        kept, path = read_out_of_fold(self.folder), self.folder.out_of_fold()
+        if kept is None and path.exists():
+            raise DataError(f"{path} is damaged: restore it, or train again in another folder")
+        return replace(noise, out_of_fold=kept)
 
     @cached_property
     def saved_model(self) -> SavedModel:

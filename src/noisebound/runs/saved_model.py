@@ -1,6 +1,7 @@
 """A trained model as files: its weights, and everything needed to use it on new data."""
 
-import math
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,9 +18,12 @@ from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.files import load_tensors, save_tensors, write_text
 from noisebound.models import ModelName, create_model
 from noisebound.runs.folder import RunFolder, read_json, read_model
+from noisebound.training.divergence import is_finite
 from noisebound.training.evaluation import examples_at_once
 
 _FORMAT = 2
+_LARGEST = float(torch.finfo(torch.float32).max)  # inputs are normalized in float32
+_SMALLEST = float(torch.finfo(torch.float32).tiny)
 
 
 class ModelCard(BaseModel):
@@ -42,8 +46,8 @@ class ModelCard(BaseModel):
     input_shape: Annotated[tuple[Annotated[int, Field(ge=1, le=2**31)], ...], Field(min_length=1)]
     input_dtype: Literal["uint8", "float32"]
     class_names: Annotated[tuple[str, ...], Field(min_length=2)]
-    mean: tuple[Annotated[float, Field(allow_inf_nan=False)], ...]
-    std: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
+    mean: tuple[Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)], ...]
+    std: tuple[Annotated[float, Field(ge=_SMALLEST, le=_LARGEST)], ...]
     encoder: TableEncoder | None = None
 
     @model_validator(mode="after")
@@ -53,6 +57,8 @@ class ModelCard(BaseModel):
                 f"mean and std must have {self.input_shape[0]} entries each, or none; got "
                 f"{len(self.mean)} and {len(self.std)}"
             )
+        if len(set(self.class_names)) < len(self.class_names):
+            raise InvalidValueError("class_names must differ from each other")
         return self
 
 
@@ -100,9 +106,14 @@ class SavedModel:
 
     def save(self, folder: str | Path) -> None:
         """Write the weights, then the card: where there is a card, there is a whole model."""
-        files = RunFolder(folder)
-        save_tensors(files.weights, self.model.state_dict(), {})
-        write_text(files.card, self.card.model_dump_json(indent=2))
+        if not is_finite(self.model):
+            raise InvalidValueError(
+                "the model is not saved, because its weights are not finite: training has "
+                "diverged; lower `learning_rate`, or scale the features"
+            )
+        files, card = RunFolder(folder), self.card.model_dump_json(indent=2)
+        save_tensors(files.weights, self.model.state_dict(), {"card": _checksum(card.encode())})
+        write_text(files.card, card)
 
     @classmethod
     def load(cls, folder: str | Path, model: nn.Module | None = None) -> "SavedModel":
@@ -120,18 +131,46 @@ class SavedModel:
                     "noisebound fit"
                 )
         card = _read_card(files.card)
-        weights, _ = load_tensors(files.weights)
+        weights, about = load_tensors(files.weights)
         if model is None:
             if card.model is None:
                 raise RunError(f"{folder} holds weights of a network of your own: pass `model`")
-            if math.prod(card.input_shape) > 2**31:
-                raise DataError(f"{files.card} is damaged: inputs of shape {card.input_shape}")
-            model = create_model(card.model, card.input_shape, len(card.class_names))
+            model = _network(card.model, card, weights, files.card)
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:
             raise DataError(f"the weights in {folder} are not this model's: {error}") from error
+        if about["card"] != _checksum(files.card.read_bytes()):
+            raise DataError(
+                f"{files.card} is damaged or was changed: it does not match the checksum in "
+                f"{files.weights.name}; restore it, or train again"
+            )
         return cls(model, card)
+
+
+def _network(
+    name: ModelName, card: ModelCard, weights: Mapping[str, Tensor], path: Path
+) -> nn.Module:
+    """Return the network of a card, whose shapes are compared before memory is taken for it."""
+
+    def create() -> nn.Module:
+        return create_model(name, card.input_shape, len(card.class_names))
+
+    try:
+        with torch.device("meta"):
+            shapes = {name: value.shape for name, value in create().state_dict().items()}
+    except (InvalidValueError, RuntimeError) as error:  # such as sizes beyond any memory
+        raise DataError(f"{path} is damaged: {error}") from error
+    if shapes != {name: value.shape for name, value in weights.items()}:
+        raise DataError(
+            f"the weights in {path.parent} are not this model's: their shapes are not those of "
+            f"{name} for inputs of shape {card.input_shape} and {len(card.class_names)} classes"
+        )
+    return create()
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _read_card(path: Path) -> ModelCard:

@@ -2,6 +2,9 @@
 
 import copy
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -9,11 +12,12 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from noisebound.data import Splits
-from noisebound.errors import DataError
+from noisebound.errors import DataError, NoRoomError
 from noisebound.files import fingerprint
 from noisebound.models import ModelName
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import FolderKeeper
+from noisebound.runs.ownership import owned
 from noisebound.runs.result import RunResult, read_result, write_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
@@ -21,6 +25,7 @@ from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.fit import Fitting, model_name, network_for
 from noisebound.training.objective import ObjectiveFactory, make_objective
+from noisebound.training.ranks import first_rank_does
 
 
 def train_run(
@@ -52,34 +57,44 @@ def train_run(
     fabric = fabric or Fabric(devices=1)
     folder = RunFolder(out)
     data, encoded = split_validation(splits, config)
-    folder.check(config, resume=resume)
     network = network_for(data.train, config) if model is None else copy.deepcopy(model)
     with fabric.init_module():  # sets the type of numbers that the precision asks for
         network.to(torch.get_default_dtype())
     identity = run_identity(config, data, network)
-    if read_result(folder, identity) is None:
-        keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
-        fitting = Fitting(
-            data,
-            config,
-            network,
-            fabric=fabric,
-            keeper=keeper,
-            objective_factory=objective_factory,
-            show=show,
-        )
-        try:
-            fitting.run()
-        finally:
-            for logger in fabric.loggers:
-                logger.finalize("success")  # or what they still hold would be lost
-        if fabric.is_global_zero:
+    with _resumable(), owned(folder, fabric):
+        folder.check(config, resume=resume)
+        if read_result(folder, identity) is None:
+            keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
+            fitting = Fitting(
+                data,
+                config,
+                network,
+                fabric=fabric,
+                keeper=keeper,
+                objective_factory=objective_factory,
+                show=show,
+            )
+            try:
+                fitting.run()
+            finally:
+                for logger in fabric.loggers:
+                    logger.finalize("success")  # or what they still hold would be lost
             name = model_name(data.train, config) if model is None else None
-            _conclude(fitting, folder, identity, splits, encoded, name)
-        fabric.barrier()
-        if not folder.result.exists():
-            raise DataError(f"{folder.result} is not there: do all machines see {out}?")
+            first_rank_does(
+                fabric, partial(_conclude, fitting, folder, identity, splits, encoded, name)
+            )
+            if not folder.result.exists():
+                raise DataError(f"{folder.result} is not there: do all machines see {out}?")
     return Run(out, model=copy.deepcopy(model), splits=splits)
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Say of a full disk that the run can go on once there is room."""
+    try:
+        yield
+    except NoRoomError as error:
+        raise NoRoomError(f"{error}, and continue with `resume`") from error
 
 
 def _conclude(

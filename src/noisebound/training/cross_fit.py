@@ -20,6 +20,7 @@ from noisebound.training.evaluation import predict_logits
 from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.loop import Training
 from noisebound.training.objective import make_objective
+from noisebound.training.ranks import first_rank_does
 from noisebound.training.state import TrainingState, initial_state
 
 FEWEST_EXAMPLES = 100
@@ -99,14 +100,11 @@ class CrossFit:
 
     def _once(self, name: str, compute: Callable[[], OutOfFold]) -> OutOfFold:
         """Return what was computed before; else compute it, and keep it for the next time."""
-        is_first_rank = self.fabric.is_global_zero
-        found = self.keeper.read_out_of_fold(name) if is_first_rank else None
+        found = self.keeper.read_out_of_fold(name) if self.fabric.is_global_zero else None
         found = self.fabric.broadcast(found)
         if found is None:
             found = compute()
-            if is_first_rank:
-                self.keeper.keep_out_of_fold(name, found)
-            self.fabric.barrier()
+            first_rank_does(self.fabric, partial(self.keeper.keep_out_of_fold, name, found))
         return found
 
     def _fold(self, number: int, fold: Int64[Tensor, " m"]) -> OutOfFold:

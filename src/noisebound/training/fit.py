@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 
 from lightning_fabric import Fabric
 from torch import nn
@@ -33,6 +34,7 @@ from noisebound.training.objective import (
     make_objective,
     needs_estimate,
 )
+from noisebound.training.ranks import first_rank_does
 from noisebound.training.state import TrainingState, initial_state
 
 
@@ -92,11 +94,13 @@ class Fitting:
             for metrics in training.epochs():
                 self.history.append(metrics)
                 is_last = metrics.epoch == self.config.epochs
-                if self.fabric.is_global_zero:
-                    self.keeper.keep_epoch(self.state, metrics, is_last=is_last)
+                # No rank begins an epoch before the last one is kept.
+                first_rank_does(
+                    self.fabric,
+                    partial(self.keeper.keep_epoch, self.state, metrics, is_last=is_last),
+                )
                 self.fabric.log_dict(metrics.numbers(), step=metrics.epoch)
                 display.update(metrics)
-                self.fabric.barrier()  # no rank begins an epoch before the last one is kept
         return self
 
     def _estimate(self) -> Noise:

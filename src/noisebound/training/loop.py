@@ -18,6 +18,7 @@ from noisebound.data.loader import derived_seed
 from noisebound.errors import InvalidValueError
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
+from noisebound.training.divergence import is_finite
 from noisebound.training.evaluation import evaluate
 from noisebound.training.memory import prune, share_memory
 from noisebound.training.metrics import EpochMetrics
@@ -36,6 +37,13 @@ class _Part(NamedTuple):
 
 def _total(indices: Tensor, weights: Tensor | None) -> float:
     return float(len(indices)) if weights is None else weights.sum(dtype=torch.float64).item()
+
+
+def _diverged(sign: str, epoch: int) -> InvalidValueError:
+    return InvalidValueError(
+        f"{sign} in epoch {epoch + 1}: training has diverged; lower `learning_rate`, or scale the "
+        "features"
+    )
 
 
 class Training:
@@ -70,6 +78,7 @@ class Training:
             device=fabric.device,
         )
         self.model, self.optimizer = fabric.setup(state.model, state.optimizer)
+        self._largest_logits: list[Tensor] = []  # of each example, in this epoch
 
     def epochs(self) -> Iterator[EpochMetrics]:
         """Train, and yield the metrics of each epoch."""
@@ -96,6 +105,7 @@ class Training:
         parts: list[_Part] = []
         below: list[Tensor] = []
         visited = []
+        self._largest_logits.clear()
         self.model.train()
         self.objective.criterion.train()
         with self._randomness(epoch) as generator, self._precision():
@@ -110,6 +120,7 @@ class Training:
             share_buffers(self.state.averaged, self.fabric)
         self._share_memory(torch.cat(visited), epoch)
         mean = self._mean_of(parts, epoch)
+        self._check_finite(epoch)
         return mean, torch.stack(below).double().mean().item() if below else None
 
     def _step(
@@ -164,17 +175,27 @@ class Training:
         return sum_over_ranks(torch.stack([means @ weights, weights.sum()]), self.fabric)
 
     def _mean(self, part: Batch) -> Float[Tensor, ""]:
-        return self.objective.mean(self.model(part.x), part.y, part.weights, part.indices)
+        logits = self.model(part.x)
+        # The largest of each example: it tells of NaN and infinity, and a mask may hold -inf.
+        self._largest_logits.append(logits.detach().amax(1).flatten())
+        return self.objective.mean(logits, part.y, part.weights, part.indices)
 
     def _mean_of(self, parts: list[_Part], epoch: int) -> float:
         total, weight = self._totals(parts).tolist()
         if not math.isfinite(total):
-            raise InvalidValueError(
-                f"the training loss is {total / weight} in epoch {epoch + 1}: training has "
-                "diverged; lower `learning_rate`, or scale the features"
-            )
+            raise _diverged(f"the training loss is {total / weight}", epoch)
         mean: float = total / weight
         return mean
+
+    def _check_finite(self, epoch: int) -> None:
+        """Raise an error if training has diverged; some losses turn NaN logits into zero."""
+        logits = torch.cat(self._largest_logits)
+        lost = sum_over_ranks((~logits.isfinite()).sum(), self.fabric).item()
+        if lost:
+            raise _diverged(f"the logits of {lost} examples are not finite", epoch)
+        averaged = self.state.averaged
+        if not is_finite(self.state.model) or (averaged is not None and not is_finite(averaged)):
+            raise _diverged("weights of the network are not finite", epoch)
 
     def _parts(self, batch: Batch, generator: Generator) -> list[Batch]:
         """Return the batch, mixed up if need be, in the parts that gradients are accumulated over.

@@ -1,5 +1,6 @@
 """What is noted after each epoch: one typed record, and its words for people."""
 
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias
 
@@ -62,11 +63,18 @@ class EpochMetrics:
     def of_record(cls, record: dict[str, Any]) -> "EpochMetrics":
         """Return the metrics that :meth:`record` wrote."""
         try:
-            return cls(**record)
+            metrics = cls(**record)
         except TypeError as error:
             raise DataError(
                 f"the measurements of an epoch are damaged or of another version: {error}"
             ) from error
+        for name, value in metrics.record().items():
+            if not (value is None or (isinstance(value, int | float) and math.isfinite(value))):
+                raise DataError(
+                    f"the measurements of an epoch are damaged: {name} must be a number, got "
+                    f"{value!r}"
+                )
+        return metrics
 
     def record(self) -> dict[str, int | float | None]:
         """Return every field by its name."""

@@ -3,7 +3,7 @@
 import pytest
 
 from experiment_runs import COLUMN, QUICK, digit_runs
-from noisebound.experiments.outcome.run_report import report_on
+from noisebound.experiments.outcome.run_report import DamagedRunWarning, report_on
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.presets import CPU
 from noisebound.experiments.protocol.sources import DataSources
@@ -90,6 +90,31 @@ def test_several_trainings(tmp_path):
     assert titles == ["Plain against bounded", "ce+b", "sce+b", "To repeat it"]
     assert "of 1 pairs" in page.headline  # SCE has no plain partner
     assert [row.label for row in page.sections[0].tables[0].rows] == ["ce", "ce+b", "sce+b"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "result.json"])
+def test_a_damaged_training_among_others_is_named(tmp_path, name):
+    for loss in ("ce", "ce+b", "sce"):
+        config = TrainingConfig(loss=loss, noise_rate=NOISE_RATE, epochs=1, batch_size=30)
+        train_run(noisy_clouds(), config, tmp_path / loss)
+    (tmp_path / "sce" / name).write_bytes(b"{\n")
+    with pytest.warns(DamagedRunWarning, match=rf"sce.{name} is damaged"):
+        page = report_on(tmp_path)
+    assert [row.label for row in page.sections[0].tables[0].rows] == ["ce", "ce+b"]
+    assert page.sections[-1].title == "Damaged runs"
+    assert f"sce/{name}" in to_html(page)
+
+
+def test_a_damaged_run_of_a_reproduction_is_named(tmp_path):
+    store, runs = RunStore(tmp_path), digit_runs(["ce", "ce+b", "sce"])
+    for run in runs:
+        execute(run, Execution(store, DataSources()))
+    store.folder(runs[0]).experiment.write_text("{}")
+    store.folder(runs[1]).result.write_text("{")
+    with pytest.warns(DamagedRunWarning) as told:
+        page = report_on(tmp_path)
+    assert [str(warning.message).count("a run is left out: ") for warning in told] == [1, 1]
+    assert "2 runs" in page.sections[-1].text
 
 
 def test_the_moment_of_memorization_in_a_reproduction(tmp_path):

@@ -3,16 +3,18 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from noisebound.errors import InvalidValueError
+from noisebound.errors import InvalidValueError, NoiseboundError
 from noisebound.experiments.protocol.columns import Column, Metric
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.runs.folder import RunFolder
-from noisebound.runs.result import RunResult
+from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.result import RunResult, read_result
 from noisebound.training.metrics import Evaluated
 
 Weights: TypeAlias = Literal["last", "averaged"]
@@ -36,18 +38,33 @@ def finished_runs(store: RunStore, runs: Iterable[RunConfig]) -> list[FinishedRu
     ]
 
 
-def all_finished_runs(store: RunStore) -> list[FinishedRun]:
-    """Return every finished run that a folder of runs holds."""
-    configs = []
+def all_finished_runs(store: RunStore) -> tuple[list[FinishedRun], list[NoiseboundError]]:
+    """Return every finished run that a folder of runs holds, and what is wrong with damaged ones.
+
+    A run that is not finished is neither.
+    """
+    found: list[FinishedRun] = []
+    damages: list[NoiseboundError] = []
     for path in sorted(store.path.glob(f"*/{RunFolder(store.path).experiment.name}")):
         try:
-            configs.append(RunConfig.model_validate_json(path.read_text(encoding="utf-8")))
-        except ValidationError as error:
-            raise InvalidValueError(
-                f"{path} is not the config of a run, or it is of another version of noisebound: "
-                f"{error.errors()[0]['msg']}; move its folder away"
-            ) from error
-    return finished_runs(store, configs)
+            config, folder = _read_config(path), RunFolder(path.parent)
+            read_result(folder)
+            read_metrics(folder.metrics)
+        except NoiseboundError as error:
+            damages.append(error)
+        else:
+            found += finished_runs(store, [config])
+    return found, damages
+
+
+def _read_config(path: Path) -> RunConfig:
+    try:
+        return RunConfig.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise InvalidValueError(
+            f"{path} is not the config of a run, or it is of another version of noisebound: "
+            f"{error.errors()[0]['msg']}; move its folder away"
+        ) from error
 
 
 _Key: TypeAlias = tuple[str, str, float, float | None]

@@ -9,16 +9,15 @@ from pathlib import Path
 import torch
 from filelock import FileLock
 from jaxtyping import Float64
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from noisebound.corruption import corrupt
 from noisebound.corruption.linear_classifier import linear_probabilities
 from noisebound.data import Splits, load
 from noisebound.data.folders import cache_folder
+from noisebound.errors import DataError
 from noisebound.experiments.protocol.run_config import RunConfig
-from noisebound.files import fingerprint, written_whole
+from noisebound.files import fingerprint, load_tensors, save_tensors
 
 
 @dataclass(frozen=True)
@@ -86,11 +85,10 @@ def _linear_probabilities(name: str, data_dir: Path | None) -> Float64[Tensor, "
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
         try:
-            return load_file(path)["probabilities"]
-        except (OSError, SafetensorError):  # absent or damaged
+            return load_tensors(path)[0]["probabilities"]
+        except (OSError, DataError):  # absent or damaged
             probs = linear_probabilities(train.dense_inputs, train.labels, train.num_classes)
-            with written_whole(path) as part:
-                save_file({"probabilities": probs}, part)
+            save_tensors(path, {"probabilities": probs}, {})
             return probs
 
 

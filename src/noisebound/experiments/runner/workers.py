@@ -5,7 +5,6 @@ killed or takes all the memory.
 """
 
 import logging
-import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,8 @@ from joblib.externals.loky.process_executor import ProcessPoolExecutor, Terminat
 from noisebound.errors import InvalidValueError, MissingExtraError
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run import Execution, execute
+from noisebound.interrupts import interruption
+from noisebound.training.cores import usable_cores
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,18 @@ def do_runs(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -
     Raises:
         WorkerDiedError: a worker died; some of the runs may be done
     """
-    if workers.cluster is None:
-        _do_here(runs, execution, workers)
-    else:
-        _do_on_ray(runs, execution, workers)
+    try:
+        if workers.cluster is None:
+            _do_here(runs, execution, workers)
+        else:
+            _do_on_ray(runs, execution, workers)
+    except Exception as error:
+        # Ctrl-C at a bad moment makes joblib fail while it tidies up.
+        raise interruption(error) or error from error
 
 
 def _do_here(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -> None:
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     jobs = workers.jobs or (1 if torch.cuda.is_available() else cores)
     threads = workers.threads or max(1, cores // jobs)
     execution = replace(execution, threads=threads)

@@ -1,0 +1,165 @@
+"""What a flipped bit, a torn file or a full disk does to a run: it is noticed, and never believed."""
+
+import random
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from killing import CONFIG
+
+from noisebound.errors import DataError, NoRoomError, RunError
+from noisebound.files import load_tensors
+from noisebound.runs import SavedModel, load_run, train_run
+from noisebound.runs.checkpoints import CheckpointWarning
+from noisebound.runs.metrics_file import read_metrics
+from noisebound.training import TrainingConfig
+from processes import environment
+from test_resume import is_same_run
+from training_data import noisy_clouds
+
+ESTIMATING = TrainingConfig(epochs=40, batch_size=30, learning_rate=1e-2)
+SHORT = CONFIG.model_copy(update={"epochs": 4})
+
+
+@pytest.fixture(scope="module")
+def estimated(tmp_path_factory):
+    """A run with every file that there is: it has estimated its noise."""
+    folder = tmp_path_factory.mktemp("estimated") / "run"
+    train_run(noisy_clouds(n=600), ESTIMATING, folder, checkpoint_seconds=0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    """A run of four epochs, with checkpoints of the last two."""
+    folder = tmp_path_factory.mktemp("short") / "run"
+    train_run(noisy_clouds(), SHORT, folder, checkpoint_seconds=0)
+    return folder
+
+
+def unfinished(short, folder):
+    """A copy of the short run as it was before its end."""
+    shutil.copytree(short, folder)
+    for name in ("result.json", "model.json", "model.safetensors"):
+        (folder / name).unlink()
+    return folder
+
+
+def flip(path, generator):
+    """Flip one bit at random; return the content as it was."""
+    before = path.read_bytes()
+    content = bytearray(before)
+    content[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
+    path.write_bytes(content)
+    return before
+
+
+def test_no_flipped_bit_of_a_tensor_is_believed(estimated):
+    """In the files of every kind, also in their headers."""
+    paths = sorted(estimated.rglob("*.safetensors"))
+    assert {path.parent.name for path in paths} == {"run", "cross-fit", "checkpoints"}
+    generator = random.Random(0)
+    for path in paths:
+        tensors, about = load_tensors(path)
+        for _ in range(60):
+            before = flip(path, generator)
+            try:
+                found, header = load_tensors(path)
+            except DataError:
+                continue
+            finally:
+                path.write_bytes(before)
+            # Only what carries no meaning has changed, such as the padding of the header.
+            assert header == about
+            assert all(torch.equal(found[name], tensors[name]) for name in tensors)
+
+
+def test_no_flipped_bit_changes_a_prediction(estimated, tmp_path):
+    shutil.copytree(estimated, tmp_path / "run")
+    inputs = noisy_clouds().test.inputs
+    expected = SavedModel.load(tmp_path / "run").probabilities(inputs)
+    generator = random.Random(0)
+    for name in ("model.json", "model.safetensors"):
+        for _ in range(60):
+            before = flip(tmp_path / "run" / name, generator)
+            try:
+                found = SavedModel.load(tmp_path / "run").probabilities(inputs)
+                assert torch.equal(found, expected)
+            except (DataError, RunError):
+                pass
+            (tmp_path / "run" / name).write_bytes(before)
+
+
+def test_suspects_do_not_rest_on_damaged_predictions(estimated, tmp_path):
+    shutil.copytree(estimated, tmp_path / "run")
+    flip(tmp_path / "run" / "cross-fit" / "all.safetensors", random.Random(0))
+    with pytest.raises(DataError, match=r"all\.safetensors is damaged"):
+        load_run(tmp_path / "run").find_suspects(noisy_clouds(n=600))
+
+
+@pytest.mark.parametrize("lost", [1, 2, 30])
+def test_metrics_that_lost_their_last_bytes(tmp_path, short, lost):
+    """The run goes back to the checkpoint before, and ends as if nothing had been."""
+    folder = unfinished(short, tmp_path / "run")
+    metrics = folder / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes()[:-lost])
+    if lost == 1:  # a line break, which is no loss
+        train_run(noisy_clouds(), SHORT, folder, resume=True)
+    else:
+        with pytest.warns(CheckpointWarning, match=r"of epoch 4: going back to epoch 3"):
+            train_run(noisy_clouds(), SHORT, folder, resume=True)
+    assert is_same_run(folder, short)
+
+
+def test_metrics_that_lost_more_than_the_checkpoints_go_back(tmp_path, short):
+    folder = unfinished(short, tmp_path / "run")
+    metrics = folder / "metrics.jsonl"
+    first, *_ = metrics.read_bytes().splitlines(keepends=True)
+    metrics.write_bytes(first + b"\xff damaged \n")
+    with pytest.warns(CheckpointWarning, match=r"1 whole lines .* going back to epoch 0"):
+        train_run(noisy_clouds(), SHORT, folder, resume=True)
+    assert is_same_run(folder, short)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff\xfe", b"", b'{"epochs": "many"}'])
+def test_a_damaged_config_is_named(tmp_path, short, content):
+    folder = unfinished(short, tmp_path / "run")
+    (folder / "config.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"config\.json is damaged"):
+        train_run(noisy_clouds(), SHORT, folder, resume=True)
+
+
+@pytest.mark.parametrize("line", [b"{", b"\xff", b"[1]", b'{"epoch": "one"}', b"null"])
+def test_damaged_metrics_are_named(tmp_path, short, line):
+    shutil.copytree(short, tmp_path / "run")
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    metrics.write_bytes(line + b"\n" + metrics.read_bytes())
+    with pytest.raises(DataError, match=r"metrics\.jsonl is damaged in line 1"):
+        read_metrics(metrics)
+
+
+def train_with_little_room(folder: str) -> None:
+    """In a process of its own: no file may take more than 4,000 bytes, so that no checkpoint can."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, resource.RLIM_INFINITY))
+    with pytest.raises(
+        NoRoomError,
+        match=r"no room for .*epoch-000001.*: it takes .* make room, and continue with ",
+    ):
+        train_run(noisy_clouds(), SHORT, folder, checkpoint_seconds=0)
+
+
+def test_a_full_disk(tmp_path, short):
+    """The run says what it needs, and goes on once there is room."""
+    script = "import sys, test_damage; test_damage.train_with_little_room(sys.argv[1])"
+    command = [sys.executable, "-c", script, tmp_path / "run"]
+    result = subprocess.run(
+        command, capture_output=True, text=True, env=environment(), cwd=Path(__file__).parent
+    )
+    assert result.returncode == 0, result.stderr
+    assert not list(tmp_path.rglob(".*.part"))
+    train_run(noisy_clouds(), SHORT, tmp_path / "run", resume=True)
+    assert is_same_run(tmp_path / "run", short)

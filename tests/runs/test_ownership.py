@@ -1,0 +1,86 @@
+"""One process owns a run; the others say who it is."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from noisebound.errors import FolderTakenError
+from noisebound.runs import train_run
+from noisebound.runs.folder import RunFolder
+from noisebound.runs.metrics_file import read_metrics
+from noisebound.training import TrainingConfig
+from processes import environment
+from training_data import NOISE_RATE, noisy_clouds
+
+LONG = TrainingConfig(loss="ce", noise_rate=NOISE_RATE, epochs=100_000, batch_size=30)
+
+
+def train_for_long(folder: str) -> None:
+    """For a process of its own."""
+    train_run(noisy_clouds(), LONG, folder, resume=True, checkpoint_seconds=0)
+
+
+@pytest.fixture
+def owner(tmp_path):
+    """A process that trains in ``run``."""
+    script = "import sys, test_ownership; test_ownership.train_for_long(sys.argv[1])"
+    command = [sys.executable, "-c", script, tmp_path / "run"]
+    paths = f"{Path(__file__).parent}{os.pathsep}{environment()['PYTHONPATH']}"
+    process = subprocess.Popen(command, env=environment() | {"PYTHONPATH": paths})
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "run" / "checkpoints").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_the_other_says_who_has_it(tmp_path, owner):
+    folder = RunFolder(tmp_path / "run")
+    record = json.loads(folder.owner.read_text())
+    assert record["pid"] == owner.pid
+    message = (
+        rf"process {owner.pid} on {socket.gethostname()}, since {record['since'][:10]} .* `out`"
+    )
+    for resume in (True, False):
+        with pytest.raises(FolderTakenError, match=message):
+            train_run(noisy_clouds(), LONG, folder.path, resume=resume)
+    os.kill(owner.pid, signal.SIGSTOP)  # so that the file is not in the middle of a line
+    epochs = [metrics.epoch for metrics in read_metrics(folder.metrics)]
+    assert epochs == list(range(1, len(epochs) + 1))
+
+
+def test_the_lock_dies_with_its_process(tmp_path, owner):
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    for place in (".", "checkpoints", "cross-fit"):
+        (tmp_path / "run" / place).mkdir(exist_ok=True)
+        (tmp_path / "run" / place / ".half.part").touch()
+    folder = RunFolder(tmp_path / "run")
+    done = len(read_metrics(folder.metrics))
+    with pytest.raises(ValueError, match="another config"):  # and not who has it
+        train_run(noisy_clouds(), LONG.model_copy(update={"epochs": 1}), folder.path, resume=True)
+    assert not folder.owner.exists()
+    assert not list(folder.path.rglob(".*.part"))
+    assert len(read_metrics(folder.metrics)) == done
+
+
+def test_several_ranks_are_told_once(tmp_path, owner):
+    command = [
+        sys.executable, "-m", "noisebound", "fit", "digits", "--out", tmp_path / "run",
+        "--noise-rate", "0.4", "--devices", "2", "--accelerator", "cpu",
+    ]  # fmt: skip
+    (tmp_path / "run" / "config.json").unlink()  # what `fit` looks at before the lock
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment())
+    assert result.returncode == 2
+    assert result.stderr.count(f"is in use: process {owner.pid} on ") == 1
+    assert "Traceback" not in result.stderr

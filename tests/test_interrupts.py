@@ -1,0 +1,123 @@
+"""Ctrl-C and SIGTERM end a command without a traceback, whenever they come."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from noisebound.errors import InvalidValueError
+from noisebound.interrupts import Terminated, interruption
+from noisebound.runs.metrics_file import whole_epochs
+from processes import environment
+
+FIT = (
+    *("fit", "digits", "--noise-rate", "0.4", "--epochs", "100000", "--accelerator", "cpu"),
+    *("--model", "mlp", "--average-epochs", "0"),
+)
+REPRODUCE = (
+    *("reproduce", "own", "--columns", "digits-0.4", "--methods", "ce", "ce+b", "--seeds", "2"),
+    *("--jobs", "2", "--set", "epochs=2000", "train_examples=400"),
+)
+
+pytestmark = pytest.mark.usefixtures("heeds_interrupts")
+
+
+def started(*arguments):
+    """A command in a session of its own, as in a terminal of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "noisebound", *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment(),
+    )
+
+
+def wait_for_epochs(folder, process):
+    deadline = time.monotonic() + 240
+    while not any(whole_epochs(path) for path in folder.rglob("metrics.jsonl")):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ended(process):
+    """The exit code, and what the command and all its processes said."""
+    _, complaint = process.communicate(timeout=240)
+    return process.returncode, complaint
+
+
+@pytest.mark.parametrize("moment", [0.2, 0.5, 1.0])
+def test_ctrl_c_in_the_first_second(moment):
+    """Python itself is up after a tenth of a second, and torch is not."""
+    process = started(*FIT, "--out", "nowhere")
+    deadline = time.monotonic() + 60
+    while not is_importing(process.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(moment)
+    os.killpg(process.pid, signal.SIGINT)
+    code, complaint = ended(process)
+    assert code in (-signal.SIGINT, 130)  # to a shell, 130 is both
+    assert "Traceback" not in complaint
+
+
+def is_importing(pid):
+    """True from when Python loads torch's libraries on."""
+    with open(f"/proc/{pid}/maps") as maps:  # noqa: PTH123
+        return "libtorch" in maps.read()
+
+
+def test_sigterm_ends_a_training_as_ctrl_c_does(tmp_path):
+    process = started(*FIT, "--out", tmp_path / "run")
+    wait_for_epochs(tmp_path, process)
+    process.terminate()
+    code, complaint = ended(process)
+    assert code == 143
+    assert "interrupted; continue with --resume" in complaint
+    assert "Traceback" not in complaint
+    assert not list(tmp_path.rglob(".*.part"))
+
+
+def test_sigterm_to_the_first_of_two_ranks(tmp_path):
+    """The other ends too, and complains of nothing."""
+    process = started(*FIT, "--out", tmp_path / "run", "--devices", "2")
+    wait_for_epochs(tmp_path, process)
+    process.terminate()
+    code, complaint = ended(process)  # which waits for both, since both hold the pipe
+    assert code == 143
+    assert complaint.count("interrupted; continue with --resume") == 1
+    assert "Traceback" not in complaint
+
+
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_sweep(tmp_path, number, expected):
+    process = started(*REPRODUCE, "--out", tmp_path / "out")
+    wait_for_epochs(tmp_path, process)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal sends it: to the workers too
+    else:
+        process.send_signal(number)
+    code, complaint = ended(process)
+    assert code == expected
+    assert "interrupted; the same command continues from here" in complaint
+    assert "Traceback" not in complaint
+
+
+def test_an_error_while_tidying_up_is_the_interrupt_that_it_came_of():
+    """As joblib's KeyError is, when Ctrl-C comes while it starts its workers."""
+    interrupt = Terminated()
+
+    def fail():
+        try:
+            raise interrupt
+        except KeyboardInterrupt:
+            {}["temporary folder"]
+
+    with pytest.raises(KeyError) as caught:
+        fail()
+    assert interruption(caught.value) is interrupt
+    assert interruption(InvalidValueError("no")) is None
