@@ -166,7 +166,8 @@ def test_fit_and_predict(run, tmp_path):
     options = ["--noise-rate", "0.05", "--epochs", "60", "--accelerator", "cpu", "--logger", "csv"]
     result = run(*command, *options, "--json")
     assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
+    assert re.fullmatch(r"(fce\+b: epoch \d+/60, loss .*\n)+", result.stderr)  # and no bar
+    assert "epoch 60/60" in result.stderr
     assert json.loads(result.stdout)["final"]["epoch"] == 60
     (log,) = (tmp_path / "run").glob("logs/*/metrics.csv")
     assert len(log.read_text().splitlines()) == 61

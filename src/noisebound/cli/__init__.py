@@ -10,10 +10,10 @@ import traceback
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
-from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import command_flags, mendable, with_flags
+from noisebound.console import Console, warnings_as_notes
 
 ISSUES = "https://github.com/noisebound/noisebound/issues"
 
@@ -80,6 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: the words after ``noisebound``; those of this process if not given
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
+    with warnings_as_notes(lambda text: with_flags(text, command_flags(app, words))):
+        _run(words)
+
+
+def _run(words: Sequence[str]) -> None:
     try:
         app(words, print_error=False, exit_on_error=False)
     except KeyboardInterrupt:
@@ -105,8 +110,9 @@ def _complain(message: str) -> None:
 
 
 def _report_fault(error: Exception) -> None:
-    traceback.print_exception(error)
-    Console(stderr=True, soft_wrap=True).print(
+    console = Console(stderr=True, soft_wrap=True)
+    console.print("".join(traceback.format_exception(error)), markup=False, highlight=False)
+    console.print(
         "[bold red]This is a fault in noisebound[/]: please report it, with the lines above, at "
         + ISSUES
     )

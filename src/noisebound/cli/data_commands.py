@@ -1,13 +1,14 @@
 """``noisebound data``: list data sets, fetch one, look at one."""
 
+import json as json_format
 from pathlib import Path
 
 from cyclopts import App
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
+from noisebound.console import Console
 from noisebound.data import DATASETS, load
 from noisebound.data.finding import find, find_or_download
 from noisebound.data.published.record import Published
@@ -92,7 +93,7 @@ def info(
         )
     )
     if json:
-        print(summary.model_dump_json(indent=2))  # noqa: T201
+        print(json_format.dumps(summary.model_dump(mode="json"), indent=2))  # noqa: T201
     else:
         _print_summary(summary, Console())
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
-from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
+from noisebound.console import Console
 from noisebound.data import DataError, DataOrigin, Dataset
 from noisebound.data.user.arrays import read_inputs
 from noisebound.estimation import (

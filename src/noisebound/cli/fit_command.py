@@ -12,11 +12,11 @@ from lightning_fabric import Fabric
 from lightning_fabric.loggers.csv_logs import CSVLogger
 from lightning_fabric.loggers.logger import Logger
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger
-from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, command_line
+from noisebound.console import Console
 from noisebound.entry import fit as run_fit
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise

@@ -23,6 +23,13 @@ SkipBad = Annotated[
     bool,
     Parameter(negative=(), help="Leave out images that cannot be read, and rows without a label."),
 ]
+QuoteFormulas = Annotated[
+    bool,
+    Parameter(
+        help="Write an apostrophe before text in a CSV file that a spreadsheet would take for a "
+        "formula, such as a class that is called =1+1."
+    ),
+]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
 
 

@@ -43,7 +43,8 @@ class RunningAverage:
 
     def __init__(self, averaged: AveragedModel, model: nn.Module) -> None:
         self._averaged, self._model = averaged, model
-        self._average: _ExponentialAverage = averaged.multi_avg_fn
+        assert isinstance(averaged.multi_avg_fn, _ExponentialAverage)
+        self._average = averaged.multi_avg_fn
         kept = chain(averaged.module.parameters(), averaged.module.buffers())
         current = chain(model.parameters(), model.buffers())
         groups: dict[tuple[torch.device, torch.dtype], tuple[list[Tensor], list[Tensor]]] = {}
