@@ -55,7 +55,6 @@ def warnings_as_notes(spelled: Callable[[str], str] = str) -> Iterator[None]:
     Args:
         spelled: turns a warning's message into the words of whoever reads it
     """
-
     shown: set[str] = set()
 
     def show(

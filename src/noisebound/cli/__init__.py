@@ -111,7 +111,8 @@ def _complain(message: str) -> None:
 
 def _report_fault(error: Exception) -> None:
     console = Console(stderr=True, soft_wrap=True)
-    console.print("".join(traceback.format_exception(error)), markup=False, highlight=False)
+    lines = "".join(traceback.format_exception(error))
+    console.print(lines, markup=False, highlight=False, end="")
     console.print(
         "[bold red]This is a fault in noisebound[/]: please report it, with the lines above, at "
         + ISSUES

@@ -177,14 +177,18 @@ def _print_run(run: Run, *, as_json: bool) -> None:
 
 def _print_noise(run: Run, console: Console) -> None:
     noise, chosen = run.noise, run.result.chosen
-    if isinstance(noise, EstimatedNoise):
+    because = noise.unknown_because
+    if because is not None:
+        console.print(f"the noise is unknown: {escape(with_flags(because, _FLAGS))}")
+    elif isinstance(noise, EstimatedNoise):
         low, high = noise.interval
         console.print(
             f"estimated noise rate {noise.rate:.3f}, with 95 % confidence between {low:.3f} and "
             f"{high:.3f}"
         )
     for warning in noise.warnings:
-        console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
+        if warning != because:
+            console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
     if chosen is not None:
         reason = escape(with_flags(chosen.reason, _FLAGS))
         console.print(f"bound {chosen.level:.3f}: {reason}")

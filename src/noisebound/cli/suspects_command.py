@@ -70,7 +70,14 @@ def suspects(
     write_frame(table, out, quotes_formulas=quote_formulas)
     console = Console(soft_wrap=True, highlight=False)
     expected = found.probability.sum().item()
-    console.print(f"{len(table):,} labels, of which about {expected:,.0f} are probably wrong")
+    because = trained.noise.unknown_because
+    if because is None:
+        console.print(f"{len(table):,} labels, of which about {expected:,.0f} are probably wrong")
+    else:
+        console.print(
+            f"[yellow]note:[/] how many of the {len(table):,} labels are wrong is unknown, and "
+            f"their ranking means little: {escape(because)}"
+        )
     console.print(f"all labels, ranked: {escape(str(out))}")
     knows_structure = isinstance(trained.noise, EstimatedNoise | GivenTransition)
     if trained.result.chosen is None and not knows_structure:

@@ -32,12 +32,11 @@ def to_text(table: Table) -> str:
     for row in rows:
         padded = (text.ljust(width) for text, width in zip(row, widths, strict=True))
         lines.append("  ".join(padded).rstrip())
-    if any(cell.is_best for row in table.rows for cell in row.cells):
-        lines += ["", "* the best of its column"]
     if table.summary:
         lines += ["", table.summary]
     if table.notes:
-        lines += ["", *(f"- {note}" for note in table.notes)]
+        # Notes explain what is bold in the other formats.
+        lines += ["", *(f"- {note.replace('bold:', '*:')}" for note in table.notes)]
     return "\n".join(lines) + "\n"
 
 
