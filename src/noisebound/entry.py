@@ -1,12 +1,12 @@
 """The door in Python: all that the command ``noisebound fit`` does, as one call."""
 
-import sys
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from lightning_fabric import Fabric
 from torch import nn
 
+from noisebound.console import print_note
 from noisebound.data import DataOrigin, Splits, load
 from noisebound.models import ModelName
 from noisebound.pages.run_page import run_page
@@ -70,7 +70,8 @@ def fit(
     splits = load(data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad)
     is_first = fabric is None or fabric.is_global_zero
     if show and is_first:
-        _tell(f"note: {note}" for note in splits.notes)
+        for note in splits.notes:
+            print_note(note)
     run = train_run(
         splits,
         config,
@@ -102,7 +103,7 @@ def _write_pages(run: Run, splits: Splits) -> None:
         write_page(run_page(run, splits, run.folder.read_command()), run.folder.report)
     except Exception as error:
         trouble = f"{type(error).__name__}: {error}"
-        _tell([f"note: {run.folder.report.name} could not be written: {trouble}"])
+        print_note(f"{run.folder.report.name} could not be written: {trouble}")
 
 
 def _this_call(data: Any, out: str | Path, is_own: bool, settings: TrainingSettings) -> str:
@@ -110,8 +111,3 @@ def _this_call(data: Any, out: str | Path, is_own: bool, settings: TrainingSetti
     options = [f"out={str(out)!r}", *(["model=network"] if is_own else [])]
     options += [f"{name}={value!r}" for name, value in settings.items()]
     return f"noisebound.fit({', '.join([shown, *options])})"
-
-
-def _tell(lines: Any) -> None:
-    for line in lines:
-        sys.stderr.write(f"{line}\n")

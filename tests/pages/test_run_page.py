@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from noisebound.estimation import UnknownNoise
+from noisebound.data import load
+from noisebound.entry import fit
+from noisebound.estimation import EstimatedNoise, UnknownNoise
 from noisebound.pages.run_page import run_page
-from noisebound.runs import train_run
+from noisebound.runs import load_run, train_run
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from training_data import NOISE_RATE, noisy_clouds
 
@@ -62,6 +64,23 @@ def test_an_estimate_that_was_not_believed_is_not_shown(tmp_path):
     assert [section.title for section in page.sections] == ["Training", "To repeat it"]
     suspects = run.find_suspects(noisy_clouds())
     assert suspects.probability.max() < 0.5
+
+
+def test_a_model_at_chance_states_no_noise_as_a_fact(tmp_path, capsys):
+    """The estimate is there, and the run's own diagnostics leave nothing of it."""
+    generator = torch.Generator().manual_seed(0)
+    splits = load((torch.randn(400, 3, generator=generator).numpy(), [0, 1, 2, 3] * 100))
+    run = fit(splits, out=tmp_path / "run", epochs=16, batch_size=40, learning_rate=1e-2)
+    reason = run.noise.unknown_because
+    assert isinstance(run.noise, EstimatedNoise)
+    assert "hardly more than guessing" in reason
+    assert load_run(tmp_path / "run").noise.unknown_because == reason
+    page = run_page(run, splits)
+    assert f"is unknown: it could not be estimated, because {reason}" in page.headline
+    assert page.facts[0].value == "unknown"
+    assert [section.title for section in page.sections] == ["Training", "To repeat it"]
+    rate = f"{run.noise.estimate.noise_rate:.1%}"
+    assert rate not in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_many_classes_have_a_table_of_mistakes(tmp_path):

@@ -10,10 +10,10 @@ import traceback
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
-from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import command_flags, mendable, with_flags
+from noisebound.console import Console, warnings_as_notes
 from noisebound.interrupts import exit_code, heeded, interruption
 
 ISSUES = "https://github.com/noisebound/noisebound/issues"
@@ -83,12 +83,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: the words after ``noisebound``; those of this process if not given
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
-    command_flags(app, words)  # imports the command, while Ctrl-C still ends it without a word
-    with heeded():
+    flags = command_flags(app, words)  # imports the command, while Ctrl-C still ends it silently
+    with heeded(), warnings_as_notes(lambda text: with_flags(text, flags)):
         _run(words)
 
 
-def _run(words: list[str]) -> None:
+def _run(words: Sequence[str]) -> None:
     try:
         app(words, print_error=False, exit_on_error=False)
     except KeyboardInterrupt as interrupt:
@@ -121,8 +121,10 @@ def _report_fault(error: Exception) -> None:
 
     if is_lost_connection(error):
         _complain("another process of this training has ended; see what it says")
-    traceback.print_exception(error)
-    Console(stderr=True, soft_wrap=True).print(
+    console = Console(stderr=True, soft_wrap=True)
+    lines = "".join(traceback.format_exception(error))
+    console.print(lines, markup=False, highlight=False, end="")
+    console.print(
         "[bold red]This is a fault in noisebound[/]: please report it, with the lines above, at "
         + ISSUES
     )

@@ -4,12 +4,12 @@ import json as json_format
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 from torch import nn
 
 from noisebound.bounds import entropy_interval, noise_bound, symmetric_noise
 from noisebound.catalog import create_loss
 from noisebound.cli.options import Json
+from noisebound.console import Console
 
 _MOST_SHOWN = 10  # entries of the noise vector, so that it fits on a line
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
+from noisebound.console import Console
 from noisebound.data import DATASETS, load
 from noisebound.data.cache import CachedFiles, cached_files, clear_cache
 from noisebound.data.finding import find, find_or_download
@@ -97,7 +97,7 @@ def info(
         )
     )
     if json:
-        print(summary.model_dump_json(indent=2))  # noqa: T201
+        print(json_format.dumps(summary.model_dump(mode="json"), indent=2))  # noqa: T201
     else:
         _print_summary(summary, Console())
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import torch
-from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.options import Json
+from noisebound.console import Console
 from noisebound.experiments.demo import run_demo
 from noisebound.runs.folder import RunFolder
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
-from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, Threads
+from noisebound.console import Console
 from noisebound.data import DataError, DataOrigin, Dataset
 from noisebound.data.user.arrays import read_inputs
 from noisebound.estimation import (
@@ -95,15 +95,17 @@ def estimate(
     if probs is None:
         noise = estimate_label_noise(train, config, method=method)
         found, record, warnings = _estimate_of(noise), noise.record(), noise.warnings
+        because = noise.unknown_because
     else:
         found = _from_probabilities(probs, train, method)
         record, warnings = found.record(), found.diagnostics.warnings
+        because = found.diagnostics.rejection
     if out is not None:
         write_text(out, json_format.dumps(record, indent=2) + "\n")
     if json:
         print(json_format.dumps(record))  # noqa: T201
     else:
-        _print(found, record, train.class_names, warnings)
+        _print(found, record, train.class_names, warnings, because)
 
 
 def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) -> NoiseEstimate:
@@ -130,8 +132,22 @@ def _print(
     record: dict[str, Any],
     class_names: tuple[str, ...],
     warnings: tuple[str, ...],
+    unknown_because: str | None,
 ) -> None:
     console = Console(soft_wrap=True, highlight=False)
+    if unknown_because is None:
+        _print_estimate(found, record, class_names, console)
+    else:
+        reason = escape(with_flags(unknown_because, _FLAGS))
+        console.print(f"[bold]the noise is unknown[/]: {reason}")
+    for warning in warnings:
+        if warning != unknown_because:
+            console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
+
+
+def _print_estimate(
+    found: NoiseEstimate, record: dict[str, Any], class_names: tuple[str, ...], console: Console
+) -> None:
     low, high = found.interval
     console.print(
         f"[bold]noise rate {found.noise_rate:.3f}[/], with 95 % confidence between {low:.3f} and "
@@ -148,8 +164,6 @@ def _print(
         console.print("most frequent confusions:")
         for line in confusions:
             console.print(escape(f"  {line}"))
-    for warning in warnings:
-        console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
 
 
 def _confusions(found: NoiseEstimate, class_names: tuple[str, ...]) -> list[str]:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 
+from noisebound.console import Console
 from noisebound.report.explorer import write_explorer
 
 

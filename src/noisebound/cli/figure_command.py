@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
 from rich.markup import escape
 
+from noisebound.console import Console
 from noisebound.errors import InvalidValueError
 from noisebound.experiments.outcome.rate_sweep import rate_curves
 from noisebound.report.figures import (

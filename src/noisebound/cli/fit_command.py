@@ -13,11 +13,11 @@ from lightning_fabric.loggers.csv_logs import CSVLogger
 from lightning_fabric.loggers.logger import Logger
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 from lightning_fabric.utilities.exceptions import MisconfigurationException
-from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
 from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, Threads, command_line
+from noisebound.console import Console
 from noisebound.entry import fit as run_fit
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise
@@ -192,14 +192,18 @@ def _print_run(run: Run, *, as_json: bool) -> None:
 
 def _print_noise(run: Run, console: Console) -> None:
     noise, chosen = run.noise, run.result.chosen
-    if isinstance(noise, EstimatedNoise):
+    because = noise.unknown_because
+    if because is not None:
+        console.print(f"the noise is unknown: {escape(with_flags(because, _FLAGS))}")
+    elif isinstance(noise, EstimatedNoise):
         low, high = noise.interval
         console.print(
             f"estimated noise rate {noise.rate:.3f}, with 95 % confidence between {low:.3f} and "
             f"{high:.3f}"
         )
     for warning in noise.warnings:
-        console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
+        if warning != because:
+            console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
     if chosen is not None:
         reason = escape(with_flags(chosen.reason, _FLAGS))
         console.print(f"bound {chosen.level:.3f}: {reason}")

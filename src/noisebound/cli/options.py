@@ -30,6 +30,13 @@ Threads = Annotated[
         help="The number of threads per device [default: this process's share of the cores].",
     ),
 ]
+QuoteFormulas = Annotated[
+    bool,
+    Parameter(
+        help="Write an apostrophe before text in a CSV file that a spreadsheet would take for a "
+        "formula, such as a class that is called =1+1."
+    ),
+]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
 
 

@@ -2,16 +2,22 @@
 
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 
-from noisebound.cli.options import DataDir, SkipBad
+from noisebound.cli.options import DataDir, QuoteFormulas, SkipBad
+from noisebound.console import Console
 from noisebound.runs import load_run
 from noisebound.runs.predict import check_writable, write_frame
 
 
 def predict(
-    model: Path, data: str, *, out: Path, data_dir: DataDir = None, skip_bad: SkipBad = False
+    model: Path,
+    data: str,
+    *,
+    out: Path,
+    quote_formulas: QuoteFormulas = True,
+    data_dir: DataDir = None,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Label new data with a model that `noisebound fit` trained.
 
@@ -28,5 +34,5 @@ def predict(
     """
     check_writable(out)
     predictions = load_run(model).predictions(data, data_dir=data_dir, skip_bad=skip_bad)
-    write_frame(predictions, out)
+    write_frame(predictions, out, quotes_formulas=quote_formulas)
     Console(soft_wrap=True).print(f"{len(predictions):,} labels: {escape(str(out))}")

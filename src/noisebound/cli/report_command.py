@@ -3,9 +3,9 @@
 import warnings
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 
+from noisebound.console import Console
 from noisebound.experiments.outcome.run_report import DamagedRunWarning, report_on
 from noisebound.report.page import write_page
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter, validators
-from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir, command_line
+from noisebound.console import Console
 from noisebound.errors import InvalidValueError
 from noisebound.experiments.outcome.finished import Weights
 from noisebound.experiments.outcome.run_report import report_on
@@ -20,7 +20,7 @@ from noisebound.experiments.reproduce import reproduce as run_reproduce
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.workers import Workers
 from noisebound.report.page import write_page
-from noisebound.report.table_formats import to_markdown
+from noisebound.report.table_formats import to_text
 from noisebound.runs.folder import RunFolder
 
 Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]
@@ -137,7 +137,7 @@ def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
 
 def _tell(outcome: Reproduction, out: Path, console: Console) -> None:
     for table in outcome.tables:
-        console.print(escape(to_markdown(table)))
+        console.print(escape(to_text(table)))
     console.print(f"written to {escape(str(out))}: {', '.join(p.name for p in outcome.files)}")
     if outcome.failures:
         complaint = Console(stderr=True, soft_wrap=True)

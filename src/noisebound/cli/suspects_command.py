@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter, validators
-from rich.console import Console
 from rich.markup import escape
 
-from noisebound.cli.options import DataDir, ImageSize, SkipBad, Target
+from noisebound.cli.options import DataDir, ImageSize, QuoteFormulas, SkipBad, Target
+from noisebound.console import Console
 from noisebound.data import DataOrigin
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise, GivenTransition
@@ -25,6 +25,7 @@ def suspects(
     out: Path,
     sheet: Path | None = None,
     most: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 64,
+    quote_formulas: QuoteFormulas = True,
     target: Target = None,
     image_size: ImageSize = None,
     skip_bad: SkipBad = False,
@@ -66,10 +67,17 @@ def suspects(
         raise InvalidValueError("--sheet shows images, and these are features: leave it out")
     found = trained.find_suspects(splits)
     table = suspects_frame(found, splits)
-    write_frame(table, out)
+    write_frame(table, out, quotes_formulas=quote_formulas)
     console = Console(soft_wrap=True, highlight=False)
     expected = found.probability.sum().item()
-    console.print(f"{len(table):,} labels, of which about {expected:,.0f} are probably wrong")
+    because = trained.noise.unknown_because
+    if because is None:
+        console.print(f"{len(table):,} labels, of which about {expected:,.0f} are probably wrong")
+    else:
+        console.print(
+            f"[yellow]note:[/] how many of the {len(table):,} labels are wrong is unknown, and "
+            f"their ranking means little: {escape(because)}"
+        )
     console.print(f"all labels, ranked: {escape(str(out))}")
     knows_structure = isinstance(trained.noise, EstimatedNoise | GivenTransition)
     if trained.result.chosen is None and not knows_structure:

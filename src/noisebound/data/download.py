@@ -7,7 +7,7 @@ import requests
 from filelock import FileLock
 
 from noisebound.errors import DataError
-from noisebound.progress import transfer
+from noisebound.progress import counting
 
 _CHUNK = 1 << 16  # bytes
 _TIMEOUT = (10, 60)  # seconds to connect and between two chunks: a choice
@@ -65,10 +65,13 @@ def _download_resumably(url: str, target: Path, final: Path) -> None:
         done = done if resumes else 0
         length = response.headers.get("Content-Length")
         total = done + int(length) if length else None
-        with part.open("ab" if resumes else "wb") as file, transfer(final.name, total, done) as bar:
+        with (
+            part.open("ab" if resumes else "wb") as file,
+            counting(final.name, total, unit="bytes", done=done) as count,
+        ):
             for piece in response.iter_content(_CHUNK):
                 file.write(piece)
-                bar.advance(len(piece))
+                count.advance(len(piece))
     if total is not None and part.stat().st_size != total:
         raise requests.ConnectionError(f"the connection ended after {part.stat().st_size} bytes")
     part.replace(target)

@@ -181,7 +181,8 @@ def _diagnose(method: str, rate: float, probs: Tensor, labels: Tensor) -> Diagno
             f"a noise rate of {rate:.2f} is close to that of labels that say nothing "
             f"({(num_classes - 1) / num_classes:.2f}): it may be anything above"
         )
+    rejection = warnings[0] if warnings else None
     missing = num_classes - len(torch.unique(predicted))
     if missing:
         warnings.append(f"{missing} of {num_classes} classes are never predicted")
-    return Diagnostics(method, len(labels), agreement, tuple(warnings))
+    return Diagnostics(method, len(labels), agreement, tuple(warnings), rejection)

@@ -89,6 +89,11 @@ class Noise(ABC):
         return ()
 
     @property
+    def unknown_because(self) -> str | None:
+        """Why the noise must be called unknown; None if it is known, or if nobody asked."""
+        return None
+
+    @property
     def assumed_rate(self) -> float:
         """The rate that a training goes by: zero if it is unknown."""
         return 0.0 if self.rate is None else self.rate
@@ -124,6 +129,11 @@ class UnknownNoise(Noise):
         """Why the noise is unknown, and what speaks against the rejected estimate."""
         against = () if self.rejected is None else self.rejected.diagnostics.warnings
         return (*against, *(() if self.reason is None else (self.reason,)))
+
+    @property
+    def unknown_because(self) -> str | None:
+        """The reason."""
+        return self.reason
 
     @property
     def transition(self) -> Float64[Tensor, "classes classes"]:
@@ -265,6 +275,11 @@ class EstimatedNoise(Noise):
     def warnings(self) -> tuple[str, ...]:
         """What speaks against the estimate."""
         return self.estimate.diagnostics.warnings
+
+    @property
+    def unknown_because(self) -> str | None:
+        """What leaves nothing of the estimate, although training went by it."""
+        return self.estimate.diagnostics.rejection
 
     def floor(self, loss: Loss) -> Floor | None:
         """Return the least out-of-fold loss; None where predictions tell nothing of this loss."""

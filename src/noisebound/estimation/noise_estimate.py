@@ -18,12 +18,14 @@ class Diagnostics:
         examples: how many examples it was made from
         agreement: how often the likeliest label is the observed one, in ``[0, 1]``
         warnings: what speaks against it, a sentence each; none if nothing does
+        rejection: the one of these that leaves nothing of the estimate; None if none does
     """
 
     method: str
     examples: int
     agreement: float
     warnings: tuple[str, ...] = ()
+    rejection: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,7 @@ class NoiseEstimate:
             "examples": self.diagnostics.examples,
             "agreement": self.diagnostics.agreement,
             "warnings": list(self.diagnostics.warnings),
+            "rejection": self.diagnostics.rejection,
         }
 
     @classmethod
@@ -76,5 +79,6 @@ class NoiseEstimate:
                 record["examples"],
                 record["agreement"],
                 tuple(record["warnings"]),
+                record.get("rejection"),  # earlier versions did not write it
             ),
         )

@@ -70,10 +70,11 @@ def _noise_sentence(run: Run) -> str:
     if run.outcome is None:
         return ""
     noise = run.outcome.noise
+    if noise.unknown_because is not None:
+        reason = f"it could not be estimated, because {noise.unknown_because}"
+        return f"How noisy the labels are is unknown: {reason}."
     if isinstance(noise, EstimatedNoise):
         return f"About {noise.estimate.noise_rate:.1%} of the labels are estimated to be wrong."
-    if not noise.is_known and noise.warnings:
-        return "How noisy the labels are could not be estimated."
     return ""
 
 
@@ -93,7 +94,7 @@ def curves(run: Run) -> list[Picture]:
 def noise_sections(run: Run, splits: Splits | None) -> list[Section]:
     """Return how noisy the labels are, and which classes are taken for which, where it is known."""
     noise = None if run.outcome is None else run.outcome.noise
-    if not isinstance(noise, EstimatedNoise | GivenTransition):
+    if not isinstance(noise, EstimatedNoise | GivenTransition) or noise.unknown_because is not None:
         return []
     rows = noise.transition.tolist()
     names = [str(k) for k in range(len(rows))] if splits is None else splits.train.class_names
@@ -146,6 +147,8 @@ def _confusions(transition: Sequence[Sequence[float]], names: Sequence[str]) -> 
 def _suspects_sections(run: Run, splits: Splits | None) -> list[Section]:
     if splits is None or run.outcome is None or not run.noise.is_known:
         return []
+    if run.noise.unknown_because is not None:
+        return []  # what cannot tell how many labels are wrong cannot tell which
     try:
         suspects = run.find_suspects(splits)
     except DataError as error:  # such as data that has changed since
@@ -156,7 +159,9 @@ def _suspects_sections(run: Run, splits: Splits | None) -> list[Section]:
 def _facts(run: Run) -> list[Fact]:
     facts = []
     noise = None if run.outcome is None else run.outcome.noise
-    if isinstance(noise, EstimatedNoise):
+    if noise is not None and noise.unknown_because is not None:
+        facts.append(Fact("unknown", "share of the labels that are wrong"))
+    elif isinstance(noise, EstimatedNoise):
         low, high = noise.interval
         label = f"of the labels wrong, as estimated ({low:.1%} to {high:.1%})"
         facts.append(Fact(f"{noise.estimate.noise_rate:.1%}", label))

@@ -1,4 +1,4 @@
-"""Tables as Markdown, CSV, LaTeX and JSON."""
+"""Tables as plain text, Markdown, CSV, LaTeX and JSON."""
 
 import csv
 import io
@@ -22,6 +22,27 @@ def write_table(table: Table, folder: Path) -> list[Path]:
         write_text(path, text)
         written.append(path)
     return written
+
+
+def to_text(table: Table) -> str:
+    """Return plain text for a terminal: the best of a column has a star, and a gain an arrow."""
+    rows = [table.header, *((row.label, *map(_plain_cell, row.cells)) for row in table.rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [table.title, ""]
+    for row in rows:
+        padded = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        lines.append("  ".join(padded).rstrip())
+    if table.summary:
+        lines += ["", table.summary]
+    if table.notes:
+        # Notes explain what is bold in the other formats.
+        lines += ["", *(f"- {note.replace('bold:', '*:')}" for note in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _plain_cell(cell: Cell) -> str:
+    best, arrow = "*" if cell.is_best else "", " ↑" if cell.is_gain else ""
+    return cell.text + best + arrow + (f" ({cell.beside})" if cell.beside else "")
 
 
 def to_markdown(table: Table) -> str:

@@ -17,6 +17,7 @@ from noisebound.data.user.tables import is_table, read_frame
 from noisebound.errors import DataError
 from noisebound.files import written_whole
 from noisebound.runs.saved_model import SavedModel
+from noisebound.spreadsheets import quote_formulas
 
 
 def new_inputs(
@@ -65,12 +66,19 @@ def check_writable(path: Path) -> None:
         raise DataError(f"predictions are written as .csv or .parquet, got {path.name}")
 
 
-def write_frame(frame: pl.DataFrame, path: Path) -> None:
-    """Write a table as CSV or Parquet, by the extension."""
+def write_frame(frame: pl.DataFrame, path: Path, *, quotes_formulas: bool = True) -> None:
+    """Write a table as CSV or Parquet, by the extension.
+
+    Args:
+        frame: the table
+        path: the file
+        quotes_formulas: False to write texts to CSV as they are, also if a spreadsheet would
+            compute them; Parquet has them as they are
+    """
     check_writable(path)
     with written_whole(path) as part:
         if path.suffix.lower() == ".csv":
-            frame.write_csv(part)
+            (quote_formulas(frame) if quotes_formulas else frame).write_csv(part)
         else:
             frame.write_parquet(part)
 

@@ -1,12 +1,10 @@
-"""The loss as it falls, drawn against its bound where someone is looking."""
+"""The loss as it falls, drawn against its bound, or told in a log."""
 
 from collections.abc import Sequence
+from statistics import mean
 from types import TracebackType
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
-
+from noisebound.progress import ProgressText, time_left
 from noisebound.training.metrics import EpochMetrics
 
 _WIDTH, _HEIGHT = 60, 8
@@ -32,20 +30,25 @@ def draw_loss(losses: Sequence[float], bound: float | None) -> str:
 
 
 class Display:
-    """A live picture on a terminal, and nothing elsewhere."""
+    """The state of a training after each epoch: with a picture, or as a line in a log.
+
+    Args:
+        title: what to call the training
+        epochs: the number of epochs
+        history: the epochs that an earlier attempt did
+        show: False to show nothing
+    """
 
     def __init__(
         self, title: str, epochs: int, history: Sequence[EpochMetrics], show: bool = True
     ) -> None:
         self._title, self._epochs = title, epochs
         self._losses = [metrics.train_loss for metrics in history]
-        console = Console(stderr=True)
-        is_seen = show and console.is_terminal
-        self._live = Live(console=console, transient=True) if is_seen else None
+        self._text = ProgressText(show=show)
+        self._seconds: list[float] = []
 
     def __enter__(self) -> "Display":
-        if self._live is not None:
-            self._live.start()
+        self._text.__enter__()
         return self
 
     def __exit__(
@@ -54,18 +57,24 @@ class Display:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        self._text.__exit__(kind, error, traceback)
 
     def update(self, metrics: EpochMetrics) -> None:
         """Show the epoch that has just ended."""
         self._losses.append(metrics.train_loss)
-        if self._live is None:
-            return
+        self._seconds.append(metrics.seconds)
+        line = self.line(metrics)
+        self._text.update(line, f"{line}\n{draw_loss(self._losses, metrics.bound)}")
+
+    def line(self, metrics: EpochMetrics) -> str:
+        """Return the state after an epoch in one line."""
         floor = "" if metrics.bound is None else f", bound {metrics.bound:.3f}"
         line = f"{self._title}: epoch {metrics.epoch}/{self._epochs}, "
         line += f"loss {metrics.train_loss:.3f}{floor}"
         validation, test = metrics.best_known("validation_top1"), metrics.best_known("test_top1")
         line += "" if validation is None else f", noisy validation {validation:.1%}"
         line += "" if test is None else f", clean test {test:.1%}"
-        self._live.update(Text(f"{line}\n{draw_loss(self._losses, metrics.bound)}"))
+        epochs_left = self._epochs - metrics.epoch
+        if epochs_left > 0 and self._seconds:
+            line += f", {time_left(epochs_left * mean(self._seconds))}"
+        return line

@@ -16,6 +16,7 @@ from noisebound.bounded import multiply_gradients
 from noisebound.data import Batch, CropAndFlip, Dataset, Loader
 from noisebound.data.loader import derived_seed
 from noisebound.errors import InvalidValueError
+from noisebound.training.averaging import RunningAverage
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.divergence import is_finite
@@ -79,6 +80,8 @@ class Training:
         )
         self.model, self.optimizer = fabric.setup(state.model, state.optimizer)
         self._largest_logits: list[Tensor] = []  # of each example, in this epoch
+        averaged = state.averaged
+        self._average = None if averaged is None else RunningAverage(averaged, state.model)
 
     def epochs(self) -> Iterator[EpochMetrics]:
         """Train, and yield the metrics of each epoch."""
@@ -141,8 +144,8 @@ class Training:
             if sign is not None:
                 multiply_gradients(self.state.optimizer, sign)
         self.optimizer.step()
-        if self.state.averaged is not None:
-            self.state.averaged.update_parameters(self.state.model)
+        if self._average is not None:
+            self._average.update()
         return observed, sign
 
     def _sign(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""] | None:

@@ -19,7 +19,14 @@ from noisebound.experiments.protocol.plan import Plan, offsets
 from noisebound.experiments.protocol.presets import CPU
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.report.table import Cell, Row, Table
-from noisebound.report.table_formats import to_csv, to_json, to_latex, to_markdown, write_table
+from noisebound.report.table_formats import (
+    to_csv,
+    to_json,
+    to_latex,
+    to_markdown,
+    to_text,
+    write_table,
+)
 from noisebound.training import EpochMetrics
 
 COLUMN = COLUMNS["fashion-mnist-0.4"]
@@ -206,6 +213,19 @@ class TestFormats:
         ("100 % η",),
         "In all.",
     )
+
+    def test_plain_text(self):
+        """For a terminal: columns are aligned, and nothing is escaped."""
+        assert to_text(self.table).splitlines() == [
+            "50 % of_it",
+            "",
+            "a|b  c&d",
+            "<x>  1.0 ± 0.1* ↑ (2*)",
+            "",
+            "In all.",
+            "",
+            "- 100 % η",
+        ]
 
     def test_markdown(self):
         lines = to_markdown(self.table).splitlines()

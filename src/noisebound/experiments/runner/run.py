@@ -10,6 +10,7 @@ from importlib.metadata import version
 import torch
 from filelock import FileLock
 
+from noisebound.console import warnings_as_notes
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.protocol.sources import DataSources, noisy_splits
 from noisebound.experiments.runner.granularity import objective_factory
@@ -64,7 +65,8 @@ def execute(run: RunConfig, execution: Execution) -> None:
         store.forget_damaged_result(run)
         store.mark_running(run, execution.sweep)
         try:
-            _train(run, execution)
+            with warnings_as_notes(lambda text: f"{run.description}: {text}"):
+                _train(run, execution)
         except Exception as error:
             store.record_failure(run, f"{type(error).__name__}: {error}", traceback.format_exc())
         finally:

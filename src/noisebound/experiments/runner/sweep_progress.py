@@ -5,21 +5,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run_store import RunStore, State
+from noisebound.progress import ProgressText, time_left
 
-_LOOK_SECONDS = 1.0  # between updates of the line on a terminal
-_LOG_SECONDS = 60.0  # between lines elsewhere, such as in a log file
+_LOOK_SECONDS = 1.0  # between looks at the runs' folders, where text can change in place
+_LOG_SECONDS = 60.0  # between lines of a log: sweeps take hours
 
 
 class SweepProgress:
-    """Shows the progress on standard error: one live line on a terminal, else one line per minute.
+    """Shows the progress: one live line where text can change in place, else a line per minute.
 
     Args:
         runs: the runs of the sweep
@@ -32,7 +28,6 @@ class SweepProgress:
         self._begun = time.monotonic()
         self._finished: set[RunConfig] = set()
         self._done_before = self._counts()["finished"]
-        self._console = Console(stderr=True)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -49,8 +44,7 @@ class SweepProgress:
             # a running run counts as half done
             elapsed = time.monotonic() - self._begun
             each = elapsed / (done + counts["running"] / 2)
-            remaining = timedelta(seconds=round(each * (left - counts["running"] / 2)))
-            line += f", about {remaining} left"
+            line += f", {time_left(each * (left - counts['running'] / 2))}"
         return line
 
     @contextmanager
@@ -75,10 +69,8 @@ class SweepProgress:
         return state
 
     def _watch(self) -> None:
-        if not self._console.is_terminal:
-            while not self._ended.wait(_LOG_SECONDS):
-                self._console.print(self.line(), soft_wrap=True)
-            return
-        with Live(console=self._console, transient=True) as live:
+        with ProgressText(log_seconds=_LOG_SECONDS) as text:
             while not self._ended.wait(_LOOK_SECONDS):
-                live.update(Text(self.line()))
+                if text.is_due:
+                    text.update(self.line())
+            text.update(self.line())

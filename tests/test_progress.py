@@ -1,0 +1,93 @@
+"""Progress is told where nobody is looking, too, and never too often."""
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from noisebound.progress import Count, ProgressText, counting, track
+
+
+class Clock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_log_gets_a_line_every_ten_seconds_and_the_last_state(capsys):
+    clock = Clock()
+    with ProgressText(clock=clock) as text:
+        for number in range(26):
+            clock.now = float(number)
+            text.update(f"at {number}", drawn="a picture")
+    assert capsys.readouterr().err.split("\n") == ["at 10", "at 20", "at 25", ""]
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(9, 0), (10, 1), (11, 2)])
+def test_brief_work_leaves_no_line_in_a_log(seconds, lines, capsys):
+    clock = Clock()
+    with ProgressText(is_brief=True, clock=clock) as text:
+        for number in range(seconds + 1):
+            clock.now = float(number)
+            text.update(f"at {number}")
+    assert capsys.readouterr().err.count("\n") == lines
+
+
+def test_a_count_says_how_fast_it_is_and_how_long_it_takes(capsys):
+    clock = Clock()
+    with ProgressText(clock=clock) as text:
+        count = Count(text, "embedding", 6_000, done=1_000, unit="texts", clock=clock)
+        for _ in range(5):
+            clock.now += 5.0
+            count.advance(1_000)
+    assert capsys.readouterr().err.split("\n")[:-1] == [
+        "embedding: 3,000 of 6,000 texts, 200 per second, about 0:00:15 left",
+        "embedding: 5,000 of 6,000 texts, 200 per second, about 0:00:05 left",
+        "embedding: 6,000 of 6,000 texts, 200 per second",
+    ]
+
+
+def test_bytes_are_megabytes_and_a_total_may_be_unknown(capsys):
+    clock = Clock()
+    with ProgressText(clock=clock) as text:
+        count = Count(text, "file.gz", None, unit="bytes", clock=clock)
+        clock.now = 10.0
+        count.advance(25_000_000)
+    assert capsys.readouterr().err == "file.gz: 25.0 MB, 2.5 MB per second\n"
+
+
+def test_only_the_first_rank_speaks(monkeypatch, capsys):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with counting("reading", 1, is_brief=False) as count:
+        count.advance()
+    assert capsys.readouterr().err == ""
+
+
+def test_tracked_items_come_through(capsys):
+    assert list(track(iter("abc"), "reading", 3)) == ["a", "b", "c"]
+    assert capsys.readouterr().err == ""
+
+
+NOTEBOOK = """
+import numpy as np
+from noisebound.integrations.sklearn import NoiseBoundedClassifier
+
+X = np.random.default_rng(0).normal(size=(200, 3))
+y = (X[:, 0] > 0).astype(int)
+for verbose in (False, True):
+    NoiseBoundedClassifier(noise_rate=0.1, max_iter=3, verbose=verbose, random_state=0).fit(X, y)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of zmq's event loop
+def test_a_notebook_shows_one_output_that_changes_in_place():
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
+    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    outputs = notebook.cells[0].outputs
+    (shown,) = [output for output in outputs if output.output_type == "display_data"]
+    assert shown.data["text/plain"].startswith("ce+b: epoch 3/3, loss ")
+    assert shown.data["text/plain"].count("●") == 3
+    assert "epoch" not in "".join(output.get("text", "") for output in outputs)
