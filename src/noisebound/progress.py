@@ -1,6 +1,6 @@
 """Progress bars on standard error, shown only if it is a terminal."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -11,10 +11,12 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    Task,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.text import Text
 
 Item = TypeVar("Item")
 
@@ -29,6 +31,28 @@ def track(items: Iterable[Item], description: str, total: int) -> Iterator[Item]
     """
     with _bar(MofNCompleteColumn()) as progress:
         yield from progress.track(items, total=total, description=description)
+
+
+@contextmanager
+def counting(description: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+    """Show a bar with the items per second and the time left; yield what counts more items.
+
+    Args:
+        description: text beside the bar
+        total: number of items
+        done: number of items that an earlier attempt left
+    """
+    with _bar(MofNCompleteColumn(), _SpeedColumn()) as progress:
+        task = progress.add_task(description, total=total, completed=done)
+        yield lambda number: progress.advance(task, number)
+
+
+class _SpeedColumn(ProgressColumn):
+    """The number of items per second."""
+
+    def render(self, task: Task) -> Text:
+        """Return the speed as text."""
+        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
 
 
 @contextmanager

@@ -16,7 +16,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, command_line
+from noisebound.cli.options import (
+    BackboneName,
+    DataDir,
+    ImageSize,
+    Json,
+    SkipBad,
+    Target,
+    command_line,
+)
 from noisebound.entry import fit as run_fit
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise
@@ -46,6 +54,7 @@ def fit(
     target: Target = None,
     image_size: ImageSize = None,
     skip_bad: SkipBad = False,
+    backbone: BackboneName = None,
     data_dir: DataDir = None,
     devices: str = "1",
     nodes: int = 1,
@@ -91,6 +100,7 @@ def fit(
                 target=target,
                 image_size=image_size,
                 skip_bad=skip_bad,
+                backbone=backbone,
                 data_dir=data_dir,
                 model=(config or _Options()).model,
                 resume=resume,

@@ -23,6 +23,13 @@ SkipBad = Annotated[
     bool,
     Parameter(negative=(), help="Leave out images that cannot be read, and rows without a label."),
 ]
+BackboneName = Annotated[
+    str | None,
+    Parameter(
+        help="A pretrained encoder whose embeddings are used: hf:NAME_OR_FOLDER, onnx:FILE or "
+        "timm:NAME. They are made once and cached."
+    ),
+]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
 
 

@@ -11,7 +11,13 @@ from noisebound.runs.predict import check_writable, write_frame
 
 
 def predict(
-    model: Path, data: str, *, out: Path, data_dir: DataDir = None, skip_bad: SkipBad = False
+    model: Path,
+    data: str,
+    *,
+    out: Path,
+    backbone: str | None = None,
+    data_dir: DataDir = None,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Label new data with a model that `noisebound fit` trained.
 
@@ -25,8 +31,12 @@ def predict(
     out
         The .csv or .parquet file to write. It has one row per example, with its label and the
             probability of each class.
+    backbone
+        Where the model's backbone is now, if it has been moved since the training.
     """
     check_writable(out)
-    predictions = load_run(model).predictions(data, data_dir=data_dir, skip_bad=skip_bad)
+    predictions = load_run(model, backbone=backbone).predictions(
+        data, data_dir=data_dir, skip_bad=skip_bad
+    )
     write_frame(predictions, out)
     Console(soft_wrap=True).print(f"{len(predictions):,} labels: {escape(str(out))}")
