@@ -20,6 +20,7 @@ CHECKED = (
     "data",
     "estimation",
     "experiments",
+    "features",
     "integrations",
     "losses",
     "models",

@@ -8,6 +8,7 @@ from torch import nn
 
 from noisebound.console import print_note
 from noisebound.data import DataOrigin, Splits, load
+from noisebound.features import Backbone, BackboneLike, load_embedded, parse_backbone
 from noisebound.models import ModelName
 from noisebound.pages.run_page import run_page
 from noisebound.pages.training_plots import training_figure
@@ -16,6 +17,7 @@ from noisebound.report.plots import save_figure
 from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.training.config import TrainingSettings, make_config
+from noisebound.training.fit import with_head
 
 __all__ = ["fit", "load_run"]
 
@@ -29,6 +31,7 @@ def fit(
     skip_bad: bool = False,
     data_dir: str | Path | None = None,
     model: ModelName | Literal["auto"] | nn.Module = "auto",
+    backbone: BackboneLike | None = None,
     resume: bool = False,
     fabric: Fabric | None = None,
     report: bool = True,
@@ -40,7 +43,7 @@ def fit(
 
     Args:
         data: a path, the name of a data set, a data frame of polars or pandas, a pair of inputs and
-            labels, or a `Dataset`
+            labels, or a `Dataset`; with a backbone also a pair of texts and labels
         out: the folder for the model, its metrics, its checkpoints and its report
         target: the column, or the array, that holds the labels
         image_size: the height and width, in pixels, to which a folder's images are brought
@@ -48,6 +51,9 @@ def fit(
         data_dir: where published files are looked for first
         model: a network by name, ``"auto"`` for one that fits the data, or a module, of which a
             copy is trained
+        backbone: a pretrained encoder whose embeddings are trained on, made once and cached:
+            ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``, or a module or a function
+            from a batch to vectors
         resume: True to continue the run that is in ``out``
         fabric: launched, for other devices than one
         report: True to write ``report.html``
@@ -63,13 +69,29 @@ def fit(
         ((540,), 0.1)
     """
     is_own = isinstance(model, nn.Module)
+    is_first = fabric is None or fabric.is_global_zero
+    is_shown = show and is_first
     config = make_config(settings, model="auto" if isinstance(model, nn.Module) else model)
     folder = RunFolder(out)  # checked before the data, which may take minutes to load
     folder.check_place()
+    encoder = None
+    if backbone is None:
+        splits = load(
+            data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
+        )
+    else:
+        encoder = parse_backbone(backbone, image_size)
+        splits = load_embedded(
+            data,
+            encoder,
+            data_dir=data_dir,
+            target=target,
+            skip_bad=skip_bad,
+            tell=print_note if is_shown else lambda line: None,
+        )
+    config = with_head(config, splits)
     folder.check(config, resume=resume)
-    splits = load(data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad)
-    is_first = fabric is None or fabric.is_global_zero
-    if show and is_first:
+    if is_shown:
         for note in splits.notes:
             print_note(note)
     run = train_run(
@@ -80,6 +102,7 @@ def fit(
         model=model if isinstance(model, nn.Module) else None,
         fabric=fabric,
         show=show,
+        backbone=encoder,
     )
     if is_first:
         origin = DataOrigin(
@@ -88,9 +111,10 @@ def fit(
             target=target,
             image_size=image_size,
             skip_bad=skip_bad,
+            backbone=None if encoder is None else encoder.name,
         )
         run.folder.save_origin(origin)
-        run.folder.save_command(command or _this_call(data, out, is_own, settings))
+        run.folder.save_command(command or _this_call(data, out, is_own, encoder, settings))
         if report:
             _write_pages(run, splits)
     return run
@@ -106,8 +130,15 @@ def _write_pages(run: Run, splits: Splits) -> None:
         print_note(f"{run.folder.report.name} could not be written: {trouble}")
 
 
-def _this_call(data: Any, out: str | Path, is_own: bool, settings: TrainingSettings) -> str:
+def _this_call(
+    data: Any,
+    out: str | Path,
+    is_own: bool,
+    encoder: Backbone | None,
+    settings: TrainingSettings,
+) -> str:
     shown = repr(str(data)) if isinstance(data, str | Path) else "data"
     options = [f"out={str(out)!r}", *(["model=network"] if is_own else [])]
+    options += [] if encoder is None else [f"backbone={encoder.name!r}"]
     options += [f"{name}={value!r}" for name, value in settings.items()]
     return f"noisebound.fit({', '.join([shown, *options])})"

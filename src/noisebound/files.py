@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -12,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape as glob_escaped
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
+from jaxtyping import Float32
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -164,9 +166,13 @@ def _digest(tensors: Mapping[str, Tensor], about: str) -> str:
     digest = hashlib.sha256(about.encode())
     for name in sorted(tensors):
         value = tensors[name]
-        digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+        digest.update(_signature(name, tuple(value.shape), value.dtype))
         digest.update(value.contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _signature(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> bytes:
+    return f"{name} {shape} {dtype}".encode()
 
 
 def fingerprint(tensor: Tensor) -> str:
@@ -182,3 +188,57 @@ def fingerprint_of_blocks(
     for block in blocks:
         digest.update(block.contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def save_rows(
+    path: Path,
+    rows: Iterable[Float32[Tensor, "_ columns"]],
+    shape: tuple[int, int],
+    others: Mapping[str, Tensor],
+    about: Mapping[str, Any],
+) -> None:
+    """Write a matrix that need not fit in memory, as :func:`load_tensors` reads it.
+
+    Args:
+        path: the safetensors file, which is written whole or not at all
+        rows: the matrix, called ``"rows"``, part after part
+        shape: the shape of the whole matrix
+        others: small tensors beside it, whose names come after ``"rows"`` in the alphabet
+        about: what JSON can hold, stored in the file's header
+    """
+    text = json.dumps(about, sort_keys=True)
+    digest = hashlib.sha256(text.encode())
+    header, offset = {}, 0
+    named: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {"rows": (torch.float32, shape)}
+    named |= {name: (value.dtype, tuple(value.shape)) for name, value in others.items()}
+    for name, (dtype, size) in named.items():
+        end = offset + math.prod(size) * dtype.itemsize
+        kind = _SAFETENSORS_TYPES[dtype]
+        header[name] = {"dtype": kind, "shape": list(size), "data_offsets": [offset, end]}
+        offset = end
+    with written_whole(path) as part, part.open("wb") as file:
+        _write_header(file, header, text, "0" * 64)  # the checksum is known when all is written
+        digest.update(_signature("rows", shape, torch.float32))
+        for values in rows:
+            _write_tensor(file, values, digest)
+        for name, value in sorted(others.items()):
+            digest.update(_signature(name, tuple(value.shape), value.dtype))
+            _write_tensor(file, value, digest)
+        file.seek(0)
+        _write_header(file, header, text, digest.hexdigest())
+
+
+_SAFETENSORS_TYPES = {torch.float32: "F32", torch.int64: "I64"}
+
+
+def _write_header(file: BinaryIO, tensors: Mapping[str, Any], about: str, digest: str) -> None:
+    metadata = {_HEADER: json.dumps({"about": about, "digest": digest})}
+    content = json.dumps({"__metadata__": metadata, **tensors}).encode()
+    content += b" " * (-len(content) % 8)  # so that the numbers are aligned
+    file.write(len(content).to_bytes(8, "little") + content)
+
+
+def _write_tensor(file: BinaryIO, values: Tensor, digest: "hashlib._Hash") -> None:
+    content = values.contiguous().flatten().view(torch.uint8).numpy().data
+    digest.update(content)
+    file.write(content)

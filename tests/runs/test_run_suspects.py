@@ -100,7 +100,7 @@ def test_the_table_and_the_sheet(run, digits):
     assert table["probability_wrong"].is_sorted(descending=True)
     first = table.row(0, named=True)
     assert first["label"] == digits.train.class_names[digits.train.labels[first["example"]]]
-    sheet = suspects_sheet(found, digits.train, most=10)
+    sheet = suspects_sheet(found, digits, most=10)
     shown = [axes for axes in sheet.axes if axes.images]
     assert len(shown) == 10
     assert shown[0].get_title().startswith(f"{first['label']}\n→ {first['suggested']} ")

@@ -8,9 +8,9 @@ from cyclopts import Parameter, validators
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, Threads
+from noisebound.cli.options import BackboneName, DataDir, ImageSize, Json, SkipBad, Target, Threads
 from noisebound.console import Console
-from noisebound.data import DataError, DataOrigin, Dataset
+from noisebound.data import DataError, DataOrigin, Dataset, Splits
 from noisebound.data.user.arrays import read_inputs
 from noisebound.estimation import (
     EstimatedNoise,
@@ -21,10 +21,12 @@ from noisebound.estimation import (
     estimate_noise,
 )
 from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.features import load_embedded, parse_backbone
 from noisebound.files import write_text
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig, estimate_label_noise
 from noisebound.training.cores import use_threads
+from noisebound.training.fit import with_head
 
 _CONFUSIONS = 8  # the lines of a list that is still read: a choice
 _RARE = 0.005  # rarer confusions are not listed: they would round to 0 %
@@ -45,6 +47,7 @@ def estimate(
     target: Target = None,
     image_size: ImageSize = None,
     skip_bad: SkipBad = False,
+    backbone: BackboneName = None,
     data_dir: DataDir = None,
     threads: Threads = None,
     out: Path | None = None,
@@ -62,7 +65,8 @@ def estimate(
         A .npy file with the out-of-fold class probabilities of the training examples, in their
             order. Without it, two networks are trained on one half of the examples each.
     model
-        The network. With auto it is small_cnn for images and mlp for features.
+        The network. With auto it is small_cnn for images, mlp for features and mlp_head for
+            embeddings.
     epochs
         The number of epochs of the training that the estimate is for. Each network trains for about
             a quarter of them.
@@ -83,7 +87,8 @@ def estimate(
     )
     if method == "confident":
         require_cleanlab()
-    train = origin.load().train
+    splits = origin.load() if backbone is None else _embedded(origin, backbone)
+    train = splits.train
     config = TrainingConfig(
         model=model,
         epochs=epochs,
@@ -92,6 +97,7 @@ def estimate(
         augment=augment,
         seed=seed,
     )
+    config = with_head(config, splits)
     if probs is None:
         noise = estimate_label_noise(train, config, method=method)
         found, record, warnings = _estimate_of(noise), noise.record(), noise.warnings
@@ -106,6 +112,18 @@ def estimate(
         print(json_format.dumps(record))  # noqa: T201
     else:
         _print(found, record, train.class_names, warnings, because)
+
+
+def _embedded(origin: DataOrigin, backbone: str) -> Splits:
+    console = Console(stderr=True, soft_wrap=True)
+    return load_embedded(
+        origin.data,
+        parse_backbone(backbone, origin.image_size),
+        data_dir=origin.data_dir,
+        target=origin.target,
+        skip_bad=origin.skip_bad,
+        tell=lambda line: console.print(escape(line)),
+    )
 
 
 def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) -> NoiseEstimate:

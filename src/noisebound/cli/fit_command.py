@@ -16,7 +16,16 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, Threads, command_line
+from noisebound.cli.options import (
+    BackboneName,
+    DataDir,
+    ImageSize,
+    Json,
+    SkipBad,
+    Target,
+    Threads,
+    command_line,
+)
 from noisebound.console import Console
 from noisebound.entry import fit as run_fit
 from noisebound.errors import InvalidValueError
@@ -48,6 +57,7 @@ def fit(
     target: Target = None,
     image_size: ImageSize = None,
     skip_bad: SkipBad = False,
+    backbone: BackboneName = None,
     data_dir: DataDir = None,
     devices: str = "1",
     nodes: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 1,
@@ -96,6 +106,7 @@ def fit(
                 target=target,
                 image_size=image_size,
                 skip_bad=skip_bad,
+                backbone=backbone,
                 data_dir=data_dir,
                 model=(config or _Options()).model,
                 resume=resume,

@@ -37,6 +37,13 @@ QuoteFormulas = Annotated[
         "formula, such as a class that is called =1+1."
     ),
 ]
+BackboneName = Annotated[
+    str | None,
+    Parameter(
+        help="A pretrained encoder whose embeddings are used: hf:NAME_OR_FOLDER, onnx:FILE or "
+        "timm:NAME. They are made once and cached."
+    ),
+]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
 
 

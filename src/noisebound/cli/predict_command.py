@@ -16,6 +16,7 @@ def predict(
     *,
     out: Path,
     quote_formulas: QuoteFormulas = True,
+    backbone: str | None = None,
     data_dir: DataDir = None,
     skip_bad: SkipBad = False,
 ) -> None:
@@ -31,8 +32,12 @@ def predict(
     out
         The .csv or .parquet file to write. It has one row per example, with its label and the
             probability of each class.
+    backbone
+        Where the model's backbone is now, if it has been moved since the training.
     """
     check_writable(out)
-    predictions = load_run(model).predictions(data, data_dir=data_dir, skip_bad=skip_bad)
+    predictions = load_run(model, backbone=backbone).predictions(
+        data, data_dir=data_dir, skip_bad=skip_bad
+    )
     write_frame(predictions, out, quotes_formulas=quote_formulas)
     Console(soft_wrap=True).print(f"{len(predictions):,} labels: {escape(str(out))}")

@@ -60,10 +60,17 @@ def suspects(
             origin = origin.model_copy(update={"data_dir": data_dir})
     else:
         origin = DataOrigin(
-            data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
+            data=data,
+            data_dir=data_dir,
+            target=target,
+            image_size=image_size,
+            skip_bad=skip_bad,
+            backbone=trained.folder.read_origin().backbone
+            if trained.folder.data.exists()
+            else None,
         )
-    splits = origin.load()
-    if sheet is not None and not splits.train.is_images:
+    splits = trained.load_again(origin)
+    if sheet is not None and not splits.has_pictures:
         raise InvalidValueError("--sheet shows images, and these are features: leave it out")
     found = trained.find_suspects(splits)
     table = suspects_frame(found, splits)
@@ -85,7 +92,7 @@ def suspects(
             "[yellow]note:[/] this run had no bound, and its model may have memorized wrong "
             "labels: train another with noisebound fit DATA --out RUN, without --loss"
         )
-    if splits.train.is_images:
+    if splits.has_pictures:
         path = sheet or out.with_suffix(".png")
-        save_figure(suspects_sheet(found, splits.train, most), path)
+        save_figure(suspects_sheet(found, splits, most), path)
         console.print(f"the most suspect images: {escape(str(path))}")

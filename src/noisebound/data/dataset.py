@@ -1,6 +1,6 @@
 """Examples: their inputs, their labels, and what else training may use of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,6 +138,21 @@ class Dataset:
         return self.subset(stratified_indices(self.labels, n, seed))
 
 
+@dataclass(frozen=True)
+class EmbeddedBy:
+    """The backbone that made the inputs of a data set.
+
+    Args:
+        name: what leads to the backbone, such as ``"hf:folder"``
+        fingerprint: hash of its weights and its preprocessing; None if there is none
+        modality: what it embedded: ``"image"``, ``"text"`` or ``"features"``
+    """
+
+    name: str
+    fingerprint: str | None
+    modality: str
+
+
 @dataclass(frozen=True, eq=False)
 class Splits:
     """A data set as loaded, with its origin.
@@ -152,6 +167,8 @@ class Splits:
         frame: for tables, the columns that `train` was encoded from
         train_names: the names of the training examples, such as their files; None if they are
             known by position
+        embedded_by: the backbone whose embeddings the inputs are; None for inputs as they came
+        pictures: the images behind the embeddings of `train`, by position; None if there are none
     """
 
     name: str
@@ -162,6 +179,8 @@ class Splits:
     encoder: TableEncoder | None = None
     frame: pl.DataFrame | None = None
     train_names: tuple[str, ...] | None = None
+    embedded_by: EmbeddedBy | None = None
+    pictures: Callable[[int], Tensor] | None = None
 
     def __post_init__(self) -> None:
         if self.train_names is not None and len(self.train_names) != len(self.train):
@@ -173,6 +192,19 @@ class Splits:
             raise DataError(f"training inputs have shape {shape}, test inputs {test_shape}")
         if self.train.class_names != self.test.class_names:
             raise DataError("the training and the test examples have different classes")
+
+    def picture(self, position: int) -> Shaped[Tensor, "channels height width"] | None:
+        """Return the image of a training example; None if the examples are no images."""
+        if self.pictures is not None:
+            return self.pictures(position)
+        if not self.train.is_images:
+            return None
+        return self.train.rows.dense(torch.tensor([position]))[0]
+
+    @property
+    def has_pictures(self) -> bool:
+        """True if the training examples are images, or embeddings of images."""
+        return self.pictures is not None or self.train.is_images
 
     def encoded_by(self, rows: Bool[Tensor, " n"]) -> "Splits":
         """Return the same data with a table's columns encoded by the statistics of these rows.

@@ -101,6 +101,11 @@ def load_published(published: Published, data_dir: str | Path | None = None) -> 
     return splits
 
 
+def holds_images(path: Path) -> bool:
+    """True if a folder is one of images, rather than of files of another kind."""
+    return not holds_idx(path)
+
+
 def _load_path(path: Path, target: str | None, image_size: int | None, skip_bad: bool) -> Splits:
     if path.is_dir() and holds_idx(path):
         _refuse("a folder of IDX files", target=target, image_size=image_size)

@@ -19,6 +19,7 @@ class DataOrigin(BaseModel):
         target: the column, or the array, that holds the labels
         image_size: the height and width, in pixels, to which a folder's images are brought
         skip_bad: True to leave out images that cannot be read, and rows without a label
+        backbone: the name of the backbone that embedded the data; None if there was none
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,6 +29,7 @@ class DataOrigin(BaseModel):
     target: str | None = None
     image_size: int | None = None
     skip_bad: bool = False
+    backbone: str | None = None
 
     def load(self) -> Splits:
         """Return the data."""

@@ -12,16 +12,17 @@ from noisebound.report.table import Cell, Row, Table
 _SHOWN = 24  # on a page: a choice
 
 
-def suspects_sheet(suspects: Suspects, train: Dataset, most: int) -> Figure:
+def suspects_sheet(suspects: Suspects, splits: Splits, most: int) -> Figure:
     """Return the most suspect images, each with its label and the suggested one."""
-    worst = suspects.ranking[:most]
+    train, worst = splits.train, suspects.ranking[:most].tolist()
     captions = []
-    for place in worst.tolist():
+    for place in worst:
         caption = _short(train.class_names[int(train.labels[place])])
         if suspects.suggested is not None:
             caption += f"\n→ {_short(train.class_names[int(suspects.suggested[place])])}"
         captions.append(f"{caption} {suspects.probability[place]:.0%}")
-    return contact_sheet(train.rows.dense(worst), captions, "labels that are probably wrong")
+    images = [picture for place in worst if (picture := splits.picture(place)) is not None]
+    return contact_sheet(images, captions, "labels that are probably wrong")
 
 
 def suspects_section(suspects: Suspects, splits: Splits) -> Section:
@@ -30,15 +31,14 @@ def suspects_section(suspects: Suspects, splits: Splits) -> Section:
     text = f"Of {len(splits.train):,} labels about {expected:,.0f} are probably wrong. These are "
     text += f"the first {shown}; the command noisebound suspects ranks them all."
     title = "The most suspect labels"
-    if splits.train.is_images:
+    if splits.has_pictures:
         return Section(title, text, gallery=_gallery(suspects, splits))
     return Section(title, text, tables=[_table(suspects, splits)])
 
 
 def _gallery(suspects: Suspects, splits: Splits) -> list[Thumbnail]:
-    worst = suspects.ranking[:_SHOWN]
     pictures = []
-    for place, image in zip(worst.tolist(), splits.train.rows.dense(worst), strict=True):
+    for place in suspects.ranking[:_SHOWN].tolist():
         label, suggested, probability = _suspicion(suspects, splits.train, place)
         lines = [
             _name(splits, place),
@@ -46,6 +46,8 @@ def _gallery(suspects: Suspects, splits: Splits) -> list[Thumbnail]:
             f"likelier: {suggested}",
             f"wrong: {_share(probability)}",
         ]
+        image = splits.picture(place)
+        assert image is not None
         pictures.append(thumbnail(image, f"Example {_name(splits, place)}", lines))
     return pictures
 

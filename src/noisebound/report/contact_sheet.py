@@ -14,12 +14,15 @@ _SIDE = 1.5  # inches
 
 
 def contact_sheet(
-    images: Shaped[Tensor, "n channels height width"], captions: Sequence[str], title: str
+    images: Tensor | Sequence[Shaped[Tensor, "_ _ _"]],
+    captions: Sequence[str],
+    title: str,
 ) -> Figure:
     """Return a figure of the images in their order, row by row.
 
     Args:
-        images: bytes, or floating-point numbers, each image of which is scaled to its own range
+        images: bytes, or floating-point numbers, each image of which is scaled to its own range;
+            ``[channels, height, width]`` each
         captions: one per image
         title: title of the figure
     """

@@ -15,7 +15,9 @@ from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.image_folder import read_unlabeled
 from noisebound.data.user.tables import is_table, read_frame
 from noisebound.errors import DataError
+from noisebound.features import BackboneLike
 from noisebound.files import written_whole
+from noisebound.runs.embedding import new_embeddings
 from noisebound.runs.saved_model import SavedModel
 from noisebound.spreadsheets import quote_formulas
 
@@ -24,18 +26,26 @@ def new_inputs(
     model: SavedModel,
     data: Any,
     *,
+    backbone: BackboneLike | None = None,
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
 ) -> tuple[list[str] | list[int], Tensor | Rows]:
     """Return the name of each new example, and the inputs that the model takes.
 
+    A model on the embeddings of a backbone gets new data embedded by the same backbone.
+
     Args:
         model: the trained model
         data: a folder of images, a CSV, TSV, Parquet, npz or npy file, the name of a data set,
-            whose test examples are then taken; or, in memory, a data frame or an array
+            whose test examples are then taken; or, in memory, a data frame, an array, or texts
+        backbone: where the model's backbone is now; by default where it was in training
         data_dir: where published files are looked for first
         skip_bad: True to leave out images that cannot be read
     """
+    if model.card.backbone is not None:
+        return new_embeddings(model.card, data, backbone, data_dir, skip_bad)
+    if backbone is not None:
+        raise DataError("the model was trained without a backbone: leave `backbone` out")
     if isinstance(data, str | Path):
         return _read(model, data, data_dir, skip_bad)
     inputs: Tensor | Rows

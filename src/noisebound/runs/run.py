@@ -10,9 +10,11 @@ import polars as pl
 from numpy.typing import NDArray
 from torch import nn
 
-from noisebound.data import Splits, load
+from noisebound.data import DataOrigin, Splits, load
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects
+from noisebound.features import BackboneLike, load_embedded
+from noisebound.runs.embedding import same_backbone
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_out_of_fold
 from noisebound.runs.metrics_file import read_metrics
@@ -33,14 +35,19 @@ class Run:
         path: the run's folder
         model: the network, where it is one of the user's own
         splits: the data that the run was trained on, where it is at hand
+        backbone: the backbone of the run, where it is one of the user's own, or has been moved
     """
 
     def __init__(
-        self, path: str | Path, model: nn.Module | None = None, splits: Splits | None = None
+        self,
+        path: str | Path,
+        model: nn.Module | None = None,
+        splits: Splits | None = None,
+        backbone: BackboneLike | None = None,
     ) -> None:
         self.folder = RunFolder(path)
         self.config: TrainingConfig = self.folder.read_config()
-        self._network, self._splits = model, splits
+        self._network, self._splits, self._backbone = model, splits, backbone
 
     def __repr__(self) -> str:
         state = "not finished" if self.outcome is None else f"{self.outcome.final.epoch} epochs"
@@ -118,9 +125,10 @@ class Run:
         """Return the likeliest class of each new example, in the type that labels had.
 
         Args:
-            new: a path, the name of a data set, a data frame of polars or pandas, or an array
+            new: a path, the name of a data set, a data frame of polars or pandas, an array, or
+                texts
         """
-        _, inputs = new_inputs(self.saved_model, new)
+        _, inputs = new_inputs(self.saved_model, new, backbone=self._backbone)
         return self.saved_model.classes(self.saved_model.probabilities(inputs).argmax(1))
 
     def predict_proba(self, new: Any) -> NDArray[np.float32]:
@@ -129,7 +137,7 @@ class Run:
         Args:
             new: as in :meth:`predict`
         """
-        _, inputs = new_inputs(self.saved_model, new)
+        _, inputs = new_inputs(self.saved_model, new, backbone=self._backbone)
         probs: NDArray[np.float32] = self.saved_model.probabilities(inputs).numpy()
         return probs
 
@@ -143,7 +151,13 @@ class Run:
             data_dir: where published files are looked for first
             skip_bad: True to leave out images that cannot be read
         """
-        names, inputs = new_inputs(self.saved_model, new, data_dir=data_dir, skip_bad=skip_bad)
+        names, inputs = new_inputs(
+            self.saved_model,
+            new,
+            backbone=self._backbone,
+            data_dir=data_dir,
+            skip_bad=skip_bad,
+        )
         return predictions_frame(names, self.saved_model, self.saved_model.probabilities(inputs))
 
     def suspects(self, data: Any = None) -> pl.DataFrame:
@@ -167,17 +181,38 @@ class Run:
         """
         if data is not None:
             target = self.folder.read_origin().target if self.folder.data.exists() else None
-            return load(data, target=target)
+            return self.load_again(DataOrigin(data=None, target=target), data)
         if self._splits is None:
-            self._splits = self.folder.read_origin().load()
+            self._splits = self.load_again(self.folder.read_origin())
         return self._splits
 
+    def load_again(self, origin: DataOrigin, data: Any = None) -> Splits:
+        """Return training data as the run's network takes it, embedded if there is a backbone.
 
-def load_run(path: str | Path, model: nn.Module | None = None) -> Run:
+        Args:
+            origin: where the data is, and how it is read
+            data: the data itself, where it is in memory
+        """
+        made_by = self.saved_model.card.backbone
+        if made_by is None or (data is None and origin.backbone is None):
+            return origin.load() if data is None else load(data, target=origin.target)
+        return load_embedded(
+            origin.data if data is None else data,
+            same_backbone(made_by, self._backbone),
+            data_dir=origin.data_dir,
+            target=origin.target,
+            skip_bad=origin.skip_bad,
+        )
+
+
+def load_run(
+    path: str | Path, model: nn.Module | None = None, backbone: BackboneLike | None = None
+) -> Run:
     """Return the run that `fit` left in a folder.
 
     Args:
         path: the folder
         model: the network, where it is one of the user's own
+        backbone: the backbone, where it is one of the user's own, or has been moved
     """
-    return Run(path, model)
+    return Run(path, model, backbone=backbone)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
-from noisebound.data import Normalization, TableEncoder
+from noisebound.data import EmbeddedBy, Normalization, TableEncoder
 from noisebound.data.dataset import inputs_from_array
 from noisebound.data.rows import Rows, as_rows
 from noisebound.errors import DataError, InvalidValueError, RunError
@@ -38,6 +38,7 @@ class ModelCard(BaseModel):
         mean: of the training inputs, per channel or feature; empty for inputs that are not scaled
         std: their deviation, likewise
         encoder: for tables, what turns rows into features
+        backbone: the backbone whose embeddings the network takes; None for inputs as they come
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,6 +50,7 @@ class ModelCard(BaseModel):
     mean: tuple[Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)], ...]
     std: tuple[Annotated[float, Field(ge=_SMALLEST, le=_LARGEST)], ...]
     encoder: TableEncoder | None = None
+    backbone: EmbeddedBy | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> "ModelCard":

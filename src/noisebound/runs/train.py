@@ -13,6 +13,7 @@ from torch import nn
 
 from noisebound.data import Splits
 from noisebound.errors import DataError, NoRoomError
+from noisebound.features import Backbone
 from noisebound.files import fingerprint
 from noisebound.models import ModelName
 from noisebound.runs.folder import RunFolder
@@ -39,6 +40,7 @@ def train_run(
     checkpoint_seconds: float = 10.0,
     objective_factory: ObjectiveFactory = make_objective,
     show: bool = True,
+    backbone: Backbone | None = None,
 ) -> Run:
     """Train on a data set, and return the run that this leaves in a folder.
 
@@ -53,6 +55,7 @@ def train_run(
             do not depend on it
         objective_factory: makes the objective; by default the method that the config names
         show: True to draw the loss as it falls, where someone is looking
+        backbone: what the data was embedded by, for the run to embed new data with
     """
     fabric = fabric or Fabric(devices=1)
     folder = RunFolder(out)
@@ -85,7 +88,7 @@ def train_run(
             )
             if not folder.result.exists():
                 raise DataError(f"{folder.result} is not there: do all machines see {out}?")
-    return Run(out, model=copy.deepcopy(model), splits=splits)
+    return Run(out, model=copy.deepcopy(model), splits=splits, backbone=backbone)
 
 
 @contextmanager
@@ -118,6 +121,7 @@ def _conclude(
         mean=normalization.mean,
         std=normalization.std,
         encoder=encoded.encoder,
+        backbone=splits.embedded_by,
     )
     SavedModel(fitting.state.best_model.cpu(), card).save(folder.path)
     result = RunResult.of(

@@ -8,7 +8,7 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from noisebound.checks import check_transition
-from noisebound.data import Dataset
+from noisebound.data import Dataset, Splits
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import (
     EstimationMethod,
@@ -19,7 +19,7 @@ from noisebound.estimation import (
     estimated_noise,
 )
 from noisebound.estimation.suspects import true_class_probabilities
-from noisebound.models import ModelName, create_model, default_model
+from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
 from noisebound.training.data import TrainingData
@@ -156,6 +156,13 @@ def _given_transition(given: Sequence[Sequence[float]], train: Dataset) -> Given
         )
     shares = train.class_counts().double() / len(train)
     return GivenTransition(transition, true_class_probabilities(shares[None], transition)[0])
+
+
+def with_head(config: TrainingConfig, splits: Splits) -> TrainingConfig:
+    """Return the config with the usual head as its network, where the inputs are embeddings."""
+    if splits.embedded_by is None or config.model != "auto":
+        return config
+    return config.model_copy(update={"model": DEFAULT_HEAD})
 
 
 def network_for(data: Dataset, config: TrainingConfig) -> nn.Module:

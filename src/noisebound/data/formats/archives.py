@@ -38,7 +38,7 @@ class Files(ABC):
 
     def fingerprint(self, names: Sequence[str]) -> str:
         """Return a hash that changes when one of these files is written again."""
-        return _fingerprint([self.path])
+        return files_fingerprint([self.path])
 
 
 class Folder(Files):
@@ -67,7 +67,7 @@ class Folder(Files):
 
     def fingerprint(self, names: Sequence[str]) -> str:
         """Return a hash of the path, size and times of each file."""
-        return _fingerprint(self.path / name for name in names)
+        return files_fingerprint(self.path / name for name in names)
 
 
 class Zip(Files):
@@ -128,7 +128,8 @@ def gunzip(content: bytes, name: str) -> bytes:
     return b"".join(parts)
 
 
-def _fingerprint(paths: Iterable[Path]) -> str:
+def files_fingerprint(paths: Iterable[Path]) -> str:
+    """Return a hash of the path, size and times of each file."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(os.fsencode(path))

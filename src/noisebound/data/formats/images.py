@@ -151,18 +151,23 @@ def _header(content: bytes) -> tuple[str, tuple[int, int]]:
         return image.mode, (image.width, image.height) if is_turned else (image.height, image.width)
 
 
-def _pixels(
-    content: bytes, mode: Mode, size: tuple[int, int]
-) -> UInt8[np.ndarray, "channels height width"]:
-    height, width = size
+def open_image(content: bytes, mode: Mode) -> Image.Image:
+    """Return a file's image, decoded, upright and in one mode."""
     with Image.open(io.BytesIO(content)) as opened:
         image = _eight_bits(ImageOps.exif_transpose(opened))
         if "transparency" in image.info:
             image = image.convert("RGBA")
-        image = image.convert(mode)
-        if (image.height, image.width) != size:
-            image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
-        pixels = np.array(image)
+        return image.convert(mode)
+
+
+def _pixels(
+    content: bytes, mode: Mode, size: tuple[int, int]
+) -> UInt8[np.ndarray, "channels height width"]:
+    height, width = size
+    image = open_image(content, mode)
+    if (image.height, image.width) != size:
+        image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
+    pixels = np.array(image)
     return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
 
 

@@ -76,14 +76,20 @@ def read_unlabeled(
         shape: ``(channels, height, width)`` of the model's inputs
         skip_bad: leave out images that cannot be read
     """
-    files, extensions = Folder(path), image_extensions()
-    names = [name for name in files.names() if PurePosixPath(name).suffix.lower() in extensions]
-    if not names:
-        raise DataError(f"{path} has no images")
+    files, names = unlabeled_names(path)
     mode: Mode = "L" if shape[0] == 1 else "RGB"
     size = (shape[1], shape[2])
     decoded = decode_once(files, names, mode=mode, size=size, skip_bad=skip_bad)
     return [names[position] for position in decoded.kept], decoded.images
+
+
+def unlabeled_names(path: Path) -> tuple[Folder, list[str]]:
+    """Return a folder's files, and the names of those that are images."""
+    files, extensions = Folder(path), image_extensions()
+    names = [name for name in files.names() if PurePosixPath(name).suffix.lower() in extensions]
+    if not names:
+        raise DataError(f"{path} has no images")
+    return files, names
 
 
 def _common_size(sizes: set[tuple[int, int]]) -> tuple[int, int]:

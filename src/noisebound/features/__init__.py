@@ -1,0 +1,21 @@
+"""Pretrained backbones: raw images and texts become vectors, once, cached on disk."""
+
+from noisebound.features.backbone import Backbone
+from noisebound.features.embed_once import EmbeddingCacheWarning, embed_once
+from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
+from noisebound.features.load import load_embedded
+from noisebound.features.parse import BackboneLike, parse_backbone
+
+__all__ = [
+    "Backbone",
+    "BackboneLike",
+    "EmbeddingCacheWarning",
+    "Examples",
+    "ImageFiles",
+    "ImageTensor",
+    "Rows",
+    "Texts",
+    "embed_once",
+    "load_embedded",
+    "parse_backbone",
+]

@@ -1,0 +1,61 @@
+"""What every backbone is: a frozen encoder from raw examples to vectors."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from jaxtyping import Float32
+from torch import Tensor
+
+from noisebound.errors import DataError
+from noisebound.features.examples import Example, Modality
+
+
+class Backbone(ABC):
+    """A pretrained encoder, whose weights are read when the first batch is embedded.
+
+    Attributes:
+        name: what parse_backbone makes the same backbone from, such as ``"hf:folder"``
+        modalities: the kinds of examples that it takes
+        batch_size: the number of examples that are embedded at once
+    """
+
+    name: str
+    modalities: frozenset[Modality]
+    batch_size: int = 32
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str | None:
+        """Hash of the weights and of all that is done to an example before and after them.
+
+        None if there is no way to tell one encoder from another; its embeddings are not cached.
+        """
+
+    @abstractmethod
+    def describe(self, modality: Modality) -> str:
+        """Return how an example becomes a vector, for the log."""
+
+    @abstractmethod
+    def prepare(self, example: Example) -> Any:
+        """Return what :meth:`embed` takes of one example; several threads call it at once."""
+
+    @abstractmethod
+    def embed(self, prepared: Sequence[Any]) -> Float32[Tensor, "batch dimension"]:
+        """Return the vectors of prepared examples."""
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what the user should know of the examples embedded so far, a sentence each."""
+        return ()
+
+    def check_modality(self, modality: Modality) -> None:
+        """Refuse examples of a kind that this encoder was not made for."""
+        if modality not in self.modalities:
+            takes = " or ".join(f"{_KINDS[kind]}" for kind in sorted(self.modalities))
+            raise DataError(
+                f"the backbone {self.name} takes {takes}, and these examples are "
+                f"{_KINDS[modality]}: choose another `backbone`"
+            )
+
+
+_KINDS = {"image": "images", "text": "texts", "features": "rows of numbers"}

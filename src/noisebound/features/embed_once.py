@@ -1,0 +1,183 @@
+"""Embed examples once: cached on disk by content, whole shard by whole shard."""
+
+import hashlib
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock
+from PIL import UnidentifiedImageError
+from torch import Tensor
+
+from noisebound.data.folders import cache_folder
+from noisebound.data.formats.embeddings import Embeddings, EmbeddingStore
+from noisebound.data.formats.images import listed
+from noisebound.errors import DataError
+from noisebound.features.backbone import Backbone
+from noisebound.features.examples import Examples, Texts
+from noisebound.features.streaming import done_ahead
+from noisebound.progress import counting
+
+_BATCHES_AHEAD = 4  # prepared while one is embedded
+_PLURALS = {"image": "images", "text": "texts", "features": "rows"}
+
+
+class EmbeddingCacheWarning(UserWarning):
+    """A file of cached embeddings is damaged, and is made again."""
+
+
+class _Bad(str):
+    """The reason why an example cannot be read."""
+
+
+def embed_once(
+    examples: Examples,
+    backbone: Backbone,
+    tell: Callable[[str], None] = lambda note: None,
+) -> Embeddings:
+    """Return the vectors of all examples, from the cache if they were embedded before.
+
+    An interrupted embedding goes on with the shard that was under way. Several processes that ask
+    for the same embeddings wait for the one that makes them.
+
+    Args:
+        examples: what to embed
+        backbone: what to embed it with
+        tell: gets a sentence about what is done, for the log
+    """
+    backbone.check_modality(examples.modality)
+    if backbone.fingerprint is None:
+        tell(_plan(examples, backbone) + "; not cached, because a function has no hash")
+        with counting("embedding", len(examples)) as count:
+            return embed_rows(examples, range(len(examples)), backbone, count.advance)
+    key = embedding_key(examples, backbone)
+    path = cache_folder() / "embeddings" / f"{key[:24]}.safetensors"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    store = EmbeddingStore(path, key, len(examples))
+    with FileLock(path.with_suffix(".lock")):
+        found = _read(store)
+        if found is not None:
+            tell(f"the embeddings of {_counted(examples)} are in the cache: {path}")
+            return found
+        fill(store, examples, backbone, tell)
+        return store.finish()
+
+
+def embedding_key(examples: Examples, backbone: Backbone) -> str:
+    """Return the hash that stands for these examples, embedded by this backbone."""
+    both = f"{examples.modality} {examples.fingerprint()} {backbone.fingerprint}"
+    return hashlib.sha256(both.encode()).hexdigest()
+
+
+def fill(
+    store: EmbeddingStore, examples: Examples, backbone: Backbone, tell: Callable[[str], None]
+) -> None:
+    """Embed the shards that the store lacks."""
+    missing = store.missing()
+    done = sum(len(store.rows_of(shard)) for shard in range(len(store)) if shard not in missing)
+    tell(_plan(examples, backbone) + (f"; {done:,} were embedded before" if done else ""))
+    with counting("embedding", len(examples), done=done) as count:
+        for shard in missing:
+            store.write_shard(
+                shard, embed_rows(examples, store.rows_of(shard), backbone, count.advance)
+            )
+
+
+def embed_rows(
+    examples: Examples,
+    positions: Sequence[int],
+    backbone: Backbone,
+    count: Callable[[int], None] = lambda number: None,
+) -> Embeddings:
+    """Return the vectors of the examples at these positions.
+
+    Args:
+        examples: all examples
+        positions: those to embed
+        backbone: what to embed them with
+        count: gets the number of examples that were embedded, each time there are some
+    """
+
+    def prepare(position: int) -> Any:
+        try:
+            return backbone.prepare(examples.read(position))
+        except UnidentifiedImageError:
+            return _Bad("not an image")
+        except Exception as error:  # what Pillow raises on damaged files is not a closed list
+            return _Bad(str(error).strip() or type(error).__name__)
+
+    order = _by_length(examples, positions)
+    rows: dict[int, Tensor] = {}
+    bad: dict[int, str] = {}
+    waiting: dict[int, Any] = {}
+
+    def embed_waiting() -> None:
+        vectors = backbone.embed(list(waiting.values())) if waiting else ()
+        rows.update(zip(waiting, vectors, strict=True))
+        count(len(waiting))
+        waiting.clear()
+
+    prepared = done_ahead(prepare, order, most=_BATCHES_AHEAD * backbone.batch_size)
+    for position, example in zip(order, prepared, strict=True):
+        if isinstance(example, _Bad):
+            bad[position] = str(example)
+            continue
+        waiting[position] = example
+        if len(waiting) == backbone.batch_size:
+            embed_waiting()
+    embed_waiting()
+    kept = sorted(rows)
+    vectors = torch.stack([rows[position] for position in kept]) if kept else torch.empty(0, 0)
+    return Embeddings(_checked(vectors, backbone), torch.tensor(kept, dtype=torch.int64), bad)
+
+
+def refuse_bad(examples: Examples, found: Embeddings, skip_bad: bool) -> tuple[str, ...]:
+    """Return a note on the examples that could not be read, or raise an error that lists them."""
+    if not found.bad:
+        return ()
+    kind = _PLURALS[examples.modality]
+    lines = [f"{examples.where(at)} ({reason})" for at, reason in sorted(found.bad.items())]
+    if not len(found.kept):
+        raise DataError(f"none of the {kind} can be read:\n{listed(lines)}")
+    if not skip_bad:
+        raise DataError(
+            f"{len(lines)} of {len(examples)} {kind} cannot be read:\n{listed(lines)}\n"
+            "repair or remove them, or leave them out with `skip_bad`"
+        )
+    return (f"{len(lines)} {kind} that cannot be read were left out:\n{listed(lines)}",)
+
+
+def _read(store: EmbeddingStore) -> Embeddings | None:
+    try:
+        return store.read()
+    except DataError as error:
+        warnings.warn(f"{error}; embedding again", EmbeddingCacheWarning, stacklevel=3)
+        Path(store.path).unlink()
+        return None
+
+
+def _by_length(examples: Examples, positions: Sequence[int]) -> list[int]:
+    """Return the positions; texts in the order of their length, so that batches need no padding."""
+    if not isinstance(examples, Texts):
+        return list(positions)
+    return sorted(positions, key=lambda position: len(examples.texts[position] or ""))
+
+
+def _checked(vectors: Tensor, backbone: Backbone) -> Tensor:
+    if not bool(torch.isfinite(vectors).all()):
+        raise DataError(
+            f"the backbone {backbone.name} returns NaN or infinite numbers: its weights are "
+            "damaged, or its images are scaled in another way"
+        )
+    return vectors
+
+
+def _counted(examples: Examples) -> str:
+    return f"{len(examples):,} {_PLURALS[examples.modality]}"
+
+
+def _plan(examples: Examples, backbone: Backbone) -> str:
+    how = backbone.describe(examples.modality)
+    return f"embedding {_counted(examples)} with {backbone.name}: {how}"

@@ -1,0 +1,222 @@
+"""Raw examples, read one at a time: image files, images in memory, texts, rows of features."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from PIL import Image
+from torch import Tensor
+
+from noisebound.data.folders import cache_folder
+from noisebound.data.formats.archives import Files, files_fingerprint
+from noisebound.data.formats.images import open_image
+from noisebound.errors import DataError
+from noisebound.features.streaming import done_ahead
+from noisebound.files import fingerprint, write_text
+from noisebound.progress import track
+
+Modality: TypeAlias = Literal["image", "text", "features"]
+Example: TypeAlias = Image.Image | str | Tensor
+_HASHES_AHEAD = 256  # enough to keep all threads busy
+
+
+class Examples(ABC):
+    """A sequence of raw examples of one kind, none of which is held in memory for its own sake."""
+
+    modality: Modality
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Hash of the content of all examples in their order, wherever they lie."""
+
+    @abstractmethod
+    def read(self, position: int) -> Example:
+        """Return one example; whatever a damaged one raises is its reader's."""
+
+    def where(self, position: int) -> str:
+        """Return how messages name one example."""
+        return f"example {position}"
+
+
+class ImageFiles(Examples):
+    """Images in files, in any format of Pillow's; each is decoded when it is asked for.
+
+    Args:
+        files: where the files are
+        names: the names of the files, in the order of the examples
+    """
+
+    modality: Modality = "image"
+
+    def __init__(self, files: Files, names: Sequence[str]) -> None:
+        self.files, self.names = files, tuple(names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, position: int) -> Image.Image:
+        """Return the image in RGB, upright."""
+        return open_image(self.files.read(self.names[position]), "RGB")
+
+    def where(self, position: int) -> str:
+        """Return the path."""
+        return self.files.where(self.names[position])
+
+    def fingerprint(self) -> str:
+        """Hash of the bytes of every file.
+
+        A note in the cache folder connects the files' sizes and times with the hash, so that files
+        that have not been touched since are not read again.
+        """
+        marks = self.files.fingerprint(self.names)
+        note = cache_folder() / "contents" / f"{marks[:24]}.txt"
+        try:
+            known = note.read_text(encoding="utf-8").split()
+        except (OSError, UnicodeDecodeError):
+            known = []
+        if len(known) == 2 and known[0] == marks:
+            return known[1]
+        digest = hashlib.sha256()
+        hashes = done_ahead(self._hash, self.names, most=_HASHES_AHEAD)
+        for each in track(hashes, "reading", total=len(self.names)):
+            digest.update(each)
+        write_text(note, f"{marks} {digest.hexdigest()}\n")
+        return digest.hexdigest()
+
+    def _hash(self, name: str) -> bytes:
+        try:
+            return hashlib.sha256(self.files.read(name)).digest()
+        except DataError as error:  # embedding will say so, with all other files that are bad
+            return hashlib.sha256(str(error).encode()).digest()
+
+
+class PathFiles(Files):
+    """Files that lie anywhere, each named by its path."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+
+    def read(self, name: str) -> bytes:
+        """Return the whole content of one file."""
+        try:
+            return Path(name).read_bytes()
+        except OSError as error:
+            raise DataError(f"{name} cannot be read: {error.strerror}") from error
+
+    def names(self) -> list[str]:
+        """Raise an error: these files are known only one by one."""
+        raise NotImplementedError
+
+    def where(self, name: str = "") -> str:
+        """Return the path."""
+        return name or "the files"
+
+    def fingerprint(self, names: Sequence[str]) -> str:
+        """Return a hash of the path, size and times of each file."""
+        return files_fingerprint(Path(name) for name in names)
+
+
+class ImageTensor(Examples):
+    """Images that are in memory, or mapped into it.
+
+    Args:
+        images: bytes, or numbers from 0 to 1
+    """
+
+    modality: Modality = "image"
+
+    def __init__(self, images: Shaped[Tensor, "n channels height width"]) -> None:
+        if images.is_floating_point() and len(images):
+            low, high = (float(extreme) for extreme in images.aminmax())
+            if low < 0 or high > 1:
+                raise DataError(
+                    "a backbone takes images of whole numbers from 0 to 255, or of fractions from "
+                    f"0 to 1; got values from {low:g} to {high:g}: scale them"
+                )
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def fingerprint(self) -> str:
+        """Hash of every pixel."""
+        return fingerprint(self.images)
+
+    def read(self, position: int) -> Image.Image:
+        """Return the image, gray if it has one channel, else RGB."""
+        image = self.images[position]
+        if image.is_floating_point():
+            image = (image * 255).round().to(torch.uint8)
+        pixels = image.numpy()
+        if len(pixels) == 1:
+            return Image.fromarray(pixels[0])
+        return Image.fromarray(np.ascontiguousarray(pixels[:3].transpose(1, 2, 0)))
+
+
+class Texts(Examples):
+    """Texts in memory.
+
+    Args:
+        texts: the texts; one that is None or blank counts as unreadable
+        names: how messages name each text; by default its position
+    """
+
+    modality: Modality = "text"
+
+    def __init__(self, texts: Sequence[str | None], names: Sequence[str] | None = None) -> None:
+        self.texts, self.names = texts, names
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def fingerprint(self) -> str:
+        """Hash of every text."""
+        digest = hashlib.sha256(f"{len(self.texts)} texts".encode())
+        for text in self.texts:
+            content = b"" if text is None else text.encode("utf-8", "surrogatepass")
+            digest.update(f"{len(content)} ".encode())
+            digest.update(content)
+        return digest.hexdigest()
+
+    def read(self, position: int) -> str:
+        """Return the text, or an error if there is nothing in it."""
+        text = self.texts[position]
+        if text is None or not text.strip():
+            raise DataError("the text is empty")
+        return text
+
+    def where(self, position: int) -> str:
+        """Return the text's name."""
+        return f"text {position}" if self.names is None else self.names[position]
+
+
+class Rows(Examples):
+    """Rows of features, for a backbone of the user's own.
+
+    Args:
+        rows: one row per example
+    """
+
+    modality: Modality = "features"
+
+    def __init__(self, rows: Float[Tensor, "n features"]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def fingerprint(self) -> str:
+        """Hash of every number."""
+        return fingerprint(self.rows)
+
+    def read(self, position: int) -> Tensor:
+        """Return the row."""
+        return self.rows[position]

@@ -1,0 +1,291 @@
+"""``hf:NAME_OR_FOLDER``: an encoder of Hugging Face's transformers, for images or texts."""
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float32
+from PIL import Image
+from torch import Tensor, nn
+
+from noisebound.errors import DataError, InvalidValueError, MissingExtraError
+from noisebound.features.backbone import Backbone
+from noisebound.features.content import hash_of_file
+from noisebound.features.examples import Example, Modality
+from noisebound.features.model_folder import find_model_folder, model_files
+from noisebound.features.pooling import (
+    POOLING_NAMES,
+    Pooling,
+    PoolingName,
+    read_json,
+    sentence_pooling,
+)
+
+_IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
+_TEXT_CONFIGS = ("tokenizer_config.json", "tokenizer.json", "vocab.txt")
+_LONGEST = 512  # tokens: what encoders without a limit of their own are cut at; a choice
+_MOSTLY = 0.5
+
+
+class HuggingFaceBackbone(Backbone):
+    """An encoder with its tokenizer or image processor; no code of its folder is ever executed.
+
+    Args:
+        place: a folder, or the name of a model on the hub
+        options: ``pooling``, one of ``POOLING_NAMES``, in place of the one chosen from the config
+    """
+
+    def __init__(self, place: str, options: Mapping[str, Any] | None = None) -> None:
+        unknown = set(options or {}) - {"pooling"}
+        pooling = (options or {}).get("pooling")
+        if unknown or pooling not in (None, *POOLING_NAMES):
+            raise InvalidValueError(
+                f"`backbone` hf:{place} has the option pooling, one of {', '.join(POOLING_NAMES)}; "
+                f"got {dict(options or {})}"
+            )
+        self.folder = find_model_folder(place)
+        self._pooling: PoolingName | None = pooling
+        is_folder = Path(place).is_dir()
+        shown = str(Path(place).resolve()) if is_folder else place
+        self.name = f"hf:{shown}" + (f"?pooling={pooling}" if pooling else "")
+        self.modalities = self._modalities()
+        self._texts = self._unknown_texts = self._cut_texts = 0
+
+    def _modalities(self) -> frozenset[Modality]:
+        found: set[Modality] = set()
+        if any((self.folder / name).exists() for name in _IMAGE_CONFIGS):
+            found.add("image")
+        if any((self.folder / name).exists() for name in _TEXT_CONFIGS):
+            found.add("text")
+        if not found:
+            raise DataError(
+                f"{self.folder} has neither an image processor ({_IMAGE_CONFIGS[0]}) nor a "
+                f"tokenizer ({_TEXT_CONFIGS[0]}): copy the whole model folder"
+            )
+        return frozenset(found)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the weights, the configs and the tokenizer."""
+        digest = hashlib.sha256(f"{self._pooling}".encode())
+        for path in model_files(self.folder):
+            digest.update(f"{path.relative_to(self.folder)} {hash_of_file(path)}\n".encode())
+        return digest.hexdigest()
+
+    def describe(self, modality: Modality) -> str:
+        """Return how an example is pooled, and how long a text may be."""
+        pooling = self.pooling(modality)
+        if modality == "text":
+            return f"{pooling}, of its first {self._limit} tokens"
+        return f"{pooling}, after {type(self._processor).__name__}"
+
+    def notes(self) -> tuple[str, ...]:
+        """Return how many texts were cut, or are in words that the encoder does not know."""
+        found = []
+        if self._cut_texts:
+            found.append(
+                f"{self._cut_texts} of {self._texts} texts are longer than the {self._limit} "
+                "tokens that the encoder takes, and were cut"
+            )
+        if self._unknown_texts:
+            found.append(
+                f"{self._unknown_texts} of {self._texts} texts consist mostly of words that the "
+                "encoder does not know: it was made for another language or script; choose a "
+                "multilingual `backbone` if there are many"
+            )
+        return tuple(found)
+
+    def prepare(self, example: Example) -> Tensor | str:
+        """Return an image as the processor makes it; a text as it is."""
+        if not isinstance(example, Image.Image):
+            assert isinstance(example, str)
+            return example
+        pixels: Tensor = self._processor(images=example.convert("RGB"), return_tensors="pt")[
+            "pixel_values"
+        ][0]
+        return pixels
+
+    @torch.no_grad()
+    def embed(self, prepared: Sequence[Any]) -> Float32[Tensor, "batch dimension"]:
+        """Return the vectors of prepared examples."""
+        is_text = isinstance(prepared[0], str)
+        vectors = self._embed_texts(prepared) if is_text else self._embed_images(prepared)
+        return vectors.detach().float().cpu()
+
+    def _embed_texts(self, texts: Sequence[str]) -> Float[Tensor, "batch dimension"]:
+        tokens = self._tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self._limit, return_tensors="pt"
+        )
+        self._watch(tokens["input_ids"], tokens["attention_mask"])
+        return self.pooled_texts(self.network, tokens.to(self._device))
+
+    def _watch(self, ids: Tensor, mask: Tensor) -> None:
+        """Count texts that fill the whole length, and texts of unknown words."""
+        self._texts += len(ids)
+        self._cut_texts += int((mask.sum(1) >= self._limit).sum())
+        unknown = self._tokenizer.unk_token_id
+        if unknown is None or unknown == self._tokenizer.eos_token_id:
+            return
+        special = torch.tensor(
+            [each for each in self._tokenizer.all_special_ids if each != unknown]
+        )
+        is_word = (mask == 1) & ~torch.isin(ids, special)
+        share = ((ids == unknown) & is_word).sum(1) / is_word.sum(1).clamp(min=1)
+        self._unknown_texts += int((share > _MOSTLY).sum())
+
+    def pooled_texts(
+        self, network: nn.Module, tokens: Mapping[str, Tensor]
+    ) -> Float[Tensor, "batch dimension"]:
+        """Return the vectors of texts that are tokens already."""
+        pooling = self.pooling("text")
+        if pooling.name == "features":
+            return pooling.scaled(_tensor(network.get_text_features(**tokens)))  # type: ignore[operator]
+        found = network(**tokens)
+        if pooling.name == "pooler":
+            return pooling.scaled(found.pooler_output)
+        mask = tokens["attention_mask"]
+        return pooling.scaled(pooling.tokens(found.last_hidden_state, mask))
+
+    def _embed_images(self, images: Sequence[Tensor]) -> Float[Tensor, "batch dimension"]:
+        return self.pooled_images(self.network, torch.stack(list(images)).to(self._device))
+
+    def pooled_images(
+        self, network: nn.Module, pixels: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch dimension"]:
+        """Return the vectors of images that the processor has prepared."""
+        pooling = self.pooling("image")
+        if pooling.name == "features":
+            return pooling.scaled(_tensor(network.get_image_features(pixel_values=pixels)))  # type: ignore[operator]
+        found = network(pixel_values=pixels)
+        if pooling.name == "pooler":
+            return pooling.scaled(found.pooler_output.flatten(1))
+        hidden = found.last_hidden_state
+        if hidden.ndim == 4:  # maps, channels first
+            hidden = hidden.flatten(2).transpose(1, 2)
+        mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
+        return pooling.scaled(pooling.tokens(hidden, mask))
+
+    def pooling(self, modality: Modality) -> Pooling:
+        """Return how outputs become one vector, chosen from the config unless it was given."""
+        if self._pooling is not None:
+            return Pooling(self._pooling, False, "as asked")
+        said = sentence_pooling(self.folder) if modality == "text" else None
+        if said is not None:
+            return said
+        if hasattr(self.network, f"get_{modality}_features"):
+            return Pooling("features", False, "a model of images and texts")
+        if modality == "text":
+            return Pooling("mean", False, "its config names no pooling")
+        if _has_class_token(self.network):
+            return Pooling("cls", False, "its config has a class token")
+        if self._has_pooler:
+            return Pooling("pooler", False, "its config has no class token")
+        return Pooling("mean", False, "its config has neither a class token nor a pooling")
+
+    @property
+    def _has_pooler(self) -> bool:
+        """True if the network pools, and by no weights that the folder lacks."""
+        is_trained = not any("pooler" in name for name in self._missing)
+        return is_trained and any("pool" in name for name, _ in self.network.named_children())
+
+    @cached_property
+    def _limit(self) -> int:
+        path = self.folder / "sentence_bert_config.json"
+        said = read_json(path).get("max_seq_length") if path.exists() else None
+        config = read_json(self.folder / "config.json")
+        config = config.get("text_config", config)
+        limits = (said, self._tokenizer.model_max_length, config.get("max_position_embeddings"))
+        return min([each for each in limits if isinstance(each, int) and each > 0] + [_LONGEST])
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        with self._reading("the tokenizer"):
+            from transformers import AutoTokenizer
+
+            return AutoTokenizer.from_pretrained(
+                self.folder, trust_remote_code=False, local_files_only=True
+            )
+
+    @cached_property
+    def _processor(self) -> Any:
+        with self._reading("the image processor"):
+            from transformers import AutoImageProcessor
+
+            return AutoImageProcessor.from_pretrained(
+                self.folder, trust_remote_code=False, local_files_only=True
+            )
+
+    @property
+    def network(self) -> nn.Module:
+        """The encoder, in evaluation mode."""
+        return self._loaded[0]
+
+    @property
+    def _missing(self) -> Sequence[str]:
+        return self._loaded[1]
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    @cached_property
+    def _loaded(self) -> tuple[nn.Module, Sequence[str]]:
+        """The encoder, and the weights that the folder lacks."""
+        with self._reading("the model"):
+            from transformers import AutoModel
+
+            has_safetensors = any(self.folder.glob("*.safetensors"))
+            network, about = AutoModel.from_pretrained(
+                self.folder,
+                trust_remote_code=False,
+                local_files_only=True,
+                use_safetensors=has_safetensors,
+                weights_only=True,  # of a pickle, nothing but tensors is read
+                output_loading_info=True,
+            )
+        if network.config.is_encoder_decoder:
+            network = network.get_encoder()
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return network.eval().to(device), sorted(about["missing_keys"])
+
+    @contextlib.contextmanager
+    def _reading(self, what: str) -> Iterator[None]:
+        """Turn whatever a damaged or foreign folder raises into one error that names it."""
+        try:
+            from transformers.utils import logging as transformers_logging
+        except ImportError as error:
+            raise MissingExtraError(f"the backbone {self.name}", "transformers", "hf") from error
+        before = transformers_logging.get_verbosity()
+        transformers_logging.set_verbosity(logging.CRITICAL)
+        transformers_logging.disable_progress_bar()
+        try:
+            yield
+        except MemoryError:
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split())[:500] or "no reason given"
+            if "trust_remote_code" in reason:
+                reason = "it needs code from its folder, which is never executed"
+            raise DataError(
+                f"{what} in {self.folder} cannot be read ({type(error).__name__}: {reason}): point "
+                "`backbone` hf:FOLDER to a complete model folder with safetensors weights"
+            ) from error
+        finally:
+            transformers_logging.set_verbosity(before)
+            transformers_logging.enable_progress_bar()
+
+
+def _has_class_token(network: nn.Module) -> bool:
+    ends = ("cls_token", "class_embedding")
+    return any(name.endswith(ends) for name, _ in network.named_parameters())
+
+
+def _tensor(found: Any) -> Tensor:
+    """Return the vectors, which newer versions wrap in an output."""
+    vectors: Tensor = found if isinstance(found, Tensor) else found.pooler_output
+    return vectors

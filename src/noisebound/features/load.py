@@ -1,0 +1,218 @@
+"""Any source of images or texts as embeddings: `load`, with a backbone in between."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from PIL import Image
+from torch import Tensor
+
+from noisebound.data import Dataset, Splits, load
+from noisebound.data.dataset import EmbeddedBy
+from noisebound.data.labels import encode_labels
+from noisebound.data.load import holds_images
+from noisebound.data.registry import find_published
+from noisebound.data.user.image_folder import ImageTree, find_trees
+from noisebound.errors import DataError, InvalidTypeError
+from noisebound.features.backbone import Backbone
+from noisebound.features.embed_once import embed_once, refuse_bad
+from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
+
+Tell = Callable[[str], None]
+_THUMBNAIL = 128  # pixels: enough for a page
+
+
+@dataclass(frozen=True, eq=False)
+class RawPart:
+    """The training or the test examples before they are embedded.
+
+    Args:
+        examples: the examples
+        labels: observed class indices
+        true_labels: the labels without noise, where they are known
+        names: the names of the examples, such as their files; None if they are known by position
+    """
+
+    examples: Examples
+    labels: Int64[Tensor, " n"]
+    true_labels: Int64[Tensor, " n"] | None = None
+    names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RawSplits:
+    """A data set before it is embedded.
+
+    Args:
+        name: the data set's name, or the file's
+        train: the examples to train on
+        test: the examples to evaluate on; None if the data set has none
+        class_names: the name of each class
+        source: the place that the data came from
+        notes: what was done to the data while reading it, a sentence each
+    """
+
+    name: str
+    train: RawPart
+    test: RawPart | None
+    class_names: tuple[str, ...]
+    source: str
+    notes: tuple[str, ...] = ()
+
+
+def load_embedded(
+    source: Any,
+    backbone: Backbone,
+    *,
+    data_dir: str | Path | None = None,
+    target: str | None = None,
+    skip_bad: bool = False,
+    tell: Tell = lambda note: None,
+) -> Splits:
+    """Return a data set as the embeddings of a backbone, which are made once and cached.
+
+    Args:
+        source: what `load` takes; or a pair of texts and labels
+        backbone: the encoder
+        data_dir: where published files are looked for first
+        target: the column, or the array, that holds the labels
+        skip_bad: True to leave out images that cannot be read and texts that are empty
+        tell: gets a sentence about what is done, for the log
+    """
+    raw = load_raw(source, data_dir=data_dir, target=target, skip_bad=skip_bad)
+    train, kept, notes = _embedded(raw.train, raw.class_names, backbone, skip_bad, tell)
+    test = None
+    if raw.test is not None:
+        test, _, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, tell)
+        notes += more
+    names = raw.train.names
+    examples = raw.train.examples
+    return Splits(
+        raw.name,
+        train,
+        test,
+        raw.source,
+        notes=(*raw.notes, *notes, *backbone.notes()),
+        train_names=None if names is None else tuple(names[place] for place in kept.tolist()),
+        embedded_by=EmbeddedBy(backbone.name, backbone.fingerprint, examples.modality),
+        pictures=(
+            (lambda place: thumbnail(examples, int(kept[place])))
+            if examples.modality == "image"
+            else None
+        ),
+    )
+
+
+def load_raw(
+    source: Any,
+    *,
+    data_dir: str | Path | None = None,
+    target: str | None = None,
+    skip_bad: bool = False,
+) -> RawSplits:
+    """Return a data set's raw examples; of a folder of images, no pixel is read."""
+    if is_image_folder(source):
+        if target is not None:
+            raise DataError("`target` does not apply to a folder of images: leave it out")
+        return _folder(Path(source))
+    if isinstance(source, tuple) and len(source) == 2 and is_texts(source[0]):
+        labels, names = encode_labels(source[1])
+        if len(labels) != len(source[0]):
+            raise DataError(
+                f"{len(source[0])} texts but {len(labels)} labels: they must be as many"
+            )
+        part = RawPart(Texts(list(source[0])), torch.from_numpy(labels))
+        return RawSplits("texts", part, None, names, "memory")
+    splits = load(source, data_dir=data_dir, target=target, skip_bad=skip_bad)
+    if splits.embedded_by is not None:
+        raise DataError(
+            f"{splits.source} holds embeddings already, by {splits.embedded_by.name}: leave "
+            "`backbone` out"
+        )
+    test = None if splits.test is None else _raw_part(splits.test)
+    train = _raw_part(splits.train, splits.train_names)
+    return RawSplits(
+        splits.name, train, test, splits.train.class_names, splits.source, splits.notes
+    )
+
+
+def raw_examples(data: Any) -> Examples:
+    """Return examples without labels: a folder, a list of texts or paths, or an array.
+
+    Args:
+        data: a folder of images; texts; images ``[n, …]`` or rows of features
+    """
+    if isinstance(data, Examples):
+        return data
+    if is_texts(data):
+        return Texts(list(data))
+    from noisebound.data.dataset import inputs_from_array
+
+    return examples_of(inputs_from_array(data))
+
+
+def examples_of(inputs: Tensor) -> Examples:
+    """Return the examples of a tensor: images, or rows of features."""
+    return ImageTensor(inputs) if inputs.ndim == 4 else Rows(inputs)
+
+
+def is_texts(values: Any) -> bool:
+    """True if these are several texts."""
+    if isinstance(values, str | Path | Tensor) or not hasattr(values, "__len__"):
+        return False
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "UO":
+        return False
+    return len(values) > 0 and all(isinstance(each, str) or each is None for each in values)
+
+
+def is_image_folder(source: Any) -> bool:
+    """True if this is the path of a folder of images, and not a name that is known."""
+    if not isinstance(source, str | Path):
+        return False
+    is_known = isinstance(source, str) and find_published(source) is not None
+    return not is_known and Path(source).is_dir() and holds_images(Path(source))
+
+
+def thumbnail(examples: Examples, position: int) -> Tensor:
+    """Return a small image, ``[channels, height, width]`` of bytes."""
+    image = examples.read(position)
+    if not isinstance(image, Image.Image):
+        raise InvalidTypeError("these examples are no images")
+    image = image.convert("RGB")
+    image.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
+
+
+def _embedded(
+    part: RawPart, class_names: tuple[str, ...], backbone: Backbone, skip_bad: bool, tell: Tell
+) -> tuple[Dataset, Tensor, tuple[str, ...]]:
+    found = embed_once(part.examples, backbone, tell)
+    notes = refuse_bad(part.examples, found, skip_bad)
+    true_labels = None if part.true_labels is None else part.true_labels[found.kept]
+    data = Dataset(found.vectors, part.labels[found.kept], class_names, true_labels)
+    return data, found.kept, notes
+
+
+def _folder(path: Path) -> RawSplits:
+    train, test, notes = find_trees(path)
+    return RawSplits(
+        path.name,
+        _tree_part(train),
+        None if test is None else _tree_part(test),
+        train.class_names,
+        str(path),
+        notes,
+    )
+
+
+def _tree_part(tree: ImageTree) -> RawPart:
+    return RawPart(ImageFiles(tree.files, tree.names), tree.labels, names=tree.names)
+
+
+def _raw_part(data: Dataset, names: Sequence[str] | None = None) -> RawPart:
+    examples = examples_of(data.dense_inputs)
+    return RawPart(examples, data.labels, data.true_labels, None if names is None else tuple(names))

@@ -1,0 +1,115 @@
+"""How the outputs of a transformer become one vector: CLS, mean, or what its config says."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from noisebound.errors import DataError
+
+PoolingName: TypeAlias = Literal["cls", "mean", "max", "last", "pooler", "features"]
+POOLING_NAMES: tuple[PoolingName, ...] = get_args(PoolingName)
+
+_WORDS: dict[PoolingName, str] = {
+    "cls": "the vector of its first token",
+    "mean": "the mean of its token vectors",
+    "max": "the largest value of each number over its tokens",
+    "last": "the vector of its last token",
+    "pooler": "the network's own pooling",
+    "features": "the network's own projection",
+}
+_SENTENCE_TRANSFORMERS: dict[str, PoolingName] = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_lasttoken": "last",
+    "pooling_mode_cls": "cls",
+    "pooling_mode_mean": "mean",
+    "pooling_mode_max": "max",
+}
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """How token vectors become one.
+
+    Args:
+        name: the way
+        is_normalized: True to scale the vector to length one
+        reason: why this way, for the log
+    """
+
+    name: PoolingName
+    is_normalized: bool
+    reason: str
+
+    def __str__(self) -> str:
+        scaled = ", scaled to length one" if self.is_normalized else ""
+        return f"{_WORDS[self.name]}{scaled} ({self.reason})"
+
+    def tokens(
+        self, hidden: Float[Tensor, "batch tokens d"], mask: Int64[Tensor, "batch tokens"]
+    ) -> Float[Tensor, "batch d"]:
+        """Return one vector per example, padding left out."""
+        if self.name == "cls":
+            return hidden[:, 0]
+        if self.name == "last":
+            places = torch.arange(mask.shape[1], device=mask.device)
+            last = (mask * places).argmax(1)
+            return hidden[torch.arange(len(hidden), device=mask.device), last]
+        weights = mask[..., None].to(hidden.dtype)
+        if self.name == "max":
+            return hidden.masked_fill(weights == 0, float("-inf")).amax(1)
+        return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+    def scaled(self, vectors: Float[Tensor, "batch d"]) -> Float[Tensor, "batch d"]:
+        """Return the vectors, at length one if that is wanted."""
+        return torch.nn.functional.normalize(vectors) if self.is_normalized else vectors
+
+
+def sentence_pooling(folder: Path) -> Pooling | None:
+    """Return what a sentence-transformers folder says of itself; None for any other folder."""
+    path = folder / "modules.json"
+    if not path.exists():
+        return None
+    name: PoolingName = "mean"
+    is_normalized = False
+    for module in read_json(path):
+        kind = str(module["type"]).rpartition(".")[2]
+        if kind == "Pooling":
+            name = _pooling_name(folder / module["path"] / "config.json")
+        elif kind == "Normalize":
+            is_normalized = True
+        elif kind != "Transformer":
+            raise DataError(
+                f"{path} has a module {kind}, which is not known here; known are Transformer, "
+                "Pooling and Normalize: choose another `backbone`"
+            )
+    return Pooling(name, is_normalized, "as its sentence-transformers config says")
+
+
+def _pooling_name(path: Path) -> PoolingName:
+    config = read_json(path)
+    named = config.get("pooling_mode")  # newer files name the mode
+    asked = [f"pooling_mode_{named}"] if isinstance(named, str) else []
+    asked = asked or [key for key in config if key.startswith("pooling_mode_") and config[key]]
+    if len(asked) != 1 or asked[0] not in _SENTENCE_TRANSFORMERS:
+        raise DataError(
+            f"{path} asks for {', '.join(asked) or 'no pooling'}; known are "
+            f"{', '.join(_SENTENCE_TRANSFORMERS)}: choose another `backbone`"
+        )
+    return _SENTENCE_TRANSFORMERS[asked[0]]
+
+
+def read_json(path: Path) -> Any:
+    """Return a JSON file's content, or an error that names the file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing: the model folder is incomplete") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is damaged: {error}; fetch the model again") from error

@@ -1,0 +1,230 @@
+"""Encoders of each kind, with real weights where there are any."""
+
+import json
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, ViTConfig, ViTModel
+
+from noisebound.errors import DataError, InvalidTypeError, InvalidValueError, MissingExtraError
+from noisebound.features import parse_backbone
+from noisebound.features.preparation import ImagePreparation
+
+
+def noise_image(side=64, seed=0):
+    pixels = np.random.default_rng(seed).integers(0, 256, (side, side, 3))
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
+def test_onnx_computes_what_torch_does(onnx_file, efficientnet):
+    backbone = parse_backbone(f"onnx:{onnx_file}")
+    images = [noise_image(seed=seed) for seed in range(3)]
+    vectors = backbone.embed([backbone.prepare(image) for image in images])
+    pixels = torch.stack([torch.from_numpy(np.array(image)) for image in images]) / 255
+    scaled = (pixels - torch.tensor([0.485, 0.456, 0.406])) / torch.tensor([0.229, 0.224, 0.225])
+    with torch.no_grad():
+        expected = efficientnet(scaled.permute(0, 3, 1, 2))
+    torch.testing.assert_close(vectors, expected, atol=1e-4, rtol=1e-4)
+    assert "64×64" in backbone.describe("image")
+    assert "'vectors'" in backbone.describe("image")
+
+
+def test_options_of_onnx_come_from_the_name_or_from_a_file_beside_it(onnx_file, tmp_path):
+    copied = shutil.copy(onnx_file, tmp_path / "net.onnx")
+    plain = parse_backbone(f"onnx:{copied}")
+    named = parse_backbone(f"onnx:{copied}?mean=0.5,0.5,0.5&std=0.5,0.5,0.5&resize=squash")
+    assert plain.fingerprint == parse_backbone(f"onnx:{onnx_file}").fingerprint
+    assert named.fingerprint != plain.fingerprint
+    assert named.preparation.mean == (0.5, 0.5, 0.5)
+    assert parse_backbone(named.name).fingerprint == named.fingerprint
+    options = {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "resize": "squash"}
+    (tmp_path / "net.json").write_text(json.dumps(options))
+    assert parse_backbone(f"onnx:{copied}").fingerprint == named.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("query", "complaint"),
+    [
+        ("size=none", "size"),
+        ("colour=red", "known options are size, resize"),
+        ("output=logits", "has no output 'logits'; it has vectors"),
+        ("std=1,0,1", "greater than 0"),
+        ("size", "options are written as"),
+    ],
+)
+def test_wrong_options_of_onnx(onnx_file, query, complaint):
+    with pytest.raises(InvalidValueError, match=complaint):
+        parse_backbone(f"onnx:{onnx_file}?{query}").describe("image")
+
+
+def test_a_damaged_graph_and_a_wrong_size(onnx_file, tmp_path):
+    (tmp_path / "half.onnx").write_bytes(onnx_file.read_bytes()[:1000])
+    with pytest.raises(DataError, match="is damaged, or is no ONNX graph"):
+        parse_backbone(f"onnx:{tmp_path / 'half.onnx'}").describe("image")
+    wrong = parse_backbone(f"onnx:{onnx_file}?size=32")
+    with pytest.raises(DataError, match=r"cannot embed images of shape \[3, 32, 32\]"):
+        wrong.embed([wrong.prepare(noise_image())])
+
+
+def test_sentence_transformers_are_pooled_as_their_config_says(minilm):
+    texts = ["A short text.", "A longer text, of more words than the first one has."]
+    backbone = parse_backbone(f"hf:{minilm}")
+    tokens = AutoTokenizer.from_pretrained(minilm)(texts, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        hidden = AutoModel.from_pretrained(minilm).eval()(**tokens).last_hidden_state
+    mask = tokens["attention_mask"][..., None]
+    expected = torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1))
+    torch.testing.assert_close(backbone.embed(texts), expected, atol=1e-5, rtol=1e-5)
+    said = backbone.describe("text")
+    assert "mean of its token vectors, scaled to length one" in said
+    assert "256 tokens" in said
+    assert backbone.modalities == {"text"}
+
+
+def test_long_texts_and_unknown_scripts_are_said(minilm):
+    backbone = parse_backbone(f"hf:{minilm}")
+    backbone.embed(["word " * 400, "ᚠᚢᚦᚨᚱ ᚲᚷᚹ ᚺᚾᛁ", "plain words"])
+    cut, unknown = backbone.notes()
+    assert cut.startswith("1 of 3 texts are longer than the 256 tokens")
+    assert unknown.startswith("1 of 3 texts consist mostly of words that the encoder does not know")
+
+
+@pytest.fixture
+def vit(tmp_path):
+    """A small ViT with random weights, in a folder as transformers writes it."""
+    config = ViTConfig(
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        image_size=32,
+        patch_size=8,
+    )
+    ViTModel(config, add_pooling_layer=False).save_pretrained(tmp_path / "vit")
+    processor = {"image_processor_type": "ViTImageProcessor", "size": {"height": 32, "width": 32}}
+    (tmp_path / "vit" / "preprocessor_config.json").write_text(json.dumps(processor))
+    return tmp_path / "vit"
+
+
+def test_images_of_a_vit_are_pooled_by_the_class_token(vit):
+    backbone = parse_backbone(f"hf:{vit}")
+    vectors = backbone.embed([backbone.prepare(noise_image(50))])
+    assert vectors.shape == (1, 16)
+    assert "first token (its config has a class token)" in backbone.describe("image")
+    mean = parse_backbone(f"hf:{vit}?pooling=mean")
+    assert mean.fingerprint != backbone.fingerprint
+    assert not torch.allclose(mean.embed([mean.prepare(noise_image(50))]), vectors)
+
+
+class Payload:
+    """Unpickled, it creates a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def small_bert(folder, minilm):
+    """Write a BERT with random weights and the real tokenizer."""
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+        folder.mkdir(exist_ok=True)
+        shutil.copy(minilm / name, folder / name)
+    config = BertConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    model = BertModel(config)
+    config.save_pretrained(folder)
+    return model
+
+
+def test_pickled_weights_are_read_without_running_what_they_hold(minilm, tmp_path):
+    model = small_bert(tmp_path / "bert", minilm)
+    torch.save(model.state_dict(), tmp_path / "bert" / "pytorch_model.bin")
+    backbone = parse_backbone(f"hf:{tmp_path / 'bert'}")
+    assert backbone.embed(["some text"]).shape == (1, 16)
+    assert "its config names no pooling" in backbone.describe("text")
+    trap = tmp_path / "executed"
+    with (tmp_path / "bert" / "pytorch_model.bin").open("wb") as file:
+        pickle.dump({"weight": Payload(trap)}, file)
+    with pytest.raises(DataError, match="cannot be read"):
+        parse_backbone(f"hf:{tmp_path / 'bert'}").embed(["some text"])
+    assert not trap.exists()
+
+
+def test_code_in_a_model_folder_is_never_executed(minilm, tmp_path):
+    folder, trap = tmp_path / "bert", tmp_path / "executed"
+    small_bert(folder, minilm).save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "odd", "auto_map": {"AutoModel": "odd.Odd", "AutoConfig": "odd.Odd"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "odd.py").write_text(f"open({str(trap)!r}, 'w')\n")
+    with pytest.raises(DataError, match="cannot be read"):
+        parse_backbone(f"hf:{folder}").embed(["some text"])
+    assert not trap.exists()
+
+
+def test_missing_models_name_the_folder_to_point_to(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(DataError, match=r"is not on this machine.*as hf:FOLDER"):
+        parse_backbone("hf:nobody/no-such-model")
+    with pytest.raises(DataError, match="there is no folder"):
+        parse_backbone(f"hf:{tmp_path / 'absent'}")
+    with pytest.raises(DataError, match=r"it has no config\.json"):
+        parse_backbone(f"hf:{tmp_path}")
+    with pytest.raises(DataError, match="there is no file"):
+        parse_backbone(f"onnx:{tmp_path / 'absent.onnx'}")
+
+
+def test_a_folder_without_weights_or_tokenizer(minilm, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(DataError, match="neither an image processor"):
+        parse_backbone(f"hf:{tmp_path}")
+    shutil.copy(minilm / "tokenizer.json", tmp_path)
+    with pytest.raises(DataError, match="has no weights"):
+        _ = parse_backbone(f"hf:{tmp_path}").fingerprint
+
+
+def test_timm_is_asked_for_where_it_cannot_be_imported():
+    """Here it cannot: it needs torchvision, of which this torch has no build."""
+    with pytest.raises(MissingExtraError, match=r"timm:resnet18 needs timm.*noisebound\[timm\]"):
+        _ = parse_backbone("timm:resnet18").fingerprint
+
+
+def test_a_module_of_the_users_own():
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(), torch.nn.Linear(12, 5))
+    backbone = parse_backbone(module, image_size=2)
+    image = noise_image(2)
+    vectors = backbone.embed([backbone.prepare(image)] * 2)
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None] / 255
+    torch.testing.assert_close(vectors, module.eval()(pixels).detach().expand(2, 5))
+    before = backbone.fingerprint
+    torch.nn.init.ones_(module[2].weight)
+    assert parse_backbone(module, image_size=2).fingerprint != before
+
+
+def test_a_function_must_return_one_vector_per_example():
+    with pytest.raises(DataError, match=r"of shape \[2, dimension\]; got \[2\]"):
+        parse_backbone(lambda texts: [len(text) for text in texts]).embed(["a", "b"])
+
+
+@pytest.mark.parametrize("name", ["resnet18", "hf:", "torch:hub"])
+def test_names_that_are_not_backbones(name):
+    with pytest.raises(InvalidValueError, match="must be hf:NAME_OR_FOLDER, onnx:FILE or timm:NAM"):
+        parse_backbone(name)
+    with pytest.raises(InvalidTypeError, match="must be a name"):
+        parse_backbone(3)
+
+
+def test_images_are_cropped_or_squashed():
+    wide = Image.fromarray(np.repeat([[0, 255]], 4, axis=0).repeat([6, 2], axis=1).astype("uint8"))
+    crop = ImagePreparation(size=4).pixels(wide)
+    squashed = ImagePreparation(size=4, resize="squash").pixels(wide)
+    assert crop.shape == squashed.shape == (4, 4, 3)
+    assert crop.mean() == 0  # the light stripe is outside the center
+    assert squashed.mean() > 0
