@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisebound.bounded import BoundedLoss, has_gradients
+from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, has_gradients
 from noisebound.errors import InvalidTypeError, InvalidValueError, MissingExtraError, MisuseError
 from noisebound.integrations.bounded_training import BoundedTraining
 from noisebound.losses import Loss, RememberingLoss
@@ -60,6 +60,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
 
     def __init__(self, criterion: BoundedLoss) -> None:
         self.loss = _check_criterion(criterion)
+        self._criterion = criterion
         super().__init__(criterion.bound)
         self._is_in_step = False
         self._logged = self.monitor.state()
@@ -79,7 +80,10 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         """
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
         _check_labels(labels)
-        losses, weights = self.loss.weighted_losses(logits.movedim(-1, 1), labels)
+        logits = logits.movedim(-1, 1)
+        if isinstance(self._criterion, NoiseBoundedLoss):
+            self._criterion.check_number_of_logits(logits)
+        losses, weights = self.loss.weighted_losses(logits, labels)
         weight = torch.ones_like(losses).sum() if weights is None else weights.sum()
         # A single number; DataParallel repeats it, once for each device.
         whole = weight if num_items_in_batch is None else torch.as_tensor(num_items_in_batch).max()
