@@ -4,6 +4,7 @@ from importlib import import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
+from noisebound.averaging import AveragedWeights
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, StepBound
 from noisebound.bounds import (
     entropy,
@@ -80,6 +81,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "LOSS_NAMES",
     "NOISE_KINDS",
+    "AveragedWeights",
     "BackwardCrossEntropy",
     "Bootstrapping",
     "BoundedLoss",
