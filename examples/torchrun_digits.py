@@ -43,6 +43,7 @@ def main(epochs: int) -> None:
     loss = nb.SymmetricCrossEntropy()
     bound = nb.noise_bound(loss, NOISE_RATE, NUM_CLASSES)
     step_bound = nb.StepBound(optimizer, bound)
+    averaged = nb.AveragedWeights(plain_model, steps=5 * len(loader))  # of five epochs
 
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
@@ -52,9 +53,10 @@ def main(epochs: int) -> None:
             step_bound.observe(mean, count=len(labels))
             mean.backward()
             optimizer.step()  # goes uphill if the mean over all processes is below the bound
+            averaged.update_parameters(plain_model)
 
     if dist.get_rank() == 0:
-        hits = plain_model(normalize(digits.test.inputs).flatten(1)).argmax(1) == digits.test.labels
+        hits = averaged(normalize(digits.test.inputs).flatten(1)).argmax(1) == digits.test.labels
         print(
             f"{dist.get_world_size()} processes, bound {bound:.3f}, {step_bound.share_below:.0%} "
             f"of the steps uphill, accuracy on clean test labels {hits.float().mean():.1%}",

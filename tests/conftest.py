@@ -12,6 +12,7 @@ from watched_page import CHROMIUM, NO_CHROMIUM, watch
 # The tests check the shapes in the signatures of these modules, with each call. This must come
 # before anything imports them; a process that a test starts does without.
 CHECKED = (
+    "averaging",
     "bayes_risk",
     "bounded",
     "bounds",

@@ -181,3 +181,25 @@ def test_half_precision():
 def test_auto_needs_data(make):
     with pytest.raises(TypeError, match=r"got 'auto': only from data .*estimate_noise"):
         make()
+
+
+class TestClassesInTheBound:
+    """The noise-bound has at most as many classes as there are logits."""
+
+    def test_more_than_logits_are_refused(self):
+        criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.2, num_classes=10)
+        for training in (True, False):
+            with pytest.raises(ValueError, match=r"10, and these are logits of 5 classes"):
+                criterion.train(training)(LOGITS, LABELS)
+
+    @pytest.mark.parametrize("num_classes", [2, CLASSES])
+    def test_fewer_are_the_papers_own_choice(self, num_classes):
+        criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.2, num_classes)
+        assert torch.isfinite(criterion(LOGITS, LABELS))
+
+    @pytest.mark.usefixtures("unchecked_shapes")
+    def test_the_check_compiles(self):
+        torch.compiler.reset()
+        criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.2, num_classes=CLASSES)
+        compiled = torch.compile(criterion, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(LOGITS, LABELS), criterion(LOGITS, LABELS))

@@ -314,3 +314,43 @@ def test_two_ranks_are_one_big_batch(bound, tmp_path):
         found, share = torch.load(tmp_path / f"rank{rank}.pt")
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
         assert share == expected_share
+
+
+class Wrapper:
+    """An optimizer of another library, which has no hooks."""
+
+    def __init__(self, optimizer):
+        self.inner = optimizer
+
+    def step(self):
+        self.inner.step()
+
+
+def test_an_optimizer_without_hooks_is_refused_and_its_base_named():
+    optimizer = make_optimizer(make_model())
+    with pytest.raises(
+        TypeError, match=r"Wrapper has no hooks: pass optimizer\.inner, the SGD that it wraps"
+    ):
+        nb.StepBound(Wrapper(optimizer), 1.0)
+    with pytest.raises(TypeError, match=r"float has no hooks: pass the torch\.optim\.Optimizer"):
+        nb.StepBound(1.0, 1.0)
+
+
+def test_state_is_saved_and_restored(tmp_path):
+    model = make_model()
+    optimizer = make_optimizer(model)
+    step_bound = nb.StepBound(optimizer, 1.4)
+    for inputs, labels in batches():
+        optimizer.zero_grad()
+        mean = nb.CrossEntropy()(model(inputs), labels)
+        step_bound.observe(mean, count=len(labels))
+        mean.backward()
+        optimizer.step()
+    step_bound.bound = 1.3
+    torch.save(step_bound.state_dict(), tmp_path / "bound.pt")
+
+    resumed = nb.StepBound(make_optimizer(make_model()), 0.0)
+    resumed.load_state_dict(torch.load(tmp_path / "bound.pt", weights_only=True))
+    assert resumed.bound == 1.3
+    assert 0 < resumed.share_below == step_bound.share_below < 1
+    assert resumed.monitor.batches == STEPS

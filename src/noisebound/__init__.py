@@ -5,6 +5,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 import noisebound.starting  # noqa: F401  (before all that takes long to import)
+from noisebound.averaging import AveragedWeights
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, StepBound
 from noisebound.bounds import (
     entropy,
@@ -81,6 +82,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "LOSS_NAMES",
     "NOISE_KINDS",
+    "AveragedWeights",
     "BackwardCrossEntropy",
     "Bootstrapping",
     "BoundedLoss",

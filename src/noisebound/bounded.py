@@ -198,12 +198,22 @@ class NoiseBoundedLoss(BoundedLoss):
             indices: the examples' positions in the training set, of shape ``[N]``, for a loss that
                 remembers its examples.
         """
+        self.check_number_of_logits(logits)
         if labels.is_floating_point() and getattr(self.loss, "weight", None) is not None:
             raise InvalidValueError(
                 "with class weights the noise-bound holds only if the labels are class indices: "
                 "for probabilities torch's mean does not divide by the weights"
             )
         return super().forward(logits, labels, indices)
+
+    def check_number_of_logits(self, logits: Tensor) -> None:
+        """Refuse logits ``[N, C, …]`` of fewer classes than the bound was computed for."""
+        if logits.ndim > 1 and logits.shape[1] < self.num_classes:
+            raise InvalidValueError(
+                f"the bound was computed for `num_classes` {self.num_classes}, and these are "
+                f"logits of {logits.shape[1]} classes, for which it is too high: pass at most "
+                f"num_classes={logits.shape[1]}"
+            )
 
     def extra_repr(self) -> str:
         """Return the bound, and what it was computed from, as the repr shows them."""
@@ -275,6 +285,16 @@ class GradientBound(Monitored):
         sign = torch.where(mean.isnan(), 1.0, torch.sign(mean - self.bound))
         multiply_gradients(optimizer, sign)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the bound and the counts, for a checkpoint between two steps."""
+        return {"bound": self.bound, "counts": self.monitor.state()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue with the bound and the counts that :meth:`state_dict` returned."""
+        self.bound = state_dict["bound"]
+        self.monitor.load_state(state_dict["counts"])
+        self.forget()
+
     def _global_mean(self, totals: Float[Tensor, " two"]) -> Float[Tensor, ""]:
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(totals, group=self.process_group)
@@ -312,6 +332,7 @@ class StepBound(GradientBound):
         self, optimizer: Optimizer, bound: float, process_group: dist.ProcessGroup | None = None
     ) -> None:
         super().__init__(bound, process_group)
+        _refuse_without_hooks(optimizer)
         if isinstance(getattr(optimizer.zero_grad, "__self__", None), StepBound):
             raise InvalidValueError(
                 "this optimizer already has a StepBound, and two would undo each other: remove() "
@@ -364,6 +385,22 @@ class StepBound(GradientBound):
     def _zero_grad(self, set_to_none: bool = True) -> None:
         self._plain_zero_grad(set_to_none)
         self._observations = [seen for seen in self._observations if seen.is_pending]
+
+
+def _refuse_without_hooks(optimizer: Any) -> None:
+    """Refuse what wraps an optimizer and has no hooks itself; the error names the optimizer."""
+    if hasattr(optimizer, "_optimizer_step_pre_hooks"):  # torch.optim.Optimizer.__init__ sets it
+        return
+    name = type(optimizer).__name__
+    wrapped = [
+        f"optimizer.{attribute}, the {type(value).__name__} that it wraps"
+        for attribute, value in getattr(optimizer, "__dict__", {}).items()
+        if isinstance(value, Optimizer)
+    ]
+    remedy = wrapped[0] if wrapped else "the torch.optim.Optimizer that takes its steps"
+    raise InvalidTypeError(
+        f"StepBound hooks the steps of an optimizer, and {name} has no hooks: pass {remedy}"
+    )
 
 
 def has_gradients(optimizer: Optimizer) -> bool:

@@ -1,6 +1,8 @@
 """Noise from labels alone: known noise is found again, and what cannot be told is said."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -213,3 +215,21 @@ def test_the_surest_fifth_of_one_estimator_does_not_widen_the_others():
     assert highest["anchor"] == pytest.approx(math.log(20) / 400)
     assert highest["neighbors"] == pytest.approx(highest["anchor"])
     assert highest["agreement"] == pytest.approx(5 * highest["anchor"])
+
+
+def test_single_precision_is_not_doubled():
+    """The estimate of many examples and classes takes less memory than half of its input."""
+    script = """
+import resource, sys, torch, noisebound as nb
+n, c = 100_000, 200
+probs = torch.full((n, c), 0.2 / (c - 1))
+labels = torch.arange(n) % c
+probs[torch.arange(n), labels] = 0.8
+nb.estimate_noise(probs[:1000], labels[:1000])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+nb.estimate_noise(probs, labels)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) * 1024 / (4 * n * c))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert float(ran.stdout) < 0.5

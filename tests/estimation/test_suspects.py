@@ -90,6 +90,30 @@ def test_what_no_noise_makes_has_a_likeliest_cause():
     torch.testing.assert_close(found, torch.tensor([[1.0, 0.0]]).double(), atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize("kind", ["pairwise", "symmetric"])
+def test_rows_that_settle_early_end_where_em_ends(kind, monkeypatch):
+    """The search in blocks, of the rows that still move, against EM on all rows to its end."""
+    probs, noisy, _ = observed(kind, n=400)
+    transition = noisy.transition
+    generator = torch.Generator().manual_seed(1)
+    blurred = (probs @ transition.T).log() * 1.3
+    given = (blurred + 0.3 * torch.randn(blurred.shape, generator=generator)).softmax(1)
+    by_em = probs
+    for _ in range(5000):
+        by_em = by_em * ((given / (by_em @ transition.T)) @ transition)
+    monkeypatch.setattr("noisebound.estimation.suspects._NUMBERS_AT_ONCE", 64 * CLASSES)
+    found = true_class_probabilities(given, transition)
+
+    def log_likelihood(true_probs):
+        return (given * (true_probs @ transition.T).log()).sum(1)
+
+    assert (log_likelihood(by_em) - log_likelihood(found)).max() < 2e-3
+    assert (by_em - found).abs().mean() < 1e-3
+    assert (by_em - found).abs().max() < 0.05
+    single = true_class_probabilities(given.float(), transition)  # which is not copied as a whole
+    torch.testing.assert_close(single, found, atol=0.01, rtol=0)
+
+
 def test_losses_that_are_all_the_same_say_nothing():
     suspects = nb.find_suspects(torch.ones(30), torch.zeros(30, dtype=torch.long))
     assert (suspects.probability == 0.5).all()

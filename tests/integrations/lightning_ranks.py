@@ -59,7 +59,10 @@ def make_trainer(folder: Path, *callbacks: pl.Callback, **options: object) -> pl
 
 def train(bound: float, out: Path) -> None:
     """On each rank two micro-batches; what they come to is one batch of ``BATCH``."""
-    callback, monitor = NoiseBoundCallback(bound), MemorizationCallback(floor=bound)
+    callback, monitor = (
+        NoiseBoundCallback(bound, average_epochs=0),
+        MemorizationCallback(floor=bound),
+    )
     model, data = Classifier(), batches_of(BATCH).dataset
     rank = int(os.environ["RANK"])
     trainer = make_trainer(

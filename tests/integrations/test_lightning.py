@@ -73,7 +73,7 @@ def assert_same(found, expected):
 @every_bound
 @pytest.mark.parametrize("micro_batches", [1, 4])
 def test_a_step_is_that_of_one_big_batch(bound, micro_batches, tmp_path):
-    callback = NoiseBoundCallback(bound)
+    callback = NoiseBoundCallback(bound, average_epochs=0)
     model, trainer = fit(
         tmp_path, callback, BATCH // micro_batches, accumulate_grad_batches=micro_batches
     )
@@ -94,7 +94,7 @@ def test_signs_of_single_micro_batches_would_be_wrong(tmp_path):
 
 @every_bound
 def test_gradient_clipping(bound, tmp_path):
-    model, _ = fit(tmp_path, NoiseBoundCallback(bound), gradient_clip_val=0.05)
+    model, _ = fit(tmp_path, NoiseBoundCallback(bound, average_epochs=0), gradient_clip_val=0.05)
     expected, _ = bare_loop(bound, clip=0.05)
     assert_same(model, expected)
 
@@ -115,7 +115,7 @@ def test_an_incomplete_last_step_is_held_against_its_own_mean(tmp_path):
     n = 3 * BATCH + BATCH // 2
     data = Subset(batches_of(BATCH).dataset, range(n))
     model, expected = Classifier(), Classifier(Halved())
-    callback = NoiseBoundCallback(CROSSED)
+    callback = NoiseBoundCallback(CROSSED, average_epochs=0)
     small, big = (DataLoader(data, size) for size in (BATCH // 4, BATCH))
     make_trainer(tmp_path, callback, accumulate_grad_batches=4, max_epochs=4).fit(model, small)
     make_trainer(tmp_path, max_epochs=4).fit(expected, big)
@@ -125,7 +125,7 @@ def test_an_incomplete_last_step_is_held_against_its_own_mean(tmp_path):
 
 def test_the_mean_is_the_one_whose_gradient_is_taken(tmp_path):
     """Of 12 and 4 examples Lightning takes the mean of the two means; so does the callback."""
-    callback = NoiseBoundCallback(9.0)
+    callback = NoiseBoundCallback(9.0, average_epochs=0)
     inputs, labels = batches_of(BATCH).dataset[:BATCH]
     parts = [(inputs[:12], labels[:12]), (inputs[12:], labels[12:])]
     model, start = Classifier(), Classifier()
@@ -142,7 +142,7 @@ def test_the_loss_in_a_dictionary(tmp_path):
         def training_step(self, batch, batch_idx):
             return {"loss": super().training_step(batch, batch_idx), "more": 1}
 
-    model, _ = fit(tmp_path, NoiseBoundCallback(CROSSED), model=InDictionary())
+    model, _ = fit(tmp_path, NoiseBoundCallback(CROSSED, average_epochs=0), model=InDictionary())
     assert_same(model, bare_loop(CROSSED)[0])
 
 
@@ -153,7 +153,7 @@ def test_batches_that_are_left_out(tmp_path):
         def training_step(self, batch, batch_idx):
             return super().training_step(batch, batch_idx) if batch_idx % 2 else None
 
-    callback = NoiseBoundCallback(CROSSED)
+    callback = NoiseBoundCallback(CROSSED, average_epochs=0)
     with pytest.warns(UserWarning, match="returned `None`"):
         fit(tmp_path, callback, model=Choosy())
     assert int(callback.monitor.batches) == EPOCHS * STEPS / 2
@@ -169,7 +169,7 @@ def test_an_abandoned_step_leaves_nothing_behind(tmp_path):
             else:
                 optimizer_closure()
 
-    callback = NoiseBoundCallback(9.0)
+    callback = NoiseBoundCallback(9.0, average_epochs=0)
     model, start = Hesitant(), Classifier()
     batches = list(batches_of(BATCH))[:2]
     make_trainer(tmp_path, callback, max_epochs=1).fit(model, ready(batches))
@@ -194,12 +194,12 @@ def test_mixed_precision_with_steps_that_the_scaler_skips(bound, tmp_path):
         return weights(model)
 
     expected = train(Overflowing(nb.BoundedLoss(nb.CrossEntropy(), bound)))
-    found = train(Overflowing(), NoiseBoundCallback(bound))
+    found = train(Overflowing(), NoiseBoundCallback(bound, average_epochs=0))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-3)  # half precision
 
 
 def test_readings_are_logged(tmp_path):
-    callback = NoiseBoundCallback(CROSSED)
+    callback = NoiseBoundCallback(CROSSED, average_epochs=0)
     _, trainer = fit(tmp_path, callback, max_epochs=1)
     assert trainer.callback_metrics["share_below"].item() == pytest.approx(callback.share_below)
     assert 1.2 < trainer.callback_metrics["raw_mean"].item() < 1.7
@@ -227,9 +227,9 @@ def test_two_ranks_are_one(tmp_path):
 
 def test_a_resumed_training_goes_on(tmp_path):
     """Counts and weights are those of a training that was never interrupted."""
-    whole = NoiseBoundCallback(CROSSED)
+    whole = NoiseBoundCallback(CROSSED, average_epochs=0)
     expected, _ = fit(tmp_path, whole, max_epochs=4)
-    first, second = NoiseBoundCallback(CROSSED), NoiseBoundCallback(CROSSED)
+    first, second = (NoiseBoundCallback(CROSSED, average_epochs=0) for _ in range(2))
     _, trainer = fit(tmp_path, first, max_epochs=2)
     trainer.save_checkpoint(tmp_path / "half.ckpt")
     model = Classifier()
@@ -253,7 +253,8 @@ def test_the_other_package_of_the_same_trainer(tmp_path):
 
     model = Other()
     trainer = pytorch_lightning.Trainer(
-        accelerator="cpu", max_epochs=EPOCHS, callbacks=[NoiseBoundCallback(CROSSED)], logger=False,
+        accelerator="cpu", max_epochs=EPOCHS, logger=False,
+        callbacks=[NoiseBoundCallback(CROSSED, average_epochs=0)],
         enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False,
         default_root_dir=tmp_path,
     )  # fmt: skip
@@ -402,3 +403,79 @@ def test_a_missing_package_names_the_extra():
     )  # fmt: skip
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "pip install 'noisebound[lightning]'" in result.stderr
+
+
+class TestAveragedWeights:
+    """The module ends with the average, and so do its validations and checkpoints."""
+
+    class Watched(Classifier):
+        def __init__(self):
+            super().__init__()
+            self.validated = []
+
+        def validation_step(self, batch, batch_idx):
+            if batch_idx == 0 and not self.trainer.sanity_checking:
+                self.validated.append(weights(self))
+
+    def bare_averages(self, epochs):
+        """Return the average after each epoch of a bare loop, and the last weights."""
+        model, criterion = Classifier(), nb.BoundedLoss(nb.CrossEntropy(), CROSSED)
+        optimizer = model.configure_optimizers()
+        averaged = nb.AveragedWeights(model, steps=max(1.0, epochs * STEPS / 10))
+        after_epochs = []
+        for _ in range(epochs):
+            for inputs, labels in batches_of(BATCH):
+                optimizer.zero_grad()
+                criterion(model.net(inputs), labels).backward()
+                optimizer.step()
+                averaged.update_parameters(model)
+            after_epochs.append(weights(averaged.module).clone())
+        return after_epochs, weights(model)
+
+    @pytest.mark.parametrize("micro_batches", [1, 4])
+    def test_are_validated_and_kept(self, micro_batches, tmp_path):
+        model = self.Watched()
+        trainer = make_trainer(
+            tmp_path, NoiseBoundCallback(CROSSED), accumulate_grad_batches=micro_batches
+        )
+        data = batches_of(BATCH // micro_batches)
+        trainer.fit(model, data, data)
+        averages, last = self.bare_averages(EPOCHS)
+        torch.testing.assert_close(torch.stack(model.validated), torch.stack(averages))
+        torch.testing.assert_close(weights(model), averages[-1])
+        assert (averages[-1] - last).abs().max() > 1e-3
+
+    @pytest.mark.parametrize("weights_only", [False, True])
+    def test_are_in_the_checkpoint(self, weights_only, tmp_path):
+        saving = pl.callbacks.ModelCheckpoint(tmp_path, save_weights_only=weights_only)
+        trainer = make_trainer(
+            tmp_path, NoiseBoundCallback(CROSSED), saving, enable_checkpointing=True
+        )
+        trainer.fit(Classifier(), batches_of(BATCH))
+        saved = Classifier.load_from_checkpoint(saving.best_model_path)
+        averages, _ = self.bare_averages(EPOCHS)
+        torch.testing.assert_close(weights(saved), averages[-1])
+
+    @pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
+    def test_a_resumed_training_goes_on_from_the_last_weights(self, tmp_path):
+        saving = pl.callbacks.ModelCheckpoint(tmp_path, save_top_k=-1, filename="{epoch}")
+        trainer = make_trainer(
+            tmp_path, NoiseBoundCallback(CROSSED), saving, enable_checkpointing=True
+        )
+        whole = Classifier()
+        trainer.fit(whole, batches_of(BATCH))
+        resumed = Classifier()
+        make_trainer(tmp_path, NoiseBoundCallback(CROSSED), saving, enable_checkpointing=True).fit(
+            resumed, batches_of(BATCH), ckpt_path=tmp_path / "epoch=0.ckpt"
+        )
+        assert_same(resumed, whole)
+
+    def test_a_stream_without_a_length(self, tmp_path):
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter(batches_of(BATCH))
+
+        callback = NoiseBoundCallback(CROSSED)
+        trainer = make_trainer(tmp_path, callback, max_epochs=-1, max_steps=3)
+        trainer.fit(Classifier(), DataLoader(Stream(), batch_size=None))
+        assert trainer.global_step == 3

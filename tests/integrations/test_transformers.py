@@ -133,7 +133,7 @@ def test_an_incomplete_last_step(kind, tmp_path):
 def test_other_losses(loss, tmp_path):
     at_chance = loss(torch.zeros(1, CLASSES), torch.tensor([0])).item()  # where they begin
     criterion = nb.BoundedLoss(loss, at_chance)
-    bounded = BoundedLossFunction(criterion)
+    bounded = BoundedLossFunction(criterion, average_epochs=0)
     trainer = train("tokens", tmp_path, bounded, learning_rate=0.03, **IN_FOUR)
     expected = train_with(
         "tokens",
@@ -147,7 +147,7 @@ def test_other_losses(loss, tmp_path):
 
 def test_class_weights_make_a_weighted_mean(tmp_path):
     loss = nb.CrossEntropy(weight=[1.0, 2.0, 3.0, 4.0])
-    bounded = BoundedLossFunction(nb.BoundedLoss(loss, 0.0))
+    bounded = BoundedLossFunction(nb.BoundedLoss(loss, 0.0), average_epochs=0)
     data = make_data("tokens", num_batches=1)
     train_with("tokens", tmp_path, bounded, [bounded], data, num_train_epochs=1, **IN_FOUR)
     words, labels = (torch.stack([row[name] for row in data]) for name in ("input_ids", "labels"))
@@ -375,3 +375,78 @@ def test_frameworks_are_imported_only_when_asked_for():
         "assert not {'lightning', 'transformers', 'accelerate'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class TestAveragedWeights:
+    """The model ends with the average, and so do its evaluations and checkpoints."""
+
+    class Watching(TrainerCallback):
+        def __init__(self):
+            self.evaluated, self.trained = [], []
+
+        def on_step_end(self, args, state, control, **others):
+            if not (control.should_evaluate or control.should_save):
+                self.trained.append(flat(others["model"]))
+
+        def on_evaluate(self, args, state, control, **others):
+            self.evaluated.append(flat(others["model"]))
+
+    def train(self, folder, watching, resume=None, **options):
+        bounded = BoundedLossFunction(nb.BoundedLoss(nb.CrossEntropy(), CROSSED))
+        data = make_data("sequences")
+        trainer = Trainer(
+            make_model("sequences"),
+            make_arguments(folder, **options),
+            train_dataset=data,
+            eval_dataset={"one": data, "another": data},
+            compute_loss_func=bounded,
+            callbacks=[watching, bounded],
+        )
+        trainer.train(resume_from_checkpoint=resume)
+        return trainer
+
+    def averages(self, folder, **options):
+        """Return the average after each step, of a training that keeps the last weights."""
+        averages = []
+
+        class Averaging(TrainerCallback):
+            def on_train_begin(self, args, state, control, **others):
+                steps = max(1.0, state.max_steps / 10)
+                self.averaged = nb.AveragedWeights(others["model"], steps)
+
+            def on_step_end(self, args, state, control, **others):
+                self.averaged.update_parameters(others["model"])
+                averages.append(flat(self.averaged.module))
+
+        train_with(
+            "sequences", folder, plain := bounded_at(CROSSED), [plain, Averaging()], **options
+        )
+        return averages
+
+    EVALUATED = {"eval_strategy": "epoch", "save_strategy": "epoch"}  # noqa: RUF012
+
+    def test_are_evaluated_saved_and_kept(self, tmp_path):
+        longer = {"num_train_epochs": 12}
+        expected = self.averages(tmp_path / "plain", **longer)
+        watching = self.Watching()
+        trainer = self.train(tmp_path / "averaged", watching, **longer, **self.EVALUATED)
+        after_epochs = torch.stack(expected[STEPS - 1 :: STEPS])
+        torch.testing.assert_close(torch.stack(watching.evaluated[::2]), after_epochs)
+        torch.testing.assert_close(torch.stack(watching.evaluated[1::2]), after_epochs)
+        torch.testing.assert_close(weights(trainer), expected[-1])
+        saved = type(trainer.model).from_pretrained(
+            tmp_path / "averaged" / f"checkpoint-{2 * STEPS}", dtype=trainer.model.dtype
+        )
+        torch.testing.assert_close(flat(saved), expected[2 * STEPS - 1])
+        assert (watching.trained[-1] - expected[-1]).abs().max() > 1e-5
+
+    def test_a_resumed_training_goes_on_from_the_last_weights(self, tmp_path):
+        options = self.EVALUATED | {"num_train_epochs": 12}
+        whole = self.train(tmp_path / "whole", self.Watching(), **options)
+        checkpoint = str(tmp_path / "whole" / f"checkpoint-{STEPS}")
+        resumed = self.train(tmp_path / "resumed", self.Watching(), checkpoint, **options)
+        assert_same(resumed, whole)
+
+
+def flat(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).clone()

@@ -75,7 +75,7 @@ def make_arguments(folder: Path, **options: object) -> TrainingArguments:
 
 
 def bounded_at(bound: float) -> BoundedLossFunction:
-    return BoundedLossFunction(nb.BoundedLoss(nb.CrossEntropy(), bound))
+    return BoundedLossFunction(nb.BoundedLoss(nb.CrossEntropy(), bound), average_epochs=0)
 
 
 def train(kind: str, folder: Path, bounded: BoundedLossFunction, **options: object) -> Trainer:

@@ -323,3 +323,40 @@ def test_inductor_gives_the_eager_value(name):
     torch.testing.assert_close(value, loss(logits, labels))
     (gradient,) = torch.autograd.grad(value, logits)
     torch.testing.assert_close(gradient, torch.autograd.grad(loss(logits, labels), logits)[0])
+
+
+@every_loss
+def test_logits_that_are_nan_make_the_loss_nan(case):
+    """A training that has diverged shows it, whatever the loss."""
+    logits, labels = batch()
+    logits[2] = float("nan")
+    assert case.call(case.make(), logits, labels).isnan()
+
+
+@pytest.mark.parametrize("a", [0.1, 0.3, 0.4, 0.7, 0.9, 1.0])
+def test_gradient_of_gce_is_exact(a):
+    """It is ``q_y^a`` times the gradient of cross-entropy."""
+    logits, labels = batch()
+    logits.requires_grad_()
+    loss = nb.GeneralizedCrossEntropy(a=a, reduction="sum")
+    (gradient,) = torch.autograd.grad(loss(logits, labels), logits)
+    q = torch.softmax(logits.detach(), 1)
+    likelihood = q.gather(1, labels[:, None])
+    expected = likelihood**a * (q - F.one_hot(labels, CLASSES))
+    torch.testing.assert_close(gradient, expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_bootstrapping_takes_masked_classes(mode, dtype):
+    """A class with the logit -inf is left out, as if there were one class less."""
+    logits, labels = batch(dtype)
+    labels = labels.clamp(max=CLASSES - 2)
+    masked = logits.clone()
+    masked[:, -1] = -torch.inf
+    masked.requires_grad_()
+    loss = nb.Bootstrapping(mode=mode)
+    value = loss(masked, labels)
+    torch.testing.assert_close(value, loss(logits[:, :-1], labels))
+    (gradient,) = torch.autograd.grad(value, masked)
+    assert torch.isfinite(gradient).all()

@@ -34,3 +34,13 @@ def test_nothing_admitted_is_zero_and_not_nan():
     value.backward()
     assert value.item() == 0
     assert not logits.grad.any()
+
+
+def test_logits_that_are_nan_are_not_left_out():
+    logits = torch.zeros(4, 3)
+    logits[1] = torch.nan
+    labels = torch.tensor([0, 1, 2, -100])
+    for reduction in ("mean", "sum"):
+        assert nb.Curriculum(noise_rate=0.4, reduction=reduction)(logits, labels).isnan()
+    losses = nb.Curriculum(noise_rate=0.4, reduction="none")(logits, labels)
+    assert losses.isnan().tolist() == [False, True, False, False]

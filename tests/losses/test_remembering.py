@@ -118,3 +118,35 @@ def test_early_learning_has_a_floor_however_long_it_agrees():
 def test_truncated_chooses_by_class_indices_only():
     with pytest.raises(ValueError, match="class indices"):
         nb.Truncated(8).choose(LOGITS, torch.softmax(LOGITS, 1), INDICES)
+
+
+@pytest.mark.parametrize("family", [nb.Truncated, nb.EarlyLearning])
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_compiles_without_graph_break(family):
+    torch.compiler.reset()
+    eager, traced = make(family), make(family)
+    compiled = torch.compile(traced, fullgraph=True, backend="aot_eager")
+    for _ in range(3):  # the memory changes the second loss
+        eager_logits, compiled_logits = (LOGITS.clone().requires_grad_() for _ in range(2))
+        expected = eager(eager_logits, LABELS, INDICES)
+        value = compiled(compiled_logits, LABELS, INDICES)
+        expected.backward()
+        value.backward()
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(compiled_logits.grad, eager_logits.grad)
+    torch.testing.assert_close(traced.state_dict(), eager.state_dict())
+
+
+def test_early_learning_remembers_in_the_precision_of_the_logits():
+    logits = LOGITS.double()
+    loss = nb.EarlyLearning(8, 3)
+    q = torch.softmax(logits, 1)
+    loss(logits, LABELS, INDICES)
+    value = loss(logits, LABELS, INDICES)
+    target = 0.7 * (0.3 * q) + 0.3 * q
+    regularizer = torch.log(1 - (target * q).sum(1)).mean()
+    expected = F.cross_entropy(logits, LABELS) + 3 * regularizer
+    torch.testing.assert_close(value, expected, rtol=1e-14, atol=1e-14)
+    twin = nb.EarlyLearning(8, 3)
+    twin.load_state_dict(loss.state_dict())
+    torch.testing.assert_close(twin.targets, loss.targets, rtol=0, atol=0)

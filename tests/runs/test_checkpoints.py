@@ -5,9 +5,9 @@ import torch
 from safetensors import safe_open
 
 import noisebound as nb
+from noisebound.averaging import AveragedWeights
 from noisebound.models import create_model
 from noisebound.runs.checkpoints import CheckpointWarning, load_checkpoint, save_checkpoint
-from noisebound.training.averaging import averaged_copy
 from noisebound.training.state import TrainingState
 
 
@@ -15,7 +15,7 @@ def some_state(seed):
     model = create_model("small_cnn", (1, 8, 8), 3, seed)
     state = TrainingState(
         model,
-        averaged_copy(model, 2, 3),
+        AveragedWeights(model, steps=6),
         nb.EarlyLearning(num_samples=4, num_classes=3),
         torch.optim.Adam(model.parameters()),
     )

@@ -6,7 +6,7 @@ One thing is assumed: the noise is much the same for sure examples as for others
 """
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 SUREST = 0.2  # chosen on the sixteen settings of `results/beyond`; not tried elsewhere
@@ -15,37 +15,46 @@ _LEAST = 1e-12
 
 
 def agreement_transition(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"], share: float = SUREST
+    sureness: Float[Tensor, " n"],
+    predicted: Int64[Tensor, " n"],
+    labels: Int64[Tensor, " n"],
+    num_classes: int,
+    share: float = SUREST,
 ) -> Float64[Tensor, "classes classes"]:
     """Return how labels fall where the model is surest, shrunk as far as chance explains them.
 
     Args:
-        probs: out-of-fold predictions
+        sureness: the probability of each predicted class
+        predicted: the likeliest class of each example
         labels: observed class indices
+        num_classes: the number of classes
         share: the surest share of the examples of each predicted class, in ``(0, 1]``
     """
-    return _shrunk(_counts(probs, labels, share))
+    return _shrunk(_counts(sureness, predicted, labels, num_classes, share))
 
 
 def observed_given_predicted(
     probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
 ) -> Float64[Tensor, "classes classes"]:
     """Return the distribution of labels among the examples of each predicted class."""
-    return _shares(_counts(probs, labels, share=1.0))
+    sureness, predicted = probs.max(1)
+    return _shares(_counts(sureness, predicted, labels, probs.shape[1], share=1.0))
 
 
 def _counts(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"], share: float
+    sureness: Float[Tensor, " n"],
+    predicted: Int64[Tensor, " n"],
+    labels: Int64[Tensor, " n"],
+    num_classes: int,
+    share: float,
 ) -> Float64[Tensor, "observed predicted"]:
-    num_classes = probs.shape[1]
-    sureness, predicted = probs.max(1)
     chosen = _surest(sureness, predicted, num_classes, share)
     cells = labels[chosen] * num_classes + predicted[chosen]
     return torch.bincount(cells, minlength=num_classes**2).view(num_classes, num_classes).double()
 
 
 def _surest(
-    sureness: Float64[Tensor, " n"], predicted: Int64[Tensor, " n"], num_classes: int, share: float
+    sureness: Float[Tensor, " n"], predicted: Int64[Tensor, " n"], num_classes: int, share: float
 ) -> Int64[Tensor, " m"]:
     """Return the positions of the surest examples of every predicted class, a few at least."""
     order = sureness.argsort(descending=True, stable=True)

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from noisebound.checks import ArrayLike, as_float64, check_distribution, check_within
+from noisebound.checks import ArrayLike, as_float64, check_within
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.agreement import SUREST, agreement_transition
 from noisebound.estimation.anchor_points import anchor_transition, dual_transition
 from noisebound.estimation.confident_learning import confident_transition
-from noisebound.estimation.labels import check_labels
+from noisebound.estimation.labels import check_labels, check_predictions
 from noisebound.estimation.neighbors import neighbor_triples, transition_of_triples
 from noisebound.estimation.noise_estimate import Diagnostics, NoiseEstimate
 
@@ -76,7 +76,7 @@ def estimate_noise(
         >>> abs(estimate.noise_rate - 0.3) < 0.03, estimate.is_reliable
         (True, True)
     """
-    predictions = check_distribution(probs, "probs").detach().cpu()
+    predictions = check_predictions(probs)
     observed = check_labels(labels, predictions, "probs")
     level = check_within("confidence", confidence, 0.0, 1.0, open_at_low=True)
     sample = _sample(method, predictions, observed, features)
@@ -101,11 +101,17 @@ def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | No
     if features is not None and method != "neighbors":
         raise InvalidTypeError(f"features do not apply to {method!r}: leave them out")
     n, num_classes = probs.shape
+    if method == "agreement":  # keeps two numbers per example, however many classes there are
+        sureness, predicted = probs.max(1)
+        return _Sample(
+            n,
+            SUREST * n,
+            lambda rows: agreement_transition(
+                sureness[rows], predicted[rows], labels[rows], num_classes
+            ),
+        )
+    probs = probs.double()
     match method:
-        case "agreement":
-            return _Sample(
-                n, SUREST * n, lambda rows: agreement_transition(probs[rows], labels[rows])
-            )
         case "anchor":
             return _Sample(n, n, lambda rows: anchor_transition(probs[rows]))
         case "dual-t":
@@ -125,7 +131,7 @@ def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | No
             )
 
 
-def _predicted_shares(probs: Float64[Tensor, "n classes"]) -> Float64[Tensor, " classes"]:
+def _predicted_shares(probs: Float[Tensor, "n classes"]) -> Float64[Tensor, " classes"]:
     counts = probs.argmax(1).bincount(minlength=probs.shape[1]).double()
     return counts / counts.sum()
 
@@ -159,8 +165,11 @@ def _doubt(method: str, probs: Tensor, labels: Tensor, prior: Tensor) -> float:
     """Return how much agreement depends on what "sure" means; 0 for the other methods."""
     if method != "agreement":
         return 0.0
-    central = _rate(agreement_transition(probs, labels), prior)
-    others = (_rate(agreement_transition(probs, labels, share), prior) for share in _OTHER_SHARES)
+    sureness, predicted = probs.max(1)
+    central, *others = (
+        _rate(agreement_transition(sureness, predicted, labels, probs.shape[1], share), prior)
+        for share in (SUREST, *_OTHER_SHARES)
+    )
     return max(abs(other - central) for other in others)
 
 

@@ -1,13 +1,31 @@
-"""Observed labels as every estimator takes them: one class index for each row of predictions."""
+"""What every estimator takes: a row of predictions and an observed class index per example."""
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
-from noisebound.checks import ArrayLike
+from noisebound.checks import ArrayLike, check_distribution
 from noisebound.errors import InvalidTypeError, InvalidValueError
 
 FEWEST_EXAMPLES = 20  # as many groups as the jackknife leaves out in turn
+
+
+_ROWS_AT_ONCE = 2**14
+
+
+def check_predictions(probs: ArrayLike) -> Float[Tensor, "n classes"]:
+    """Return class probabilities on the CPU, checked in blocks and not copied if they are there.
+
+    Single precision stays single, so that predictions of many examples and classes are not doubled.
+    """
+    predictions = torch.as_tensor(probs).detach().cpu()
+    if not predictions.is_floating_point() or predictions.dtype in (torch.float16, torch.bfloat16):
+        predictions = predictions.double()
+    if predictions.ndim != 2 or not len(predictions):
+        return check_distribution(predictions, "probs")
+    for rows in torch.split(predictions, _ROWS_AT_ONCE):
+        check_distribution(rows, "probs")
+    return predictions
 
 
 def check_labels(labels: ArrayLike, predictions: Tensor, name: str) -> Int64[Tensor, " n"]:

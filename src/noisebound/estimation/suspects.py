@@ -4,22 +4,24 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
-from noisebound.checks import ArrayLike, as_float64, check_distribution, check_transition
+from noisebound.checks import ArrayLike, as_float64, check_transition
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.estimate import estimate_noise
-from noisebound.estimation.labels import check_labels
+from noisebound.estimation.labels import check_labels, check_predictions
 from noisebound.estimation.out_of_fold import OutOfFold
 from noisebound.losses import Loss
 
 _SCORE_LIMIT = 20.0  # log-odds of one in 500 million; no model knows that much
 _UNFORESEEN = 0.02  # of the labels may be wrong in ways that the transition matrix does not know
-_ROUNDS = 200
-_TOLERANCE = 1e-6
-_START = 1e-6  # a zero would stay one for ever
+_ROUNDS = 50
+_TOLERANCE = 1e-3  # of the log-likelihood of a row
+_LONGEST_STEP = 16.0  # in rounds of EM, by which one step may be stretched
+_START = 1e-3  # EM multiplies: a zero would stay one, and a tiny number grows slowly
 _LEAST = 1e-12
+_NUMBERS_AT_ONCE = 2**18  # 2 MB of float64, which stays in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +75,14 @@ def find_suspects(
         >>> suspects.ranking[0].item(), suspects.suggested[49].item()
         (49, 0)
     """
-    given = as_float64(probs_or_losses).detach().cpu()
+    given = torch.as_tensor(probs_or_losses).detach().cpu()
     if given.ndim == 1:
         if transition is not None or corrected:
             raise InvalidTypeError(
                 "transition and corrected apply to probabilities, and these are losses"
             )
-        return _suspects_of_losses(given, labels)
-    probs = check_distribution(given, "probs")
+        return _suspects_of_losses(as_float64(given), labels)
+    probs = check_predictions(given)
     observed = check_labels(labels, probs, "probs")
     matrix = (
         estimate_noise(probs, observed).transition
@@ -91,7 +93,7 @@ def find_suspects(
         raise InvalidValueError(
             f"transition is of {len(matrix)} classes, probs are of {probs.shape[1]}"
         )
-    true_probs = probs if corrected else true_class_probabilities(probs, matrix)
+    true_probs = probs.double() if corrected else true_class_probabilities(probs, matrix)
     return suspects_of(true_probs, observed, matrix)
 
 
@@ -155,7 +157,7 @@ def _of_true_class(
 
 
 def true_class_probabilities(
-    noisy_probs: Float64[Tensor, "n classes"], transition: Float64[Tensor, "classes classes"]
+    noisy_probs: Float[Tensor, "n classes"], transition: Float64[Tensor, "classes classes"]
 ) -> Float64[Tensor, "n classes"]:
     """Return the probabilities that ``T`` turns into those of the observed label, or nearly so.
 
@@ -163,16 +165,71 @@ def true_class_probabilities(
     sought from there on, by EM.
     """
     inverse: Tensor = torch.linalg.pinv(transition)
-    probs = (noisy_probs @ inverse.mT).clamp(min=_START)
-    probs = probs / probs.sum(1, keepdim=True)
+    found = torch.empty(noisy_probs.shape, dtype=torch.float64)
+    rows = max(1, _NUMBERS_AT_ONCE // noisy_probs.shape[1])
+    for part, into in zip(torch.split(noisy_probs, rows), torch.split(found, rows), strict=True):
+        into.copy_(_likeliest_causes(part.double(), transition, inverse))
+    return found
+
+
+def _likeliest_causes(
+    noisy_probs: Float64[Tensor, "n classes"],
+    transition: Float64[Tensor, "classes classes"],
+    inverse: Float64[Tensor, "classes classes"],
+) -> Float64[Tensor, "n classes"]:
+    """Return the true-class probabilities of some rows; the rows that have settled are left alone.
+
+    The log-likelihood of a row is at most ``max(gain) - 1`` below the highest one, where ``gain``
+    is the factor by which EM multiplies each probability. A row has settled when that is small.
+    """
+    exact = noisy_probs @ inverse.mT
+    is_distribution = exact.amin(1, keepdim=True) >= 0
+    probs = torch.where(is_distribution, exact, exact.clamp(min=_START))
+    probs /= probs.sum(1, keepdim=True)
+    moving = torch.arange(len(probs))
+    now, observed = probs, noisy_probs
     for _ in range(_ROUNDS):
-        ratio = noisy_probs / (probs @ transition.mT).clamp(min=_LEAST)
-        better = probs * (ratio @ transition)
-        better = better / better.sum(1, keepdim=True)
-        change, probs = (better - probs).abs().max(), better
-        if change < _TOLERANCE:
-            break
+        gain = _gain(now, observed, transition)
+        unsettled = gain.amax(1) > 1 + _TOLERANCE
+        probs[moving[~unsettled]] = now[~unsettled]
+        moving, observed = moving[unsettled], observed[unsettled]
+        if not len(moving):
+            return probs
+        now = _stretched(now[unsettled], gain[unsettled], observed, transition)
+    probs[moving] = now
     return probs
+
+
+def _gain(probs: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
+    """Return the factors by which a round of EM multiplies the probabilities."""
+    return (noisy_probs / (probs @ transition.mT).clamp_(min=_LEAST)) @ transition
+
+
+def _stretched(probs: Tensor, gain: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
+    """Return the probabilities after two rounds of EM, continued as far as the rounds point.
+
+    EM takes thousands of rounds to come near an edge of the simplex. SQUAREM (Varadhan and Roland,
+    2008) continues its steps, here in the logarithms. Where that does not pay, EM's rounds stay.
+    """
+    once = probs * gain
+    second_gain = _gain(once, noisy_probs, transition)
+    twice = once * second_gain
+    step = gain.clamp(min=_LEAST).log()
+    bend = second_gain.clamp(min=_LEAST).log() - step
+    length = (once * step**2).sum(1, keepdim=True) / (once * bend**2).sum(1, keepdim=True)
+    length = length.sqrt().clamp(1.0, _LONGEST_STEP)
+    # With a length of one this is EM's own second round.
+    log_further = 2 * (length - 1) * step + (length**2 - 1) * bend
+    further = (twice.clamp(min=_LEAST).log() + log_further).softmax(1)
+    pays = _log_likelihood(further, noisy_probs, transition) > _log_likelihood(
+        twice, noisy_probs, transition
+    )
+    return torch.where(pays, further, twice)
+
+
+def _log_likelihood(probs: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
+    expected = (probs @ transition.mT).clamp_(min=_LEAST)
+    return (noisy_probs * expected.log_()).sum(1, keepdim=True)
 
 
 def _suspects_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Suspects:

@@ -1,18 +1,32 @@
-"""What the callbacks of all trainers share: a bound, and readings of where the loss stands."""
+"""What the callbacks of all trainers share: a bound, its readings, and averaged weights."""
 
+import math
+
+from torch import nn
+
+from noisebound.averaging import AveragedWeights
 from noisebound.bounded import GradientBound, Monitored
+from noisebound.checks import check_non_negative
+
+_LARGEST_SHARE = 0.1  # of a training: in a longer average the first weights would still count
+_STEPS_OF_A_STREAM = 1000.0  # a choice, where neither an epoch nor the training has a known length
 
 
 class BoundedTraining(Monitored):
-    """A training whose gradients are held at a bound, step by step.
+    """A training whose gradients are held at a bound, step by step, and whose weights are averaged.
 
     Args:
         bound: the level that the mean loss is held at.
+        average_epochs: the weights are averaged over about so many epochs, but at most over a tenth
+            of the training; 0 for no average.
     """
 
-    def __init__(self, bound: float) -> None:
+    def __init__(self, bound: float, average_epochs: float) -> None:
         self._gradients = GradientBound(bound)
         self.monitor = self._gradients.monitor
+        self.average_epochs = check_non_negative("average_epochs", average_epochs)
+        self._average: AveragedWeights | None = None
+        self._is_shown = False
 
     @property
     def bound(self) -> float:
@@ -22,3 +36,27 @@ class BoundedTraining(Monitored):
     @bound.setter
     def bound(self, bound: float) -> None:
         self._gradients.bound = bound
+
+    def _start_averaging(self, model: nn.Module, epoch_steps: float, all_steps: float) -> None:
+        """Begin a new average of a model that is trained for so many steps; inf if unknown."""
+        self._average, self._is_shown = None, False
+        if self.average_epochs:
+            steps = min(self.average_epochs * epoch_steps, _LARGEST_SHARE * all_steps)
+            steps = steps if math.isfinite(steps) else _STEPS_OF_A_STREAM
+            self._average = AveragedWeights(model, max(1.0, steps))
+
+    def _update_average(self, model: nn.Module) -> None:
+        if self._average is not None:
+            self._average.update_parameters(model)
+
+    def _show_average(self, model: nn.Module) -> None:
+        """Put the averaged weights into the model, to be evaluated, saved or kept."""
+        if self._average is not None and self._average.has_averaged and not self._is_shown:
+            self._average.swap(model)
+            self._is_shown = True
+
+    def _hide_average(self, model: nn.Module) -> None:
+        """Put the last weights back into the model, to be trained."""
+        if self._average is not None and self._is_shown:
+            self._average.swap(model)
+            self._is_shown = False

@@ -29,6 +29,9 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 
+_LAST_WEIGHTS = "noisebound_last_weights"
+
+
 class NoiseBoundCallback(BoundedTraining, Callback):
     """Keeps the training of a ``LightningModule`` above a bound: ``|mean loss - bound|``.
 
@@ -39,11 +42,17 @@ class NoiseBoundCallback(BoundedTraining, Callback):
     logs ``raw_mean``, the mean loss before the bound, and ``share_below``, the share of its steps
     that went uphill.
 
+    Weights at a bound jitter, so their average is kept. Validation and checkpoints see the averaged
+    weights, and the module has them when training ends. A checkpoint also holds the last weights,
+    from which a resumed training continues.
+
     The module must return the plain loss, not a ``BoundedLoss``, and optimize automatically.
 
     Args:
         bound: the level that the mean loss is held at, such as
             ``nb.noise_bound(loss, noise_rate, num_classes)``; may be changed at any time.
+        average_epochs: the weights are averaged over about so many epochs, but at most over a tenth
+            of the training; 0 to keep the last weights.
 
     Example:
         >>> import noisebound as nb
@@ -52,6 +61,11 @@ class NoiseBoundCallback(BoundedTraining, Callback):
         >>> round(callback.bound, 3)
         1.552
     """
+
+    def __init__(self, bound: float, average_epochs: float = 5.0) -> None:
+        super().__init__(bound, average_epochs)
+        self._averaged_step = 0
+        self._last_weights: dict[str, Any] | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Refuse what cannot be bounded from here."""
@@ -76,6 +90,56 @@ class NoiseBoundCallback(BoundedTraining, Callback):
                 "use another optimizer, or nb.BoundedLoss in training_step"
             )
         self._gradients.forget()
+        self._averaged_step = trainer.global_step
+        epoch_steps = trainer.num_training_batches / trainer.accumulate_grad_batches
+        self._start_averaging(pl_module, epoch_steps, trainer.estimated_stepping_batches)
+        if self._average is not None and self._last_weights is not None:
+            self._average.n_averaged.fill_(1)  # the checkpoint's weights are the average
+            pl_module.load_state_dict(self._last_weights)
+        self._last_weights = None
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Go on with the last weights."""
+        self._hide_average(pl_module)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Add the weights to their average if the optimizer has stepped."""
+        if trainer.global_step != self._averaged_step:
+            self._averaged_step = trainer.global_step
+            self._update_average(pl_module)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Have the checkpoints after an epoch save the averaged weights."""
+        self._show_average(pl_module)
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Validate the averaged weights."""
+        self._show_average(pl_module)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Leave the averaged weights in the module."""
+        self._show_average(pl_module)
+
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Save the averaged weights as the module's, and the last ones beside them."""
+        if self._average is None or not self._average.has_averaged:
+            return
+        weights = [checkpoint["state_dict"], self._average.module.state_dict()]
+        averaged, last = weights if self._is_shown else reversed(weights)
+        checkpoint["state_dict"], checkpoint[_LAST_WEIGHTS] = averaged, last
+
+    def on_load_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Note the last weights, from which the training is to continue."""
+        if trainer.state.fn == "fit":
+            self._last_weights = checkpoint.get(_LAST_WEIGHTS)
 
     def on_before_zero_grad(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer

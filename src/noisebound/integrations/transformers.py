@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisebound.bounded import BoundedLoss, has_gradients
+from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, has_gradients
 from noisebound.errors import InvalidTypeError, InvalidValueError, MissingExtraError, MisuseError
 from noisebound.integrations.bounded_training import BoundedTraining
 from noisebound.losses import Loss, RememberingLoss
@@ -46,8 +46,14 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     ``[N, L, C]``. With class weights the mean is the weighted one, and only the step's length is
     the Trainer's, which counts labels and not their weights.
 
+    Weights at a bound jitter, so their average is kept. Evaluations and checkpoints see the
+    averaged weights, and the model has them when training ends. The last weights, from which a
+    resumed training continues, are saved with the optimizer's state.
+
     Args:
         criterion: a ``NoiseBoundedLoss`` or ``BoundedLoss`` of one of noisebound's losses.
+        average_epochs: the weights are averaged over about so many epochs, but at most over a tenth
+            of the training; 0 to keep the last weights.
 
     Example:
         >>> import noisebound as nb
@@ -58,9 +64,10 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         5.495
     """
 
-    def __init__(self, criterion: BoundedLoss) -> None:
+    def __init__(self, criterion: BoundedLoss, average_epochs: float = 5.0) -> None:
         self.loss = _check_criterion(criterion)
-        super().__init__(criterion.bound)
+        self._criterion = criterion
+        super().__init__(criterion.bound, average_epochs)
         self._is_in_step = False
         self._logged = self.monitor.state()
 
@@ -79,7 +86,10 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         """
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
         _check_labels(labels)
-        losses, weights = self.loss.weighted_losses(logits.movedim(-1, 1), labels)
+        logits = logits.movedim(-1, 1)
+        if isinstance(self._criterion, NoiseBoundedLoss):
+            self._criterion.check_number_of_logits(logits)
+        losses, weights = self.loss.weighted_losses(logits, labels)
         weight = torch.ones_like(losses).sum() if weights is None else weights.sum()
         # A single number; DataParallel repeats it, once for each device.
         whole = weight if num_items_in_batch is None else torch.as_tensor(num_items_in_batch).max()
@@ -91,7 +101,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """Refuse what cannot be bounded from here."""
+        """Refuse what cannot be bounded from here, and begin the average."""
         if args.label_smoothing_factor:
             raise InvalidValueError(
                 f"label_smoothing_factor={args.label_smoothing_factor:g} is of the Trainer's own "
@@ -107,12 +117,19 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
                 f"{type(others['model']).__name__} predicts the next token, and its labels are "
                 "shifted; BoundedLossFunction is for sequence and token classification"
             )
+        epoch_steps = state.max_steps / state.num_train_epochs
+        self._start_averaging(others["model"], epoch_steps, state.max_steps)
+        if self._average is not None and _take_last_weights(others["optimizer"]):
+            self._average.n_averaged.fill_(1)  # the checkpoint's weights are the average
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """A step begins anew, whatever became of the last."""
+        """A step begins anew, with the last weights, whatever became of the last step."""
         self._gradients.forget()
+        if self._is_shown:
+            self._hide_average(others["model"])
+            _forget_last_weights(others["optimizer"])
         self._is_in_step = True
 
     def on_pre_optimizer_step(
@@ -131,6 +148,34 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
             )
         self._gradients.apply(others["optimizer"])
         self._is_in_step = False
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Add the weights to their average, which is what is evaluated and saved."""
+        self._update_average(others["model"])
+        self._show_if_needed(control, **others)
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Have the averaged weights evaluated and saved."""
+        self._show_if_needed(control, **others)
+
+    def _show_if_needed(self, control: TrainerControl, **others: Any) -> None:
+        if self._average is None or not (control.should_evaluate or control.should_save):
+            return
+        if not self._is_shown:
+            _note_last_weights(others["optimizer"])
+        self._show_average(others["model"])
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Leave the averaged weights in the model, or those of the best checkpoint."""
+        if not (args.load_best_model_at_end and state.best_model_checkpoint):
+            self._show_average(others["model"])
+        _forget_last_weights(others["optimizer"])
 
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
@@ -151,6 +196,36 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
                 "BoundedLossFunction is the loss of this Trainer, but not its callback, so that "
                 "nothing would be bounded: pass callbacks=[bounded], too"
             )
+
+
+_LAST_WEIGHT = "noisebound_last_weight"
+
+
+def _parameters(optimizer: Any) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _note_last_weights(optimizer: Any) -> None:
+    """Keep the weights in the optimizer's state, the one place that the Trainer saves and loads."""
+    for parameter in _parameters(optimizer):
+        optimizer.state[parameter][_LAST_WEIGHT] = parameter.detach().clone()
+
+
+@torch.no_grad()
+def _take_last_weights(optimizer: Any) -> bool:
+    """Put the weights that the optimizer's state holds into the model; False if it has none."""
+    found = False
+    for parameter in _parameters(optimizer):
+        last = optimizer.state.get(parameter, {}).pop(_LAST_WEIGHT, None)
+        if last is not None:
+            parameter.copy_(last)
+            found = True
+    return found
+
+
+def _forget_last_weights(optimizer: Any) -> None:
+    for parameter in _parameters(optimizer):
+        optimizer.state.get(parameter, {}).pop(_LAST_WEIGHT, None)
 
 
 def _check_criterion(criterion: BoundedLoss) -> Loss:

@@ -18,8 +18,9 @@ _DEFAULT_BETA = {"soft": 0.95, "hard": 0.8}  # the values of Reed et al.
 def soft_bootstrapping(
     log_q: Float[Tensor, "batch classes *positions"], at: Pick, beta: float
 ) -> Float[Tensor, "batch one_or_all *positions"]:
-    """Return ``-Σ_k (beta 1[k=y] + (1-beta) q_k) log q_k``."""
-    own = (log_q.exp() * log_q).sum(1, keepdim=True)
+    """Return ``-Σ_k (beta 1[k=y] + (1-beta) q_k) log q_k``, with ``0 log 0 = 0``."""
+    finite = log_q.clamp(min=torch.finfo(log_q.dtype).min)  # a masked class has the logit -inf
+    own = (finite.exp() * finite).sum(1, keepdim=True)
     return -beta * at(log_q) - (1 - beta) * own
 
 

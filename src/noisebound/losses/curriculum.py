@@ -29,7 +29,7 @@ class Curriculum(LikelihoodLoss):
 
     In a batch of ``n`` examples, ``e`` of them misclassified, the threshold is
     ``C = (1-ε)² n + (1-ε) e``. Examples that are left out have loss zero and do not count in the
-    mean; if all are left out, the mean is zero.
+    mean; if all are left out, the mean is zero. An example whose loss is NaN is never left out.
 
     Args:
         noise_rate: ε, the share of wrong labels, in ``[0, 1]``.
@@ -62,6 +62,8 @@ class Curriculum(LikelihoodLoss):
         candidates = torch.where(counts, losses.detach(), torch.inf)
         threshold = self._threshold(logits, labels, counts)
         admitted = choose_by_curriculum(candidates.flatten(), threshold).view_as(counts)
+        # A loss that is not a number counts, so that a training that has diverged shows it.
+        admitted = admitted | losses.isnan()
         # If no example is admitted, the weights stay, so that the mean is zero and not 0/0.
         weights = torch.where(admitted.any(), admitted, counts).to(losses.dtype)
         return torch.where(admitted, losses, 0.0), weights

@@ -1,5 +1,7 @@
 """ELR: cross-entropy with a regularizer that keeps what the model predicted early in training."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -18,8 +20,9 @@ class EarlyLearning(RememberingLoss):
     This is early-learning regularization (Liu et al., 2020). The targets start at zero, are updated
     with each training batch before they are used, and have no gradient. They stay below
     ``1 - 1e-4``, so that the regularizer is bounded below; the reference implementation clamps the
-    *predictions* instead, which then lose their gradient. In evaluation mode the targets are not
-    updated, and without ``indices`` the loss is cross-entropy.
+    *predictions* instead, which then lose their gradient. They are kept in the precision of the
+    losses. In evaluation mode they are not updated, and without ``indices`` the loss is
+    cross-entropy.
 
     Args:
         num_samples: number of examples in the training set.
@@ -70,7 +73,7 @@ class EarlyLearning(RememberingLoss):
         It is computed in log space, from ``1 - <t, q> = Σ_k (1 - t_k) q_k``.
         """
         log_q = F.log_softmax(logits, dim=1, dtype=losses.dtype)
-        self.targets = self.targets.to(logits.device)
+        self.targets = self.targets.to(losses)
         if self.training:
             self._remember(log_q.detach().exp(), indices)
         distance = torch.logsumexp(torch.log1p(-self.targets[indices]) + log_q, dim=1)
@@ -78,8 +81,13 @@ class EarlyLearning(RememberingLoss):
 
     def _remember(self, q: Tensor, indices: Tensor) -> None:
         updated = self.beta * self.targets[indices] + (1 - self.beta) * q
-        updated = updated.clamp(max=_LARGEST_TARGET).to(self.targets.dtype)
-        self.targets.index_copy_(0, indices, updated)
+        self.targets.index_copy_(0, indices, updated.clamp(max=_LARGEST_TARGET))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        saved = state_dict.get(f"{prefix}targets")
+        if saved is not None:  # torch would round what is loaded to the precision of a new memory
+            self.targets = self.targets.to(saved.dtype)
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def hyperparameters(self) -> list[str]:
         """Return the size of the memory, λ and β as the repr shows them."""

@@ -14,9 +14,11 @@ from noisebound.noise_models import Power
 def generalized_cross_entropy(surprisal: Float[Tensor, "..."], a: float) -> Float[Tensor, "..."]:
     """Return ``(1 - q_y^a) / a`` of ``-log q_y``, accurate even if ``q_y`` is near one.
 
-    For ``x ≤ 0``, ``celu(x, 1/a)`` is ``expm1(a x) / a`` in one kernel instead of three.
+    For ``x ≤ 0``, this ELU is ``expm1(a x) / a`` in one kernel instead of three. It is what
+    ``torch.celu(x, 1/a)`` calls, whose derivative rounds ``1/a`` to float32 on the way.
     """
-    return -torch.celu(-surprisal, 1 / a)
+    scaled: Tensor = torch.ops.aten.elu(-surprisal, 1 / a, 1.0, a)
+    return -scaled
 
 
 class GeneralizedCrossEntropy(LikelihoodLoss):

@@ -8,6 +8,7 @@ from noisebound.checks import check_count
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses.likelihood import LikelihoodLoss
 from noisebound.losses.loss import Reduction, reduce_losses
+from noisebound.losses.tracing import is_traced
 
 
 class RememberingLoss(LikelihoodLoss):
@@ -80,7 +81,7 @@ class RememberingLoss(LikelihoodLoss):
                 f"{name} takes logits [N, C] and integer indices [N], got logits "
                 f"{tuple(logits.shape)} and {indices.dtype} indices {tuple(indices.shape)}"
             )
-        if indices.device.type == "cpu" and indices.numel():
+        if indices.device.type == "cpu" and indices.numel() and not is_traced():
             least, most = (int(extreme) for extreme in indices.aminmax())
             if least < 0 or most >= self.num_samples:
                 raise InvalidValueError(

@@ -12,11 +12,11 @@ from jaxtyping import Float
 from lightning_fabric import Fabric
 from torch import Generator, Tensor
 
+from noisebound.averaging import RunningAverage
 from noisebound.bounded import multiply_gradients
 from noisebound.data import Batch, CropAndFlip, Dataset, Loader
 from noisebound.data.loader import derived_seed
 from noisebound.errors import InvalidValueError
-from noisebound.training.averaging import RunningAverage
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.divergence import is_finite

@@ -7,9 +7,8 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.swa_utils import AveragedModel
 
-from noisebound.training.averaging import averaged_copy
+from noisebound.averaging import AveragedWeights
 from noisebound.training.config import TrainingConfig
 from noisebound.training.objective import Objective
 
@@ -30,7 +29,7 @@ class TrainingState:
     """
 
     model: nn.Module
-    averaged: AveragedModel | None
+    averaged: AveragedWeights | None
     criterion: nn.Module
     optimizer: Optimizer
     epoch: int = 0
@@ -92,7 +91,7 @@ def initial_state(
     averaged = None
     if config.average_epochs:
         steps = -(-num_examples // config.batch_size)
-        averaged = averaged_copy(network, config.average_epochs, steps)
+        averaged = AveragedWeights(network, max(1.0, config.average_epochs * steps))
     return TrainingState(
         network,
         averaged,

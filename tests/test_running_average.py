@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from noisebound.training.averaging import RunningAverage, averaged_copy
+from noisebound.averaging import AveragedWeights, RunningAverage
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_running_average_is_that_of_torch_to_the_last_bit(dtype):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).to(dtype)
-    ours = averaged_copy(model, average_epochs=2, steps_per_epoch=3)
+    ours = AveragedWeights(model, steps=6)
     theirs = copy.deepcopy(ours)
     running = RunningAverage(ours, model)
     optimizer = torch.optim.Adam(model.parameters())
