@@ -113,7 +113,7 @@ def test_a_table_is_standardized_once_by_its_training_part(tmp_path):
     assert len(kept) == 180
     assert number.mean == pytest.approx(kept.mean())
     assert number.std == pytest.approx(kept.std())
-    trained_on = data.train.inputs
+    trained_on = data.train.dense_inputs
     assert trained_on[:, 0].mean().item() == pytest.approx(0, abs=1e-5)
     assert trained_on[:, 0].std(correction=0).item() == pytest.approx(1, abs=1e-4)
     assert set(trained_on[:, 1:].unique().tolist()) == {0.0, 1.0}

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,14 @@ def _digest(tensors: Mapping[str, Tensor], about: str) -> str:
 
 def fingerprint(tensor: Tensor) -> str:
     """Hash of a tensor's shape, type and every byte."""
-    digest = hashlib.sha256(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
-    digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
+    return fingerprint_of_blocks(tensor.shape, tensor.dtype, [tensor])
+
+
+def fingerprint_of_blocks(
+    shape: Sequence[int], dtype: torch.dtype, blocks: Iterable[Tensor]
+) -> str:
+    """Hash of a tensor that comes in blocks of rows, the same as that of the tensor as a whole."""
+    digest = hashlib.sha256(f"{tuple(shape)} {dtype}".encode())
+    for block in blocks:
+        digest.update(block.contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

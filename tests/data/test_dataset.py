@@ -25,22 +25,22 @@ def test_take_is_stratified(labels, seed, data):
     shares = whole.class_counts() * n / len(whole)
     assert ((part.class_counts() - shares).abs() < 1).all()
     # distinct examples, with their own labels
-    rows = part.inputs.squeeze(1).long()
+    rows = part.dense_inputs.squeeze(1).long()
     assert len(rows.unique()) == n
     assert torch.equal(whole.labels[rows], part.labels)
 
 
 def test_take_depends_on_the_seed_alone():
     whole = dataset([0, 1] * 100)
-    assert torch.equal(whole.take(50, 3).inputs, whole.take(50, 3).inputs)
-    assert not torch.equal(whole.take(50, 3).inputs, whole.take(50, 4).inputs)
+    assert torch.equal(whole.take(50, 3).dense_inputs, whole.take(50, 3).dense_inputs)
+    assert not torch.equal(whole.take(50, 3).dense_inputs, whole.take(50, 4).dense_inputs)
 
 
 def test_take_draws_every_example_alike():
     whole = dataset([0] * 30 + [1] * 10)
     hits = torch.zeros(40)
     for seed in range(2000):
-        hits[whole.take(20, seed).inputs.squeeze(1).long()] += 1
+        hits[whole.take(20, seed).dense_inputs.squeeze(1).long()] += 1
     # each with probability one half: 3.5 deviations of a binomial over 40 of them
     assert (hits - 1000).abs().max() < 3.5 * (2000 / 4) ** 0.5
 
@@ -68,7 +68,7 @@ def test_true_labels_stay_the_true_ones():
 
 def test_subset_by_a_mask():
     data = dataset([0, 1, 2, 0])
-    assert data.subset(data.labels == 0).inputs.squeeze(1).tolist() == [0, 3]
+    assert data.subset(data.labels == 0).dense_inputs.squeeze(1).tolist() == [0, 3]
 
 
 def test_labels_without_a_class():

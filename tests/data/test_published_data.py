@@ -116,7 +116,7 @@ def test_nonuniform_noise_of_the_paper(shared_data):
         "classifier",
         0.6,
         data.num_classes,
-        inputs=data.inputs,
+        inputs=data.dense_inputs,
         generator=torch.Generator().manual_seed(0),
     )
     assert 0 < noisy.noise_rate < 0.3

@@ -1,4 +1,4 @@
-"""Examples in memory: their inputs, their labels, and what else training may use of them."""
+"""Examples: their inputs, their labels, and what else training may use of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from noisebound.checks import check_count
 from noisebound.data.labels import encode_labels
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import Rows, TensorRows, as_rows
 from noisebound.data.table_encoder import TableEncoder
 from noisebound.errors import DataError
 
@@ -25,8 +25,8 @@ class Dataset:
     """Inputs, labels and the names of the classes.
 
     Args:
-        inputs: uint8 images ``[n, channels, height, width]``, float features ``[n, features]``, or
-            sparse features
+        inputs: uint8 images ``[n, channels, height, width]`` or float features ``[n, features]``,
+            as a tensor or as rows; or sparse features
         labels: observed class indices
         class_names: the name of each index
         true_labels: the labels without noise, where they are known; evaluation alone uses them
@@ -34,7 +34,7 @@ class Dataset:
         targets: class probabilities to train on in place of the labels; None for the labels
     """
 
-    inputs: Shaped[Tensor, "n ..."] | SparseRows
+    inputs: Shaped[Tensor, "n ..."] | Rows
     labels: Int64[Tensor, " n"]
     class_names: tuple[str, ...]
     true_labels: Int64[Tensor, " n"] | None = None
@@ -84,11 +84,17 @@ class Dataset:
         return self.inputs.ndim == 4
 
     @property
+    def rows(self) -> Rows:
+        """The inputs as rows, to be read batch by batch; data of any size must be read so."""
+        return as_rows(self.inputs)
+
+    @property
     def dense_inputs(self) -> Shaped[Tensor, "n ..."]:
-        """The inputs as a tensor, or an error for sparse ones."""
-        if isinstance(self.inputs, SparseRows):
+        """All inputs as one tensor, which is a copy if they are a subset; an error if sparse."""
+        rows = self.rows
+        if not isinstance(rows, TensorRows):
             raise DataError("dense inputs are needed here, and these are sparse")
-        return self.inputs
+        return rows.whole()
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -108,15 +114,14 @@ class Dataset:
         return replace(self, labels=labels, true_labels=true_labels)
 
     def subset(self, indices: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "Dataset":
-        """Return these examples only, by their positions or by a mask."""
+        """Return these examples only, by their positions or by a mask.
+
+        Their inputs are rows that share the memory of these: they are not copied.
+        """
         if indices.dtype == torch.bool:
             indices = indices.nonzero().squeeze(1)
         return Dataset(
-            inputs=(
-                self.inputs.select(indices)
-                if isinstance(self.inputs, SparseRows)
-                else self.inputs.index_select(0, indices)
-            ),
+            inputs=self.rows.select(indices),
             labels=self.labels[indices],
             class_names=self.class_names,
             true_labels=None if self.true_labels is None else self.true_labels[indices],

@@ -1,4 +1,4 @@
-"""Batches by indexing into what is in memory already: no Python per example."""
+"""Batches by indexing into what is in memory or mapped into it: no Python per example."""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ from noisebound.checks import check_count
 from noisebound.data.augmentation import CropAndFlip, Moves
 from noisebound.data.dataset import Dataset
 from noisebound.data.normalization import Normalization
-from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidValueError
 
 
@@ -54,7 +53,7 @@ class Loader:
         augmentation: moves the images of each batch at random
         rank: the number of this process, from 0
         world_size: the number of processes
-        device: where the batches go; the data set is moved there once
+        device: where the batches go; a data set that is not too large is moved there once
 
     Example:
         >>> from noisebound.data import dataset_from_arrays
@@ -96,12 +95,10 @@ class Loader:
                 "augmentation moves images; these inputs are features: pass None"
             )
         self.device = torch.device(device)
-        self.inputs: Tensor | SparseRows = (
-            data.inputs if isinstance(data.inputs, SparseRows) else data.inputs.to(device)
-        )
+        self.rows = data.rows.on(self.device)
         self.labels = (data.labels if data.targets is None else data.targets).to(device)
         self.weights = data.weights
-        self._normalize = normalization.for_inputs(data.inputs.ndim, data.inputs.dtype, self.device)
+        self._normalize = normalization.for_inputs(self.rows.ndim, self.rows.dtype, self.device)
         self.seed, self.shuffle, self.augmentation = seed, shuffle, augmentation
         self.rank, self.world_size = rank, world_size
         # At least one example for each rank in each batch.
@@ -137,10 +134,7 @@ class Loader:
 
     def _batch(self, indices: Int64[Tensor, " batch"], moves: Moves | None, total: float) -> Batch:
         at = indices.to(self.device)
-        if isinstance(self.inputs, SparseRows):
-            x = self.inputs.dense(indices).to(self.device)
-        else:
-            x = self.inputs.index_select(0, at)
+        x = self.rows.dense(indices).to(self.device)
         if self.augmentation and moves:
             x = self.augmentation.apply(x, moves)
         weights = None if self.weights is None else self.weights[indices].to(self.device)

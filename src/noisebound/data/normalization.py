@@ -1,12 +1,13 @@
 """Inputs with mean zero and deviation one, by constants taken from the training inputs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from noisebound.data.rows import Rows, as_rows
 from noisebound.errors import InvalidValueError
 
 
@@ -35,7 +36,7 @@ class Normalization:
     @classmethod
     def of(
         cls,
-        inputs: Shaped[Tensor, "n channels ..."],
+        inputs: Shaped[Tensor, "n channels ..."] | Rows,
         weights: Float[Tensor, " n"] | None = None,
     ) -> "Normalization":
         """Return the constants of these inputs; a channel that never varies is only shifted.
@@ -45,10 +46,10 @@ class Normalization:
             weights: how much each example counts; None if all count alike
         """
         if inputs.dtype == torch.uint8:
-            mean, variance = _byte_moments(inputs)
+            mean, variance = _byte_moments(as_rows(inputs).blocks())
             varies = variance > 0
         else:
-            mean, variance = _moments(inputs, weights)
+            mean, variance = _moments(as_rows(inputs), weights)
             # What varies by rounding alone is noise of the number format, not of the data.
             rounding = 10 * torch.finfo(inputs.dtype).eps * mean.abs()
             varies = variance > rounding.square()
@@ -79,18 +80,41 @@ class Normalization:
         return lambda inputs: (inputs * scale).add_(shift)
 
 
-def _byte_moments(images: Tensor) -> tuple[Tensor, Tensor]:
+def _byte_moments(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
     """Return mean and variance per channel, exactly, from the counts of the 256 values."""
     values = torch.arange(256, dtype=torch.float64)
-    counts = torch.stack(
-        [torch.bincount(channel.flatten(), minlength=256) for channel in images.unbind(1)]
-    ).double()
+    counts = torch.stack([_byte_counts(images) for images in blocks]).sum(0).double()
     shares = counts / counts.sum(1, keepdim=True)
     mean = shares @ values
     return mean, (shares * (values - mean[:, None]).square()).sum(1)
 
 
-def _moments(inputs: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+def _byte_counts(images: Tensor) -> Tensor:
+    return torch.stack(
+        [torch.bincount(channel.flatten(), minlength=256) for channel in images.unbind(1)]
+    )
+
+
+def _moments(rows: Rows, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return mean and variance, block by block: those of the blocks so far and the next merge."""
+    mean, variance = torch.zeros(2, rows.shape[1], dtype=torch.float64)
+    total, stop = 0.0, 0
+    for block in rows.blocks():
+        start, stop = stop, stop + len(block)
+        own = None if weights is None else weights[start:stop]
+        weight = float(len(block)) if own is None else own.double().sum().item()
+        if weight == 0:
+            continue
+        total += weight
+        share = weight / total
+        block_mean, block_variance = _block_moments(block, own)
+        between = (1 - share) * (block_mean - mean).square()
+        variance = (1 - share) * variance + share * (block_variance + between)
+        mean = (1 - share) * mean + share * block_mean
+    return mean, variance
+
+
+def _block_moments(inputs: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return mean and variance in float64: long sums lose their digits in float32."""
     columns = inputs.double().transpose(0, 1).flatten(1)
     if weights is None:

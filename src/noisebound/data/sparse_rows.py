@@ -6,17 +6,16 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from noisebound.data.rows import Rows
 from noisebound.errors import InvalidTypeError
 
 
-class SparseRows:
-    """The rows of a scipy matrix in CSR form, with as much of a tensor's interface as is needed.
+class SparseRows(Rows):
+    """The rows of a scipy matrix in CSR form.
 
     Args:
         matrix: a scipy sparse matrix or array in CSR form, float32 or float64
     """
-
-    ndim = 2
 
     def __init__(self, matrix: Any) -> None:
         if getattr(matrix, "format", None) != "csr":
@@ -25,9 +24,6 @@ class SparseRows:
                 "call its tocsr()"
             )
         self.matrix = matrix
-
-    def __len__(self) -> int:
-        return int(self.matrix.shape[0])
 
     @property
     def shape(self) -> torch.Size:
@@ -38,11 +34,6 @@ class SparseRows:
     def dtype(self) -> torch.dtype:
         """The type of the numbers, as torch calls it."""
         return torch.from_numpy(self.matrix.data[:0]).dtype
-
-    @property
-    def device(self) -> torch.device:
-        """The CPU: scipy knows no other."""
-        return torch.device("cpu")
 
     def select(self, indices: Int64[Tensor, " m"]) -> "SparseRows":
         """Return these rows, still sparse."""

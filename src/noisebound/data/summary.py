@@ -54,7 +54,7 @@ class DataSummary(BaseModel):
 
 def summarize(splits: Splits) -> DataSummary:
     """Return the summary of a data set."""
-    normalization = Normalization.of(splits.train.dense_inputs)
+    normalization = Normalization.of(splits.train.rows)
     return DataSummary(
         name=splits.name,
         source=splits.source,

@@ -21,7 +21,7 @@ def suspects_sheet(suspects: Suspects, train: Dataset, most: int) -> Figure:
         if suspects.suggested is not None:
             caption += f"\n→ {_short(train.class_names[int(suspects.suggested[place])])}"
         captions.append(f"{caption} {suspects.probability[place]:.0%}")
-    return contact_sheet(train.dense_inputs[worst], captions, "labels that are probably wrong")
+    return contact_sheet(train.rows.dense(worst), captions, "labels that are probably wrong")
 
 
 def suspects_section(suspects: Suspects, splits: Splits) -> Section:
@@ -36,8 +36,9 @@ def suspects_section(suspects: Suspects, splits: Splits) -> Section:
 
 
 def _gallery(suspects: Suspects, splits: Splits) -> list[Thumbnail]:
+    worst = suspects.ranking[:_SHOWN]
     pictures = []
-    for place in suspects.ranking[:_SHOWN].tolist():
+    for place, image in zip(worst.tolist(), splits.train.rows.dense(worst), strict=True):
         label, suggested, probability = _suspicion(suspects, splits.train, place)
         lines = [
             _name(splits, place),
@@ -45,7 +46,6 @@ def _gallery(suspects: Suspects, splits: Splits) -> list[Thumbnail]:
             f"likelier: {suggested}",
             f"wrong: {_share(probability)}",
         ]
-        image = splits.train.dense_inputs[place]
         pictures.append(thumbnail(image, f"Example {_name(splits, place)}", lines))
     return pictures
 

@@ -10,6 +10,7 @@ from noisebound.data import Dataset, Splits, load
 from noisebound.data.dataset import inputs_from_array
 from noisebound.data.frames import as_polars, is_frame
 from noisebound.data.registry import find_published
+from noisebound.data.rows import Rows
 from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.image_folder import read_unlabeled
 from noisebound.data.user.tables import is_table, read_frame
@@ -24,7 +25,7 @@ def new_inputs(
     *,
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
-) -> tuple[list[str] | list[int], Tensor]:
+) -> tuple[list[str] | list[int], Tensor | Rows]:
     """Return the name of each new example, and the inputs that the model takes.
 
     Args:
@@ -36,12 +37,13 @@ def new_inputs(
     """
     if isinstance(data, str | Path):
         return _read(model, data, data_dir, skip_bad)
+    inputs: Tensor | Rows
     if is_frame(data):
         inputs = _encoded(model, as_polars(data), "the data frame")
     elif isinstance(data, Splits):
-        inputs = (data.test or data.train).dense_inputs
+        inputs = (data.test or data.train).rows
     elif isinstance(data, Dataset):
-        inputs = data.dense_inputs
+        inputs = data.rows
     else:
         inputs = inputs_from_array(data)
     return list(range(len(inputs))), inputs
@@ -75,7 +77,7 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
 
 def _read(
     model: SavedModel, data: str | Path, data_dir: str | Path | None, skip_bad: bool
-) -> tuple[list[str] | list[int], Tensor]:
+) -> tuple[list[str] | list[int], Tensor | Rows]:
     path = Path(data)
     if isinstance(data, str) and find_published(data) is not None:
         splits = load(data, data_dir=data_dir)

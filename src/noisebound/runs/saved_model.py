@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from noisebound.data import Normalization, TableEncoder
 from noisebound.data.dataset import inputs_from_array
+from noisebound.data.rows import Rows, as_rows
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.files import load_tensors, save_tensors, write_text
 from noisebound.models import ModelName, create_model
 from noisebound.runs.folder import RunFolder, read_json, read_model
+from noisebound.training.evaluation import examples_at_once
 
 _FORMAT = 2
-_BATCH = 1000  # examples at once
 
 
 class ModelCard(BaseModel):
@@ -67,9 +68,10 @@ class SavedModel:
         """Return the class probabilities of inputs that are not normalized yet.
 
         Args:
-            inputs: a tensor as a `Dataset` holds it, or an array
+            inputs: a tensor or rows as a `Dataset` holds them, or an array
         """
-        given = inputs if isinstance(inputs, Tensor) else inputs_from_array(inputs)
+        is_ready = isinstance(inputs, Tensor | Rows)
+        given = as_rows(inputs if is_ready else inputs_from_array(inputs))
         if tuple(given.shape[1:]) != self.card.input_shape:
             raise DataError(
                 f"the model takes inputs of shape {list(self.card.input_shape)}, got "
@@ -82,7 +84,8 @@ class SavedModel:
                 "be on another scale; convert them"
             )
         parts = [
-            self.model(self.normalization(part)).softmax(1) for part in torch.split(given, _BATCH)
+            self.model(self.normalization(part)).softmax(1)
+            for part in given.blocks(examples_at_once(self.card.input_shape))
         ]
         return torch.cat(parts) if parts else torch.empty(0, len(self.card.class_names))
 

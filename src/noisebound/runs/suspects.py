@@ -7,10 +7,10 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from noisebound.data import Splits
+from noisebound.data.rows import Rows
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects, estimate_noise
 from noisebound.estimation.suspects import suspects_by_models
-from noisebound.files import fingerprint
 from noisebound.runs.result import RunResult
 from noisebound.runs.saved_model import SavedModel
 from noisebound.training.config import TrainingConfig
@@ -35,7 +35,7 @@ def suspects_of_run(
     train = splits.train
     if train.class_names != saved.card.class_names:
         raise DataError("the run was trained on other classes: give it the same data")
-    if result.inputs != fingerprint(train.dense_inputs):
+    if result.inputs != train.rows.fingerprint():
         raise DataError(
             "the run was trained on other data, or in another order: give it the same examples; "
             "only their labels may differ"
@@ -69,11 +69,11 @@ def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _encoded(saved: SavedModel, splits: Splits) -> Tensor:
+def _encoded(saved: SavedModel, splits: Splits) -> Tensor | Rows:
     """Return the inputs as the trained model takes them; a table is encoded by its encoder."""
     if saved.card.encoder is not None and splits.frame is not None:
         return saved.card.encoder.transform(splits.frame)
-    return splits.train.dense_inputs
+    return splits.train.rows
 
 
 def _transition(

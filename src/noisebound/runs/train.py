@@ -107,7 +107,7 @@ def _conclude(
     SavedModel(fitting.state.best_model.cpu(), card).save(folder.path)
     result = RunResult.of(
         identity=identity,
-        inputs=fingerprint(splits.train.dense_inputs),
+        inputs=splits.train.rows.fingerprint(),
         chosen=fitting.objective.chosen,
         noise=fitting.noise,
         floor=fitting.objective.floor,
@@ -122,6 +122,6 @@ def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module)
     digest.update(repr(data.train.class_names).encode())
     for name, weight in network.state_dict().items():
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
-    for tensor in (data.train.dense_inputs, data.train.labels):
-        digest.update(fingerprint(tensor).encode())
+    for marks in (data.train.rows.fingerprint(), fingerprint(data.train.labels)):
+        digest.update(marks.encode())
     return digest.hexdigest()

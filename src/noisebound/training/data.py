@@ -41,7 +41,7 @@ def normalization_of(train: Dataset, *, is_encoded: bool = False) -> Normalizati
     """Return the normalization of inputs; the identity for sparse ones and for encoded tables."""
     if is_encoded or isinstance(train.inputs, SparseRows):
         return Normalization.identity()
-    return Normalization.of(train.inputs, train.weights)
+    return Normalization.of(train.rows, train.weights)
 
 
 def split_validation(splits: Splits, config: TrainingConfig) -> tuple[TrainingData, Splits]:

@@ -1,7 +1,7 @@
 """How good a model is on a data set: its predictions, its mean loss, its accuracy."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -71,16 +71,20 @@ def predict_logits(
     return sum_over_ranks(logits, fabric).cpu()
 
 
+def examples_at_once(input_shape: Sequence[int]) -> int:
+    """Return how many examples of this shape are evaluated at once."""
+    return max(1, min(_BATCH, _NUMBERS_AT_ONCE // math.prod(input_shape)))
+
+
 def _share_of_rank(
     data: Dataset, normalization: Normalization, fabric: Fabric
 ) -> Iterator[Batch] | tuple[Batch, ...]:
     is_divided = len(data) >= fabric.world_size  # else the first rank does it all
     if not is_divided and not fabric.is_global_zero:
         return ()
-    batch_size = max(1, min(_BATCH, _NUMBERS_AT_ONCE // math.prod(data.input_shape)))
     loader = Loader(
         replace(data, targets=None),  # judged by the labels, whatever is trained on
-        batch_size * fabric.world_size,
+        examples_at_once(data.input_shape) * fabric.world_size,
         normalization=normalization,
         shuffle=False,
         rank=fabric.global_rank if is_divided else 0,

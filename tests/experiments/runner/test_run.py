@@ -23,8 +23,8 @@ def test_noise_and_examples_follow_from_the_seed():
         noisy_splits(digit_runs(["ce"], seeds=[seed])[0], DataSources()) for seed in (0, 0, 1)
     )
     assert torch.equal(one.train.labels, same.train.labels)
-    assert torch.equal(one.train.inputs, same.train.inputs)
-    assert not torch.equal(one.train.inputs, other.train.inputs)
+    assert torch.equal(one.train.dense_inputs, same.train.dense_inputs)
+    assert not torch.equal(one.train.dense_inputs, other.train.dense_inputs)
     assert len(one.train) == 200
     assert torch.equal(one.test.labels, load("digits").test.labels)
 
@@ -51,9 +51,9 @@ def test_classifier_noise_is_that_of_the_whole_training_set():
     part = noisy_splits(run, DataSources()).train
     rows = {
         image.numpy().tobytes(): label
-        for image, label in zip(whole.inputs, whole.labels, strict=True)
+        for image, label in zip(whole.dense_inputs, whole.labels, strict=True)
     }
-    for image, label in zip(part.inputs, part.labels, strict=True):
+    for image, label in zip(part.dense_inputs, part.labels, strict=True):
         assert rows[image.numpy().tobytes()] == label
 
 

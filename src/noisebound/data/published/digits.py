@@ -19,17 +19,15 @@ def _read_digits() -> Splits:
 
     bunch = load_digits()
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
-    whole = Dataset(
-        torch.from_numpy(pixels)[:, None],
-        torch.from_numpy(bunch.target.astype(np.int64)),
-        tuple(str(digit) for digit in bunch.target_names),
-    )
-    chosen = stratified_indices(whole.labels, _TRAIN, _SPLIT_SEED)
-    is_train = torch.zeros(len(whole), dtype=torch.bool).index_fill_(0, chosen, True)
+    inputs = torch.from_numpy(pixels)[:, None]
+    labels = torch.from_numpy(bunch.target.astype(np.int64))
+    names = tuple(str(digit) for digit in bunch.target_names)
+    chosen = stratified_indices(labels, _TRAIN, _SPLIT_SEED)
+    is_train = torch.zeros(len(labels), dtype=torch.bool).index_fill_(0, chosen, True)
     return Splits(
         "digits",
-        whole.subset(chosen),
-        whole.subset((~is_train).nonzero().squeeze(1)),
+        Dataset(inputs[is_train], labels[is_train], names),
+        Dataset(inputs[~is_train], labels[~is_train], names),
         source="scikit-learn",
     )
 

@@ -53,7 +53,8 @@ class DataSources:
         digest = hashlib.sha256()
         for part in (splits.train, splits.test):
             if part is not None:
-                digest.update(part.dense_inputs.contiguous().numpy().tobytes())
+                for block in part.rows.blocks():
+                    digest.update(block.contiguous().numpy().data)
                 digest.update(part.labels.numpy().tobytes())
         return digest.hexdigest()
 
@@ -80,7 +81,7 @@ def _load(name: str, data_dir: Path | None) -> Splits:
 def _linear_probabilities(name: str, data_dir: Path | None) -> Float64[Tensor, "n classes"]:
     """Return the predictions, computed once per machine: it takes minutes, and workers share it."""
     train = _load(name, data_dir).train
-    digest = hashlib.sha256((fingerprint(train.dense_inputs) + fingerprint(train.labels)).encode())
+    digest = hashlib.sha256((train.rows.fingerprint() + fingerprint(train.labels)).encode())
     path = cache_folder() / "linear" / f"{digest.hexdigest()[:24]}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from noisebound.catalog import LOSS_NAMES, SPECS
 from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
 from noisebound.data import Dataset, Normalization
+from noisebound.data.rows import Rows
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation import (
@@ -425,7 +426,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self.suspicion_ = suspects.probability.numpy()
         self.suspects_ = ranking[suspects.score[ranking] > 0].numpy()
 
-    def _probabilities(self, inputs: Tensor | SparseRows) -> Float[Tensor, "n classes"]:
+    def _probabilities(self, inputs: Tensor | Rows) -> Float[Tensor, "n classes"]:
         assert self._normalization is not None
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
