@@ -1,13 +1,17 @@
 """The door in Python: all that the command ``noisebound fit`` does, as one call."""
 
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from lightning_fabric import Fabric
 from torch import nn
 
-from noisebound.data import DataOrigin, Splits, load
+from noisebound.data import DataOrigin, Splits
+from noisebound.data.column_types import ColumnType
+from noisebound.data.load import load_with
+from noisebound.data.options import reading_options
 from noisebound.models import ModelName
 from noisebound.pages.run_page import run_page
 from noisebound.pages.training_plots import training_figure
@@ -24,6 +28,12 @@ def fit(
     *,
     out: str | Path,
     target: str | None = None,
+    text: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
+    types: Mapping[str, ColumnType] | None = None,
+    test: str | Path | None = None,
+    encoding: str | None = None,
+    merge_labels: bool = False,
     image_size: int | None = None,
     skip_bad: bool = False,
     data_dir: str | Path | None = None,
@@ -38,10 +48,17 @@ def fit(
     """Train a classifier on noisy labels, and return the run that this leaves in a folder.
 
     Args:
-        data: a path, the name of a data set, a data frame of polars or pandas, a pair of inputs and
-            labels, or a `Dataset`
+        data: a path, the name of a data set, a data frame of polars or pandas, a pair of inputs (or
+            texts) and labels, or a `Dataset`
         out: the folder for the model, its metrics, its checkpoints and its report
         target: the column, or the array, that holds the labels
+        text: the columns that hold texts, to learn from their words
+        exclude: the columns that are not to be used
+        types: what columns hold, where it should not be decided from their values: ``"text"``,
+            ``"number"``, ``"category"`` or ``"date"``
+        test: a table with clean labels and the same columns, to evaluate on
+        encoding: how a table or text file writes letters as bytes; None for UTF-8
+        merge_labels: True to take labels that differ by case or spaces only for one
         image_size: the height and width, in pixels, to which a folder's images are brought
         skip_bad: True to leave out images that cannot be read, and rows without a label
         data_dir: where published files are looked for first
@@ -63,7 +80,21 @@ def fit(
     """
     is_own = isinstance(model, nn.Module)
     config = make_config(settings, model="auto" if isinstance(model, nn.Module) else model)
-    splits = load(data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad)
+    reading = reading_options(
+        {
+            "data_dir": data_dir,
+            "target": target,
+            "text": text,
+            "exclude": exclude,
+            "types": dict(types or {}),
+            "test": test,
+            "encoding": encoding,
+            "merge_labels": merge_labels,
+            "image_size": image_size,
+            "skip_bad": skip_bad,
+        }
+    )
+    splits = load_with(data, reading)
     is_first = fabric is None or fabric.is_global_zero
     if show and is_first:
         _tell(f"note: {note}" for note in splits.notes)
@@ -77,14 +108,8 @@ def fit(
         show=show,
     )
     if is_first:
-        origin = DataOrigin(
-            data=str(data) if isinstance(data, str | Path) else None,
-            data_dir=None if data_dir is None else Path(data_dir),
-            target=target,
-            image_size=image_size,
-            skip_bad=skip_bad,
-        )
-        run.folder.save_origin(origin)
+        path = str(data) if isinstance(data, str | Path) else None
+        run.folder.save_origin(DataOrigin(data=path, **reading.model_dump()))
         run.folder.save_command(command or _this_call(data, out, is_own, settings))
         if report:
             _write_pages(run, splits)

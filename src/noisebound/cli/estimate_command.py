@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
-from noisebound.data import DataError, DataOrigin, Dataset
+from noisebound.cli.options import Json, Reading, ReadingFlags
+from noisebound.data import DataError, Dataset
 from noisebound.data.user.arrays import read_inputs
 from noisebound.estimation import (
     EstimatedNoise,
@@ -41,10 +41,7 @@ def estimate(
     batch_size: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 300,
     augment: bool = False,
     seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
-    target: Target = None,
-    image_size: ImageSize = None,
-    skip_bad: SkipBad = False,
-    data_dir: DataDir = None,
+    reading: Reading = None,
     out: Path | None = None,
     json: Json = False,
 ) -> None:
@@ -53,7 +50,8 @@ def estimate(
     Parameters
     ----------
     data
-        The name of a data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+        The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
+            Parquet, Excel, npz or npy file.
     method
         The estimator. The estimator confident needs cleanlab.
     probs
@@ -75,9 +73,7 @@ def estimate(
     out
         The .json file for the estimate with the whole transition matrix.
     """
-    origin = DataOrigin(
-        data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
-    )
+    origin = (reading or ReadingFlags()).origin(data)
     if method == "confident":
         require_cleanlab()
     train = origin.load().train

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target, command_line
+from noisebound.cli.options import Json, Reading, ReadingFlags, command_line
 from noisebound.entry import fit as run_fit
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise
@@ -43,10 +43,7 @@ def fit(
     config: Annotated[_Options | None, Parameter(name="*")] = None,
     transition: Path | None = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
-    target: Target = None,
-    image_size: ImageSize = None,
-    skip_bad: SkipBad = False,
-    data_dir: DataDir = None,
+    reading: Reading = None,
     devices: str = "1",
     nodes: int = 1,
     accelerator: str = "auto",
@@ -59,7 +56,8 @@ def fit(
     Parameters
     ----------
     data
-        The name of a data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+        The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
+            Parquet, Excel, npz or npy file.
     out
         The folder for the model, its metrics, its checkpoints and its report.
     transition
@@ -88,10 +86,7 @@ def fit(
             run = run_fit(
                 data,
                 out=out,
-                target=target,
-                image_size=image_size,
-                skip_bad=skip_bad,
-                data_dir=data_dir,
+                **(reading or ReadingFlags()).options.model_dump(),
                 model=(config or _Options()).model,
                 resume=resume,
                 fabric=fabric,

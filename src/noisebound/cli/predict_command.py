@@ -5,13 +5,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from noisebound.cli.options import DataDir, SkipBad
+from noisebound.cli.options import DataDir, Encoding, SkipBad
 from noisebound.runs import load_run
 from noisebound.runs.predict import check_writable, write_frame
 
 
 def predict(
-    model: Path, data: str, *, out: Path, data_dir: DataDir = None, skip_bad: SkipBad = False
+    model: Path,
+    data: str,
+    *,
+    out: Path,
+    data_dir: DataDir = None,
+    encoding: Encoding = None,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Label new data with a model that `noisebound fit` trained.
 
@@ -20,13 +26,15 @@ def predict(
     model
         The folder that `noisebound fit` wrote.
     data
-        The data to label: a folder of images, a CSV, TSV, Parquet, npz or npy file, or the name of
-            a data set, whose test examples are then labeled.
+        The data to label: a folder of images or of .txt files, a CSV, TSV, JSONL, Parquet, Excel,
+            npz or npy file, or the name of a data set, whose test examples are then labeled.
     out
         The .csv or .parquet file to write. It has one row per example, with its label and the
             probability of each class.
     """
     check_writable(out)
-    predictions = load_run(model).predictions(data, data_dir=data_dir, skip_bad=skip_bad)
+    predictions = load_run(model).predictions(
+        data, data_dir=data_dir, skip_bad=skip_bad, encoding=encoding
+    )
     write_frame(predictions, out)
     Console(soft_wrap=True).print(f"{len(predictions):,} labels: {escape(str(out))}")

@@ -13,6 +13,7 @@ from torch import nn
 
 from noisebound.checks import check_num_classes
 from noisebound.errors import InvalidValueError
+from noisebound.models.heads import linear, mlp_head
 from noisebound.models.mlp import mlp, small_mlp
 from noisebound.models.resnet import ResNet, resnet18, resnet34
 from noisebound.models.small_cnn import small_cnn
@@ -20,7 +21,14 @@ from noisebound.models.strided_cnn import strided_cnn
 
 # A literal, because pydantic, the command line and mypy read it; a test holds it to MODELS.
 ModelName: TypeAlias = Literal[
-    "mlp", "small_mlp", "small_cnn", "strided_cnn", "resnet18", "resnet34"
+    "mlp",
+    "small_mlp",
+    "small_cnn",
+    "strided_cnn",
+    "resnet18",
+    "resnet34",
+    "linear",
+    "mlp_head",
 ]
 MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)
 
@@ -46,6 +54,8 @@ MODELS: dict[ModelName, ModelSpec] = {
     "strided_cnn": ModelSpec(strided_cnn, takes="images"),
     "resnet18": ModelSpec(resnet18, takes="images"),
     "resnet34": ModelSpec(resnet34, takes="images"),
+    "linear": ModelSpec(linear, takes="anything"),
+    "mlp_head": ModelSpec(mlp_head, takes="anything"),
 }
 
 
@@ -60,6 +70,10 @@ def default_model(input_shape: Sequence[int]) -> ModelName:
         ('small_cnn', 'mlp')
     """
     return "small_cnn" if _is_image(input_shape) else "mlp"
+
+
+DEFAULT_HEAD: ModelName = "mlp_head"
+"""The network on the embeddings of a backbone."""
 
 
 def create_model(
@@ -96,6 +110,7 @@ def _is_image(input_shape: Sequence[int]) -> bool:
 
 
 __all__ = [
+    "DEFAULT_HEAD",
     "MODELS",
     "MODEL_NAMES",
     "ModelName",
@@ -103,7 +118,9 @@ __all__ = [
     "ResNet",
     "create_model",
     "default_model",
+    "linear",
     "mlp",
+    "mlp_head",
     "resnet18",
     "resnet34",
     "small_cnn",

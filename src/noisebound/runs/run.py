@@ -10,7 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 from torch import nn
 
-from noisebound.data import Splits, load
+from noisebound.data import ReadingOptions, Splits
+from noisebound.data.frames import is_frame
+from noisebound.data.load import load_with
 from noisebound.errors import RunError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects
 from noisebound.runs.folder import RunFolder
@@ -131,7 +133,12 @@ class Run:
         return probs
 
     def predictions(
-        self, new: Any, *, data_dir: str | Path | None = None, skip_bad: bool = False
+        self,
+        new: Any,
+        *,
+        data_dir: str | Path | None = None,
+        skip_bad: bool = False,
+        encoding: str | None = None,
     ) -> pl.DataFrame:
         """Return one row per new example: its name, its class, and every class's probability.
 
@@ -139,8 +146,11 @@ class Run:
             new: as in :meth:`predict`
             data_dir: where published files are looked for first
             skip_bad: True to leave out images that cannot be read
+            encoding: how a table or text file writes letters as bytes; None for UTF-8
         """
-        names, inputs = new_inputs(self.saved_model, new, data_dir=data_dir, skip_bad=skip_bad)
+        names, inputs = new_inputs(
+            self.saved_model, new, data_dir=data_dir, skip_bad=skip_bad, encoding=encoding
+        )
         return predictions_frame(names, self.saved_model, self.saved_model.probabilities(inputs))
 
     def suspects(self, data: Any = None) -> pl.DataFrame:
@@ -163,11 +173,17 @@ class Run:
             data: the same data, where it was in memory only
         """
         if data is not None:
-            target = self.folder.read_origin().target if self.folder.data.exists() else None
-            return load(data, target=target)
+            return load_with(data, self._reading_options(data))
         if self._splits is None:
             self._splits = self.folder.read_origin().load()
         return self._splits
+
+    def _reading_options(self, data: Any) -> ReadingOptions:
+        """Return how the run's data was read, as far as that applies to the same data in memory."""
+        if not self.folder.data.exists() or not (isinstance(data, str | Path) or is_frame(data)):
+            return ReadingOptions()
+        options = self.folder.read_origin().options
+        return options.model_copy(update={"data_dir": None}) if is_frame(data) else options
 
 
 def load_run(path: str | Path, model: nn.Module | None = None) -> Run:

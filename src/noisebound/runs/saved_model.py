@@ -1,6 +1,7 @@
 """A trained model as files: its weights, and everything needed to use it on new data."""
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from noisebound.data import Normalization, TableEncoder
 from noisebound.data.dataset import inputs_from_array
 from noisebound.data.rows import Rows, as_rows
+from noisebound.data.sparse_rows import SparseRows, takes_sparse
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.files import load_tensors, save_tensors, write_text
 from noisebound.models import ModelName, create_model
@@ -20,6 +22,7 @@ from noisebound.runs.folder import RunFolder, read_json, read_model
 from noisebound.training.evaluation import examples_at_once
 
 _FORMAT = 2
+_SPARSE_BATCH = 1000  # sparse examples at once
 
 
 class ModelCard(BaseModel):
@@ -83,10 +86,10 @@ class SavedModel:
                 f"the model was trained on {self.card.input_dtype} inputs, got {dtype}: they may "
                 "be on another scale; convert them"
             )
-        parts = [
-            self.model(self.normalization(part)).softmax(1)
-            for part in given.blocks(examples_at_once(self.card.input_shape))
-        ]
+        blocks: Iterable[Tensor] = given.blocks(examples_at_once(self.card.input_shape))
+        if isinstance(given, SparseRows) and takes_sparse(self.model):
+            blocks = map(given.sparse, torch.split(torch.arange(len(given)), _SPARSE_BATCH))
+        parts = [self.model(self.normalization(part)).softmax(1) for part in blocks]
         return torch.cat(parts) if parts else torch.empty(0, len(self.card.class_names))
 
     def classes(self, indices: Tensor) -> np.ndarray[Any, Any]:

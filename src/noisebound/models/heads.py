@@ -1,0 +1,40 @@
+"""Heads for the embeddings of a backbone."""
+
+import math
+from collections.abc import Sequence
+
+from torch import nn
+
+_DROPOUT = 0.3
+_HIDDEN = 256
+
+
+def linear(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
+    """Return a linear classifier of the flattened inputs.
+
+    Args:
+        input_shape: shape of one example
+        num_classes: number of classes, which is the number of logits
+    """
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), num_classes))
+
+
+def mlp_head(
+    input_shape: Sequence[int], num_classes: int, hidden: int = _HIDDEN, dropout: float = _DROPOUT
+) -> nn.Sequential:
+    """Return a network of one hidden layer, with dropout before it and after it.
+
+    Args:
+        input_shape: shape of one example
+        num_classes: number of classes, which is the number of logits
+        hidden: width of the hidden layer
+        dropout: probability that an input or a hidden unit is left out of a step
+    """
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Dropout(dropout),
+        nn.Linear(math.prod(input_shape), hidden),
+        nn.ReLU(),
+        nn.Dropout(dropout),
+        nn.Linear(hidden, num_classes),
+    )
