@@ -1,5 +1,6 @@
 """The door in Python: all that the command ``noisebound fit`` does, as one call."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -7,7 +8,10 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from noisebound.console import print_note
-from noisebound.data import DataOrigin, Splits, load
+from noisebound.data import DataOrigin, Splits
+from noisebound.data.column_types import ColumnType
+from noisebound.data.load import load_with
+from noisebound.data.options import reading_options
 from noisebound.features import Backbone, BackboneLike, load_embedded, parse_backbone
 from noisebound.models import ModelName
 from noisebound.pages.run_page import run_page
@@ -27,6 +31,12 @@ def fit(
     *,
     out: str | Path,
     target: str | None = None,
+    text: str | Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
+    types: Mapping[str, ColumnType] | None = None,
+    test: str | Path | None = None,
+    encoding: str | None = None,
+    merge_labels: bool = False,
     image_size: int | None = None,
     skip_bad: bool = False,
     data_dir: str | Path | None = None,
@@ -42,10 +52,17 @@ def fit(
     """Train a classifier on noisy labels, and return the run that this leaves in a folder.
 
     Args:
-        data: a path, the name of a data set, a data frame of polars or pandas, a pair of inputs and
-            labels, or a `Dataset`; with a backbone also a pair of texts and labels
+        data: a path, the name of a data set, a data frame of polars or pandas, a pair of inputs (or
+            texts) and labels, or a `Dataset`
         out: the folder for the model, its metrics, its checkpoints and its report
         target: the column, or the array, that holds the labels
+        text: the columns that hold texts, to learn from their words
+        exclude: the columns that are not to be used
+        types: what columns hold, where it should not be decided from their values: ``"text"``,
+            ``"number"``, ``"category"`` or ``"date"``
+        test: a table with clean labels and the same columns, to evaluate on
+        encoding: how a table or text file writes letters as bytes; None for UTF-8
+        merge_labels: True to take labels that differ by case or spaces only for one
         image_size: the height and width, in pixels, to which a folder's images are brought
         skip_bad: True to leave out images that cannot be read, and rows without a label
         data_dir: where published files are looked for first
@@ -69,6 +86,20 @@ def fit(
         ((540,), 0.1)
     """
     is_own = isinstance(model, nn.Module)
+    reading = reading_options(
+        {
+            "data_dir": data_dir,
+            "target": target,
+            "text": text,
+            "exclude": exclude,
+            "types": dict(types or {}),
+            "test": test,
+            "encoding": encoding,
+            "merge_labels": merge_labels,
+            "image_size": image_size,
+            "skip_bad": skip_bad,
+        }
+    )
     is_first = fabric is None or fabric.is_global_zero
     is_shown = show and is_first
     config = make_config(settings, model="auto" if isinstance(model, nn.Module) else model)
@@ -76,19 +107,11 @@ def fit(
     folder.check_place()
     encoder = None
     if backbone is None:
-        splits = load(
-            data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
-        )
+        splits = load_with(data, reading)
     else:
         encoder = parse_backbone(backbone, image_size)
-        splits = load_embedded(
-            data,
-            encoder,
-            data_dir=data_dir,
-            target=target,
-            skip_bad=skip_bad,
-            tell=print_note if is_shown else lambda line: None,
-        )
+        tell = print_note if is_shown else lambda line: None
+        splits = load_embedded(data, encoder, reading, tell=tell)
     config = with_head(config, splits)
     folder.check(config, resume=resume)
     if is_shown:
@@ -105,15 +128,9 @@ def fit(
         backbone=encoder,
     )
     if is_first:
-        origin = DataOrigin(
-            data=str(data) if isinstance(data, str | Path) else None,
-            data_dir=None if data_dir is None else Path(data_dir),
-            target=target,
-            image_size=image_size,
-            skip_bad=skip_bad,
-            backbone=None if encoder is None else encoder.name,
-        )
-        run.folder.save_origin(origin)
+        path = str(data) if isinstance(data, str | Path) else None
+        name = None if encoder is None else encoder.name
+        run.folder.save_origin(DataOrigin(data=path, backbone=name, **reading.model_dump()))
         run.folder.save_command(command or _this_call(data, out, is_own, encoder, settings))
         if report:
             _write_pages(run, splits)

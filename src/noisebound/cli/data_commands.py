@@ -8,9 +8,9 @@ from cyclopts import App, Parameter
 from rich.markup import escape
 from rich.table import Table
 
-from noisebound.cli.options import DataDir, ImageSize, Json, SkipBad, Target
+from noisebound.cli.options import DataDir, Json, Reading, ReadingFlags
 from noisebound.console import Console
-from noisebound.data import DATASETS, load
+from noisebound.data import DATASETS
 from noisebound.data.cache import CachedFiles, cached_files, clear_cache
 from noisebound.data.finding import find, find_or_download
 from noisebound.data.folders import cache_folder
@@ -76,10 +76,7 @@ def fetch(name: str, *, data_dir: DataDir = None) -> None:
 def info(
     name_or_path: str,
     *,
-    data_dir: DataDir = None,
-    target: Target = None,
-    image_size: ImageSize = None,
-    skip_bad: SkipBad = False,
+    reading: Reading = None,
     json: Json = False,
 ) -> None:
     """Read a data set and show its size, shapes, classes, balance and origin.
@@ -89,13 +86,10 @@ def info(
     Parameters
     ----------
     name_or_path
-        The name of a data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+        The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
+            Parquet, Excel, npz or npy file.
     """
-    summary = summarize(
-        load(
-            name_or_path, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
-        )
-    )
+    summary = summarize((reading or ReadingFlags()).origin(name_or_path).load())
     if json:
         print(json_format.dumps(summary.model_dump(mode="json"), indent=2))  # noqa: T201
     else:
@@ -157,7 +151,7 @@ def _print_summary(summary: DataSummary, console: Console) -> None:
     for part, name in ((summary.train, "train"), (summary.test, "test")):
         if part is not None:
             console.print(f"{name:<6}{_described(part)}")
-    if len(summary.mean) <= 4:
+    if 0 < len(summary.mean) <= 4:
         pairs = zip(summary.mean, summary.std, strict=True)
         constants = ", ".join(f"{mean:.2f} ± {std:.2f}" for mean, std in pairs)
         console.print(f"mean ± deviation of each channel: {constants}")

@@ -8,7 +8,7 @@ from cyclopts import Parameter, validators
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import BackboneName, DataDir, ImageSize, Json, SkipBad, Target, Threads
+from noisebound.cli.options import BackboneName, Json, Reading, ReadingFlags, Threads
 from noisebound.console import Console
 from noisebound.data import DataError, DataOrigin, Dataset, Splits
 from noisebound.data.user.arrays import read_inputs
@@ -44,11 +44,8 @@ def estimate(
     batch_size: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 300,
     augment: bool = False,
     seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
-    target: Target = None,
-    image_size: ImageSize = None,
-    skip_bad: SkipBad = False,
+    reading: Reading = None,
     backbone: BackboneName = None,
-    data_dir: DataDir = None,
     threads: Threads = None,
     out: Path | None = None,
     json: Json = False,
@@ -58,7 +55,8 @@ def estimate(
     Parameters
     ----------
     data
-        The name of a data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+        The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
+            Parquet, Excel, npz or npy file.
     method
         The estimator. The estimator confident needs cleanlab.
     probs
@@ -82,9 +80,7 @@ def estimate(
         The .json file for the estimate with the whole transition matrix.
     """
     use_threads(threads)
-    origin = DataOrigin(
-        data=data, data_dir=data_dir, target=target, image_size=image_size, skip_bad=skip_bad
-    )
+    origin = (reading or ReadingFlags()).origin(data)
     if method == "confident":
         require_cleanlab()
     splits = origin.load() if backbone is None else _embedded(origin, backbone)
@@ -119,9 +115,7 @@ def _embedded(origin: DataOrigin, backbone: str) -> Splits:
     return load_embedded(
         origin.data,
         parse_backbone(backbone, origin.image_size),
-        data_dir=origin.data_dir,
-        target=origin.target,
-        skip_bad=origin.skip_bad,
+        origin.options,
         tell=lambda line: console.print(escape(line)),
     )
 

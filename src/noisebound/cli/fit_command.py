@@ -18,11 +18,9 @@ from rich.markup import escape
 from noisebound.cli.messages import with_flags
 from noisebound.cli.options import (
     BackboneName,
-    DataDir,
-    ImageSize,
     Json,
-    SkipBad,
-    Target,
+    Reading,
+    ReadingFlags,
     Threads,
     command_line,
 )
@@ -54,11 +52,8 @@ def fit(
     config: Annotated[_Options | None, Parameter(name="*")] = None,
     transition: Path | None = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
-    target: Target = None,
-    image_size: ImageSize = None,
-    skip_bad: SkipBad = False,
+    reading: Reading = None,
     backbone: BackboneName = None,
-    data_dir: DataDir = None,
     devices: str = "1",
     nodes: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 1,
     accelerator: str = "auto",
@@ -72,7 +67,8 @@ def fit(
     Parameters
     ----------
     data
-        The name of a data set; or a folder of images, a CSV, TSV, Parquet, npz or npy file.
+        The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
+            Parquet, Excel, npz or npy file.
     out
         The folder for the model, its metrics, its checkpoints and its report.
     transition
@@ -103,11 +99,8 @@ def fit(
             run = run_fit(
                 data,
                 out=out,
-                target=target,
-                image_size=image_size,
-                skip_bad=skip_bad,
+                **(reading or ReadingFlags()).options.model_dump(),
                 backbone=backbone,
-                data_dir=data_dir,
                 model=(config or _Options()).model,
                 resume=resume,
                 fabric=fabric,

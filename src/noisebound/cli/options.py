@@ -3,21 +3,17 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
+from pydantic import field_validator
+
+from noisebound.data import DataOrigin, ReadingOptions
+from noisebound.data.options import reading_options
 
 DataDir = Annotated[
     Path | None,
     Parameter(help="The folder to look for published files in first [default: $NOISEBOUND_DATA]."),
-]
-Target = Annotated[str | None, Parameter(help="The column, or the array, that holds the labels.")]
-ImageSize = Annotated[
-    int | None,
-    Parameter(
-        validator=validators.Number(gte=1),
-        help="The height and width, in pixels, to which images of a folder are brought.",
-    ),
 ]
 SkipBad = Annotated[
     bool,
@@ -44,6 +40,40 @@ BackboneName = Annotated[
         "timm:NAME. They are made once and cached."
     ),
 ]
+Encoding = Annotated[
+    str | None,
+    Parameter(help="How a table or text file writes letters as bytes, such as latin-1."),
+]
+_SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
+Names = Annotated[tuple[str, ...], _SEVERAL]
+
+
+class ReadingFlags(ReadingOptions):
+    """How to read DATA, as options of a command."""
+
+    text: Names = ()
+    exclude: Names = ()
+    types: Names = ()  # type: ignore[assignment]  # COLUMN=TYPE, as words of a command line
+    merge_labels: Annotated[bool, Parameter(negative=())] = False
+    image_size: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None
+    skip_bad: Annotated[bool, Parameter(negative=())] = False
+
+    @field_validator("types", mode="before")
+    @classmethod
+    def _from_pairs(cls, given: Any) -> Any:
+        return given
+
+    @property
+    def options(self) -> ReadingOptions:
+        """How to read DATA."""
+        return reading_options(self.model_dump())  # type: ignore[arg-type]
+
+    def origin(self, data: str) -> DataOrigin:
+        """Return the data with how to read it."""
+        return DataOrigin(data=data, **self.options.model_dump())
+
+
+Reading = Annotated[ReadingFlags | None, Parameter(name="*")]
 Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from noisebound.cli.options import DataDir, QuoteFormulas, SkipBad
+from noisebound.cli.options import DataDir, Encoding, QuoteFormulas, SkipBad
 from noisebound.console import Console
 from noisebound.runs import load_run
 from noisebound.runs.predict import check_writable, write_frame
@@ -18,6 +18,7 @@ def predict(
     quote_formulas: QuoteFormulas = True,
     backbone: str | None = None,
     data_dir: DataDir = None,
+    encoding: Encoding = None,
     skip_bad: SkipBad = False,
 ) -> None:
     """Label new data with a model that `noisebound fit` trained.
@@ -27,8 +28,8 @@ def predict(
     model
         The folder that `noisebound fit` wrote.
     data
-        The data to label: a folder of images, a CSV, TSV, Parquet, npz or npy file, or the name of
-            a data set, whose test examples are then labeled.
+        The data to label: a folder of images or of .txt files, a CSV, TSV, JSONL, Parquet, Excel,
+            npz or npy file, or the name of a data set, whose test examples are then labeled.
     out
         The .csv or .parquet file to write. It has one row per example, with its label and the
             probability of each class.
@@ -37,7 +38,7 @@ def predict(
     """
     check_writable(out)
     predictions = load_run(model, backbone=backbone).predictions(
-        data, data_dir=data_dir, skip_bad=skip_bad
+        data, data_dir=data_dir, skip_bad=skip_bad, encoding=encoding
     )
     write_frame(predictions, out, quotes_formulas=quote_formulas)
     Console(soft_wrap=True).print(f"{len(predictions):,} labels: {escape(str(out))}")

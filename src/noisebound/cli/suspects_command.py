@@ -6,9 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 from rich.markup import escape
 
-from noisebound.cli.options import DataDir, ImageSize, QuoteFormulas, SkipBad, Target
+from noisebound.cli.options import QuoteFormulas, Reading, ReadingFlags
 from noisebound.console import Console
-from noisebound.data import DataOrigin
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise, GivenTransition
 from noisebound.pages.suspects import suspects_sheet
@@ -26,10 +25,7 @@ def suspects(
     sheet: Path | None = None,
     most: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 64,
     quote_formulas: QuoteFormulas = True,
-    target: Target = None,
-    image_size: ImageSize = None,
-    skip_bad: SkipBad = False,
-    data_dir: DataDir = None,
+    reading: Reading = None,
 ) -> None:
     """Rank the labels of a run's training data by how likely they are wrong.
 
@@ -49,26 +45,16 @@ def suspects(
         The number of images on the sheet.
     """
     check_writable(out)
-    if data is None and (target is not None or image_size is not None or skip_bad):
-        raise InvalidValueError(
-            "--target, --image-size and --skip-bad say how to read DATA: name it"
-        )
-    trained = load_run(run)
+    flags = reading or ReadingFlags()
     if data is None:
-        origin = trained.folder.read_origin()
-        if data_dir is not None:
-            origin = origin.model_copy(update={"data_dir": data_dir})
+        flags.refuse_all_but("data_dir", what="data that is not named beside it")
+    trained = load_run(run)
+    if data is not None:
+        origin = flags.origin(data)
     else:
-        origin = DataOrigin(
-            data=data,
-            data_dir=data_dir,
-            target=target,
-            image_size=image_size,
-            skip_bad=skip_bad,
-            backbone=trained.folder.read_origin().backbone
-            if trained.folder.data.exists()
-            else None,
-        )
+        origin = trained.folder.read_origin()
+        if flags.data_dir is not None:
+            origin = origin.model_copy(update={"data_dir": flags.data_dir})
     splits = trained.load_again(origin)
     if sheet is not None and not splits.has_pictures:
         raise InvalidValueError("--sheet shows images, and these are features: leave it out")

@@ -6,6 +6,7 @@ from noisebound.data.labels import encode_labels
 from noisebound.data.load import load
 from noisebound.data.loader import Batch, Loader
 from noisebound.data.normalization import Normalization
+from noisebound.data.options import ReadingOptions
 from noisebound.data.origin import DataOrigin
 from noisebound.data.registry import DATASETS
 from noisebound.data.table_encoder import TableEncoder
@@ -21,6 +22,7 @@ __all__ = [
     "EmbeddedBy",
     "Loader",
     "Normalization",
+    "ReadingOptions",
     "Splits",
     "TableEncoder",
     "dataset_from_arrays",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from noisebound.errors import DataError
 
 _CHANNELS = (1, 3, 4)
 _NUMBERS_AT_ONCE = 2**20  # of an array that is gone through block by block: a choice
+_ROW_MASK = "\0is kept"  # no column of a user's is called so
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +147,13 @@ class EmbeddedBy:
         name: what leads to the backbone, such as ``"hf:folder"``
         fingerprint: hash of its weights and its preprocessing; None if there is none
         modality: what it embedded: ``"image"``, ``"text"`` or ``"features"``
+        text_columns: the columns of a table whose texts it embedded
     """
 
     name: str
     fingerprint: str | None
     modality: str
+    text_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +168,7 @@ class Splits:
         notes: what was done to the data while reading it, a sentence each
         encoder: for tables, what turns rows into features
         frame: for tables, the columns that `train` was encoded from
+        test_frame: likewise for `test`
         train_names: the names of the training examples, such as their files; None if they are
             known by position
         embedded_by: the backbone whose embeddings the inputs are; None for inputs as they came
@@ -177,7 +181,8 @@ class Splits:
     source: str
     notes: tuple[str, ...] = ()
     encoder: TableEncoder | None = None
-    frame: pl.DataFrame | None = None
+    frame: pl.LazyFrame | None = None
+    test_frame: pl.LazyFrame | None = None
     train_names: tuple[str, ...] | None = None
     embedded_by: EmbeddedBy | None = None
     pictures: Callable[[int], Tensor] | None = None
@@ -212,11 +217,35 @@ class Splits:
         Means, deviations and categories of a table must come from the rows that are trained on, and
         not from those that validation keeps. Data of any other kind comes back as it is.
         """
-        if self.frame is None:
+        if self.frame is None or self.encoder is None:
             return self
-        encoder = TableEncoder.fit(self.frame.filter(pl.Series(rows.numpy())))
-        inputs = encoder.transform(self.frame)
-        return replace(self, train=replace(self.train, inputs=inputs), encoder=encoder)
+        kept = self.frame.with_columns(pl.Series(_ROW_MASK, rows.numpy())).filter(_ROW_MASK)
+        encoder = TableEncoder.fit(kept.drop(_ROW_MASK), self.encoder.types)
+        encoded = replace(
+            self,
+            train=replace(self.train, inputs=encoder.transform(self.frame)),
+            encoder=encoder,
+            test=None,
+            test_frame=None,
+        )
+        if self.test is None or self.test_frame is None:
+            return replace(encoded, test=self.test)
+        test = replace(self.test, inputs=encoder.transform(self.test_frame))
+        return replace(encoded, test=test, test_frame=self.test_frame)
+
+    def texts(self, part: Literal["train", "test"] = "train") -> list[str] | None:
+        """Return the text of each example; None if the data is not of texts.
+
+        Of several columns of texts, each begins a paragraph. An encoder of texts embeds these.
+        """
+        frame = self.frame if part == "train" else self.test_frame
+        columns = () if self.encoder is None else self.encoder.text_columns
+        if frame is None or not columns:
+            return None
+        joined = pl.concat_str(
+            [pl.col(name).cast(pl.String) for name in columns], separator="\n\n", ignore_nulls=True
+        )
+        return frame.select(joined.fill_null("")).collect().to_series().to_list()
 
 
 def stratified_indices(labels: Int64[Tensor, " n"], n: int, seed: int) -> Int64[Tensor, " m"]:

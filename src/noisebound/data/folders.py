@@ -1,6 +1,8 @@
 """The folders of this machine in which data is looked for."""
 
+import atexit
 import os
+import tempfile
 from pathlib import Path
 
 import pooch
@@ -13,6 +15,14 @@ DEBIAN_DATASETS = Path("/usr/share/datasets")  # where the package dataset-fashi
 def cache_folder() -> Path:
     """Return the folder that ``NOISEBOUND_CACHE`` names, else the user's cache folder."""
     return Path(os.environ.get("NOISEBOUND_CACHE") or pooch.os_cache("noisebound"))
+
+
+def temporary_file(folder: Path, ending: str) -> Path:
+    """Return the path of an empty file in a folder, which is removed when the process ends."""
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=ending, delete=False) as file:
+        path = Path(file.name)
+    atexit.register(path.unlink, missing_ok=True)
+    return path
 
 
 def search_folders(data_dir: str | Path | None) -> list[Path]:

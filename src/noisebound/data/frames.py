@@ -12,6 +12,11 @@ def is_frame(data: object) -> bool:
     return isinstance(data, pl.DataFrame) or _is_pandas(data)
 
 
+def as_lazy(data: Any) -> pl.LazyFrame:
+    """Return a lazy frame of polars."""
+    return data if isinstance(data, pl.LazyFrame) else as_polars(data).lazy()
+
+
 def as_polars(data: Any) -> pl.DataFrame:
     """Return a polars frame; a pandas frame is copied column by column, without its index."""
     if isinstance(data, pl.DataFrame):

@@ -1,42 +1,38 @@
 """One door for every kind of data: a known name, a path to the user's files, data in memory."""
 
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 from noisebound.data.dataset import Dataset, Splits, dataset_from_arrays
 from noisebound.data.finding import find_or_download
+from noisebound.data.formats.table_files import is_table
 from noisebound.data.frames import as_polars, is_frame
+from noisebound.data.options import ReadingOptions, ReadingSettings, reading_options
 from noisebound.data.published.record import Published
 from noisebound.data.registry import DATASETS, find_published
 from noisebound.data.user.arrays import read_npy, read_npz
 from noisebound.data.user.idx_folder import holds_idx, read_idx_folder
 from noisebound.data.user.image_folder import read_image_folder
-from noisebound.data.user.tables import frame_splits, is_table, read_table
+from noisebound.data.user.tables import frame_splits, read_table
+from noisebound.data.user.texts import are_texts, holds_texts, read_text_folder, text_splits
 from noisebound.errors import DataError
 
 Source: TypeAlias = "str | Path | Dataset | Splits | tuple[Any, Any] | Any"
 """A known name, a path, a data set, a data frame, or a pair of inputs and labels."""
 
+_OF_TABLES = ("target", "text", "exclude", "types", "test", "encoding", "merge_labels", "skip_bad")
 
-def load(
-    source: Source,
-    *,
-    data_dir: str | Path | None = None,
-    target: str | None = None,
-    image_size: int | None = None,
-    skip_bad: bool = False,
-) -> Splits:
+
+def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:
     """Return a data set as tensors.
 
     Args:
-        source: a name that ``noisebound data list`` shows; or a folder of images (one folder per
-            class) or of IDX files, a CSV, TSV, Parquet, npz or npy file; or, in memory, a
-            `Dataset`, a data frame of polars or pandas, or a pair of inputs and labels. A name wins
-            over a path that reads the same: write ``./mnist`` for the path
-        data_dir: where published files are looked for first; by default ``NOISEBOUND_DATA``
-        target: the column, or the array, that holds the labels
-        image_size: the height and width, in pixels, to which a folder's images are brought
-        skip_bad: True to leave out images that cannot be read, and rows without a label
+        source: a name that ``noisebound data list`` shows; or a folder of images or of .txt files
+            (one folder per class) or of IDX files, a CSV, TSV, JSONL, Parquet, Excel, npz or npy
+            file; or, in memory, a `Dataset`, a data frame of polars or pandas, or a pair of inputs
+            (or texts) and labels. A name wins over a path that reads the same: write ``./mnist``
+            for the path
+        settings: the fields of `ReadingOptions`, such as ``target="species"``
 
     Raises:
         DataError: the data cannot be had or cannot be trusted; the message says what to do
@@ -46,32 +42,34 @@ def load(
         >>> digits.train.inputs.shape, digits.train.inputs.dtype
         (torch.Size([1257, 1, 8, 8]), torch.uint8)
     """
+    return load_with(source, reading_options(settings))
+
+
+def load_with(source: Source, options: ReadingOptions) -> Splits:
+    """Return what `load` returns, by options that are checked already."""
     if not isinstance(source, str | Path):
-        _refuse("data in memory", data_dir=data_dir, image_size=image_size)
-        return _from_memory(source, target, skip_bad)
+        return _from_memory(source, options)
     published = find_published(source) if isinstance(source, str) else None
     if published is not None:
-        _refuse(
-            "a data set that is known by name",
-            target=target,
-            image_size=image_size,
-            skip_bad=skip_bad or None,
-        )
-        return load_published(published, data_dir)
+        options.refuse_all_but("data_dir", what="a data set that is known by name")
+        return load_published(published, options.data_dir)
     path = Path(source)
     if not _exists(path):
         raise DataError(
             f"{str(source)!r} is neither a file or folder nor a known data set; known are "
             f"{', '.join(DATASETS)}"
         )
-    return _load_path(path, target, image_size, skip_bad)
+    return _load_path(path, options)
 
 
-def _from_memory(data: Source, target: str | None, skip_bad: bool) -> Splits:
+def _from_memory(data: Source, options: ReadingOptions) -> Splits:
     if is_frame(data):
-        frame = as_polars(data)
-        return frame_splits(frame, target, skip_bad, name="data frame", source="the data frame")
-    _refuse("arrays", target=target, skip_bad=skip_bad or None)
+        options.refuse_all_but(*_OF_TABLES, what="data in memory")
+        return frame_splits(as_polars(data), options, name="data frame", source="the data frame")
+    if isinstance(data, tuple) and len(data) == 2 and are_texts(data[0]):
+        options.refuse_all_but("skip_bad", "merge_labels", what="texts in memory")
+        return text_splits(*data, options)
+    options.refuse_all_but(what="arrays")
     if isinstance(data, Splits):
         return data
     if isinstance(data, Dataset):
@@ -103,19 +101,24 @@ def load_published(published: Published, data_dir: str | Path | None = None) -> 
 
 def holds_images(path: Path) -> bool:
     """True if a folder is one of images, rather than of files of another kind."""
-    return not holds_idx(path)
+    return not holds_idx(path) and not holds_texts(path)
 
 
-def _load_path(path: Path, target: str | None, image_size: int | None, skip_bad: bool) -> Splits:
+def _load_path(path: Path, options: ReadingOptions) -> Splits:
     if path.is_dir() and holds_idx(path):
-        _refuse("a folder of IDX files", target=target, image_size=image_size)
+        options.refuse_all_but("data_dir", "skip_bad", what="a folder of IDX files")
         return read_idx_folder(path)
+    if path.is_dir() and holds_texts(path):
+        options.refuse_all_but("data_dir", "skip_bad", "encoding", what="a folder of texts")
+        return read_text_folder(path, options)
     if path.is_dir():
-        _refuse("a folder of images", target=target)
-        return read_image_folder(path, image_size, skip_bad)
-    _refuse("a file that is not an image", image_size=image_size)
+        options.refuse_all_but("data_dir", "image_size", "skip_bad", what="a folder of images")
+        return read_image_folder(path, options.image_size, options.skip_bad)
     if is_table(path):
-        return read_table(path, target, skip_bad)
+        options.refuse_all_but("data_dir", *_OF_TABLES, what="a table")
+        return read_table(path, options)
+    options.refuse_all_but("data_dir", "target", "skip_bad", what="a file that is no table")
+    target = options.target
     if path.suffix.lower() == ".npz":
         train, test = read_npz(path, target)
         data = dataset_from_arrays(*train)
@@ -124,8 +127,8 @@ def _load_path(path: Path, target: str | None, image_size: int | None, skip_bad:
     if path.suffix.lower() == ".npy":
         return Splits(path.name, dataset_from_arrays(*read_npy(path, target)), None, str(path))
     raise DataError(
-        f"{path} is of a kind that is not read: expected a folder of images (one folder per "
-        "class), or a .csv, .tsv, .parquet, .npz or .npy file"
+        f"{path} is of a kind that is not read: expected a folder of images or of .txt files (one "
+        "folder per class), or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file"
     )
 
 
@@ -134,9 +137,3 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except OSError:  # such as a name that is too long for one
         return False
-
-
-def _refuse(what: str, **options: object) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise DataError(f"`{name}` does not apply to {what}: leave it out")

@@ -14,6 +14,7 @@ from noisebound.checks import check_count
 from noisebound.data.augmentation import CropAndFlip, Moves
 from noisebound.data.dataset import Dataset
 from noisebound.data.normalization import Normalization
+from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidValueError
 
 
@@ -54,6 +55,7 @@ class Loader:
         rank: the number of this process, from 0
         world_size: the number of processes
         device: where the batches go; a data set that is not too large is moved there once
+        keep_sparse: True to give sparse rows as sparse tensors, for a network that takes them
 
     Example:
         >>> from noisebound.data import dataset_from_arrays
@@ -75,6 +77,7 @@ class Loader:
         rank: int = 0,
         world_size: int = 1,
         device: torch.device | str = "cpu",
+        keep_sparse: bool = False,
     ) -> None:
         check_count("batch_size", batch_size)
         check_count("world_size", world_size)
@@ -95,7 +98,7 @@ class Loader:
                 "augmentation moves images; these inputs are features: pass None"
             )
         self.device = torch.device(device)
-        self.rows = data.rows.on(self.device)
+        self.rows, self._keeps_sparse = data.rows.on(self.device), keep_sparse
         self.labels = (data.labels if data.targets is None else data.targets).to(device)
         self.weights = data.weights
         self._normalize = normalization.for_inputs(self.rows.ndim, self.rows.dtype, self.device)
@@ -134,7 +137,10 @@ class Loader:
 
     def _batch(self, indices: Int64[Tensor, " batch"], moves: Moves | None, total: float) -> Batch:
         at = indices.to(self.device)
-        x = self.rows.dense(indices).to(self.device)
+        if self._keeps_sparse and isinstance(self.rows, SparseRows):
+            x = self.rows.sparse(indices).to(self.device)
+        else:
+            x = self.rows.dense(indices).to(self.device)
         if self.augmentation and moves:
             x = self.augmentation.apply(x, moves)
         weights = None if self.weights is None else self.weights[indices].to(self.device)

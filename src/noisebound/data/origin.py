@@ -2,46 +2,34 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from noisebound.data.dataset import Splits
-from noisebound.data.load import load
+from noisebound.data.load import load_with
+from noisebound.data.options import ReadingOptions
 from noisebound.data.registry import find_published
 from noisebound.errors import DataError
 
 
-class DataOrigin(BaseModel):
+class DataOrigin(ReadingOptions):
     """The arguments of `load`.
 
     Attributes:
         data: a known name, or a path; None for data that was in memory only
-        data_dir: where published files are looked for first
-        target: the column, or the array, that holds the labels
-        image_size: the height and width, in pixels, to which a folder's images are brought
-        skip_bad: True to leave out images that cannot be read, and rows without a label
         backbone: the name of the backbone that embedded the data; None if there was none
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     data: str | None
-    data_dir: Path | None = None
-    target: str | None = None
-    image_size: int | None = None
-    skip_bad: bool = False
     backbone: str | None = None
 
     def load(self) -> Splits:
         """Return the data."""
         if self.data is None:
             raise DataError("the data was in memory and is not kept: pass the same `data` again")
-        return load(
-            self.data,
-            data_dir=self.data_dir,
-            target=self.target,
-            image_size=self.image_size,
-            skip_bad=self.skip_bad,
-        )
+        return load_with(self.data, self.options)
+
+    @property
+    def options(self) -> ReadingOptions:
+        """How the data is read."""
+        return ReadingOptions(**self.model_dump(exclude={"data", "backbone"}))
 
     def resolved(self) -> "DataOrigin":
         """Return the same with absolute paths, which mean the same from any folder."""
@@ -50,5 +38,6 @@ class DataOrigin(BaseModel):
             update={
                 "data": str(Path(str(self.data)).resolve()) if is_path else self.data,
                 "data_dir": self.data_dir and self.data_dir.resolve(),
+                "test": self.test and self.test.resolve(),
             }
         )

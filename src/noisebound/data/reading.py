@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from noisebound.errors import DataError
+from noisebound.errors import DataError, MissingExtraError
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def reading(name: str | Path, remedy: str = "fetch it again") -> Iterator[None]:
     """
     try:
         yield
-    except DataError:
+    except (DataError, MissingExtraError):
         raise
     except Exception as error:
         reason = str(error).strip() or "no reason given"

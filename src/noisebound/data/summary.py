@@ -4,6 +4,7 @@ from pydantic import BaseModel, ConfigDict
 
 from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.normalization import Normalization
+from noisebound.data.sparse_rows import SparseRows
 
 
 class PartSummary(BaseModel):
@@ -36,7 +37,7 @@ class DataSummary(BaseModel):
         classes: number of classes
         train: the training examples
         test: the test examples; None if there are none
-        mean: mean of the training inputs, per channel or feature
+        mean: mean of the training inputs, per channel or feature; empty for sparse features
         std: standard deviation of the training inputs, per channel or feature
         notes: what reading left out or changed
     """
@@ -54,7 +55,8 @@ class DataSummary(BaseModel):
 
 def summarize(splits: Splits) -> DataSummary:
     """Return the summary of a data set."""
-    normalization = Normalization.of(splits.train.rows)
+    is_sparse = isinstance(splits.train.inputs, SparseRows)
+    normalization = Normalization.identity() if is_sparse else Normalization.of(splits.train.rows)
     return DataSummary(
         name=splits.name,
         source=splits.source,

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from jaxtyping import Int64
 from PIL import Image
 from torch import Tensor
 
-from noisebound.data import Dataset, Splits, load
+from noisebound.data import Dataset, ReadingOptions, Splits
 from noisebound.data.dataset import EmbeddedBy
-from noisebound.data.labels import encode_labels
-from noisebound.data.load import holds_images
+from noisebound.data.load import holds_images, load_with
 from noisebound.data.registry import find_published
 from noisebound.data.user.image_folder import ImageTree, find_trees
 from noisebound.errors import DataError, InvalidTypeError
@@ -54,6 +54,7 @@ class RawSplits:
         class_names: the name of each class
         source: the place that the data came from
         notes: what was done to the data while reading it, a sentence each
+        text_columns: the columns of a table that hold the texts
     """
 
     name: str
@@ -62,28 +63,26 @@ class RawSplits:
     class_names: tuple[str, ...]
     source: str
     notes: tuple[str, ...] = ()
+    text_columns: tuple[str, ...] = ()
 
 
 def load_embedded(
     source: Any,
     backbone: Backbone,
+    options: ReadingOptions | None = None,
     *,
-    data_dir: str | Path | None = None,
-    target: str | None = None,
-    skip_bad: bool = False,
     tell: Tell = lambda note: None,
 ) -> Splits:
     """Return a data set as the embeddings of a backbone, which are made once and cached.
 
     Args:
-        source: what `load` takes; or a pair of texts and labels
+        source: what `load` takes
         backbone: the encoder
-        data_dir: where published files are looked for first
-        target: the column, or the array, that holds the labels
-        skip_bad: True to leave out images that cannot be read and texts that are empty
+        options: how to read the data; ``skip_bad`` also leaves out texts that are empty
         tell: gets a sentence about what is done, for the log
     """
-    raw = load_raw(source, data_dir=data_dir, target=target, skip_bad=skip_bad)
+    options = options or ReadingOptions()
+    raw, skip_bad = load_raw(source, options), options.skip_bad
     train, kept, notes = _embedded(raw.train, raw.class_names, backbone, skip_bad, tell)
     test = None
     if raw.test is not None:
@@ -98,7 +97,9 @@ def load_embedded(
         raw.source,
         notes=(*raw.notes, *notes, *backbone.notes()),
         train_names=None if names is None else tuple(names[place] for place in kept.tolist()),
-        embedded_by=EmbeddedBy(backbone.name, backbone.fingerprint, examples.modality),
+        embedded_by=EmbeddedBy(
+            backbone.name, backbone.fingerprint, examples.modality, raw.text_columns
+        ),
         pictures=(
             (lambda place: thumbnail(examples, int(kept[place])))
             if examples.modality == "image"
@@ -107,36 +108,51 @@ def load_embedded(
     )
 
 
-def load_raw(
-    source: Any,
-    *,
-    data_dir: str | Path | None = None,
-    target: str | None = None,
-    skip_bad: bool = False,
-) -> RawSplits:
+def load_raw(source: Any, options: ReadingOptions) -> RawSplits:
     """Return a data set's raw examples; of a folder of images, no pixel is read."""
     if is_image_folder(source):
-        if target is not None:
-            raise DataError("`target` does not apply to a folder of images: leave it out")
+        options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
         return _folder(Path(source))
-    if isinstance(source, tuple) and len(source) == 2 and is_texts(source[0]):
-        labels, names = encode_labels(source[1])
-        if len(labels) != len(source[0]):
-            raise DataError(
-                f"{len(source[0])} texts but {len(labels)} labels: they must be as many"
-            )
-        part = RawPart(Texts(list(source[0])), torch.from_numpy(labels))
-        return RawSplits("texts", part, None, names, "memory")
-    splits = load(source, data_dir=data_dir, target=target, skip_bad=skip_bad)
+    splits = load_with(source, options)
     if splits.embedded_by is not None:
         raise DataError(
             f"{splits.source} holds embeddings already, by {splits.embedded_by.name}: leave "
             "`backbone` out"
         )
+    if splits.encoder is not None and splits.encoder.text_columns:
+        return _texts_of_table(splits, splits.encoder.text_columns)
     test = None if splits.test is None else _raw_part(splits.test)
     train = _raw_part(splits.train, splits.train_names)
     return RawSplits(
         splits.name, train, test, splits.train.class_names, splits.source, splits.notes
+    )
+
+
+def joined_texts(frame: pl.DataFrame, columns: Sequence[str]) -> Texts:
+    """Return the texts of each row, those of several columns one below the other."""
+    joined = pl.concat_str(list(columns), separator="\n", ignore_nulls=True)
+    return Texts(frame.select(joined.alias("text"))["text"].fill_null("").to_list())
+
+
+def _texts_of_table(splits: Splits, columns: tuple[str, ...]) -> RawSplits:
+    """Return the texts of a table; a backbone has no use for its other columns."""
+    assert splits.encoder is not None
+    assert splits.frame is not None
+    notes = splits.notes
+    others = [column.name for column in splits.encoder.columns if column.name not in columns]
+    if others:
+        notes += (f"columns beside the texts are not used with a backbone: {', '.join(others)}",)
+    train = RawPart(
+        joined_texts(splits.frame.select(columns).collect(), columns),
+        splits.train.labels,
+        names=splits.train_names,
+    )
+    test = None
+    if splits.test is not None and splits.test_frame is not None:
+        texts = joined_texts(splits.test_frame.select(columns).collect(), columns)
+        test = RawPart(texts, splits.test.labels)
+    return RawSplits(
+        splits.name, train, test, splits.train.class_names, splits.source, notes, columns
     )
 
 

@@ -37,8 +37,9 @@ def suspects_section(suspects: Suspects, splits: Splits) -> Section:
 
 
 def _gallery(suspects: Suspects, splits: Splits) -> list[Thumbnail]:
+    worst = suspects.ranking[:_SHOWN]
     pictures = []
-    for place in suspects.ranking[:_SHOWN].tolist():
+    for place, image in zip(worst.tolist(), splits.train.rows.dense(worst), strict=True):
         label, suggested, probability = _suspicion(suspects, splits.train, place)
         lines = [
             _name(splits, place),

@@ -3,18 +3,23 @@
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from torch import Tensor
 
-from noisebound.data import Dataset, EmbeddedBy, Splits, load
+from noisebound.data import Dataset, EmbeddedBy, ReadingOptions, Splits, load
+from noisebound.data.column_types import ColumnType
 from noisebound.data.dataset import inputs_from_array
+from noisebound.data.formats.table_files import is_table, read_table_file
+from noisebound.data.frames import as_polars, is_frame
 from noisebound.data.registry import find_published
 from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.image_folder import unlabeled_names
+from noisebound.data.user.texts import TEXT_COLUMN, read_unlabeled_texts
 from noisebound.errors import DataError, RunError
 from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
 from noisebound.features.embed_once import embed_once, refuse_bad
 from noisebound.features.examples import ImageFiles, Texts
-from noisebound.features.load import examples_of, is_texts
+from noisebound.features.load import examples_of, is_texts, joined_texts
 from noisebound.runs.saved_model import ModelCard
 
 
@@ -22,26 +27,25 @@ def new_embeddings(
     card: ModelCard,
     data: Any,
     backbone: BackboneLike | None,
-    data_dir: str | Path | None,
-    skip_bad: bool,
+    options: ReadingOptions,
 ) -> tuple[list[str] | list[int], Tensor]:
     """Return the name of each new example, and its embedding.
 
     Args:
         card: of a model with a backbone
-        data: a folder of images, an npz or npy file, the name of a data set, a `Dataset`, an array
-            of images, or texts; embeddings of the right length are taken as they are
+        data: a folder of images or of .txt files, a table, an npz or npy file, the name of a data
+            set, a `Dataset`, a data frame, an array of images, or texts; embeddings of the right
+            length are taken as they are
         backbone: where the backbone is now; None for where it was in training
-        data_dir: where published files are looked for first
-        skip_bad: True to leave out examples that cannot be read
+        options: how to read the data
     """
     assert card.backbone is not None
-    found = _new_examples(data, data_dir)
+    found = _new_examples(data, options, card.backbone)
     if isinstance(found, Tensor):
         return list(range(len(found))), _checked(found, card)
     examples, names = found
     embedded = embed_once(examples, same_backbone(card.backbone, backbone))
-    refuse_bad(examples, embedded, skip_bad)
+    refuse_bad(examples, embedded, options.skip_bad)
     kept = embedded.kept.tolist()
     vectors = _checked(embedded.vectors, card)
     return kept if names is None else [names[place] for place in kept], vectors
@@ -69,25 +73,55 @@ def same_backbone(made_by: EmbeddedBy, backbone: BackboneLike | None = None) -> 
 
 
 def _new_examples(
-    data: Any, data_dir: str | Path | None
+    data: Any, options: ReadingOptions, made_by: EmbeddedBy
 ) -> tuple[Examples, list[str] | None] | Tensor:
     """Return examples and their names; or vectors, where the data is embedded already."""
     if isinstance(data, str | Path) and not _is_published(data):
         path = Path(data)
-        if path.is_dir():
-            files, names = unlabeled_names(path)
-            return ImageFiles(files, names), names
         if not path.exists():
             raise DataError(f"{data} is neither a file or folder nor a known data set")
-        data = read_inputs(path)
+        if path.is_dir():
+            return _files(path, options, made_by)
+        if is_table(path):
+            types: dict[str, ColumnType] = dict.fromkeys(made_by.text_columns, "text")
+            data = read_table_file(
+                path, encoding=options.encoding, types=types, skip_bad=options.skip_bad
+            ).collect()
+        else:
+            data = read_inputs(path)
+    if is_frame(data):
+        return _rows(as_polars(data), made_by), None
     if is_texts(data):
         return Texts(list(data)), None
     if isinstance(data, str | Path):
-        data = load(data, data_dir=data_dir)
+        data = load(data, data_dir=options.data_dir)
     if isinstance(data, Splits):
         data = data.test or data.train
     inputs = data.dense_inputs if isinstance(data, Dataset) else inputs_from_array(data)
     return inputs if inputs.ndim == 2 else (examples_of(inputs), None)
+
+
+def _files(
+    path: Path, options: ReadingOptions, made_by: EmbeddedBy
+) -> tuple[Examples, list[str] | None]:
+    if made_by.modality == "text":
+        names, frame = read_unlabeled_texts(path, options)
+        return joined_texts(frame, (TEXT_COLUMN,)), names
+    files, images = unlabeled_names(path)
+    return ImageFiles(files, images), images
+
+
+def _rows(frame: pl.DataFrame, made_by: EmbeddedBy) -> Texts:
+    """Return the texts of a table, from the columns that the model was trained on."""
+    columns = made_by.text_columns
+    missing = [name for name in columns if name not in frame.columns]
+    if missing or not columns:
+        wanted = ", ".join(columns) or "no table"
+        raise DataError(
+            f"the model was trained on the texts of {wanted}, and this table has the columns "
+            f"{', '.join(frame.columns)}"
+        )
+    return joined_texts(frame, columns)
 
 
 def _is_published(data: str | Path) -> bool:

@@ -8,12 +8,19 @@ from torch import Tensor
 
 from noisebound.data import Dataset, Splits, load
 from noisebound.data.dataset import inputs_from_array
+from noisebound.data.formats.table_files import is_table, read_table_file
 from noisebound.data.frames import as_polars, is_frame
+from noisebound.data.options import ReadingOptions, reading_options
 from noisebound.data.registry import find_published
 from noisebound.data.rows import Rows
 from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.image_folder import read_unlabeled
-from noisebound.data.user.tables import is_table, read_frame
+from noisebound.data.user.texts import (
+    TEXT_COLUMN,
+    are_texts,
+    read_unlabeled_texts,
+    texts_frame,
+)
 from noisebound.errors import DataError
 from noisebound.features import BackboneLike
 from noisebound.files import written_whole
@@ -29,6 +36,7 @@ def new_inputs(
     backbone: BackboneLike | None = None,
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
+    encoding: str | None = None,
 ) -> tuple[list[str] | list[int], Tensor | Rows]:
     """Return the name of each new example, and the inputs that the model takes.
 
@@ -36,20 +44,27 @@ def new_inputs(
 
     Args:
         model: the trained model
-        data: a folder of images, a CSV, TSV, Parquet, npz or npy file, the name of a data set,
-            whose test examples are then taken; or, in memory, a data frame, an array, or texts
+        data: a folder of images or of .txt files, a CSV, TSV, JSONL, Parquet, Excel, npz or npy
+            file, the name of a data set, whose test examples are then taken; or, in memory, a data
+            frame, an array or a list of texts
         backbone: where the model's backbone is now; by default where it was in training
         data_dir: where published files are looked for first
         skip_bad: True to leave out images that cannot be read
+        encoding: how a table or text file writes letters as bytes; None for UTF-8
     """
     if model.card.backbone is not None:
-        return new_embeddings(model.card, data, backbone, data_dir, skip_bad)
+        options = reading_options(
+            {"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding}
+        )
+        return new_embeddings(model.card, data, backbone, options)
     if backbone is not None:
         raise DataError("the model was trained without a backbone: leave `backbone` out")
     if isinstance(data, str | Path):
-        return _read(model, data, data_dir, skip_bad)
+        return _read(model, data, data_dir, skip_bad, encoding)
     inputs: Tensor | Rows
-    if is_frame(data):
+    if are_texts(data):
+        inputs = _encoded(model, texts_frame(data), "the list of texts")
+    elif is_frame(data):
         inputs = _encoded(model, as_polars(data), "the data frame")
     elif isinstance(data, Splits):
         inputs = (data.test or data.train).rows
@@ -94,12 +109,20 @@ def write_frame(frame: pl.DataFrame, path: Path, *, quotes_formulas: bool = True
 
 
 def _read(
-    model: SavedModel, data: str | Path, data_dir: str | Path | None, skip_bad: bool
+    model: SavedModel,
+    data: str | Path,
+    data_dir: str | Path | None,
+    skip_bad: bool,
+    encoding: str | None,
 ) -> tuple[list[str] | list[int], Tensor | Rows]:
     path = Path(data)
     if isinstance(data, str) and find_published(data) is not None:
         splits = load(data, data_dir=data_dir)
         return new_inputs(model, splits)
+    if path.is_dir() and _takes_texts(model):
+        options = ReadingOptions(skip_bad=skip_bad, encoding=encoding)
+        names, texts = read_unlabeled_texts(path, options)
+        return names, _encoded(model, texts, str(path))
     if path.is_dir():
         if len(model.card.input_shape) != 3:
             raise DataError(f"the model takes features, and {path} is a folder of images")
@@ -107,20 +130,31 @@ def _read(
     if not path.exists():
         raise DataError(f"{data} is neither a file or folder nor a known data set")
     if is_table(path):
-        inputs = _encoded(model, read_frame(path), str(path))
+        types = model.card.encoder.types if model.card.encoder is not None else None
+        frame = read_table_file(path, encoding=encoding, types=types, skip_bad=skip_bad)
+        inputs = _encoded(model, frame, str(path))
     else:
         inputs = inputs_from_array(read_inputs(path))
     return list(range(len(inputs))), inputs
 
 
-def _encoded(model: SavedModel, frame: pl.DataFrame, source: str) -> Tensor:
-    if model.card.encoder is not None:
-        return model.card.encoder.transform(frame)
-    if not all(dtype.is_numeric() for dtype in frame.dtypes):
+def _takes_texts(model: SavedModel) -> bool:
+    """True if the model was trained on texts alone, whatever their column was called."""
+    encoder = model.card.encoder
+    return encoder is not None and len(encoder.columns) == len(encoder.text_columns) == 1
+
+
+def _encoded(model: SavedModel, frame: pl.DataFrame | pl.LazyFrame, source: str) -> Tensor | Rows:
+    encoder = model.card.encoder
+    if encoder is not None:
+        if _takes_texts(model) and frame.collect_schema().names() == [TEXT_COLUMN]:
+            frame = frame.rename({TEXT_COLUMN: encoder.text_columns[0]})
+        return encoder.transform(frame)
+    if not all(dtype.is_numeric() for dtype in frame.collect_schema().dtypes()):
         raise DataError(
             f"the model was not trained on a table, and {source} is one with columns that are not "
             "numbers"
         )
     if source != "the data frame":
         raise DataError(f"the model was not trained on a table, and {source} is one")
-    return inputs_from_array(frame.to_numpy())
+    return inputs_from_array(frame.lazy().collect().to_numpy())

@@ -10,7 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 from torch import nn
 
-from noisebound.data import DataOrigin, Splits, load
+from noisebound.data import DataOrigin, ReadingOptions, Splits
+from noisebound.data.frames import is_frame
+from noisebound.data.load import load_with
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects
 from noisebound.features import BackboneLike, load_embedded
@@ -142,7 +144,12 @@ class Run:
         return probs
 
     def predictions(
-        self, new: Any, *, data_dir: str | Path | None = None, skip_bad: bool = False
+        self,
+        new: Any,
+        *,
+        data_dir: str | Path | None = None,
+        skip_bad: bool = False,
+        encoding: str | None = None,
     ) -> pl.DataFrame:
         """Return one row per new example: its name, its class, and every class's probability.
 
@@ -150,6 +157,7 @@ class Run:
             new: as in :meth:`predict`
             data_dir: where published files are looked for first
             skip_bad: True to leave out images that cannot be read
+            encoding: how a table or text file writes letters as bytes; None for UTF-8
         """
         names, inputs = new_inputs(
             self.saved_model,
@@ -157,6 +165,7 @@ class Run:
             backbone=self._backbone,
             data_dir=data_dir,
             skip_bad=skip_bad,
+            encoding=encoding,
         )
         return predictions_frame(names, self.saved_model, self.saved_model.probabilities(inputs))
 
@@ -180,29 +189,33 @@ class Run:
             data: the same data, where it was in memory only
         """
         if data is not None:
-            target = self.folder.read_origin().target if self.folder.data.exists() else None
-            return self.load_again(DataOrigin(data=None, target=target), data)
+            return self._loaded(data, self._reading_options(data))
         if self._splits is None:
             self._splits = self.load_again(self.folder.read_origin())
         return self._splits
 
-    def load_again(self, origin: DataOrigin, data: Any = None) -> Splits:
+    def _reading_options(self, data: Any) -> ReadingOptions:
+        """Return how the run's data was read, as far as that applies to the same data in memory."""
+        if not self.folder.data.exists() or not (isinstance(data, str | Path) or is_frame(data)):
+            return ReadingOptions()
+        options = self.folder.read_origin().options
+        return options.model_copy(update={"data_dir": None}) if is_frame(data) else options
+
+    def load_again(self, origin: DataOrigin) -> Splits:
         """Return training data as the run's network takes it, embedded if there is a backbone.
 
         Args:
             origin: where the data is, and how it is read
-            data: the data itself, where it is in memory
         """
+        if origin.data is None or origin.backbone is None:
+            return origin.load()
+        return self._loaded(origin.data, origin.options)
+
+    def _loaded(self, data: Any, options: ReadingOptions) -> Splits:
         made_by = self.saved_model.card.backbone
-        if made_by is None or (data is None and origin.backbone is None):
-            return origin.load() if data is None else load(data, target=origin.target)
-        return load_embedded(
-            origin.data if data is None else data,
-            same_backbone(made_by, self._backbone),
-            data_dir=origin.data_dir,
-            target=origin.target,
-            skip_bad=origin.skip_bad,
-        )
+        if made_by is None:
+            return load_with(data, options)
+        return load_embedded(data, same_backbone(made_by, self._backbone), options)
 
 
 def load_run(

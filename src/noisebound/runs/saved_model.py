@@ -1,7 +1,7 @@
 """A trained model as files: its weights, and everything needed to use it on new data."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from noisebound.data import EmbeddedBy, Normalization, TableEncoder
 from noisebound.data.dataset import inputs_from_array
 from noisebound.data.rows import Rows, as_rows
+from noisebound.data.sparse_rows import SparseRows, takes_sparse
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.files import load_tensors, save_tensors, write_text
 from noisebound.models import ModelName, create_model
@@ -24,6 +25,7 @@ from noisebound.training.evaluation import examples_at_once
 _FORMAT = 2
 _LARGEST = float(torch.finfo(torch.float32).max)  # inputs are normalized in float32
 _SMALLEST = float(torch.finfo(torch.float32).tiny)
+_SPARSE_BATCH = 1000  # sparse examples at once
 
 
 class ModelCard(BaseModel):
@@ -91,10 +93,10 @@ class SavedModel:
                 f"the model was trained on {self.card.input_dtype} inputs, got {dtype}: they may "
                 "be on another scale; convert them"
             )
-        parts = [
-            self.model(self.normalization(part)).softmax(1)
-            for part in given.blocks(examples_at_once(self.card.input_shape))
-        ]
+        blocks: Iterable[Tensor] = given.blocks(examples_at_once(self.card.input_shape))
+        if isinstance(given, SparseRows) and takes_sparse(self.model):
+            blocks = map(given.sparse, torch.split(torch.arange(len(given)), _SPARSE_BATCH))
+        parts = [self.model(self.normalization(part)).softmax(1) for part in blocks]
         return torch.cat(parts) if parts else torch.empty(0, len(self.card.class_names))
 
     def classes(self, indices: Tensor) -> np.ndarray[Any, Any]:

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Float
 from lightning_fabric import Fabric
+from lightning_fabric.wrappers import _FabricModule
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from noisebound.data import Batch, Dataset, Loader, Normalization
+from noisebound.data.sparse_rows import takes_sparse
 from noisebound.training.ranks import sum_over_ranks
 
 _BATCH = 1000  # examples at once: large enough for full speed, small enough for any memory
@@ -41,7 +44,7 @@ def evaluate(
     totals = torch.zeros(4, dtype=torch.float64, device=fabric.device)
     dtype = next(model.parameters()).dtype
     with _evaluating(model), _evaluating(criterion):
-        for batch in _share_of_rank(data, normalization, fabric):
+        for batch in _share_of_rank(model, data, normalization, fabric):
             x, y = batch.x, batch.y
             logits = model(x.to(dtype))
             totals += torch.stack(
@@ -66,7 +69,7 @@ def predict_logits(
     kept = torch.float64 if dtype == torch.float64 else torch.float32
     logits = torch.zeros(len(data), data.num_classes, device=fabric.device, dtype=kept)
     with _evaluating(model):
-        for batch in _share_of_rank(data, normalization, fabric):
+        for batch in _share_of_rank(model, data, normalization, fabric):
             logits[batch.indices.to(fabric.device)] = model(batch.x.to(dtype)).to(kept)
     return sum_over_ranks(logits, fabric).cpu()
 
@@ -77,7 +80,7 @@ def examples_at_once(input_shape: Sequence[int]) -> int:
 
 
 def _share_of_rank(
-    data: Dataset, normalization: Normalization, fabric: Fabric
+    model: nn.Module, data: Dataset, normalization: Normalization, fabric: Fabric
 ) -> Iterator[Batch] | tuple[Batch, ...]:
     is_divided = len(data) >= fabric.world_size  # else the first rank does it all
     if not is_divided and not fabric.is_global_zero:
@@ -90,8 +93,16 @@ def _share_of_rank(
         rank=fabric.global_rank if is_divided else 0,
         world_size=fabric.world_size if is_divided else 1,
         device=fabric.device,
+        keep_sparse=takes_sparse(_unwrapped(model)),
     )
     return loader.epoch(0)
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """Return the network within what Fabric and the averaging of weights put around it."""
+    while isinstance(model, AveragedModel | _FabricModule):
+        model = model.module
+    return model
 
 
 @contextmanager

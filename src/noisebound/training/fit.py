@@ -9,6 +9,7 @@ from torch import nn
 
 from noisebound.checks import check_transition
 from noisebound.data import Dataset, Splits
+from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import (
     EstimationMethod,
@@ -172,7 +173,10 @@ def network_for(data: Dataset, config: TrainingConfig) -> nn.Module:
 
 def model_name(data: Dataset, config: TrainingConfig) -> ModelName:
     """Return the name of the network; ``"auto"`` becomes one that fits the data."""
-    return default_model(data.input_shape) if config.model == "auto" else config.model
+    if config.model != "auto":
+        return config.model
+    # Words and their weights are nearly separable: more layers cost much and gain nothing.
+    return "linear" if isinstance(data.inputs, SparseRows) else default_model(data.input_shape)
 
 
 def estimate_label_noise(

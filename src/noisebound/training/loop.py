@@ -16,6 +16,7 @@ from noisebound.averaging import RunningAverage
 from noisebound.bounded import multiply_gradients
 from noisebound.data import Batch, CropAndFlip, Dataset, Loader
 from noisebound.data.loader import derived_seed
+from noisebound.data.sparse_rows import takes_sparse
 from noisebound.errors import InvalidValueError
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
@@ -77,6 +78,11 @@ class Training:
             rank=fabric.global_rank,
             world_size=fabric.world_size,
             device=fabric.device,
+            # What is divided or blended is taken apart in a way that sparse tensors do not have.
+            keep_sparse=takes_sparse(state.model)
+            and not objective.mixes
+            and config.accumulate == 1
+            and fabric.world_size == 1,
         )
         self.model, self.optimizer = fabric.setup(state.model, state.optimizer)
         self._largest_logits: list[Tensor] = []  # of each example, in this epoch

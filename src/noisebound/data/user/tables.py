@@ -1,143 +1,191 @@
-"""CSV, TSV and Parquet files: one column of labels, and the others as features."""
+"""A user's tables: one column of labels, and the others as features."""
 
-import gzip
-import subprocess
-import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import torch
-from polars.exceptions import PanicException
+from jaxtyping import Int64
+from torch import Tensor
 
+from noisebound.data.column_types import check_named, listed_names
 from noisebound.data.dataset import Dataset, Splits
+from noisebound.data.formats.table_files import read_table_file
 from noisebound.data.labels import encode_labels
-from noisebound.data.reading import reading
-from noisebound.data.table_encoder import TableEncoder
+from noisebound.data.options import ReadingOptions
+from noisebound.data.spellings import listed_spellings, note_of_spellings, spellings
+from noisebound.data.table_encoder import Frame, TableEncoder
 from noisebound.errors import DataError
 
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_PARQUET = {".parquet", ".pq"}
 _FEW_CLASSES = 20  # so many distinct labels are classes, however few the rows
-_NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 
 
-def is_table(path: Path) -> bool:
-    """True if the name is that of a table."""
-    return _suffix(path) in _SEPARATORS.keys() | _PARQUET
-
-
-def read_table(path: Path, target: str | None, skip_bad: bool = False) -> Splits:
+def read_table(path: Path, options: ReadingOptions) -> Splits:
     """Return a file's rows: the column ``target`` as labels, every other column as features."""
-    return frame_splits(read_frame(path), target, skip_bad, name=path.name, source=str(path))
+    frame = _read(path, options)
+    return frame_splits(frame, options, name=path.name, source=str(path))
 
 
 def frame_splits(
-    frame: pl.DataFrame, target: str | None, skip_bad: bool, *, name: str, source: str
+    frame: Frame, options: ReadingOptions, *, name: str, source: str, test: Frame | None = None
 ) -> Splits:
     """Return a frame's rows as examples; the notes say what was done to its columns.
 
     Args:
         frame: the table
-        target: the column of labels
-        skip_bad: True to leave out rows without a label
+        options: which column holds the labels, and what the others are
         name: what to call the data
         source: what to call its origin in messages
+        test: rows to evaluate on, where they are at hand; else they are read as the options say
     """
-    if target is None:
-        raise DataError(f"name the column of labels: `target`; {source} has {_listed(frame)}")
-    if target not in frame.columns:
-        raise DataError(f"{source} has no column {target!r}; it has {_listed(frame)}")
-    has_label = frame[target].is_not_null()
-    frame, notes = _with_labels(frame, target, source, skip_bad)
-    indices, class_names = encode_labels(frame[target].to_list())
+    lazy = frame.lazy()
+    target = _check_columns(lazy, options, source)
+    part = _with_labels(lazy, target, source, options)
+    labels, class_names = _encode(part.labels, None)
     if len(class_names) < 2:
         raise DataError(f"column {target!r} of {source} has one class only, {class_names[0]!r}")
-    if len(class_names) > max(_FEW_CLASSES, len(frame) // 2):
+    if len(class_names) > max(_FEW_CLASSES, len(labels) // 2):
         raise DataError(
-            f"column {target!r} of {source} has {len(class_names)} distinct values in {len(frame)} "
-            "rows: it does not look like a class; name another column: `target`"
+            f"column {target!r} of {source} has {len(class_names)} distinct values in "
+            f"{len(labels)} rows: it does not look like a class; name another column: `target`"
         )
-    features = frame.drop(target)
-    encoder = TableEncoder.fit(features)
-    data = Dataset(encoder.transform(features), torch.from_numpy(indices), class_names)
-    return Splits(
+    features = part.frame.drop(target, *options.exclude)
+    encoder = TableEncoder.fit(features, options.column_types)
+    features = features.select([column.name for column in encoder.columns])
+    splits = Splits(
         name,
-        data,
+        Dataset(encoder.transform(features), labels, class_names),
         None,
         source=source,
-        notes=(*notes, *encoder.notes),
+        notes=(*part.notes, *encoder.notes),
         encoder=encoder,
         frame=features,
-        train_names=tuple(str(row) for row in has_label.arg_true()),
+        train_names=part.names,
     )
+    if test is None and options.test is not None:
+        return _with_test(splits, _read_test(options, encoder), options, str(options.test))
+    return splits if test is None else _with_test(splits, test.lazy(), options, source)
 
 
-def read_frame(path: Path) -> pl.DataFrame:
-    """Return the table as it is in the file."""
-    with reading(path, remedy="look at the file"):
-        try:
-            frame = _read_parquet(path) if _suffix(path) in _PARQUET else _read_csv(path)
-        except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes
-            raise pl.exceptions.ComputeError(str(error)) from error
-    if frame.is_empty():
-        raise DataError(f"{path} has no rows")
-    return frame
+class _LabeledRows:
+    """The rows that have a label.
+
+    Args:
+        frame: the rows
+        labels: their labels
+        names: the positions of the rows in the table; None if none was left out
+        notes: what was left out or merged
+    """
+
+    def __init__(
+        self,
+        frame: pl.LazyFrame,
+        labels: pl.Series,
+        names: Sequence[str] | None,
+        notes: tuple[str, ...],
+    ) -> None:
+        self.frame, self.labels, self.notes = frame, labels, notes
+        self.names = None if names is None else tuple(names)
 
 
-def _read_parquet(path: Path) -> pl.DataFrame:
-    """Read the file, first in another process: some damaged files make polars abort its own."""
-    attempt = "import sys, polars; polars.read_parquet(sys.argv[1])"
-    trial = subprocess.run([sys.executable, "-c", attempt, path], capture_output=True, check=False)
-    if trial.returncode:
-        said = trial.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise pl.exceptions.ComputeError(said[-1] if trial.returncode > 0 else said[0])
-    return pl.read_parquet(path)
-
-
-def _read_csv(path: Path) -> pl.DataFrame:
-    frame = pl.read_csv(
+def _read(path: Path, options: ReadingOptions) -> pl.LazyFrame:
+    return read_table_file(
         path,
-        separator=_separator(path),
-        null_values=_NULLS,
-        infer_schema_length=None,  # all rows: a late fraction must not be an error
-        try_parse_dates=True,
+        encoding=options.encoding,
+        types=options.column_types,
+        skip_bad=options.skip_bad,
     )
-    repeated = [name for name in frame.columns if f"{name}_duplicated_0" in frame.columns]
-    if repeated:
-        raise DataError(f"{path} has several columns called {repeated[0]!r}: rename all but one")
-    return frame
 
 
-def _separator(path: Path) -> str:
-    """Return the extension's separator, unless the first line uses only another one."""
-    usual = _SEPARATORS[_suffix(path)]
-    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        header = file.readline(1 << 16).decode(errors="replace")
-    others = [mark for mark in ",;\t|" if mark in header]
-    return usual if usual in header or not others else max(others, key=header.count)
+def _check_columns(lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> str:
+    """Return the column of labels; refuse names of columns that the table lacks."""
+    columns, target = lazy.collect_schema().names(), options.target
+    if target is None:
+        raise DataError(
+            f"name the column of labels: `target`; {source} has the columns {listed_names(columns)}"
+        )
+    for names in ([target], options.exclude, options.column_types):
+        check_named(columns, dict.fromkeys(names), source)
+    for names, what in (([target], "holds the labels"), (options.exclude, "is excluded")):
+        twice = [name for name in names if name in options.column_types]
+        if twice:
+            raise DataError(f"column {twice[0]!r} {what}, and cannot have a type beside that")
+    if target in options.exclude:
+        raise DataError(f"column {target!r} holds the labels and cannot be excluded")
+    return target
 
 
 def _with_labels(
-    frame: pl.DataFrame, target: str, source: str, skip_bad: bool
-) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    missing = frame[target].null_count()
-    if missing == 0:
-        return frame, ()
-    if not skip_bad:
+    lazy: pl.LazyFrame, target: str, source: str, options: ReadingOptions
+) -> _LabeledRows:
+    labels = lazy.select(target).collect().to_series()
+    missing, total = labels.null_count(), len(labels)
+    notes = []
+    names = None
+    if missing and not options.skip_bad:
         raise DataError(
-            f"{missing} of {len(frame)} rows of {source} have no label in column {target!r}: fill "
-            "them in, or leave the rows out: `skip_bad`"
+            f"{missing} of {total} rows of {source} have no label in column {target!r}: fill them "
+            "in, or leave the rows out: `skip_bad`"
         )
-    if missing == len(frame):
+    if missing == total:
         raise DataError(f"column {target!r} of {source} is empty")
-    return frame.drop_nulls(target), (f"{missing} rows without a label were left out",)
+    if missing:
+        notes.append(f"{missing} rows without a label were left out")
+        names = [str(row) for row in labels.is_not_null().arg_true()]
+        lazy, labels = lazy.filter(pl.col(target).is_not_null()), labels.drop_nulls()
+    labels, note = _in_one_spelling(labels, merge=options.merge_labels)
+    return _LabeledRows(lazy, labels, names, (*notes, *([note] if note else [])))
 
 
-def _suffix(path: Path) -> str:
-    name = path.name.lower().removesuffix(".gz")
-    return Path(name).suffix
+def _in_one_spelling(labels: pl.Series, *, merge: bool) -> tuple[pl.Series, str]:
+    """Return the labels, with those that differ by case or spaces only merged if asked for."""
+    if labels.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return labels, ""
+    texts = labels.cast(pl.String)
+    counts = dict(texts.value_counts(name="rows").iter_rows())
+    if not merge:
+        return texts, note_of_spellings(counts)
+    groups = spellings(counts)
+    usual = {label: group[0] for group in groups for label in group[1:]}
+    note = f"labels that differ by case or spaces only were merged: {listed_spellings(groups)}"
+    return texts.replace(usual), note if groups else ""
 
 
-def _listed(frame: pl.DataFrame, most: int = 30) -> str:
-    more = f" and {len(frame.columns) - most} more" if len(frame.columns) > most else ""
-    return f"the columns {', '.join(frame.columns[:most])}{more}"
+def _encode(
+    labels: pl.Series, class_names: tuple[str, ...] | None
+) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
+    """Return class indices; distinct labels alone are looked at one by one."""
+    distinct = labels.unique(maintain_order=True)
+    indices, names = encode_labels(distinct.to_list(), class_names)
+    encoded = labels.replace_strict(distinct, pl.Series(indices), return_dtype=pl.Int64)
+    return torch.from_numpy(encoded.to_numpy(writable=True)), names
+
+
+def _read_test(options: ReadingOptions, encoder: TableEncoder) -> pl.LazyFrame:
+    """Return the test table, its columns in the types that those of the training table have."""
+    assert options.test is not None
+    if not options.test.exists():
+        raise DataError(f"the `test` table {options.test} is not there")
+    types = {**encoder.types, **options.column_types}
+    return read_table_file(
+        options.test, encoding=options.encoding, types=types, skip_bad=options.skip_bad
+    )
+
+
+def _with_test(splits: Splits, lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> Splits:
+    """Return the same with the rows of a test table, encoded as the training rows are."""
+    assert splits.encoder is not None
+    assert options.target is not None
+    columns = [column.name for column in splits.encoder.columns]
+    check_named(lazy.collect_schema().names(), dict.fromkeys([options.target, *columns]), source)
+    part = _with_labels(lazy, options.target, source, options)
+    class_names = splits.train.class_names
+    labels, _ = _encode(part.labels, class_names)
+    features = part.frame.select(columns)
+    return replace(
+        splits,
+        test=Dataset(splits.encoder.transform(features), labels, class_names),
+        test_frame=features,
+        notes=(*splits.notes, *part.notes),
+    )

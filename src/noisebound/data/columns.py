@@ -1,0 +1,208 @@
+"""Columns of numbers, dates and categories as features, by rules that new rows follow too."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field
+
+from noisebound.data.column_types import (
+    ColumnType,
+    as_text,
+    is_number,
+    is_scalar,
+    is_string,
+    parsed_dates,
+    parsed_numbers,
+    slips_of,
+)
+from noisebound.data.identifiers import identifier_reason
+from noisebound.errors import DataError
+
+MAX_CATEGORIES = 32  # a choice: one feature each, and rarer ones share one
+# A choice: a text that differs in nearly every row is an identifier, and no category.
+_IDENTIFIER_SHARE = 0.9
+_MOST_SLIPS = 0.5  # of new values where numbers were trained on; a column with more is another one
+
+
+class NumberColumn(BaseModel):
+    """A number, standardized; a missing one becomes the mean, and a second feature says so."""
+
+    model_config = ConfigDict(frozen=True)
+    kind: Literal["number"] = "number"
+    name: str
+    mean: Annotated[float, Field(allow_inf_nan=False)]
+    std: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    has_missing: bool
+    is_time: bool = False
+
+    @classmethod
+    def fit(cls, series: pl.Series) -> tuple["NumberColumn | None", str]:
+        """Return the column with the statistics of these values, and a note; None if left out."""
+        values = _numbers(series)
+        is_missing = np.isnan(values)
+        present = values[~is_missing]
+        if len(present) == 0:
+            return None, f"column {series.name!r} has no finite number and was left out"
+        low, high = present.min(), present.max()
+        if low == high and not is_missing.any():
+            return None, f"column {series.name!r} never varies and was left out"
+        column = cls(
+            name=series.name,
+            mean=float(present.mean()),
+            std=float(present.std()) if low < high else 1.0,
+            has_missing=bool(is_missing.any()),
+            is_time=series.dtype.is_temporal(),
+        )
+        note = f"column {series.name!r}: {is_missing.sum()} missing numbers became the mean"
+        return column, note if is_missing.any() else ""
+
+    @property
+    def column_type(self) -> ColumnType:
+        """The type that the values are read as."""
+        return "date" if self.is_time else "number"
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return one name per feature."""
+        return [self.name, f"{self.name} is missing"][: 1 + self.has_missing]
+
+    def encode(self, column: pl.Series) -> np.ndarray:
+        """Return the features of a column, ``[rows, features]``."""
+        values = _numbers(self._in_type(column))
+        is_missing = np.isnan(values)
+        standard = np.where(is_missing, 0.0, (values - self.mean) / self.std)
+        return np.stack([standard, is_missing][: 1 + self.has_missing], axis=1)
+
+    def _in_type(self, column: pl.Series) -> pl.Series:
+        """Return the values as numbers or dates, also where a file has them as text."""
+        has_values = column.null_count() < len(column)
+        if is_string(column.dtype) and has_values:
+            values = (parsed_dates if self.is_time else parsed_numbers)(column.name)
+            slips = slips_of(column.cast(pl.String), values)
+            if len(slips) <= _MOST_SLIPS * len(column):
+                return column.to_frame().select(values).to_series()
+        is_right = is_number(column.dtype) or column.dtype.is_temporal()
+        if has_values and not (is_right and column.dtype.is_temporal() == self.is_time):
+            wanted = "dates or times" if self.is_time else "numbers"
+            raise DataError(f"column {self.name!r} must hold {wanted}, got {column.dtype}")
+        return column
+
+
+class CategoryColumn(BaseModel):
+    """A category, one feature per value; rare values may share one, missing ones have their own.
+
+    A value that fitting did not see counts as a rare one, or as none of them.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    kind: Literal["category"] = "category"
+    name: str
+    categories: tuple[str, ...]
+    has_other: bool
+    has_missing: bool
+
+    @classmethod
+    def fit(
+        cls, series: pl.Series, *, is_wanted: bool = False
+    ) -> tuple["CategoryColumn | None", str]:
+        """Return the column with the categories of these values, and a note; None if left out.
+
+        Args:
+            series: the values, as text
+            is_wanted: True if the user said that these are categories, however many there are
+        """
+        texts = series.cast(pl.String).alias("text")
+        present = texts.drop_nulls()
+        counts = present.value_counts().sort("count", "text", descending=[True, False])
+        distinct = len(counts)
+        is_identifier = distinct > MAX_CATEGORIES and distinct >= _IDENTIFIER_SHARE * len(present)
+        if is_identifier and not is_wanted:
+            return None, (
+                f"column {series.name!r} was left out: nearly every row has a text of its own "
+                f"({distinct} in {len(present)})"
+            )
+        if distinct <= 1 and not (distinct and texts.null_count()):
+            return None, f"column {series.name!r} never varies and was left out"
+        kept = counts.head(MAX_CATEGORIES)
+        column = cls(
+            name=series.name,
+            categories=tuple(sorted(kept["text"].to_list())),
+            has_other=distinct > MAX_CATEGORIES,
+            has_missing=texts.null_count() > 0,
+        )
+        if distinct <= MAX_CATEGORIES:
+            return column, ""
+        share = kept["count"].sum() / len(present)
+        return column, (
+            f"column {series.name!r} has {distinct} categories: the {MAX_CATEGORIES} most frequent "
+            f"({share:.0%} of the rows) are kept, the others share one feature"
+        )
+
+    @property
+    def column_type(self) -> ColumnType:
+        """The type that the values are read as."""
+        return "category"
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return one name per feature."""
+        names = [f"{self.name} = {category}" for category in self.categories]
+        names += [f"{self.name} is another"] * self.has_other
+        return names + [f"{self.name} is missing"] * self.has_missing
+
+    def encode(self, column: pl.Series) -> np.ndarray:
+        """Return the features of a column, ``[rows, features]``.
+
+        Numbers count as the text that they are written as: a file whose codes happen to be digits
+        is read as numbers, and its codes are still categories.
+        """
+        if not is_scalar(column.dtype) and column.null_count() < len(column):
+            raise DataError(f"column {self.name!r} must hold text, got {column.dtype}")
+        texts = column.to_frame().select(as_text(column.name, column.dtype)).to_series()
+        is_category = [(texts == category).fill_null(False) for category in self.categories]
+        features = [flags.to_numpy() for flags in is_category]
+        if self.has_other:
+            features.append(~texts.is_in(list(self.categories)).fill_null(True).to_numpy())
+        if self.has_missing:
+            features.append(texts.is_null().to_numpy())
+        return np.stack(features, axis=1).astype(np.float64)
+
+
+def fit_column(
+    series: pl.Series, kind: ColumnType, *, is_wanted: bool
+) -> tuple[NumberColumn | CategoryColumn | None, str]:
+    """Return a column that is no text, with the statistics of its values, and a note.
+
+    Args:
+        series: the values, in their type
+        kind: the type
+        is_wanted: True if the user gave the type, and the column is to be used whatever it holds
+    """
+    if series.null_count() == len(series):
+        return None, f"column {series.name!r} is empty and was left out"
+    if kind == "category":
+        return CategoryColumn.fit(series, is_wanted=is_wanted)
+    reason = None if is_wanted else identifier_reason(series)
+    if reason is not None:
+        return None, (
+            f"column {series.name!r} was left out: {reason}; to use it all the same, say its type: "
+            "`types`"
+        )
+    return NumberColumn.fit(series)
+
+
+def _numbers(series: pl.Series) -> np.ndarray:
+    """Return float64 with NaN for what is missing or beyond float32; times in microseconds."""
+    numbers = _microseconds(series) if series.dtype.is_temporal() else series
+    values = numbers.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    return np.where(np.abs(values) <= np.finfo(np.float32).max, values, np.nan)
+
+
+def _microseconds(series: pl.Series) -> pl.Series:
+    """Return times in microseconds, whatever unit the file keeps them in."""
+    if series.dtype == pl.Duration:
+        return series.dt.total_microseconds()
+    if series.dtype == pl.Time:
+        return series.cast(pl.Duration("us")).dt.total_microseconds()
+    return series.dt.epoch("us")

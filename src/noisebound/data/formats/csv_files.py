@@ -1,0 +1,163 @@
+"""CSV files as frames: fast where all is as the first rows promise, and right where it is not."""
+
+import codecs
+import csv
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import polars as pl
+
+from noisebound.data.column_types import ColumnType
+from noisebound.data.folders import cache_folder, temporary_file
+from noisebound.errors import DataError
+
+NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
+_ROWS_FOR_TYPES = 10_000  # a choice; a row beyond them that does not fit makes all be looked at
+_CHUNK = 2**20
+_IN_MEMORY = 2**29  # bytes of a file: a choice; a larger one becomes a Parquet file on the disk
+
+
+def read_csv(
+    plain: Path, path: Path, separator: str, types: Mapping[str, ColumnType], skip_bad: bool
+) -> pl.LazyFrame:
+    """Return the table; a large one is read in parts and kept as Parquet, which needs no memory.
+
+    Args:
+        plain: the file, not compressed and in UTF-8
+        path: the file that the user named, for messages
+        separator: what stands between fields, unless the first line has only another
+        types: columns whose type is known
+        skip_bad: True to leave out lines with too many fields
+    """
+    separator = _separator(plain, separator)
+    header = _header(plain, separator, path)
+    repeated = [name for name in header if name and header.count(name) > 1]
+    if repeated:
+        raise DataError(f"{path} has several columns called {repeated[0]!r}: rename all but one")
+    try:
+        return _read(plain, separator, _schema(plain, separator, types))
+    except pl.exceptions.PolarsError:
+        _check_utf8(plain, path)
+    ragged = _first_ragged_line(plain, separator, len(header))
+    if ragged is None:
+        # A value does not fit the type that the first rows have: all are read as text first.
+        return _read_as_text(plain, separator, types)
+    if not skip_bad:
+        raise DataError(
+            f"{path} cannot be read: the record that ends in line {ragged[0]} has {ragged[1]} "
+            f"fields, and the header has {len(header)}; quote the fields that hold a separator, or "
+            "leave such lines out: `skip_bad`"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / plain.name
+        _copy_whole_records(plain, whole, separator, len(header))
+        return read_csv(whole, path, separator, types, skip_bad)
+
+
+def _read(plain: Path, separator: str, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    scan = pl.scan_csv(
+        plain, separator=separator, null_values=NULLS, schema=dict(schema), try_parse_dates=True
+    )
+    if plain.stat().st_size <= _IN_MEMORY:
+        return scan.collect().lazy()
+    folder = cache_folder() / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    # A file of this process alone, which goes away with it: the next one may see another table.
+    stored = temporary_file(folder, ".parquet")
+    scan.sink_parquet(stored)
+    return pl.scan_parquet(stored)
+
+
+def _schema(plain: Path, separator: str, types: Mapping[str, ColumnType]) -> dict[str, pl.DataType]:
+    """Return the types that the first rows have; codes and texts stay text even if all digits."""
+    first = pl.read_csv(
+        plain,
+        separator=separator,
+        null_values=NULLS,
+        n_rows=_ROWS_FOR_TYPES,
+        infer_schema_length=_ROWS_FOR_TYPES,
+        try_parse_dates=True,
+    )
+    known = {name for name, kind in types.items() if kind in ("category", "text")}
+    return {name: pl.String() if name in known else dtype for name, dtype in first.schema.items()}
+
+
+def _read_as_text(plain: Path, separator: str, types: Mapping[str, ColumnType]) -> pl.LazyFrame:
+    """Return the table with each column in the narrowest type that holds all its values."""
+    header = pl.read_csv(plain, separator=separator, n_rows=0, infer_schema=False).columns
+    lazy = _read(plain, separator, dict.fromkeys(header, pl.String()))
+    casts = [
+        _narrowest(lazy.select(name).collect().to_series())
+        for name in header
+        if types.get(name) not in ("category", "text")
+    ]
+    return lazy.with_columns(casts)
+
+
+def _narrowest(texts: pl.Series) -> pl.Expr:
+    """Return the column as whole numbers, fractions or truth values, if all its values are such."""
+    column = pl.col(texts.name)
+    for dtype in (pl.Int64, pl.Float64):
+        if texts.cast(dtype, strict=False).null_count() == texts.null_count():
+            return column.cast(dtype)
+    if texts.drop_nulls().is_in(["true", "false"]).all():
+        return column == "true"
+    return column
+
+
+def _header(plain: Path, separator: str, path: Path) -> list[str]:
+    with plain.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        header = next(csv.reader(file, delimiter=separator), [])
+    if not header:
+        raise DataError(f"{path} cannot be read: it has no header, which names the columns")
+    return header
+
+
+def _check_utf8(plain: Path, path: Path) -> None:
+    """Refuse a file that is not UTF-8, with the place where it is not."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
+    with plain.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            try:
+                line += decoder.decode(chunk).count("\n")
+            except UnicodeDecodeError as error:
+                line += chunk[: error.start].count(b"\n")
+                raise DataError(
+                    f"{path} is not written in UTF-8 (line {line}): say how it is written, such as "
+                    "latin-1 or cp1252: `encoding`"
+                ) from error
+
+
+def _records(plain: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield every record, and the number of the line that it ends in."""
+    with plain.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=separator)
+        for record in reader:
+            yield reader.line_num, record
+
+
+def _first_ragged_line(plain: Path, separator: str, width: int) -> tuple[int, int] | None:
+    """Return the line and the number of fields of the first record with more than the header."""
+    try:
+        for line, record in _records(plain, separator):
+            if len(record) > width:
+                return line, len(record)
+    except csv.Error:  # such as a field larger than any: another reader says what is wrong
+        return None
+    return None
+
+
+def _copy_whole_records(plain: Path, copy: Path, separator: str, width: int) -> None:
+    with copy.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=separator)
+        writer.writerows(record for _, record in _records(plain, separator) if len(record) <= width)
+
+
+def _separator(plain: Path, usual: str) -> str:
+    """Return the usual separator, unless the first line uses only another one."""
+    with plain.open("rb") as file:
+        header = file.readline(1 << 16).decode(errors="replace")
+    others = [mark for mark in ",;\t|" if mark in header]
+    return usual if usual in header or not others else max(others, key=header.count)

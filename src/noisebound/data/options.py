@@ -1,0 +1,108 @@
+"""How to read a data set: the options that every command and every function shares."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypedDict, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from noisebound.data.column_types import ColumnType
+from noisebound.errors import DataError, InvalidValueError
+
+
+class ReadingOptions(BaseModel):
+    """How to read a data set.
+
+    Attributes:
+        data_dir: the folder to look for published files in first, in place of NOISEBOUND_DATA
+        target: the column, or the array, that holds the labels
+        text: the columns that hold texts, to learn from their words
+        exclude: the columns that are not to be used
+        types: what columns hold, such as zip=category: text, number, category or date; by default
+            it is decided from their values
+        test: a table with clean labels and the same columns, to evaluate on
+        encoding: how a table or text file writes letters as bytes, such as latin-1 or cp1252; by
+            default UTF-8
+        merge_labels: True to take labels that differ by case or spaces only for one
+        image_size: the height and width, in pixels, to which images of a folder are brought
+        skip_bad: True to leave out images that cannot be read, lines with too many fields, and rows
+            without a label
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data_dir: Path | None = None
+    target: str | None = None
+    text: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    types: dict[str, ColumnType] = Field(default_factory=dict)
+    test: Path | None = None
+    encoding: str | None = None
+    merge_labels: bool = False
+    image_size: int | None = None
+    skip_bad: bool = False
+
+    @field_validator("text", "exclude", mode="before")
+    @classmethod
+    def _one_name_is_a_list(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+    @field_validator("types", mode="before")
+    @classmethod
+    def _from_pairs(cls, given: Any) -> Any:
+        """Return types that are written as COLUMN=TYPE, as on a command line, by their columns."""
+        if isinstance(given, Mapping):
+            return given
+        pairs = [
+            str(pair).rpartition("=") for pair in ((given,) if isinstance(given, str) else given)
+        ]
+        known = get_args(ColumnType)
+        wrong = [
+            f"{name}{sign}{kind}" for name, sign, kind in pairs if not name or kind not in known
+        ]
+        if wrong:
+            raise InvalidValueError(f"expected COLUMN=TYPE with a type of {', '.join(known)}")
+        return {name: kind for name, _, kind in pairs}
+
+    @property
+    def column_types(self) -> dict[str, ColumnType]:
+        """What the user said of columns, texts included."""
+        return {**self.types, **dict.fromkeys(self.text, "text")}
+
+    def refuse_all_but(self, *allowed: str, what: str) -> None:
+        """Raise a `DataError` if an option is set that does not apply.
+
+        Args:
+            allowed: the options that do
+            what: the kind of data, for the message
+        """
+        for name, field in type(self).model_fields.items():
+            default = field.get_default(call_default_factory=True)
+            if name not in allowed and getattr(self, name) != default:
+                raise DataError(f"`{name}` does not apply to {what}: leave it out")
+
+
+class ReadingSettings(TypedDict, total=False):
+    """The fields of :class:`ReadingOptions` as keyword arguments."""
+
+    data_dir: str | Path | None
+    target: str | None
+    text: str | Iterable[str]
+    exclude: str | Iterable[str]
+    types: dict[str, ColumnType]
+    test: str | Path | None
+    encoding: str | None
+    merge_labels: bool
+    image_size: int | None
+    skip_bad: bool
+
+
+def reading_options(settings: ReadingSettings) -> ReadingOptions:
+    """Return the options of these settings, or an error that names the first wrong one."""
+    try:
+        return ReadingOptions.model_validate(settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = first["loc"][0] if first["loc"] else "options"
+        message = first["msg"].removeprefix("Value error, ")
+        raise InvalidValueError(f"`{where}`: {message}, got {first['input']!r}") from error

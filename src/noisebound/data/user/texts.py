@@ -1,0 +1,131 @@
+"""A user's texts: a folder of .txt files per class, or a list of strings."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from noisebound.data.dataset import Splits
+from noisebound.data.formats.text_files import known_encoding
+from noisebound.data.labels import encode_labels
+from noisebound.data.options import ReadingOptions
+from noisebound.data.user.tables import frame_splits
+from noisebound.errors import DataError
+
+TEXT_COLUMN = "text"
+"""The name of the column that texts without a table have."""
+
+_LABEL_COLUMN = "label"
+_MOST_LISTED = 5  # of files that cannot be read
+_TRAIN_NAMES = ("train", "training")
+_TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # in the order of preference
+
+
+def are_texts(data: object) -> bool:
+    """True for a list, an array or a series whose values are all strings."""
+    if isinstance(data, pl.Series):
+        return data.dtype == pl.String
+    if isinstance(data, str) or not (isinstance(data, Sequence) or _is_column(data)):
+        return False
+    values = list(data)  # type: ignore[call-overload]
+    return bool(values) and all(isinstance(value, str) for value in values)
+
+
+def text_splits(texts: Any, labels: Any, options: ReadingOptions) -> Splits:
+    """Return strings in memory as examples."""
+    listed = list(labels)
+    if len(texts) != len(listed):
+        raise DataError(f"{len(texts)} texts but {len(listed)} labels: they must be as many")
+    indices, class_names = encode_labels(listed)
+    names = [class_names[index] for index in indices]
+    frame = texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, names))
+    return frame_splits(frame, _of_texts(options), name="texts", source="the texts")
+
+
+def texts_frame(texts: Any) -> pl.DataFrame:
+    """Return strings as the table that a model of texts takes."""
+    return pl.DataFrame({TEXT_COLUMN: pl.Series([str(text) for text in texts], dtype=pl.String)})
+
+
+def holds_texts(path: Path) -> bool:
+    """True if most files in the folders below a folder are .txt files."""
+    endings = [file.suffix.lower() for file in path.glob("*/**/*") if file.is_file()]
+    return 2 * endings.count(".txt") > len(endings)
+
+
+def read_text_folder(path: Path, options: ReadingOptions) -> Splits:
+    """Return the files of a folder as examples, labeled by the folder of their class.
+
+    Args:
+        path: a folder with one folder of .txt files per class, or with folders ``train`` and
+            ``test`` that have one folder per class each
+        options: the encoding of the files, and whether to leave out those that cannot be read
+    """
+    folders = {folder.name.lower(): folder for folder in path.iterdir() if folder.is_dir()}
+    train = next((folders[name] for name in _TRAIN_NAMES if name in folders), path)
+    test = next((folders[name] for name in _TEST_NAMES if name in folders), None)
+    files, frame, notes = _read_files(train, options)
+    test_frame = None
+    if test is not None and train is not path:
+        _, test_frame, test_notes = _read_files(test, options)
+        notes += test_notes
+    splits = frame_splits(
+        frame, _of_texts(options), name=path.name, source=str(path), test=test_frame
+    )
+    return replace(splits, notes=(*notes, *splits.notes), train_names=tuple(files))
+
+
+def read_unlabeled_texts(path: Path, options: ReadingOptions) -> tuple[list[str], pl.DataFrame]:
+    """Return the path of every .txt file below a folder, and their texts as a table."""
+    files = sorted(path.rglob("*.txt"))
+    if not files:
+        raise DataError(f"{path} has no .txt files")
+    names, texts, _ = _read_texts(path, files, options)
+    return names, texts_frame(texts)
+
+
+def _of_texts(options: ReadingOptions) -> ReadingOptions:
+    return options.model_copy(
+        update={"target": _LABEL_COLUMN, "text": (TEXT_COLUMN,), "encoding": None}
+    )
+
+
+def _read_files(path: Path, options: ReadingOptions) -> tuple[list[str], pl.DataFrame, list[str]]:
+    """Return the names of the files, a table of their texts and labels, and notes."""
+    files = sorted(file for file in path.glob("*/**/*.txt") if file.is_file())
+    names, texts, notes = _read_texts(path, files, options)
+    labels = [Path(name).parts[0] for name in names]
+    return names, texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, labels)), notes
+
+
+def _read_texts(
+    path: Path, files: list[Path], options: ReadingOptions
+) -> tuple[list[str], list[str], list[str]]:
+    encoding = known_encoding(options.encoding or "utf-8")
+    names, texts, bad = [], [], []
+    for file in files:
+        try:
+            text = file.read_text(encoding=encoding).removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            bad.append(str(file))
+            continue
+        names.append(file.relative_to(path).as_posix())
+        texts.append(text)
+    if bad and not options.skip_bad:
+        more = f" and {len(bad) - _MOST_LISTED} more" if len(bad) > _MOST_LISTED else ""
+        raise DataError(
+            f"{len(bad)} files are not written in {encoding}: {', '.join(bad[:_MOST_LISTED])}"
+            f"{more}; name their `encoding`, such as latin-1, or leave them out: `skip_bad`"
+        )
+    return names, texts, [f"{len(bad)} unreadable files were left out"] if bad else []
+
+
+def _is_column(data: object) -> bool:
+    """True for an array or a pandas series, which is known by its name so as not to import it."""
+    if isinstance(data, np.ndarray):
+        return data.ndim == 1 and data.dtype.kind in "OU"
+    kind = type(data)
+    return kind.__name__ == "Series" and kind.__module__.partition(".")[0] == "pandas"

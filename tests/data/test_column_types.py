@@ -1,0 +1,179 @@
+"""What the columns of a table are taken for, and what is said of it."""
+
+from datetime import date, timedelta
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+
+from noisebound.data import DataError, TableEncoder, load
+
+RNG = np.random.default_rng(0)
+KINDS = ["u", "v"] * 100
+
+
+def frame_of(**columns):
+    return pl.DataFrame({**columns, "y": KINDS})
+
+
+def loaded(tmp_path, frame, suffix="csv", **options):
+    path = tmp_path / f"x.{suffix}"
+    {"csv": frame.write_csv, "parquet": frame.write_parquet}[suffix](path)
+    return load(path, target="y", **options)
+
+
+@pytest.mark.parametrize("word", ["n/a", "N/A", "-", "n.a.", "None"])
+def test_numbers_with_a_few_words_for_missing_stay_numbers(tmp_path, word):
+    values = [str(value) for value in RNG.normal(size=200).round(3)]
+    values[::20] = [word] * 10
+    splits = loaded(tmp_path, frame_of(a=values))
+    assert splits.encoder.feature_names == ["a", "a is missing"]
+    assert splits.train.inputs[:, 1].sum() == 10
+
+
+def test_a_slip_of_the_pen_is_said_and_counts_as_missing(tmp_path):
+    values = [str(value) for value in RNG.normal(size=200).round(3)]
+    values[7] = "12,5 or so"
+    splits = loaded(tmp_path, frame_of(a=values))
+    assert splits.encoder.feature_names == ["a", "a is missing"]
+    assert any("1 values such as '12,5 or so' are no numbers" in note for note in splits.notes)
+
+
+def test_codes_that_are_often_letters_are_categories(tmp_path):
+    splits = loaded(tmp_path, frame_of(a=["1", "2", "B", "4"] * 50))
+    assert splits.encoder.feature_names == ["a = 1", "a = 2", "a = 4", "a = B"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("pattern", ["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%d/%m/%Y"])
+def test_dates_as_strings_are_dates(tmp_path, suffix, pattern):
+    days = [date(2024, 1, 1) + timedelta(int(days)) for days in RNG.integers(0, 90, 200)]
+    frame = frame_of(day=[day.strftime(pattern) for day in days])
+    splits = loaded(tmp_path, frame, suffix)
+    assert splits.encoder.types == {"day": "date"}
+    numbers = torch.tensor([day.toordinal() for day in days]).double()
+    standard = (numbers - numbers.mean()) / numbers.std(correction=0)
+    torch.testing.assert_close(splits.train.inputs[:, 0], standard.float())
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        range(200),
+        range(1000, 800, -1),
+        [0.5 * i for i in range(200)],
+        [date(2024, 1, 1) + timedelta(i) for i in range(200)],
+    ],
+)
+def test_a_column_that_follows_the_row_order_is_left_out(tmp_path, index):
+    frame = frame_of(a=RNG.normal(size=200), index=list(index))
+    splits = loaded(tmp_path, frame, "parquet")
+    assert splits.encoder.feature_names == ["a"]
+    assert "'index' was left out: it follows the order of the rows" in splits.notes[0]
+    kind = "date" if frame["index"].dtype == pl.Date else "number"
+    kept = loaded(tmp_path, frame, "parquet", types={"index": kind})
+    assert kept.encoder.feature_names == ["a", "index"]
+
+
+def test_an_identifier_is_left_out(tmp_path):
+    shuffled = RNG.permutation(200)
+    frame = frame_of(a=RNG.normal(size=200), key=shuffled, customer_id=shuffled * 977 + 5)
+    splits = loaded(tmp_path, frame)
+    assert splits.encoder.feature_names == ["a"]
+    assert [note.split("'")[1] for note in splits.notes] == ["key", "customer_id"]
+    assert all("an identifier" in note for note in splits.notes)
+
+
+def test_counts_and_prices_are_no_identifiers(tmp_path):
+    frame = frame_of(age=RNG.integers(18, 90, 200), price=RNG.integers(0, 10**6, 200))
+    assert loaded(tmp_path, frame).encoder.feature_names == ["age", "price"]
+
+
+def test_texts_are_noticed_and_not_made_categories(tmp_path):
+    words = ["good", "bad", "soup", "film", "long", "slow", "warm", "dull"]
+    reviews = [" ".join(RNG.choice(words, 12)) for _ in range(200)]
+    frame = frame_of(a=RNG.normal(size=200), review=reviews)
+    splits = loaded(tmp_path, frame)
+    assert splits.encoder.feature_names == ["a"]
+    assert splits.notes == (
+        "column 'review' holds texts, nearly every row one of its own, and was left out: to learn "
+        "from its words, name it: `text`",
+    )
+
+
+def test_columns_are_excluded(tmp_path):
+    frame = frame_of(a=RNG.normal(size=200), b=RNG.normal(size=200))
+    assert loaded(tmp_path, frame, exclude="b").encoder.feature_names == ["a"]
+    with pytest.raises(DataError, match="no column 'c'; it has the columns a, b, y"):
+        loaded(tmp_path, frame, exclude=["b", "c"])
+    with pytest.raises(DataError, match="'y' holds the labels and cannot be excluded"):
+        loaded(tmp_path, frame, exclude=["y"])
+
+
+def test_types_that_are_given(tmp_path):
+    frame = frame_of(zip=["01234", "99999"] * 100, a=["1", "x"] * 100)
+    splits = loaded(tmp_path, frame, types={"zip": "category"}, exclude="a")
+    assert splits.encoder.feature_names == ["zip = 01234", "zip = 99999"]
+    as_numbers = loaded(tmp_path, frame, types={"a": "number"}, exclude="zip")
+    assert as_numbers.encoder.feature_names == ["a", "a is missing"]
+    with pytest.raises(DataError, match="'zip' cannot be read as dates: it has values such as"):
+        loaded(tmp_path, frame.with_columns(zip=pl.lit("abc")), types={"zip": "date"})
+    with pytest.raises(ValueError, match="`types`: Input should be 'number', 'category'"):
+        loaded(tmp_path, frame, types={"zip": "float"})
+
+
+def test_new_rows_that_happen_to_be_digits_are_still_categories(tmp_path):
+    encoder = loaded(tmp_path, frame_of(a=["1", "2", "B", "4"] * 50)).encoder
+    for new in (["1", "4"], [1, 4], [1.0, 4.0]):
+        features = encoder.transform(pl.DataFrame({"a": new}))
+        assert features.tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
+
+
+def test_new_rows_whose_numbers_are_all_missing_words():
+    encoder = TableEncoder.fit(pl.DataFrame({"a": [1.0, 2.0, None]}))
+    assert encoder.transform(pl.DataFrame({"a": ["-", "n/a"]}))[:, 1].tolist() == [1, 1]
+
+
+def test_labels_that_differ_by_case_or_spaces(tmp_path):
+    labels = ["stay", "go"] * 97 + [" stay", "Stay", "GO", "go", "stay", "stay"]
+    frame = pl.DataFrame({"a": RNG.normal(size=200), "y": labels})
+    splits = loaded(tmp_path, frame)
+    assert splits.train.num_classes == 5
+    assert splits.notes == (
+        "labels differ by case or spaces only, and count as different classes: "
+        "'stay', ' stay', 'Stay'; 'go', 'GO'; to make them one: `merge_labels`",
+    )
+    merged = loaded(tmp_path, frame, merge_labels=True)
+    assert merged.train.class_names == ("go", "stay")
+    assert merged.notes[0].startswith("labels that differ by case or spaces only were merged")
+
+
+def test_a_test_table(tmp_path):
+    train = frame_of(a=RNG.normal(size=200), code=["01", "x"] * 100)
+    test = pl.DataFrame({"y": ["v", "u"], "code": ["01", "01"], "a": [0.0, 1.0], "more": [1, 2]})
+    test.write_csv(tmp_path / "test.csv")
+    splits = loaded(tmp_path, train, test=tmp_path / "test.csv")
+    assert splits.test.labels.tolist() == [1, 0]
+    assert splits.test.inputs[:, 1:].tolist() == [[1, 0], [1, 0]]
+    half = splits.encoded_by(torch.arange(200) < 100)
+    torch.testing.assert_close(
+        half.test.inputs[:, 0].diff(), torch.tensor([1 / train["a"][:100].std(ddof=0)]).float()
+    )
+    pl.DataFrame({"a": [1], "code": ["x"], "y": ["w"]}).write_csv(tmp_path / "odd.csv")
+    with pytest.raises(DataError, match="unknown labels 'w'"):
+        loaded(tmp_path, train, test=tmp_path / "odd.csv")
+    pl.DataFrame({"a": [1], "y": ["u"]}).write_csv(tmp_path / "less.csv")
+    with pytest.raises(DataError, match=r"less\.csv has no column 'code'"):
+        loaded(tmp_path, train, test=tmp_path / "less.csv")
+    with pytest.raises(DataError, match="is not there"):
+        loaded(tmp_path, train, test=tmp_path / "none.csv")
+
+
+def test_none_among_the_labels_of_frames():
+    values = {"a": [1.0, 2.0, 3.0, 5.0], "y": ["u", None, "v", "u"]}
+    for frame in (pl.DataFrame(values), pd.DataFrame(values)):
+        with pytest.raises(DataError, match="1 of 4 rows of the data frame have no label"):
+            load(frame, target="y")
+        assert len(load(frame, target="y", skip_bad=True).train) == 3
