@@ -233,7 +233,7 @@ class TestMissingExtra:
 
 
 def test_the_example_of_reproduce_shows_that_the_bound_helps(capsys):
-    """By what we measured with the same settings: an example must not advise against the product."""
+    """By what we measured with the same settings: it must not advise against the product."""
     with pytest.raises(SystemExit):
         main(["reproduce", "--help"])
     told = " ".join(capsys.readouterr().out.split())
