@@ -1,6 +1,8 @@
 """Messages name flags, and faults in noisebound are not taken for mistakes of the user's."""
 
 import errno
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -228,3 +230,16 @@ class TestMissingExtra:
         assert run.stderr.endswith("pip install 'noisebound[cli]'\n")
         assert run.stderr.count("\n") == 1
         assert list(tmp_path.iterdir()) == []
+
+
+def test_the_example_of_reproduce_shows_that_the_bound_helps(capsys):
+    """By what we measured with the same settings: it must not advise against the product."""
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    example = r"Example: noisebound reproduce table1 --columns (\S+) --methods (\S+) (\S+)"
+    column, *methods = re.search(example, told).groups()
+    records = json.loads((TESTS.parent / "results" / "table1.json").read_text())["records"]
+    means = {r["method"]: r["mean"] for r in records if r["column"] == column and r["mean"]}
+    plain, bounded = (means[method] for method in methods)
+    assert bounded > plain + 5

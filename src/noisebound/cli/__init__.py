@@ -54,7 +54,7 @@ for _name, _help, _example in (
     (
         "reproduce",
         "Reproduce a table of the paper, with the paper's numbers beside ours.",
-        "own --columns digits-0.4 --set epochs=20",
+        "table1 --columns fashion-mnist-0.4 --methods ce ce+b",
     ),
     ("figure", "Draw a figure of the paper.", "sensitivity"),
     ("report", "Write an HTML page about runs.", "reproduction --out report.html"),
