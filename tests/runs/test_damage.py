@@ -1,4 +1,4 @@
-"""What a flipped bit, a torn file or a full disk does to a run: it is noticed, and never believed."""
+"""A flipped bit, a torn file or a full disk is noticed, and what is damaged is never believed."""
 
 import random
 import resource
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from killing import CONFIG
+from test_resume import is_same_run
 
 from noisebound.errors import DataError, NoRoomError, RunError
 from noisebound.files import load_tensors
@@ -18,7 +19,6 @@ from noisebound.runs.checkpoints import CheckpointWarning
 from noisebound.runs.metrics_file import read_metrics
 from noisebound.training import TrainingConfig
 from processes import environment
-from test_resume import is_same_run
 from training_data import noisy_clouds
 
 ESTIMATING = TrainingConfig(epochs=40, batch_size=30, learning_rate=1e-2)
@@ -143,7 +143,7 @@ def test_damaged_metrics_are_named(tmp_path, short, line):
 
 
 def train_with_little_room(folder: str) -> None:
-    """In a process of its own: no file may take more than 4,000 bytes, so that no checkpoint can."""
+    """In a process of its own: no file may exceed 4,000 bytes, which every checkpoint does."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, resource.RLIM_INFINITY))
     with pytest.raises(
         NoRoomError,
