@@ -1,4 +1,4 @@
-"""A flipped bit, a torn file or a full disk is noticed, and what it leaves is never believed."""
+"""A flipped bit, a torn file or a full disk is noticed, and what is damaged is never believed."""
 
 import random
 import resource
@@ -143,7 +143,7 @@ def test_damaged_metrics_are_named(tmp_path, short, line):
 
 
 def train_with_little_room(folder: str) -> None:
-    """Run in a process of its own: no file may take more than 4,000 bytes, as checkpoints do."""
+    """In a process of its own: no file may exceed 4,000 bytes, which every checkpoint does."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, resource.RLIM_INFINITY))
     with pytest.raises(
         NoRoomError,

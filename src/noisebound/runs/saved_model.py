@@ -1,6 +1,7 @@
 """A trained model as files: its weights, and everything needed to use it on new data."""
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,6 +24,7 @@ from noisebound.training.divergence import is_finite
 from noisebound.training.evaluation import examples_at_once
 
 _FORMAT = 2
+_MOST_NUMBERS = 2**31  # per example; one of float32 then takes 8 GB
 _LARGEST = float(torch.finfo(torch.float32).max)  # inputs are normalized in float32
 _SMALLEST = float(torch.finfo(torch.float32).tiny)
 _SPARSE_BATCH = 1000  # sparse examples at once
@@ -156,6 +158,8 @@ def _network(
     name: ModelName, card: ModelCard, weights: Mapping[str, Tensor], path: Path
 ) -> nn.Module:
     """Return the network of a card, whose shapes are compared before memory is taken for it."""
+    if math.prod(card.input_shape) > _MOST_NUMBERS:
+        raise DataError(f"{path} is damaged: inputs of shape {card.input_shape}")
 
     def create() -> nn.Module:
         return create_model(name, card.input_shape, len(card.class_names))
@@ -163,7 +167,7 @@ def _network(
     try:
         with torch.device("meta"):
             shapes = {name: value.shape for name, value in create().state_dict().items()}
-    except (InvalidValueError, RuntimeError) as error:  # such as sizes beyond any memory
+    except (InvalidValueError, RuntimeError) as error:  # such as a network of images for features
         raise DataError(f"{path} is damaged: {error}") from error
     if shapes != {name: value.shape for name, value in weights.items()}:
         raise DataError(
