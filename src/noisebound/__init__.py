@@ -5,6 +5,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 from noisebound.averaging import AveragedWeights
+from noisebound.bayes_risk import BoundSearchWarning
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, StepBound
 from noisebound.bounds import (
     entropy,
@@ -84,6 +85,7 @@ __all__ = [
     "AveragedWeights",
     "BackwardCrossEntropy",
     "Bootstrapping",
+    "BoundSearchWarning",
     "BoundedLoss",
     "CrossEntropy",
     "Curriculum",
