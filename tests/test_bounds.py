@@ -357,6 +357,36 @@ class TestAnyLoss:
         found = nb.noise_bound(foreign, rate, CLASSES)
         assert found == pytest.approx(nb.noise_bound(loss, rate, CLASSES), abs=1e-6)
 
+    @staticmethod
+    def wavy(logits, labels):
+        """A loss with many local minima."""
+        surprisal = F.cross_entropy(logits, labels, reduction="none")
+        return surprisal + 0.8 * torch.sin(6 * surprisal)
+
+    @pytest.mark.filterwarnings("ignore::noisebound.BoundSearchWarning")
+    @pytest.mark.parametrize("rate", [0.3, 0.4, 0.5])
+    def test_the_least_of_many_minima_against_a_dense_search(self, rate):
+        q = np.arange(1, 1500) / 1500
+        first, second = np.meshgrid(q, q, indexing="ij")
+        third = 1 - first - second
+        inside = third > 1e-9
+        of_class = [
+            surprisal + 0.8 * np.sin(6 * surprisal)
+            for surprisal in (-np.log(np.where(inside, p, 0.5)) for p in (first, second, third))
+        ]
+        risk = (1 - rate) * of_class[0] + rate / 2 * (of_class[1] + of_class[2])
+        dense = risk[inside].min()
+        found = nb.noise_bound(self.wavy, rate, 3)
+        assert dense - 2e-4 < found < dense + 1e-9
+        if rate == 0.5:
+            assert found == pytest.approx(0.363, abs=5e-4)
+
+    def test_searches_that_disagree_warn(self):
+        generator = torch.Generator().manual_seed(0)
+        p = torch.rand(8, generator=generator, dtype=torch.float64)
+        with pytest.warns(nb.BoundSearchWarning, match="there may be a lower one"):
+            nb.entropy(self.wavy, p / p.sum())
+
     def test_search_takes_any_distribution(self):
         p = torch.tensor([[0.5, 0.3, 0.2, 0.0], [1.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
         torch.testing.assert_close(

@@ -34,8 +34,15 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     """The blocks of a page run in order, as a reader would type them, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", text_of(page), flags=re.DOTALL)
-    logits = torch.randn(8, 10, requires_grad=True)  # a reader's loop has logits and labels
-    exec("\n".join(blocks), {"logits": logits, "labels": torch.arange(8)})
+    model = torch.nn.Linear(4, 10)
+    readers_loop = {
+        "model": model,
+        "optimizer": torch.optim.Adam(model.parameters()),
+        "loader": range(4),
+        "logits": model(torch.randn(8, 4)),
+        "labels": torch.arange(8),
+    }
+    exec("\n".join(blocks), readers_loop)
 
 
 def commands_of(page):

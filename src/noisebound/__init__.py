@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import noisebound.starting  # noqa: F401  (before all that takes long to import)
 from noisebound.averaging import AveragedWeights
+from noisebound.bayes_risk import BoundSearchWarning
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, StepBound
 from noisebound.bounds import (
     entropy,
@@ -85,6 +86,7 @@ __all__ = [
     "AveragedWeights",
     "BackwardCrossEntropy",
     "Bootstrapping",
+    "BoundSearchWarning",
     "BoundedLoss",
     "CrossEntropy",
     "Curriculum",

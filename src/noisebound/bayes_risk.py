@@ -2,15 +2,18 @@ r"""The least expected loss $\min_q p \cdot L(q)$, for a loss whose noise model 
 
 By Savage's theorem a proper loss has the entropy $H(p) = \min_q p \cdot L(q)$. For any other loss
 that minimum is still a floor under the noisy risk, so every loss that is bounded below has a
-noise-bound. The minimum is searched over the logits by L-BFGS, from several starts. From the best
-point the search goes on outwards, because many losses, such as MAE, are least at a vertex of the
-simplex, which finite logits only approach.
+noise-bound. The minimum is searched over the logits by L-BFGS, from the best of several starts.
+From the best point the search goes on outwards, because many losses, such as MAE, are least at a
+vertex of the simplex, which finite logits only approach.
 
 If the loss treats all classes alike, classes of equal probability share one logit, except for one
 of them, so that its vertex can still be reached. The noise vector ``u_sym`` of a thousand classes
-then takes three logits.
+then takes three logits, of which only two differences matter: those are scanned as a whole, so that
+the least of many local minima is found. Elsewhere a warning says if the searches disagree.
 """
 
+import itertools
+import warnings
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -20,6 +23,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from noisebound.checks import frames_to_caller
 from noisebound.errors import InvalidValueError
 
 ClassLosses: TypeAlias = Callable[
@@ -33,9 +37,17 @@ _VERTEX_LOGIT = 30.0  # the other classes then have a probability of about 1e-13
 _BASIN_LOGIT = 2.0  # raises one class: a loss may have one local minimum per predicted class
 _DOUBLINGS = 24  # how often the best logits are doubled on the way to a vertex
 _SMALLEST_PROBABILITY = 1e-12  # replaces zero, of which there is no logarithm to start from
+_SEARCHES = 4  # at most, from the best of the starts
+_SCANNED_GROUPS = 3  # as many logits as a scan takes
+_SCANNED_LOGITS = np.linspace(-4.0, 4.0, 25)  # a third of a unit apart, a choice
+_AGREEMENT = 1e-3  # relative difference of two searches that found the same minimum
 _PROBE_CLASSES = 16  # how many classes are compared to see if all are treated alike
 _BOTTOMLESS = -1e9  # a risk below this is taken as unbounded
 _STILL_FALLING = 1e-3  # a relative fall by the last doubling that means: there is no minimum
+
+
+class BoundSearchWarning(UserWarning):
+    """The least expected loss was found by one search only, so there may be a lower one."""
 
 
 def bayes_risk(
@@ -71,14 +83,39 @@ def treats_classes_alike(class_losses: ClassLosses, num_classes: int) -> bool:
 
 def _risk_of_one(class_losses: ClassLosses, p: Float[Tensor, " classes"], alike: bool) -> Tensor:
     risk = _Risk(class_losses, p, alike)
-    candidates = [_descend(risk, start) for start in risk.starts()]
-    value, logits = min(candidates, key=lambda candidate: candidate[0])
+    value, logits, is_confirmed = _least(risk)
     if not np.isfinite(value):
         raise InvalidValueError(
             "the loss is not finite on any prediction that was tried, so its noise-bound cannot be "
             "found; it must accept float64 logits [N, C] and class indices [N]"
         )
+    if not is_confirmed:
+        warnings.warn(
+            f"only one of the searches for the least expected loss found {value:.4g}, as the loss "
+            "has several minima: there may be a lower one. Compare the bound with the losses that "
+            "you see, or pass `bound` to BoundedLoss",
+            BoundSearchWarning,
+            stacklevel=frames_to_caller(),
+        )
     return torch.tensor(_limit_along(risk, logits, value), dtype=torch.float64)
+
+
+def _least(risk: "_Risk") -> tuple[float, NDArray[np.float64], bool]:
+    """Return the least risk, where it is, and whether two searches found it.
+
+    After a scan all its minima are searched; else two searches that agree are enough.
+    """
+    candidates: list[tuple[float, NDArray[np.float64]]] = []
+    is_confirmed = False
+    for start in risk.best_starts():
+        candidates.append(_descend(risk, start))
+        least = min(value for value, _ in candidates)
+        reached = [value <= least + _AGREEMENT * (1 + abs(least)) for value, _ in candidates]
+        is_confirmed = sum(reached) > 1
+        if is_confirmed and not risk.is_scanned:
+            break
+    value, logits = min(candidates, key=lambda candidate: candidate[0])
+    return value, logits, is_confirmed
 
 
 class _Risk:
@@ -95,10 +132,38 @@ class _Risk:
         )
         self.member_probability = p[self.member]
         self.present = self.mass > 0
+        self.is_scanned = groups <= _SCANNED_GROUPS
 
     def __call__(self, logits: Tensor) -> Tensor:
         losses = self.class_losses(logits[self.group_of_class], self.member[self.present])
         return (self.mass[self.present] * losses).sum()
+
+    def best_starts(self) -> list[NDArray[np.float64]]:
+        """Return the starts with the least risk, and all minima of a scan if that is possible."""
+        with torch.no_grad():
+            starts = sorted(self.starts(), key=self._finite)[:_SEARCHES]
+            if self.is_scanned:
+                starts += self._minima_of_scan()
+        return starts
+
+    def _finite(self, logits: NDArray[np.float64]) -> float:
+        value = self(torch.from_numpy(logits)).item()
+        return value if np.isfinite(value) else np.inf
+
+    def _minima_of_scan(self) -> list[NDArray[np.float64]]:
+        """Return the lowest points of a grid that lie below their neighbors on it."""
+        from scipy.ndimage import minimum_filter  # slower to import than all of noisebound
+
+        free = len(self.mass) - 1
+        points = np.array(
+            [(*logits, 0.0) for logits in itertools.product(_SCANNED_LOGITS, repeat=free)]
+        )
+        shape = (len(_SCANNED_LOGITS),) * free
+        risks = np.array([self._finite(point) for point in points]).reshape(shape)
+        is_lowest = (risks == minimum_filter(risks, size=3)) & np.isfinite(risks)
+        minima = np.flatnonzero(is_lowest)
+        best = minima[risks.flat[minima].argsort(kind="stable")][: 2 * _SEARCHES]
+        return list(points[best])
 
     def starts(self) -> list[NDArray[np.float64]]:
         log_p = self.member_probability.clamp(min=_SMALLEST_PROBABILITY).log()
@@ -142,7 +207,7 @@ def _descend(risk: _Risk, start: NDArray[np.float64]) -> tuple[float, NDArray[np
         start,
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 500, "ftol": 1e-15, "gtol": 1e-11},
+        options={"maxiter": 200, "ftol": 1e-10, "gtol": 1e-7},
     )
     return float(found.fun), np.asarray(found.x)
 

@@ -66,12 +66,12 @@ def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "
             f"`noise_rate` {rates.max().item():g} is above (c-1)/c = {limit:g} for {num_classes} "
             "classes: the true label is then no longer the likeliest one to be observed",
             NoiseRateWarning,
-            stacklevel=_frames_to_caller(),
+            stacklevel=frames_to_caller(),
         )
     return rates
 
 
-def _frames_to_caller() -> int:
+def frames_to_caller() -> int:
     """Return the stack level of the first line outside the library, where a warning points to."""
     frame, depth = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("noisebound"):
