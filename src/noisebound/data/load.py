@@ -9,6 +9,7 @@ from noisebound.data.frames import as_polars, is_frame
 from noisebound.data.published.record import Published
 from noisebound.data.registry import DATASETS, find_published
 from noisebound.data.user.arrays import read_npy, read_npz
+from noisebound.data.user.embeddings_folder import holds_embeddings, read_embeddings
 from noisebound.data.user.idx_folder import holds_idx, read_idx_folder
 from noisebound.data.user.image_folder import read_image_folder
 from noisebound.data.user.tables import frame_splits, is_table, read_table
@@ -30,9 +31,9 @@ def load(
 
     Args:
         source: a name that ``noisebound data list`` shows; or a folder of images (one folder per
-            class) or of IDX files, a CSV, TSV, Parquet, npz or npy file; or, in memory, a
-            `Dataset`, a data frame of polars or pandas, or a pair of inputs and labels. A name wins
-            over a path that reads the same: write ``./mnist`` for the path
+            class), of IDX files or of embeddings, a CSV, TSV, Parquet, npz or npy file; or, in
+            memory, a `Dataset`, a data frame of polars or pandas, or a pair of inputs and labels.
+            A name wins over a path that reads the same: write ``./mnist`` for the path
         data_dir: where published files are looked for first; by default ``NOISEBOUND_DATA``
         target: the column, or the array, that holds the labels
         image_size: the height and width, in pixels, to which a folder's images are brought
@@ -103,10 +104,13 @@ def load_published(published: Published, data_dir: str | Path | None = None) -> 
 
 def holds_images(path: Path) -> bool:
     """True if a folder is one of images, rather than of files of another kind."""
-    return not holds_idx(path)
+    return not holds_idx(path) and not holds_embeddings(path)
 
 
 def _load_path(path: Path, target: str | None, image_size: int | None, skip_bad: bool) -> Splits:
+    if path.is_dir() and holds_embeddings(path):
+        _refuse("a folder of embeddings", target=target, image_size=image_size)
+        return read_embeddings(path)
     if path.is_dir() and holds_idx(path):
         _refuse("a folder of IDX files", target=target, image_size=image_size)
         return read_idx_folder(path)
