@@ -84,7 +84,7 @@ def kill_a_worker(store: RunStore, name: str) -> int:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if any(len(_epochs(path)) >= 3 for path in store.path.glob("*/metrics.jsonl")):
-            found = _processes(name)
+            found = descendants(name)
             if found:
                 os.kill(found[0], signal.SIGKILL)
                 return found[0]
@@ -92,8 +92,8 @@ def kill_a_worker(store: RunStore, name: str) -> int:
     raise TimeoutError(f"no process {name} has done three epochs")
 
 
-def _processes(name: str) -> list[int]:
-    """Descendants of this process, so that other tests' are left alone."""
+def descendants(name: str) -> list[int]:
+    """Descendants of this process with this name, so that other tests' are left alone."""
     parents, named = {}, []
     for path in Path("/proc").glob("[0-9]*"):
         try:

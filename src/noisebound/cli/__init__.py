@@ -45,6 +45,11 @@ for _name, _help, _example in (
         "run --out suspects.csv",
     ),
     ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
+    (
+        "embed",
+        "Turn images or texts into the vectors of a pretrained encoder, here or on a cluster.",
+        "photos/ --backbone onnx:net.onnx --out vectors",
+    ),
     ("bound", "Show the noise-bound of a loss.", "sce --noise-rate 0.4 --classes 10"),
     (
         "explore",

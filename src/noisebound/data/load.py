@@ -11,6 +11,7 @@ from noisebound.data.options import ReadingOptions, ReadingSettings, reading_opt
 from noisebound.data.published.record import Published
 from noisebound.data.registry import DATASETS, find_published
 from noisebound.data.user.arrays import read_npy, read_npz
+from noisebound.data.user.embeddings_folder import holds_embeddings, read_embeddings
 from noisebound.data.user.idx_folder import holds_idx, read_idx_folder
 from noisebound.data.user.image_folder import read_image_folder
 from noisebound.data.user.tables import frame_splits, read_table
@@ -28,10 +29,10 @@ def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:
 
     Args:
         source: a name that ``noisebound data list`` shows; or a folder of images or of .txt files
-            (one folder per class) or of IDX files, a CSV, TSV, JSONL, Parquet, Excel, npz or npy
-            file; or, in memory, a `Dataset`, a data frame of polars or pandas, or a pair of inputs
-            (or texts) and labels. A name wins over a path that reads the same: write ``./mnist``
-            for the path
+            (one folder per class), of IDX files or of embeddings, a CSV, TSV, JSONL, Parquet,
+            Excel, npz or npy file; or, in memory, a `Dataset`, a data frame of polars or pandas, or
+            a pair of inputs (or texts) and labels. A name wins over a path that reads the same:
+            write ``./mnist`` for the path
         settings: the fields of `ReadingOptions`, such as ``target="species"``
 
     Raises:
@@ -101,10 +102,13 @@ def load_published(published: Published, data_dir: str | Path | None = None) -> 
 
 def holds_images(path: Path) -> bool:
     """True if a folder is one of images, rather than of files of another kind."""
-    return not holds_idx(path) and not holds_texts(path)
+    return not (holds_idx(path) or holds_embeddings(path) or holds_texts(path))
 
 
 def _load_path(path: Path, options: ReadingOptions) -> Splits:
+    if path.is_dir() and holds_embeddings(path):
+        options.refuse_all_but("data_dir", "skip_bad", what="a folder of embeddings")
+        return read_embeddings(path)
     if path.is_dir() and holds_idx(path):
         options.refuse_all_but("data_dir", "skip_bad", what="a folder of IDX files")
         return read_idx_folder(path)

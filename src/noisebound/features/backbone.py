@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from jaxtyping import Float32
@@ -23,6 +24,15 @@ class Backbone(ABC):
     name: str
     modalities: frozenset[Modality]
     batch_size: int = 32
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs; weights that were read here are read there again."""
+        kind = type(self)
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not isinstance(getattr(kind, name, None), cached_property)
+        }
 
     @property
     @abstractmethod

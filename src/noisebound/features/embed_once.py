@@ -49,7 +49,7 @@ def embed_once(
     """
     backbone.check_modality(examples.modality)
     if backbone.fingerprint is None:
-        tell(_plan(examples, backbone) + "; not cached, because a function has no hash")
+        tell(embedding_plan(examples, backbone) + "; not cached, because a function has no hash")
         with counting("embedding", len(examples)) as count:
             return embed_rows(examples, range(len(examples)), backbone, count.advance)
     key = embedding_key(examples, backbone)
@@ -77,7 +77,7 @@ def fill(
     """Embed the shards that the store lacks."""
     missing = store.missing()
     done = sum(len(store.rows_of(shard)) for shard in range(len(store)) if shard not in missing)
-    tell(_plan(examples, backbone) + (f"; {done:,} were embedded before" if done else ""))
+    tell(embedding_plan(examples, backbone) + (f"; {done:,} were embedded before" if done else ""))
     with counting("embedding", len(examples), done=done) as count:
         for shard in missing:
             store.write_shard(
@@ -178,6 +178,7 @@ def _counted(examples: Examples) -> str:
     return f"{len(examples):,} {_PLURALS[examples.modality]}"
 
 
-def _plan(examples: Examples, backbone: Backbone) -> str:
+def embedding_plan(examples: Examples, backbone: Backbone) -> str:
+    """Return what is about to be done, for the log."""
     how = backbone.describe(examples.modality)
     return f"embedding {_counted(examples)} with {backbone.name}: {how}"

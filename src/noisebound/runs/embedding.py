@@ -13,6 +13,7 @@ from noisebound.data.formats.table_files import is_table, read_table_file
 from noisebound.data.frames import as_polars, is_frame
 from noisebound.data.registry import find_published
 from noisebound.data.user.arrays import read_inputs
+from noisebound.data.user.embeddings_folder import holds_embeddings, read_embeddings
 from noisebound.data.user.image_folder import unlabeled_names
 from noisebound.data.user.texts import TEXT_COLUMN, read_unlabeled_texts
 from noisebound.errors import DataError, RunError
@@ -40,6 +41,8 @@ def new_embeddings(
         options: how to read the data
     """
     assert card.backbone is not None
+    if isinstance(data, str | Path) and holds_embeddings(Path(data)):
+        return _stored(Path(data), card)
     found = _new_examples(data, options, card.backbone)
     if isinstance(found, Tensor):
         return list(range(len(found))), _checked(found, card)
@@ -70,6 +73,21 @@ def same_backbone(made_by: EmbeddedBy, backbone: BackboneLike | None = None) -> 
             f"weights or preprocessing than {made_by.name} had then: give the same as `backbone`"
         )
     return found
+
+
+def _stored(folder: Path, card: ModelCard) -> tuple[list[str] | list[int], Tensor]:
+    splits = read_embeddings(folder)
+    assert splits.embedded_by is not None
+    assert card.backbone is not None
+    if splits.embedded_by.fingerprint != card.backbone.fingerprint:
+        raise RunError(
+            f"{folder} holds embeddings by {splits.embedded_by.name}, which is another encoder, or "
+            f"has other weights, than {card.backbone.name} that the model was trained with"
+        )
+    if splits.test is not None:
+        return list(range(len(splits.test))), _checked(splits.test.dense_inputs, card)
+    assert splits.train_names is not None
+    return list(splits.train_names), _checked(splits.train.dense_inputs, card)
 
 
 def _new_examples(

@@ -38,19 +38,21 @@ class EmbeddingStore:
         path: the safetensors file; its shards lie in a folder beside it
         key: what the embeddings are of; those of anything else are not used
         count: the number of examples
+        shard_rows: the number of examples per shard
     """
 
-    def __init__(self, path: Path, key: str, count: int) -> None:
+    def __init__(self, path: Path, key: str, count: int, shard_rows: int | None = None) -> None:
         self.path, self.key, self.count = path, key, count
+        self.shard_rows = SHARD_ROWS if shard_rows is None else shard_rows
         self.shards = path.with_suffix(".shards")
 
     def __len__(self) -> int:
         """Return the number of shards."""
-        return -(-self.count // SHARD_ROWS)
+        return -(-self.count // self.shard_rows)
 
     def rows_of(self, shard: int) -> range:
         """Return the positions of the examples of a shard."""
-        return range(shard * SHARD_ROWS, min((shard + 1) * SHARD_ROWS, self.count))
+        return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.count))
 
     def read(self) -> Embeddings | None:
         """Return all embeddings; None if they are not finished, or are of other data.
@@ -70,7 +72,8 @@ class EmbeddingStore:
     def write_shard(self, shard: int, found: Embeddings) -> None:
         """Write a shard, whole or not at all."""
         tensors = {"rows": found.vectors, "rows_kept": found.kept}
-        save_tensors(self._shard_path(shard), tensors, self._about(found.bad))
+        about = self._about(found.bad) | {"shard_rows": self.shard_rows}
+        save_tensors(self._shard_path(shard), tensors, about)
 
     def missing(self) -> list[int]:
         """Return the numbers of the shards that are not there yet."""
@@ -120,7 +123,7 @@ class EmbeddingStore:
             tensors, about = load_tensors(path)
         except FileNotFoundError:
             return None
-        if about.get("key") != self.key:
+        if about.get("key") != self.key or about.get("shard_rows") not in (None, self.shard_rows):
             return None
         bad = {int(position): reason for position, reason in about["bad"].items()}
         return Embeddings(tensors["rows"], tensors["rows_kept"], bad)

@@ -4,8 +4,6 @@ A run is always done in another process than the sweep's, so that the sweep surv
 killed or takes all the memory.
 """
 
-import logging
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,10 +12,11 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import ProcessPoolExecutor, TerminatedWorkerError
 
-from noisebound.errors import InvalidValueError, MissingExtraError
+from noisebound.errors import InvalidValueError
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run import Execution, execute
 from noisebound.interrupts import interruption
+from noisebound.ray_cluster import connected, first_line
 from noisebound.training.cores import usable_cores
 
 
@@ -72,7 +71,7 @@ def _do_here(runs: Sequence[RunConfig], execution: Execution, workers: Workers) 
                 delayed(execute)(run, execution) for run in runs
             )
     except TerminatedWorkerError as error:
-        raise WorkerDiedError(_first_line(error)) from error
+        raise WorkerDiedError(first_line(error)) from error
 
 
 def _do_one_by_one(runs: Sequence[RunConfig], execution: Execution, threads: int) -> None:
@@ -114,40 +113,12 @@ def _do_on_ray(runs: Sequence[RunConfig], execution: Execution, workers: Workers
 
 @contextmanager
 def _connected(workers: Workers) -> Iterator["ray"]:  # type: ignore[name-defined]
-    try:
-        import ray
+    assert workers.cluster is not None
+    with connected(workers.cluster) as ray:
         from ray.util.joblib import register_ray
-    except ImportError as error:
-        raise MissingExtraError("a cluster", "Ray", "ray") from error
-    register_ray()
-    try:
-        if not ray.is_initialized():
-            _knock(workers.cluster)
-            ray.init(
-                address=None if workers.cluster == "local" else workers.cluster,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-    except (ConnectionError, RuntimeError) as error:
-        raise InvalidValueError(
-            f"there is no Ray cluster at {workers.cluster!r}: start one with  ray start --head , "
-            f"or have one started here by `cluster` 'local' ({_first_line(error)})"
-        ) from error
-    try:
-        yield ray
-    except ray.exceptions.RayError as error:
-        raise WorkerDiedError(_first_line(error)) from error
 
-
-def _knock(address: str | None) -> None:
-    """Raise an error if nobody listens at the address, where Ray would try for minutes."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
+        register_ray()
         try:
-            socket.create_connection((host, int(port)), timeout=10).close()
-        except (OSError, OverflowError) as error:
-            raise ConnectionError(str(error)) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+            yield ray
+        except ray.exceptions.RayError as error:
+            raise WorkerDiedError(first_line(error)) from error

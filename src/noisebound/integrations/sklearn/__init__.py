@@ -1,4 +1,4 @@
-"""A scikit-learn estimator."""
+"""A scikit-learn estimator, and a transformer that embeds texts and images."""
 
 from noisebound.extras import missing_extra
 
@@ -7,6 +7,7 @@ try:
         InterruptedTrainingWarning,
         NoiseBoundedClassifier,
     )
+    from noisebound.integrations.sklearn.embedder import Embedder
     from noisebound.training import UnknownNoiseWarning
 except ModuleNotFoundError as error:
     missing = missing_extra("noisebound.integrations.sklearn", error)
@@ -14,4 +15,9 @@ except ModuleNotFoundError as error:
         raise
     raise missing from error
 
-__all__ = ["InterruptedTrainingWarning", "NoiseBoundedClassifier", "UnknownNoiseWarning"]
+__all__ = [
+    "Embedder",
+    "InterruptedTrainingWarning",
+    "NoiseBoundedClassifier",
+    "UnknownNoiseWarning",
+]

@@ -1,0 +1,52 @@
+"""``noisebound embed``: turn raw data into the vectors of a pretrained encoder."""
+
+from pathlib import Path
+
+from rich.markup import escape
+
+from noisebound.cli.options import Reading, ReadingFlags
+from noisebound.console import Console
+from noisebound.features import parse_backbone
+from noisebound.features.embed_folder import embed_folder
+from noisebound.features.load import load_raw
+
+
+def embed(
+    data: str,
+    *,
+    backbone: str,
+    out: Path,
+    cluster: str | None = None,
+    reading: Reading = None,
+) -> None:
+    """Write the embeddings of a data set to a folder, which `noisebound fit` takes as data.
+
+    Parameters
+    ----------
+    data
+        The name of a data set; or a folder of images or of .txt files, a table with a column of
+            texts, or an npz or npy file of images.
+    backbone
+        The pretrained encoder: hf:NAME_OR_FOLDER, onnx:FILE or timm:NAME.
+    out
+        The folder to write. If it was interrupted, the same command goes on where it was.
+    cluster
+        The address of a Ray cluster, auto for the one that is running here, or local to start one.
+            All its machines must see the data and the folder.
+    """
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    options = (reading or ReadingFlags()).options
+    encoder = parse_backbone(backbone, options.image_size)
+    raw = load_raw(data, options)
+    notes = embed_folder(
+        raw,
+        encoder,
+        out,
+        skip_bad=options.skip_bad,
+        cluster=cluster,
+        tell=lambda line: console.print(escape(line)),
+    )
+    for note in (*raw.notes, *notes):
+        console.print(f"note: {escape(note)}")
+    count = len(raw.train.examples) + (0 if raw.test is None else len(raw.test.examples))
+    Console(soft_wrap=True, highlight=False).print(f"{count:,} examples: {escape(str(out))}")

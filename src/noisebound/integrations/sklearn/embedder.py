@@ -1,0 +1,110 @@
+"""A pretrained encoder as a transformer of scikit-learn's."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from noisebound.data.dataset import inputs_from_array
+from noisebound.errors import DataError
+from noisebound.features import (
+    Backbone,
+    BackboneLike,
+    Examples,
+    ImageFiles,
+    Texts,
+    embed_once,
+    parse_backbone,
+)
+from noisebound.features.embed_once import refuse_bad
+from noisebound.features.examples import PathFiles
+from noisebound.features.load import examples_of
+
+
+class Embedder(TransformerMixin, BaseEstimator):
+    """Turns texts or images into the vectors of a pretrained encoder, which are cached on disk.
+
+    There is nothing to learn: `fit` finds the encoder and looks at its first vector.
+
+    Args:
+        backbone: ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``, or an ``nn.Module`` or
+            a function from a batch to vectors
+        image_size: height and width of the images that a module or function gets
+
+    Attributes:
+        backbone_: the encoder
+        n_features_out_: the length of its vectors
+
+    Example:
+        >>> def lengths(texts):
+        ...     return [[len(text), text.count(" ")] for text in texts]
+        >>> Embedder(lengths).fit_transform(["a text", "word"])
+        array([[6., 1.],
+               [4., 0.]], dtype=float32)
+    """
+
+    def __init__(self, backbone: BackboneLike, *, image_size: int | None = None) -> None:
+        self.backbone = backbone
+        self.image_size = image_size
+
+    def fit(self, X: Any, y: Any = None) -> "Embedder":
+        """Find the encoder.
+
+        Args:
+            X: as in :meth:`transform`
+            y: is not used
+        """
+        self.backbone_ = parse_backbone(self.backbone, self.image_size)
+        self.n_features_out_ = self._vectors(X[:1]).shape[1]
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return one vector per example.
+
+        Args:
+            X: a list, an array or a column of texts, or of paths of images; or images
+                ``[n, height, width, channels]`` or with channels first
+        """
+        check_is_fitted(self, "backbone_")
+        return self._vectors(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return a name for each number of a vector.
+
+        Args:
+            input_features: is not used
+        """
+        check_is_fitted(self, "backbone_")
+        return np.array(
+            [f"embedding{place}" for place in range(self.n_features_out_)], dtype=object
+        )
+
+    def _vectors(self, X: Any) -> NDArray[np.float32]:
+        examples = _examples(X, self.backbone_)
+        found = embed_once(examples, self.backbone_)
+        refuse_bad(examples, found, skip_bad=False)
+        vectors: NDArray[np.float32] = found.vectors.numpy()
+        return vectors
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.requires_fit = True
+        return tags
+
+
+def _examples(X: Any, backbone: Backbone) -> Examples:
+    values = X.to_list() if hasattr(X, "to_list") else X  # a column of pandas or polars
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OU":
+        values = values.ravel().tolist()
+    if isinstance(values, list | tuple) and values and isinstance(values[0], str | Path | None):
+        if "text" not in backbone.modalities or isinstance(values[0], Path):
+            return ImageFiles(PathFiles(), [str(path) for path in values])
+        return Texts(values)
+    if isinstance(values, str):
+        raise DataError("expected several texts or paths, got one: put it in a list")
+    return examples_of(inputs_from_array(values))

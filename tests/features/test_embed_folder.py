@@ -1,0 +1,132 @@
+"""Folders of embeddings: made here or on a cluster, and trained on like any other data."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+import noisebound as nb
+from noisebound.cli import main
+from noisebound.data import load
+from noisebound.errors import DataError, FolderTakenError, RunError
+from noisebound.features import parse_backbone
+from noisebound.features.embed_folder import embed_folder
+from noisebound.features.load import load_raw
+
+TESTS = Path(__file__).parents[1]
+
+
+class MeanColor(torch.nn.Module):
+    """The mean color of images, times a number."""
+
+    def __init__(self, factor=1.0):
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(factor))
+
+    def forward(self, images):
+        return self.factor * images.mean((2, 3))
+
+
+def colors(factor=1.0):
+    return parse_backbone(MeanColor(factor), image_size=8)
+
+
+def command(*words):
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in words])
+    return end.value.code
+
+
+def test_a_folder_of_embeddings_is_data_like_any_other(photos, onnx_file, tmp_path, capsys):
+    vectors = tmp_path / "vectors"
+    backbone = ["--backbone", f"onnx:{onnx_file}"]
+    assert command("embed", photos, *backbone, "--out", vectors) == 0
+    assert "40 examples" in capsys.readouterr().out
+    data = load(vectors)
+    assert data.train.inputs.shape == (40, 1280)
+    assert data.train.class_names == ("blobs", "stripes")
+    assert data.train_names[0] == "blobs/00.png"
+    run = tmp_path / "run"
+    assert command("fit", vectors, "--out", run, "--loss", "ce", "--epochs", 20) == 0
+    trained = nb.load_run(run)
+    assert trained.config.model == "mlp_head"
+    assert trained.predictions(photos)["label"][0] == "blobs"
+    assert trained.suspects().height == 40
+    assert trained.predictions(vectors)["example"][0] == "blobs/00.png"
+    with pytest.raises(DataError, match="holds embeddings already"):
+        nb.fit(vectors, out=tmp_path / "other", backbone=f"onnx:{onnx_file}", show=False)
+
+
+def test_a_finished_folder_is_left_and_another_is_refused(photos, tmp_path):
+    raw = load_raw(photos)
+    embed_folder(raw, colors(), tmp_path / "vectors")
+    before = (tmp_path / "vectors" / "train.safetensors").stat().st_mtime_ns
+    embed_folder(raw, colors(), tmp_path / "vectors")
+    assert (tmp_path / "vectors" / "train.safetensors").stat().st_mtime_ns == before
+    with pytest.raises(FolderTakenError, match="by another backbone"):
+        embed_folder(raw, colors(2.0), tmp_path / "vectors")
+
+
+def test_other_vectors_than_the_models_are_refused(photos, tmp_path):
+    raw = load_raw(photos)
+    embed_folder(raw, colors(), tmp_path / "ones")
+    embed_folder(raw, colors(2.0), tmp_path / "twos")
+    run = nb.fit(tmp_path / "ones", out=tmp_path / "run", loss="ce", epochs=1, show=False)
+    with pytest.raises(RunError, match="which is another encoder, or has other weights"):
+        run.predict(tmp_path / "twos")
+
+
+def test_damaged_folders(photos, tmp_path):
+    vectors = tmp_path / "vectors"
+    embed_folder(load_raw(photos), colors(), vectors)
+    whole = (vectors / "train.safetensors").read_bytes()
+    (vectors / "train.safetensors").write_bytes(whole[:100])
+    with pytest.raises(DataError, match="is damaged or of another format"):
+        load(vectors)
+    (vectors / "train.safetensors").unlink()
+    with pytest.raises(DataError, match="is missing, or is of other data"):
+        load(vectors)
+    (vectors / "embeddings.json").write_text("{}")
+    with pytest.raises(DataError, match=r"embeddings\.json is damaged"):
+        load(vectors)
+
+
+def test_a_function_is_refused(photos, tmp_path):
+    with pytest.raises(ValueError, match="make it the forward of an nn"):
+        embed_folder(load_raw(photos), parse_backbone(len), tmp_path / "vectors")
+
+
+@pytest.mark.xdist_group("ray")
+def test_a_ray_cluster_finds_the_same_vectors_even_if_an_actor_is_killed(
+    photos, onnx_file, tmp_path
+):
+    paths = filter(None, [str(TESTS), os.environ.get("PYTHONPATH")])
+    script = Path(__file__).parent / "ray_embedding.py"
+    result = subprocess.run(
+        [sys.executable, script, tmp_path, photos, onnx_file],
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+    )
+    assert result.returncode == 0, result.stderr
+    backbone = parse_backbone(f"onnx:{onnx_file}")
+    embed_folder(load_raw(photos), backbone, tmp_path / "here")
+    here, there = (load(tmp_path / name).train for name in ("here", "undisturbed"))
+    torch.testing.assert_close(here.inputs, there.inputs, atol=1e-5, rtol=1e-5)
+    assert torch.equal(here.labels, there.labels)
+    assert (tmp_path / "killed").exists()
+    embed_folder(load_raw(photos), colors(), tmp_path / "colors")
+    disturbed = load(tmp_path / "disturbed").train.inputs
+    torch.testing.assert_close(disturbed, load(tmp_path / "colors").train.inputs)
+
+
+def test_labels_stand_in_a_table(photos, tmp_path):
+    embed_folder(load_raw(photos), colors(), tmp_path / "vectors")
+    table = pl.read_parquet(tmp_path / "vectors" / "train.parquet")
+    assert table.columns == ["example", "label"]
+    assert table.height == 40

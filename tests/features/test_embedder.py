@@ -1,0 +1,41 @@
+"""The transformer of scikit-learn's, on real encoders."""
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from noisebound.errors import DataError
+from noisebound.integrations.sklearn import Embedder, NoiseBoundedClassifier
+
+
+def test_a_pipeline_of_texts(reviews, minilm):
+    texts, labels = reviews
+    classifier = NoiseBoundedClassifier(noise_rate=0.0, max_iter=20, random_state=0)
+    pipeline = make_pipeline(Embedder(f"hf:{minilm}"), classifier).fit(texts, labels)
+    new = np.array(["A wolf howls in the woods.", "Investors sold their stocks."], dtype=object)
+    assert pipeline.predict(new).tolist() == ["animals", "money"]
+    assert pipeline[0].get_feature_names_out().shape == (384,)
+
+
+def test_paths_and_arrays_of_images(photos, onnx_file):
+    paths = sorted(photos.rglob("*.png"))
+    labels = [path.parent.name for path in paths]
+    pipeline = make_pipeline(clone(Embedder(f"onnx:{onnx_file}")), LogisticRegression())
+    pipeline.fit([str(path) for path in paths], labels)
+    assert pipeline.score(paths, labels) == 1
+    pixels = np.stack([np.array(Image.open(path)) for path in (paths[3], paths[3])])
+    expected = pipeline[0].transform([paths[3]])
+    np.testing.assert_allclose(pipeline[0].transform(pixels)[:1], expected, atol=1e-4)
+
+
+def test_what_cannot_be_embedded(onnx_file, tmp_path):
+    embedder = Embedder(f"onnx:{onnx_file}")
+    with pytest.raises(DataError, match=r"cannot be read:\n.*absent\.png cannot be read: No such"):
+        embedder.fit([str(tmp_path / "absent.png")])
+    with pytest.raises(DataError, match="put it in a list"):
+        embedder.fit("photo.png")
+    with pytest.raises(DataError, match="takes images, and these examples are rows of numbers"):
+        embedder.fit(np.zeros((3, 4)))
