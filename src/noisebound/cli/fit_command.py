@@ -4,7 +4,7 @@ import json as json_format
 import logging
 import warnings
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from cyclopts import Parameter, validators
@@ -13,12 +13,14 @@ from lightning_fabric.loggers.csv_logs import CSVLogger
 from lightning_fabric.loggers.logger import Logger
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 from lightning_fabric.utilities.exceptions import MisconfigurationException
+from pydantic import field_validator
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
 from noisebound.cli.options import (
     BackboneName,
     Json,
+    Names,
     Reading,
     ReadingFlags,
     Threads,
@@ -43,6 +45,12 @@ class _Options(TrainingConfig):
     """The config as options; a matrix does not fit on a command line and is read from a file."""
 
     transition: Annotated[tuple[tuple[float, ...], ...] | None, Parameter(parse=False)] = None
+    class_weight: Names = ()  # type: ignore[assignment]  # balanced, or CLASS=WEIGHT for each
+
+    @field_validator("class_weight", mode="before")
+    @classmethod
+    def _from_words(cls, given: Any) -> Any:
+        return given
 
 
 def fit(

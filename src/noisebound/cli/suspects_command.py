@@ -10,7 +10,7 @@ from noisebound.cli.options import QuoteFormulas, Reading, ReadingFlags
 from noisebound.console import Console
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise, GivenTransition
-from noisebound.pages.suspects import suspects_sheet
+from noisebound.pages.suspects import suspects_sheet, text_suspects_sheet
 from noisebound.report.plots import save_figure
 from noisebound.runs import load_run
 from noisebound.runs.predict import check_writable, write_frame
@@ -39,10 +39,10 @@ def suspects(
         The .csv or .parquet file to write. It has one row per example, the most suspect first,
             with its label, the probability that the label is wrong, and a suggested label.
     sheet
-        The .png file for the most suspect images [default: beside the table, if the data are
-            images].
+        The .png file for the most suspect images or texts [default: beside the table, if the data
+            are such].
     most
-        The number of images on the sheet.
+        The number of images or texts on the sheet.
     """
     check_writable(out)
     flags = reading or ReadingFlags()
@@ -56,8 +56,11 @@ def suspects(
         if flags.data_dir is not None:
             origin = origin.model_copy(update={"data_dir": flags.data_dir})
     splits = trained.load_again(origin)
-    if sheet is not None and not splits.has_pictures:
-        raise InvalidValueError("--sheet shows images, and these are features: leave it out")
+    has_texts = splits.texts() is not None
+    if sheet is not None and not (splits.has_pictures or has_texts):
+        raise InvalidValueError(
+            "--sheet shows images or texts, and these are features: leave it out"
+        )
     found = trained.find_suspects(splits)
     table = suspects_frame(found, splits)
     write_frame(table, out, quotes_formulas=quote_formulas)
@@ -82,3 +85,7 @@ def suspects(
         path = sheet or out.with_suffix(".png")
         save_figure(suspects_sheet(found, splits, most), path)
         console.print(f"the most suspect images: {escape(str(path))}")
+    elif has_texts:
+        path = sheet or out.with_suffix(".png")
+        save_figure(text_suspects_sheet(found, splits, most), path)
+        console.print(f"the most suspect texts: {escape(str(path))}")

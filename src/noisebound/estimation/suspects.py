@@ -119,6 +119,7 @@ def suspects_by_models(
     loss: Loss,
     transition: Float64[Tensor, "classes classes"],
     out_of_fold: OutOfFold | None,
+    out_of_fold_transition: Float64[Tensor, "classes classes"] | None = None,
 ) -> Suspects:
     """Return the suspects by a trained model and, where there are any, by the networks before it.
 
@@ -128,13 +129,16 @@ def suspects_by_models(
         loss: the loss that the model was trained by
         transition: ``T[noisy, true]``
         out_of_fold: predictions for some of the examples by networks that did not see them
+        out_of_fold_transition: the matrix of the labels that those networks learned, where it is
+            another, as classes had weights in the training
     """
     found = suspects_of(_of_true_class(probs, loss, transition), labels, transition)
     if out_of_fold is None:
         return found
     at = out_of_fold.positions
-    observed = true_class_probabilities(out_of_fold.probabilities, transition)
-    by_others = suspects_of(observed, labels[at], transition)
+    others = transition if out_of_fold_transition is None else out_of_fold_transition
+    observed = true_class_probabilities(out_of_fold.probabilities, others)
+    by_others = suspects_of(observed, labels[at], others)
     score = found.score.clone()
     score[at] = (score[at] + by_others.score) / 2
     return Suspects(score, found.suggested)

@@ -8,8 +8,11 @@ from noisebound.report.contact_sheet import contact_sheet
 from noisebound.report.gallery import Thumbnail, thumbnail
 from noisebound.report.page import Section
 from noisebound.report.table import Cell, Row, Table
+from noisebound.report.text_sheet import text_sheet
+from noisebound.runs.suspects import cut
 
 _SHOWN = 24  # on a page: a choice
+_LONGEST_TEXT = 300  # letters of a text on a page: a choice
 
 
 def suspects_sheet(suspects: Suspects, splits: Splits, most: int) -> Figure:
@@ -23,6 +26,17 @@ def suspects_sheet(suspects: Suspects, splits: Splits, most: int) -> Figure:
         captions.append(f"{caption} {suspects.probability[place]:.0%}")
     images = [picture for place in worst if (picture := splits.picture(place)) is not None]
     return contact_sheet(images, captions, "labels that are probably wrong")
+
+
+def text_suspects_sheet(suspects: Suspects, splits: Splits, most: int) -> Figure:
+    """Return the most suspect texts, each with its label and the suggested one."""
+    texts, captions, worst = splits.texts(), [], suspects.ranking[:most].tolist()
+    assert texts is not None
+    for place in worst:
+        label, suggested, probability = _suspicion(suspects, splits.train, place)
+        captions.append(f"{_short(label)} → {_short(suggested)} {probability:.0%}")
+    shown = [cut(texts[place], _LONGEST_TEXT) for place in worst]
+    return text_sheet(shown, captions, "labels that are probably wrong")
 
 
 def suspects_section(suspects: Suspects, splits: Splits) -> Section:
@@ -55,11 +69,14 @@ def _gallery(suspects: Suspects, splits: Splits) -> list[Thumbnail]:
 
 def _table(suspects: Suspects, splits: Splits) -> Table:
     rows = []
+    texts = splits.texts()
     for place in suspects.ranking[:_SHOWN].tolist():
         label, suggested, probability = _suspicion(suspects, splits.train, place)
+        shown = () if texts is None else (Cell(cut(texts[place], _LONGEST_TEXT)),)
         cells = (Cell(label), Cell(suggested), Cell(_share(probability), "", probability))
-        rows.append(Row(_name(splits, place), cells))
-    header = ("example", "label", "likelier", "probability that it is wrong")
+        rows.append(Row(_name(splits, place), (*cells, *shown)))
+    header: tuple[str, ...] = ("example", "label", "likelier", "probability that it is wrong")
+    header += () if texts is None else ("text",)
     return Table("suspects", "Labels that are probably wrong", header, tuple(rows), ())
 
 

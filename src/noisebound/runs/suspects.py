@@ -10,11 +10,15 @@ from noisebound.data import Splits
 from noisebound.data.rows import Rows
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects, estimate_noise
+from noisebound.estimation.class_weights import ClassWeightedNoise
 from noisebound.estimation.suspects import suspects_by_models
 from noisebound.runs.result import RunResult
 from noisebound.runs.saved_model import SavedModel
 from noisebound.training.config import TrainingConfig
+from noisebound.training.fit import class_weights
 from noisebound.training.objective import make_criterion
+
+_LONGEST_TEXT = 200  # letters of a text in a table: a choice
 
 
 def suspects_of_run(
@@ -42,9 +46,15 @@ def suspects_of_run(
         )
     probs = saved.probabilities(_encoded(saved, splits)).double()
     transition = _transition(noise, probs, train.labels)
-    loss = make_criterion(config, len(transition), len(probs), noise)
+    seen, seen_noise = transition, noise
+    weights = class_weights(config, train)
+    if weights is not None:
+        shares = train.class_counts().double() / len(train)
+        seen_noise = ClassWeightedNoise(noise, weights, shares)
+        seen = seen_noise.transition
+    loss = make_criterion(config, len(transition), len(probs), seen_noise)
     out_of_fold = noise.out_of_fold if isinstance(noise, EstimatedNoise) else None
-    return suspects_by_models(probs, train.labels, loss, transition, out_of_fold)
+    return suspects_by_models(probs, train.labels, loss, seen, out_of_fold, transition)
 
 
 def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
@@ -64,9 +74,23 @@ def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
     }
     if suspects.suggested is not None:
         columns["suggested"] = classes(suspects.suggested)
+    texts = splits.texts()
+    if texts is not None:
+        columns["text"] = [cut(texts[place], _LONGEST_TEXT) for place in positions]
     if train.true_labels is not None:
         columns["true_label"] = classes(train.true_labels)
     return pl.DataFrame(columns)
+
+
+def cut(text: str, most: int) -> str:
+    r"""Return a text in one line, and no longer than ``most`` letters.
+
+    Example:
+        >>> cut("One line,\nand another", 14)
+        'One line, and…'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _encoded(saved: SavedModel, splits: Splits) -> Tensor | Rows:

@@ -1,6 +1,6 @@
 """Everything that decides a training, as data: printed, saved, overridden, compared."""
 
-from typing import Annotated, Literal, TypedDict, cast
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -10,6 +10,9 @@ from noisebound.models import ModelName
 
 PAPER_LEARNING_RATE = 1e-4
 """The paper's, for all losses whose spec has no other."""
+
+
+ClassWeight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class TrainingConfig(BaseModel):
@@ -33,6 +36,8 @@ class TrainingConfig(BaseModel):
         drop_epoch: after this epoch the learning rate is multiplied by ``drop_factor``
         drop_factor: the factor, in ``(0, 1]``
         weight_decay: Adam's
+        class_weight: how much an example counts, by the name of its label's class; ``"balanced"``
+            for classes that count alike however many examples they have; None for examples that do
         augment: True to crop and flip images at random
         average_epochs: the weights are averaged over about so many epochs; 0 for not at all
         cross_fit_epochs: the most epochs that a network trains to estimate the noise; None for a
@@ -58,6 +63,7 @@ class TrainingConfig(BaseModel):
     drop_epoch: int | None = Field(default=60, ge=1)
     drop_factor: float = Field(default=0.6, gt=0, le=1)
     weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    class_weight: Literal["balanced"] | dict[str, ClassWeight] | None = None
     augment: bool = False
     average_epochs: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     cross_fit_epochs: int | None = Field(default=None, ge=1)
@@ -74,6 +80,17 @@ class TrainingConfig(BaseModel):
                 f"{loss!r} is a search over many trainings, not one: choose '{name.bounded}'"
             )
         return str(name)
+
+    @field_validator("class_weight", mode="before")
+    @classmethod
+    def _from_words(cls, given: Any) -> Any:
+        """Return weights that are written as on a command line: balanced, or CLASS=WEIGHT …."""
+        if not isinstance(given, tuple):
+            return given
+        if given in ((), ("balanced",)):
+            return given[0] if given else None
+        pairs = [str(word).rpartition("=") for word in given]
+        return {name: weight for name, _, weight in pairs}
 
     @property
     def loss_name(self) -> LossName:
@@ -114,6 +131,7 @@ class TrainingSettings(TypedDict, total=False):
     drop_epoch: int | None
     drop_factor: float
     weight_decay: float
+    class_weight: Literal["balanced"] | dict[str, float] | None
     augment: bool
     average_epochs: float
     cross_fit_epochs: int | None

@@ -182,5 +182,6 @@ def plain_config(config: TrainingConfig) -> TrainingConfig:
             "bound": None,
             "bound_classes": None,
             "bound_offset": 0.0,
+            "class_weight": None,
         }
     )

@@ -1,9 +1,9 @@
 """The splits of a training, and how validation is taken from the training examples."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from noisebound.data import Dataset, Normalization, Splits
@@ -35,6 +35,18 @@ class TrainingData:
     def unsplit(cls, train: Dataset) -> "TrainingData":
         """Return data without validation or test."""
         return cls(train, None, None, normalization_of(train))
+
+    def with_class_weights(self, weights: Float64[Tensor, " classes"] | None) -> "TrainingData":
+        """Return the same, each training example weighted by the class of its label too.
+
+        Args:
+            weights: how much an example counts, by class; None if all count alike
+        """
+        if weights is None:
+            return self
+        own = 1.0 if self.train.weights is None else self.train.weights
+        weighted = (own * weights[self.train.labels]).to(torch.float32)
+        return replace(self, train=replace(self.train, weights=weighted))
 
 
 def normalization_of(train: Dataset, *, is_encoded: bool = False) -> Normalization:

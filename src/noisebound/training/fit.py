@@ -4,8 +4,10 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 
+import torch
+from jaxtyping import Float64
 from lightning_fabric import Fabric
-from torch import nn
+from torch import Tensor, nn
 
 from noisebound.checks import check_transition
 from noisebound.data import Dataset, Splits
@@ -19,6 +21,7 @@ from noisebound.estimation import (
     UnknownNoise,
     estimated_noise,
 )
+from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.training.config import TrainingConfig
@@ -73,6 +76,7 @@ class Fitting:
         self.objective_factory = objective_factory
         self.cross_fit: CrossFit | None = None
         self.noise: Noise | None = None
+        self.seen_noise: Noise | None = None
         self.objective: Objective | None = None
         self.state: TrainingState | None = None
         self.history: list[EpochMetrics] = []
@@ -82,14 +86,20 @@ class Fitting:
         check_method(self.config)
         train = self.data.train
         self.noise = known_noise(self.config, train) or self._estimate()
+        weights = class_weights(self.config, train)
+        self.seen_noise = self.noise
+        if weights is not None:  # the noise is estimated without them, and then seen through them
+            shares = train.class_counts().double() / len(train)
+            self.seen_noise = ClassWeightedNoise(self.noise, weights, shares)
         self.objective = self.objective_factory(
-            self.config, train.num_classes, len(train), self.noise
+            self.config, train.num_classes, len(train), self.seen_noise
         )
         self.state = initial_state(
             self.network, self.objective, self.config, len(train), self.fabric
         )
         self.history = self.keeper.resume(self.state)
-        training = Training(self.state, self.objective, self.data, self.config, self.fabric)
+        data = self.data.with_class_weights(weights)
+        training = Training(self.state, self.objective, data, self.config, self.fabric)
         show = self.show and self.fabric.is_global_zero
         with Display(self.config.loss, self.config.epochs, self.history, show) as display:
             for metrics in training.epochs():
@@ -137,6 +147,25 @@ class Fitting:
         if self.state is not None or self.cross_fit is None:
             return self.state
         return self.cross_fit.state
+
+
+def class_weights(config: TrainingConfig, train: Dataset) -> Float64[Tensor, " classes"] | None:
+    """Return how much an example counts, by the class of its label; None if all count alike."""
+    given = config.class_weight
+    if given is None:
+        return None
+    if given == "balanced":
+        return balanced_weights(train.class_counts())
+    unknown = sorted(set(given).difference(train.class_names))
+    if unknown:
+        raise InvalidValueError(
+            f"`class_weight` names {unknown[0]!r}, which is no class: the classes are "
+            f"{', '.join(train.class_names[:20])}"
+        )
+    weights = torch.tensor([given.get(name, 1.0) for name in train.class_names]).double()
+    if not (weights * train.class_counts()).any():
+        raise InvalidValueError("`class_weight` is zero for every class that has examples")
+    return weights
 
 
 def known_noise(config: TrainingConfig, train: Dataset) -> Noise | None:

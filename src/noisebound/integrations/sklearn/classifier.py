@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal
 
@@ -91,6 +91,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         batch_size: examples per step
         learning_rate: Adam's
         alpha: Adam's weight decay
+        class_weight: how much an example counts, by the class of its label; ``"balanced"`` for
+            classes that count alike however many examples they have; a class that the mapping lacks
+            counts one. The floor follows: it is the mean of the classes' floors by these weights
         average_epochs: the weights are averaged over about so many epochs
         standardize: True to bring features to mean zero and deviation one; sparse ones are left as
             they are
@@ -137,6 +140,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         batch_size: int = 256,
         learning_rate: float = 1e-3,
         alpha: float = 1e-2,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         average_epochs: float = 5.0,
         standardize: bool = True,
         random_state: int | np.random.RandomState | None = None,
@@ -150,6 +154,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.alpha = alpha
+        self.class_weight = class_weight
         self.average_epochs = average_epochs
         self.standardize = standardize
         self.random_state = random_state
@@ -227,6 +232,11 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             self._forget()
         _check_partial_fit_first_call(self, classes)
         self._check_parameters()
+        if self.class_weight is not None:
+            raise InvalidValueError(
+                "partial_fit sees one part of the labels at a time, and class_weight is about all "
+                "of them: pass sample_weight"
+            )
         dtype = _FLOATS if is_first else self._dtype
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, reset=is_first)
         unknown = np.setdiff1d(y, self.classes_)
@@ -363,11 +373,34 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             learning_rate=float(self.learning_rate),
             drop_epoch=None,
             weight_decay=float(self.alpha),
+            class_weight=self._class_weight(),
             average_epochs=float(self.average_epochs),
             cross_fit_epochs=max(1, int(self.max_iter) // 2),
             measure_every=int(self.max_iter),
             seed=self._seed,
         )
+
+    def _class_weight(self) -> dict[str, float] | Literal["balanced"] | None:
+        """Return the weights by the names that classes have in a `Dataset`: their positions."""
+        given = self.class_weight
+        if given is None or isinstance(given, str):
+            if given not in (None, "balanced"):
+                raise InvalidValueError(
+                    f"class_weight must be a mapping, 'balanced' or None; got {given!r}"
+                )
+            return given
+        unknown = [label for label in given if label not in self.classes_]
+        if unknown:
+            raise InvalidValueError(
+                f"class_weight names {unknown[0]!r}, which is none of the classes "
+                f"{self.classes_.tolist()}"
+            )
+        weights = {label: _number("class_weight", weight) for label, weight in given.items()}
+        return {
+            str(index): check_non_negative("class_weight", weights[label])
+            for index, label in enumerate(self.classes_.tolist())
+            if label in weights
+        }
 
     def _objective(
         self, config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
@@ -417,13 +450,15 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
             return
         assert isinstance(fitting.state.criterion, Loss)
+        assert fitting.seen_noise is not None
         noise = fitting.noise
         suspects = suspects_by_models(
             self._probabilities(whole.inputs).double(),
             whole.labels,
             fitting.state.criterion,
-            noise.transition,
+            fitting.seen_noise.transition,
             noise.out_of_fold if isinstance(noise, EstimatedNoise) else None,
+            noise.transition,
         )
         ranking = suspects.ranking
         self.suspicion_ = suspects.probability.numpy()

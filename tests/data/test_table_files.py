@@ -1,0 +1,106 @@
+"""Tables as files: what people have, and what would fill the memory."""
+
+import gzip
+
+import numpy as np
+import polars as pl
+import pytest
+
+from noisebound.data import DataError, load
+from noisebound.data.formats import csv_files
+from noisebound.data.limits import UNPACKED_VARIABLE
+
+DRINKS = ("caf\xe9", "th\xe9")
+ROWS = [f"{i % 7}.5,{DRINKS[i % 3 == 0]},{'u' if i % 2 else 'v'}" for i in range(40)]
+TEXT = "\n".join(["a,drink,y", *ROWS]) + "\n"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16"])
+def test_encodings(tmp_path, encoding):
+    (tmp_path / "x.csv").write_bytes(TEXT.encode(encoding))
+    splits = load(tmp_path / "x.csv", target="y", encoding=encoding)
+    assert splits.encoder.feature_names == ["a", "drink = caf\xe9", "drink = th\xe9"]
+
+
+def test_a_file_that_is_not_utf8_says_so(tmp_path):
+    (tmp_path / "x.csv").write_bytes(TEXT.encode("latin-1"))
+    message = r"x\.csv is not written in UTF-8 \(line 2\): .*latin-1 or cp1252: `encoding`"
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / "x.csv", target="y")
+    with pytest.raises(DataError, match="`encoding` must be a name such as utf-8"):
+        load(tmp_path / "x.csv", target="y", encoding="klingon")
+    (tmp_path / "y.csv").write_text("a,y\n\N{SNOWMAN},u\n")
+    with pytest.raises(DataError, match="is not written in ascii"):
+        load(tmp_path / "y.csv", target="y", encoding="ascii")
+
+
+def test_ragged_lines(tmp_path):
+    (tmp_path / "x.csv").write_text('a,y\n1,u\n"2\n3",v\n4,u,more,and more\n5,v\n6,u\n')
+    message = r"the record that ends in line 5 has 4 fields, and the header has 2; .*`skip_bad`"
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / "x.csv", target="y")
+    splits = load(tmp_path / "x.csv", target="y", skip_bad=True)
+    assert len(splits.train) == 4
+
+
+def test_a_text_far_below_many_numbers(tmp_path, monkeypatch):
+    """The first rows promise numbers, and one that comes late is a word."""
+    monkeypatch.setattr(csv_files, "_ROWS_FOR_TYPES", 20)
+    rows = "".join(f"{i % 7},{i % 5},{'u' if i % 2 else 'v'}\n" for i in range(300))
+    (tmp_path / "x.csv").write_text(f"a,b,y\n{rows}2.5,many,u\n")
+    splits = load(tmp_path / "x.csv", target="y")
+    assert splits.encoder.types == {"a": "number", "b": "number"}
+    assert splits.notes[0] == (
+        "column 'b': 1 values such as 'many' are no numbers and count as missing"
+    )
+
+
+def test_a_table_that_stays_on_the_disk(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"a": rng.normal(size=500), "b": rng.choice(["x", "y"], 500)})
+    frame = frame.with_columns(y=pl.Series(rng.choice(["u", "v"], 500)))
+    frame.write_csv(tmp_path / "x.csv")
+    usual = load(tmp_path / "x.csv", target="y")
+    monkeypatch.setattr(csv_files, "_IN_MEMORY", 100)
+    monkeypatch.setattr("noisebound.data.table_encoder._IN_MEMORY", 100)
+    monkeypatch.setattr("noisebound.data.table_encoder._BLOCK", 100)
+    mapped = load(tmp_path / "x.csv", target="y")
+    assert mapped.train.inputs.equal(usual.train.inputs)
+    assert "PARQUET" in mapped.frame.explain().upper()
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "jsonl"])
+def test_excel_and_json_lines(tmp_path, suffix):
+    frame = pl.DataFrame({"a": [1.5, 2.0, None, 4.0], "b": ["x", "y", "x", "x"], "y": [0, 1, 0, 1]})
+    path = tmp_path / f"x.{suffix}"
+    if suffix == "xlsx":
+        frame.write_excel(path)
+    else:
+        frame.write_ndjson(path)
+    splits = load(path, target="y")
+    assert splits.encoder.feature_names == ["a", "a is missing", "b = x", "b = y"]
+    assert splits.train.class_names == ("0", "1")
+
+
+def test_a_broken_excel_file(tmp_path):
+    (tmp_path / "x.xlsx").write_bytes(b"no workbook")
+    with pytest.raises(DataError, match=r"x\.xlsx cannot be read"):
+        load(tmp_path / "x.xlsx", target="y")
+
+
+def test_a_compressed_table_that_would_fill_the_disk(tmp_path, monkeypatch):
+    rows = b"0.0,u\n1.0,v\n" * 50_000
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"a,y\n" + rows))
+    monkeypatch.setenv(UNPACKED_VARIABLE, "100K")
+    with pytest.raises(DataError, match=rf"would unpack to .* or more.*{UNPACKED_VARIABLE}"):
+        load(tmp_path / "x.csv.gz", target="y")
+    monkeypatch.setenv(UNPACKED_VARIABLE, "1M")
+    assert len(load(tmp_path / "x.csv.gz", target="y").train) == 100_000
+
+
+def test_a_parquet_file_that_would_fill_the_memory(tmp_path, monkeypatch):
+    frame = pl.DataFrame({"a": np.zeros(100_000), "b": ["word"] * 100_000, "y": [0, 1] * 50_000})
+    frame.write_parquet(tmp_path / "x.parquet")
+    monkeypatch.setenv(UNPACKED_VARIABLE, "1M")
+    with pytest.raises(DataError, match=r"would unpack to 3\.2 MB or more"):
+        load(tmp_path / "x.parquet", target="y")
