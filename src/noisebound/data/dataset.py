@@ -239,13 +239,19 @@ class Splits:
         Of several columns of texts, each begins a paragraph. An encoder of texts embeds these.
         """
         frame = self.frame if part == "train" else self.test_frame
-        columns = () if self.encoder is None else self.encoder.text_columns
-        if frame is None or not columns:
-            return None
-        joined = pl.concat_str(
-            [pl.col(name).cast(pl.String) for name in columns], separator="\n\n", ignore_nulls=True
-        )
-        return frame.select(joined.fill_null("")).collect().to_series().to_list()
+        if self.embedded_by is not None:
+            columns = self.embedded_by.text_columns
+        else:
+            columns = () if self.encoder is None else self.encoder.text_columns
+        return None if frame is None or not columns else joined_texts(frame, columns)
+
+
+def joined_texts(frame: pl.LazyFrame | pl.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the text of each row; of several columns, each begins a paragraph."""
+    joined = pl.concat_str(
+        [pl.col(name).cast(pl.String) for name in columns], separator="\n\n", ignore_nulls=True
+    )
+    return frame.lazy().select(joined.fill_null("")).collect().to_series().to_list()
 
 
 def stratified_indices(labels: Int64[Tensor, " n"], n: int, seed: int) -> Int64[Tensor, " m"]:

@@ -55,6 +55,7 @@ class RawSplits:
         source: the place that the data came from
         notes: what was done to the data while reading it, a sentence each
         text_columns: the columns of a table that hold the texts
+        frame: the table of the training examples, where they are texts
     """
 
     name: str
@@ -64,6 +65,7 @@ class RawSplits:
     source: str
     notes: tuple[str, ...] = ()
     text_columns: tuple[str, ...] = ()
+    frame: pl.LazyFrame | None = None
 
 
 def load_embedded(
@@ -96,6 +98,7 @@ def load_embedded(
         test,
         raw.source,
         notes=(*raw.notes, *notes, *backbone.notes()),
+        frame=None if raw.frame is None else _rows_of(raw.frame, kept),
         train_names=None if names is None else tuple(names[place] for place in kept.tolist()),
         embedded_by=EmbeddedBy(
             backbone.name, backbone.fingerprint, examples.modality, raw.text_columns
@@ -120,7 +123,7 @@ def load_raw(source: Any, options: ReadingOptions) -> RawSplits:
             "`backbone` out"
         )
     if splits.encoder is not None and splits.encoder.text_columns:
-        return _texts_of_table(splits, splits.encoder.text_columns)
+        return _texts_of_table(splits)
     test = None if splits.test is None else _raw_part(splits.test)
     train = _raw_part(splits.train, splits.train_names)
     return RawSplits(
@@ -128,31 +131,26 @@ def load_raw(source: Any, options: ReadingOptions) -> RawSplits:
     )
 
 
-def joined_texts(frame: pl.DataFrame, columns: Sequence[str]) -> Texts:
-    """Return the texts of each row, those of several columns one below the other."""
-    joined = pl.concat_str(list(columns), separator="\n", ignore_nulls=True)
-    return Texts(frame.select(joined.alias("text"))["text"].fill_null("").to_list())
-
-
-def _texts_of_table(splits: Splits, columns: tuple[str, ...]) -> RawSplits:
+def _texts_of_table(splits: Splits) -> RawSplits:
     """Return the texts of a table; a backbone has no use for its other columns."""
     assert splits.encoder is not None
-    assert splits.frame is not None
-    notes = splits.notes
+    columns, notes = splits.encoder.text_columns, splits.notes
     others = [column.name for column in splits.encoder.columns if column.name not in columns]
     if others:
         notes += (f"columns beside the texts are not used with a backbone: {', '.join(others)}",)
-    train = RawPart(
-        joined_texts(splits.frame.select(columns).collect(), columns),
-        splits.train.labels,
-        names=splits.train_names,
-    )
+    train = RawPart(Texts(splits.texts() or []), splits.train.labels, names=splits.train_names)
     test = None
-    if splits.test is not None and splits.test_frame is not None:
-        texts = joined_texts(splits.test_frame.select(columns).collect(), columns)
-        test = RawPart(texts, splits.test.labels)
+    if splits.test is not None:
+        test = RawPart(Texts(splits.texts("test") or []), splits.test.labels)
     return RawSplits(
-        splits.name, train, test, splits.train.class_names, splits.source, notes, columns
+        splits.name,
+        train,
+        test,
+        splits.train.class_names,
+        splits.source,
+        notes,
+        columns,
+        splits.frame,
     )
 
 
@@ -211,6 +209,11 @@ def _embedded(
     true_labels = None if part.true_labels is None else part.true_labels[found.kept]
     data = Dataset(found.vectors, part.labels[found.kept], class_names, true_labels)
     return data, found.kept, notes
+
+
+def _rows_of(frame: pl.LazyFrame, kept: Tensor) -> pl.LazyFrame:
+    rows = pl.Series("row", kept.tolist(), dtype=pl.UInt32)
+    return frame.with_row_index("row").filter(pl.col("row").is_in(rows.implode())).drop("row")
 
 
 def _folder(path: Path) -> RawSplits:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from noisebound.data import Dataset, EmbeddedBy, ReadingOptions, Splits, load
 from noisebound.data.column_types import ColumnType
-from noisebound.data.dataset import inputs_from_array
+from noisebound.data.dataset import inputs_from_array, joined_texts
 from noisebound.data.formats.table_files import is_table, read_table_file
 from noisebound.data.frames import as_polars, is_frame
 from noisebound.data.registry import find_published
@@ -20,7 +20,7 @@ from noisebound.errors import DataError, RunError
 from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
 from noisebound.features.embed_once import embed_once, refuse_bad
 from noisebound.features.examples import ImageFiles, Texts
-from noisebound.features.load import examples_of, is_texts, joined_texts
+from noisebound.features.load import examples_of, is_texts
 from noisebound.runs.saved_model import ModelCard
 
 
@@ -124,7 +124,7 @@ def _files(
 ) -> tuple[Examples, list[str] | None]:
     if made_by.modality == "text":
         names, frame = read_unlabeled_texts(path, options)
-        return joined_texts(frame, (TEXT_COLUMN,)), names
+        return Texts(joined_texts(frame, (TEXT_COLUMN,))), names
     files, images = unlabeled_names(path)
     return ImageFiles(files, images), images
 
@@ -139,7 +139,7 @@ def _rows(frame: pl.DataFrame, made_by: EmbeddedBy) -> Texts:
             f"the model was trained on the texts of {wanted}, and this table has the columns "
             f"{', '.join(frame.columns)}"
         )
-    return joined_texts(frame, columns)
+    return Texts(joined_texts(frame, columns))
 
 
 def _is_published(data: str | Path) -> bool:
