@@ -1,12 +1,17 @@
 """Everything that decides a training, as data: printed, saved, overridden, compared."""
 
-from typing import Annotated, Literal, TypedDict, cast
+from typing import Annotated, Literal, TypeAlias, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from noisebound.catalog import LossName
 from noisebound.errors import InvalidValueError
 from noisebound.models import ModelName
+
+# A literal, because pydantic, the command line and mypy read it; a test holds it to RECIPES.
+RecipeName: TypeAlias = Literal[
+    "plain", "mixup", "gce", "elr", "sce+b", "ce+b", "dropped", "weighed", "corrected"
+]
 
 PAPER_LEARNING_RATE = 1e-4
 """The paper's, for all losses whose spec has no other."""
@@ -16,7 +21,10 @@ class TrainingConfig(BaseModel):
     """How to train; what to train on is given beside it.
 
     Attributes:
-        loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
+        loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``; ``"auto"`` for
+            that of the recipe, and for ``fce+b`` where the noise is given
+        recipe: what to train with, by name; ``"auto"`` for the one that predicts left-out labels
+            best; None where a loss is named
         noise_rate: the probability that a label is wrong, for bounds, FCE, CEP and the like;
             ``"auto"`` estimates it, and the structure of the noise with it, before training
         transition: ``T[noisy, true]`` by rows, where it is known; in place of the noise rate
@@ -44,7 +52,8 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    loss: str = "fce+b"
+    loss: str = "auto"
+    recipe: RecipeName | Literal["auto"] | None = "auto"
     noise_rate: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = "auto"
     transition: tuple[tuple[float, ...], ...] | None = None
     bound: float | None = Field(default=None, allow_inf_nan=False)
@@ -68,6 +77,8 @@ class TrainingConfig(BaseModel):
     @field_validator("loss")
     @classmethod
     def _known_loss(cls, loss: str) -> str:
+        if loss == "auto":
+            return loss
         name = LossName.parse(loss)
         if name.is_searched:
             raise InvalidValueError(
@@ -77,8 +88,13 @@ class TrainingConfig(BaseModel):
 
     @property
     def loss_name(self) -> LossName:
-        """The loss, taken apart from its bound."""
-        return LossName.parse(self.loss)
+        """The loss, taken apart from its bound; ``fce+b`` unless one is named."""
+        return LossName.parse("fce+b" if self.loss == "auto" else self.loss)
+
+    @property
+    def chooses_recipe(self) -> bool:
+        """True if the recipe is to be found out by trials."""
+        return self.loss == "auto" and self.recipe == "auto" and self.asks_for_estimate
 
     @property
     def given_rate(self) -> float | None:
@@ -102,6 +118,7 @@ class TrainingSettings(TypedDict, total=False):
     """The fields of :class:`TrainingConfig` as keyword arguments."""
 
     loss: str
+    recipe: RecipeName | Literal["auto"] | None
     noise_rate: float | Literal["auto"] | None
     transition: tuple[tuple[float, ...], ...] | None
     bound: float | None

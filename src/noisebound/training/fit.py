@@ -10,6 +10,7 @@ from noisebound.checks import check_transition
 from noisebound.data import Dataset
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import (
+    EstimatedNoise,
     EstimationMethod,
     GivenRate,
     GivenTransition,
@@ -19,6 +20,7 @@ from noisebound.estimation import (
 )
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import ModelName, create_model, default_model
+from noisebound.training.choose import Choice, RecipeSearch, named_choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
 from noisebound.training.data import TrainingData
@@ -68,7 +70,9 @@ class Fitting:
         self.fabric = fabric or Fabric(devices=1)
         self.keeper, self.show = keeper, show
         self.objective_factory = objective_factory
+        self.search: RecipeSearch | None = None
         self.cross_fit: CrossFit | None = None
+        self.choice: Choice | None = None
         self.noise: Noise | None = None
         self.objective: Objective | None = None
         self.state: TrainingState | None = None
@@ -77,21 +81,19 @@ class Fitting:
     def run(self) -> "Fitting":
         """Do what is not done yet."""
         check_method(self.config)
-        train = self.data.train
-        self.noise = known_noise(self.config, train) or self._estimate()
-        self.objective = self.objective_factory(
-            self.config, train.num_classes, len(train), self.noise
-        )
-        self.state = initial_state(
-            self.network, self.objective, self.config, len(train), self.fabric
-        )
+        self.choice = self._choose()
+        self.noise = known_noise(self.config, self.data.train) or self._estimate()
+        config, data = self._by_recipe(self.noise)
+        train = data.train
+        self.objective = self.objective_factory(config, train.num_classes, len(train), self.noise)
+        self.state = initial_state(self.network, self.objective, config, len(train), self.fabric)
         self.history = self.keeper.resume(self.state)
-        training = Training(self.state, self.objective, self.data, self.config, self.fabric)
+        training = Training(self.state, self.objective, data, config, self.fabric)
         show = self.show and self.fabric.is_global_zero
-        with Display(self.config.loss, self.config.epochs, self.history, show) as display:
+        with Display(config.loss, config.epochs, self.history, show) as display:
             for metrics in training.epochs():
                 self.history.append(metrics)
-                is_last = metrics.epoch == self.config.epochs
+                is_last = metrics.epoch == config.epochs
                 if self.fabric.is_global_zero:
                     self.keeper.keep_epoch(self.state, metrics, is_last=is_last)
                 self.fabric.log_dict(metrics.numbers(), step=metrics.epoch)
@@ -99,9 +101,32 @@ class Fitting:
                 self.fabric.barrier()  # no rank begins an epoch before the last one is kept
         return self
 
+    def _choose(self) -> Choice | None:
+        """Return the recipe by its name or by trials; None where a loss or the noise is given."""
+        config = self.config
+        if config.loss != "auto" or not config.asks_for_estimate or config.recipe is None:
+            return None
+        if config.recipe != "auto":
+            return named_choice(config.recipe, config.epochs)
+        if len(self.data.train) < FEWEST_EXAMPLES:
+            return named_choice("plain", config.epochs)
+        self.search = RecipeSearch(
+            self.data, config, self.network, self.fabric, keeper=self.keeper, show=self.show
+        )
+        return self.search.choose()
+
+    def _by_recipe(self, noise: Noise) -> tuple[TrainingConfig, TrainingData]:
+        """Return the config and the examples of the training itself."""
+        if self.choice is None:
+            return self.config, self.data
+        recipe = self.choice.recipe
+        config = recipe.config(self.config).model_copy(update={"epochs": self.choice.chosen.epochs})
+        data = recipe.prepare(self.data, noise) if isinstance(noise, EstimatedNoise) else self.data
+        return config, data
+
     def _estimate(self) -> Noise:
         train = self.data.train
-        if not needs_estimate(self.config):
+        if self.choice is None and not needs_estimate(self.config):
             return UnknownNoise(train.num_classes)
         if len(train) < FEWEST_EXAMPLES:
             reason = (
@@ -129,9 +154,11 @@ class Fitting:
     @property
     def latest_state(self) -> TrainingState | None:
         """The state of the training, or of the network that was estimating the noise before it."""
-        if self.state is not None or self.cross_fit is None:
-            return self.state
-        return self.cross_fit.state
+        before = (self.state, self.cross_fit, self.search)
+        states = (
+            each if isinstance(each, TrainingState) else each and each.state for each in before
+        )
+        return next((state for state in states if state is not None), None)
 
 
 def known_noise(config: TrainingConfig, train: Dataset) -> Noise | None:
