@@ -36,6 +36,8 @@ class NoiseEstimate:
         class_prior: the share of each true class
         interval: the interval of the noise rate, at the confidence that was asked for
         diagnostics: how far to trust it
+        words: what the data can tell and what it cannot, and what the estimate assumes
+        labels_to_check: how many labels to check by hand to know the noise rate to ±0.03
     """
 
     noise_rate: float
@@ -43,6 +45,8 @@ class NoiseEstimate:
     class_prior: Float64[Tensor, " classes"]
     interval: tuple[float, float]
     diagnostics: Diagnostics
+    words: str = ""
+    labels_to_check: int = 0
 
     @property
     def is_reliable(self) -> bool:
@@ -60,6 +64,8 @@ class NoiseEstimate:
             "examples": self.diagnostics.examples,
             "agreement": self.diagnostics.agreement,
             "warnings": list(self.diagnostics.warnings),
+            "words": self.words,
+            "labels_to_check": self.labels_to_check,
         }
 
     @classmethod
@@ -77,4 +83,6 @@ class NoiseEstimate:
                 record["agreement"],
                 tuple(record["warnings"]),
             ),
+            record["words"],
+            record["labels_to_check"],
         )

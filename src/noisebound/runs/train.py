@@ -110,6 +110,7 @@ def _conclude(
         inputs=fingerprint(splits.train.dense_inputs),
         chosen=fitting.objective.chosen,
         noise=fitting.noise,
+        choice=fitting.choice,
         floor=fitting.objective.floor,
         history=fitting.history,
     )

@@ -56,7 +56,7 @@ class Evidence:
         agreement: the share of the judged labels that it predicted
         gain: its agreement less that of plain training on the same examples
         standard_error: the standard error of the gain
-        examples: how many labels judged it
+        examples: how many labels judged it; 0 if the recipe was named and nothing was tried
     """
 
     recipe: RecipeName
@@ -123,7 +123,7 @@ class Choice:
 def named_choice(name: str, epochs: int) -> Choice:
     """Return the choice of a recipe that the user named."""
     recipe = get_recipe(name)
-    return Choice(Evidence(recipe.name, False, epochs, math.nan, math.nan, math.nan, 0))
+    return Choice(Evidence(recipe.name, False, epochs, 0.0, 0.0, 0.0, 0))
 
 
 class RecipeSearch:
@@ -183,7 +183,7 @@ class RecipeSearch:
         """
         folds = half_folds(half.train.labels, self.config.seed)
         plan = CrossFitPlan(
-            folds, self.config, title="looking for suspects", name=f"inner-{number}"
+            folds, self.config, title=f"half {number}: suspects", name=f"inner-{number}"
         )
         self.trial, self.fitter = (
             None,

@@ -13,6 +13,8 @@ RecipeName: TypeAlias = Literal[
     "plain", "mixup", "gce", "elr", "sce+b", "ce+b", "dropped", "weighed", "corrected"
 ]
 
+DEFAULT_LOSS = "fce+b"
+
 PAPER_LEARNING_RATE = 1e-4
 """The paper's, for all losses whose spec has no other."""
 
@@ -21,10 +23,9 @@ class TrainingConfig(BaseModel):
     """How to train; what to train on is given beside it.
 
     Attributes:
-        loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``; ``"auto"`` for
-            that of the recipe, and for ``fce+b`` where the noise is given
-        recipe: what to train with, by name; ``"auto"`` for the one that predicts left-out labels
-            best; None where a loss is named
+        loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
+        recipe: what to train with in place of a loss, by name; ``"auto"`` for the one that predicts
+            left-out labels best, plain training among them; None to train by the loss
         noise_rate: the probability that a label is wrong, for bounds, FCE, CEP and the like;
             ``"auto"`` estimates it, and the structure of the noise with it, before training
         transition: ``T[noisy, true]`` by rows, where it is known; in place of the noise rate
@@ -52,8 +53,8 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    loss: str = "auto"
-    recipe: RecipeName | Literal["auto"] | None = "auto"
+    loss: str = DEFAULT_LOSS
+    recipe: RecipeName | Literal["auto"] | None = None
     noise_rate: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = "auto"
     transition: tuple[tuple[float, ...], ...] | None = None
     bound: float | None = Field(default=None, allow_inf_nan=False)
@@ -77,8 +78,6 @@ class TrainingConfig(BaseModel):
     @field_validator("loss")
     @classmethod
     def _known_loss(cls, loss: str) -> str:
-        if loss == "auto":
-            return loss
         name = LossName.parse(loss)
         if name.is_searched:
             raise InvalidValueError(
@@ -88,13 +87,8 @@ class TrainingConfig(BaseModel):
 
     @property
     def loss_name(self) -> LossName:
-        """The loss, taken apart from its bound; ``fce+b`` unless one is named."""
-        return LossName.parse("fce+b" if self.loss == "auto" else self.loss)
-
-    @property
-    def chooses_recipe(self) -> bool:
-        """True if the recipe is to be found out by trials."""
-        return self.loss == "auto" and self.recipe == "auto" and self.asks_for_estimate
+        """The loss, taken apart from its bound."""
+        return LossName.parse(self.loss)
 
     @property
     def given_rate(self) -> float | None:

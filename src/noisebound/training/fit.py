@@ -35,6 +35,7 @@ from noisebound.training.objective import (
     make_objective,
     needs_estimate,
 )
+from noisebound.training.recipe import RECIPES
 from noisebound.training.state import TrainingState, initial_state
 
 
@@ -102,9 +103,9 @@ class Fitting:
         return self
 
     def _choose(self) -> Choice | None:
-        """Return the recipe by its name or by trials; None where a loss or the noise is given."""
+        """Return the recipe by its name or by trials; None to train by the loss."""
         config = self.config
-        if config.loss != "auto" or not config.asks_for_estimate or config.recipe is None:
+        if config.recipe is None:
             return None
         if config.recipe != "auto":
             return named_choice(config.recipe, config.epochs)
@@ -119,10 +120,11 @@ class Fitting:
         """Return the config and the examples of the training itself."""
         if self.choice is None:
             return self.config, self.data
+        if not isinstance(noise, EstimatedNoise):  # of too few examples nothing is known
+            return RECIPES["plain"].config(self.config), self.data
         recipe = self.choice.recipe
         config = recipe.config(self.config).model_copy(update={"epochs": self.choice.chosen.epochs})
-        data = recipe.prepare(self.data, noise) if isinstance(noise, EstimatedNoise) else self.data
-        return config, data
+        return config, recipe.prepare(self.data, noise)
 
     def _estimate(self) -> Noise:
         train = self.data.train
@@ -149,16 +151,15 @@ class Fitting:
         self.cross_fit = CrossFit(
             self.data, plan, self.network, self.fabric, keeper=self.keeper, show=self.show
         )
-        return estimated_noise(self.cross_fit.out_of_fold())
+        found = self.cross_fit.out_of_fold()
+        # Trials have shown what the estimate is good for, so that a recipe need not ask.
+        return estimated_noise(found) if self.choice is None else EstimatedNoise.of(found)
 
     @property
     def latest_state(self) -> TrainingState | None:
         """The state of the training, or of the network that was estimating the noise before it."""
-        before = (self.state, self.cross_fit, self.search)
-        states = (
-            each if isinstance(each, TrainingState) else each and each.state for each in before
-        )
-        return next((state for state in states if state is not None), None)
+        before = (each.state for each in (self.cross_fit, self.search) if each is not None)
+        return self.state or next(before, None)
 
 
 def known_noise(config: TrainingConfig, train: Dataset) -> Noise | None:

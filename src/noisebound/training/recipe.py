@@ -36,7 +36,7 @@ class Recipe:
 
     def config(self, config: TrainingConfig) -> TrainingConfig:
         """Return the config of a training by this recipe."""
-        return config.model_copy(update={"loss": self.loss, "recipe": None})
+        return config.model_copy(update={"loss": self.loss, "recipe": None, "noise_rate": "auto"})
 
     def prepare(self, data: TrainingData, noise: EstimatedNoise) -> TrainingData:
         """Return the training examples with the weights and targets that the recipe uses.
