@@ -11,6 +11,7 @@ from noisebound.bounds import (
     noise_bound,
     nonuniform_bound,
     pairwise_noise,
+    posterior_bound,
     symmetric_noise,
     transition_bound,
 )
@@ -121,6 +122,7 @@ __all__ = [
     "noise_bound",
     "nonuniform_bound",
     "pairwise_noise",
+    "posterior_bound",
     "symmetric_noise",
     "transition_bound",
 ]
