@@ -576,3 +576,33 @@ class TestErrors:
     def test_one_class(self):
         with pytest.raises(ValueError, match="at least 2"):
             nb.noise_bound(nb.CrossEntropy(), 0.1, 1)
+
+
+class TestPosteriorBound:
+    """The mean entropy of the noisy posterior, whatever the structure of the noise."""
+
+    def test_it_is_the_floor_of_every_kind_of_noise(self):
+        for loss in (nb.CrossEntropy(), nb.SymmetricCrossEntropy(), nb.GeneralizedCrossEntropy()):
+            symmetric = nb.symmetric_noise(0.3, 5).repeat(7, 1)
+            assert nb.posterior_bound(loss, symmetric) == pytest.approx(
+                nb.noise_bound(loss, 0.3, 5)
+            )
+            rates = torch.tensor([0.0, 0.2, 0.6]).double()
+            each = nb.symmetric_noise(rates, 5)
+            assert nb.posterior_bound(loss, each) == pytest.approx(
+                nb.nonuniform_bound(loss, rates, 5)
+            )
+
+    def test_it_works_for_a_loss_that_nobody_analysed(self):
+        def own(logits, labels):
+            return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+
+        probs = [[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]
+        assert nb.posterior_bound(own, probs) == pytest.approx(
+            nb.posterior_bound(nb.CrossEntropy(), probs), abs=1e-6
+        )
+
+    @pytest.mark.parametrize("probs", [[0.5, 0.5], [[0.5, 0.6]], [[[0.5, 0.5]]]])
+    def test_what_is_no_posterior_is_refused(self, probs):
+        with pytest.raises(ValueError, match="probs"):
+            nb.posterior_bound(nb.CrossEntropy(), probs)

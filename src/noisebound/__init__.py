@@ -14,6 +14,7 @@ from noisebound.bounds import (
     noise_bound,
     nonuniform_bound,
     pairwise_noise,
+    posterior_bound,
     symmetric_noise,
     transition_bound,
 )
@@ -126,6 +127,7 @@ __all__ = [
     "noise_bound",
     "nonuniform_bound",
     "pairwise_noise",
+    "posterior_bound",
     "symmetric_noise",
     "transition_bound",
 ]

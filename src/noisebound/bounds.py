@@ -205,6 +205,35 @@ def nonuniform_bound(loss: AnyLoss, noise_rates: ArrayLike, num_classes: int) ->
     return float((entropies * count).sum() / count.sum())
 
 
+def posterior_bound(loss: AnyLoss, probs: ArrayLike) -> float:
+    """Return the mean entropy of the noisy labels' posterior: the paper's general lemma.
+
+    It holds whatever the structure of the noise, and for classes that overlap by nature. The
+    probabilities must be calibrated and of examples that the model was not trained on. What the
+    model does not know counts as noise: a weak model's bound is too high by the whole of its
+    ignorance, and a bound that is too high stops learning, while one that is too low costs nothing
+    but plain training's memorizing.
+
+    Args:
+        loss: a noisebound loss, or any function or module of ``(logits, labels)``.
+        probs: calibrated out-of-fold probabilities of the observed label, one row per example.
+
+    Example:
+        >>> import noisebound as nb
+        >>> round(posterior_bound(nb.CrossEntropy(), [[1.0, 0.0], [0.5, 0.5]]), 4)
+        0.3466
+    """
+    posterior = check_distribution(probs, "probs")
+    if posterior.ndim != 2 or len(posterior) == 0:
+        raise InvalidValueError(
+            "`probs` must have one row per example and one column per class, got shape "
+            f"{tuple(posterior.shape)}"
+        )
+    _refuse_weights(loss, posterior.shape[1])
+    distinct, count = torch.unique(posterior, dim=0, return_counts=True)
+    return float((_entropy(loss, distinct) * count).sum() / count.sum())
+
+
 def _symmetric_noise(rates: Tensor, num_classes: int) -> Tensor:
     wrong = (rates / (num_classes - 1)).unsqueeze(-1).expand(*rates.shape, num_classes - 1)
     return torch.cat([1 - rates.unsqueeze(-1), wrong], dim=-1)

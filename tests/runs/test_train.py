@@ -265,9 +265,9 @@ def test_fewer_examples_than_a_batch(tmp_path):
     ("content", "complaint"),
     [
         ("{", "is damaged"),
-        ("{}", r"another version of noisebound \(format 1, this version reads 2\)"),
+        ("{}", r"another version of noisebound \(format 1, this version reads 3\)"),
         ('{"format": 99}', r"another version of noisebound \(format 99"),
-        ('{"format": 2}', "is damaged"),
+        ('{"format": 3}', "is damaged"),
     ],
 )
 def test_a_result_of_another_version_or_damaged_is_said_to_be_one(tmp_path, content, complaint):

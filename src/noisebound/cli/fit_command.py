@@ -182,6 +182,8 @@ def _print_run(run: Run, *, as_json: bool) -> None:
         return
     console = Console(soft_wrap=True, highlight=False)
     _print_noise(run, console)
+    if result.choice is not None:
+        console.print(f"recipe: {result.choice.chosen.label}; {result.choice.reason}")
     floor = "" if result.bound is None else f" (bound {result.bound:.3f})"
     final = result.final
     console.print(f"after {final.epoch} epochs: training loss {final.train_loss:.3f}{floor}")

@@ -48,12 +48,12 @@ def _counts(
     num_classes: int,
     share: float,
 ) -> Float64[Tensor, "observed predicted"]:
-    chosen = _surest(sureness, predicted, num_classes, share)
+    chosen = surest_of_each_class(sureness, predicted, num_classes, share)
     cells = labels[chosen] * num_classes + predicted[chosen]
     return torch.bincount(cells, minlength=num_classes**2).view(num_classes, num_classes).double()
 
 
-def _surest(
+def surest_of_each_class(
     sureness: Float[Tensor, " n"], predicted: Int64[Tensor, " n"], num_classes: int, share: float
 ) -> Int64[Tensor, " m"]:
     """Return the positions of the surest examples of every predicted class, a few at least."""

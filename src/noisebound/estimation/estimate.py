@@ -14,15 +14,31 @@ from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.agreement import SUREST, agreement_transition
 from noisebound.estimation.anchor_points import anchor_transition, dual_transition
 from noisebound.estimation.confident_learning import confident_transition
+from noisebound.estimation.identification import identify, with_rate
 from noisebound.estimation.labels import check_labels, check_predictions
 from noisebound.estimation.neighbors import neighbor_triples, transition_of_triples
 from noisebound.estimation.noise_estimate import Diagnostics, NoiseEstimate
+from noisebound.estimation.trusted import (
+    AuditedRate,
+    Trusted,
+    audited_rate,
+    check_trusted,
+    labels_to_check,
+)
 
 EstimationMethod: TypeAlias = Literal["agreement", "anchor", "dual-t", "confident", "neighbors"]
 ESTIMATION_METHODS: tuple[EstimationMethod, ...] = get_args(EstimationMethod)
 
 _GROUPS = 20  # of the jackknife: enough for a t-distribution close to normal
-_OTHER_SHARES = (SUREST / 2, 2 * SUREST)
+_PRECISION = 0.03  # half the width of the interval that `labels_to_check` is for
+_BELIEVED = 10.0  # checked labels per class that a model's matrix counts as: a choice
+_ASSUMPTIONS = {
+    "anchor": "It assumes that some examples are surely of each class. The interval is of chance.",
+    "dual-t": "It assumes that a model's labels and the observed ones err independently. The "
+    "interval is of chance.",
+    "confident": "It assumes that the model errs alike on all classes. The interval is of chance.",
+    "neighbors": "It assumes that neighbors are of one class. The interval is of chance.",
+}
 _NEAR_CHANCE = 0.95  # of the rate at which labels say nothing
 
 
@@ -46,12 +62,20 @@ def estimate_noise(
     labels: ArrayLike,
     method: EstimationMethod = "agreement",
     *,
+    second_probs: ArrayLike | None = None,
+    trusted: tuple[ArrayLike, ArrayLike] | None = None,
     features: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> NoiseEstimate:
     """Return how noisy labels are, by predictions of a model that was trained on such labels.
 
-    - ``"agreement"``, the default: how often labels agree with sure predictions
+    How often labels differ from the best possible prediction can be measured. How many labels are
+    *wrong* cannot be had from labels alone: people err where it is hard, and a hard example that is
+    labeled rightly looks the same. So the interval of ``"agreement"`` has two ends, with chance
+    added, and `NoiseEstimate.words` says what the estimate in between assumes. A
+    hundred labels that a person has checked settle the matter: pass them as ``trusted``.
+
+    - ``"agreement"``, the default: how often labels agree with predictions, sure ones above all
     - ``"anchor"``: predictions at examples that are surely of a class
     - ``"dual-t"``: Dual-T, for predictions on the training examples themselves
     - ``"confident"``: confident learning, by cleanlab
@@ -62,6 +86,10 @@ def estimate_noise(
             cross-validation gives them)
         labels: observed class indices
         method: see above
+        second_probs: out-of-fold probabilities by models that were trained on other examples, such
+            as a second cross-validation with other folds; where both differ, they do not know
+        trusted: ``(positions, true_labels)`` of examples that were drawn at random and whose labels
+            a person has checked: they make the rate unbiased, whatever the noise
         features: for ``"neighbors"``, in which similar examples are near each other; without them
             the predictions are taken
         confidence: the probability with which the interval is to hold the noise rate
@@ -79,18 +107,68 @@ def estimate_noise(
     predictions = check_predictions(probs)
     observed = check_labels(labels, predictions, "probs")
     level = check_within("confidence", confidence, 0.0, 1.0, open_at_low=True)
+    second = None if second_probs is None else _check_second(second_probs, predictions, method)
     sample = _sample(method, predictions, observed, features)
     transition = sample.transition(torch.arange(sample.size))
     prior = _predicted_shares(predictions)
-    rate = _rate(transition, prior)
-    doubt = _doubt(method, predictions, observed, prior)
+    if method == "agreement":
+        found = identify(predictions, observed, second)
+        rate, interval, words = found.point, found.interval(level), found.words
+    else:
+        rate = _rate(transition, prior)
+        interval, words = _interval(rate, prior, sample, level), _ASSUMPTIONS[method]
+    spread = math.sqrt(rate * (1 - rate))
+    if trusted is not None:
+        checked = check_trusted(trusted, observed, predictions.shape[1])
+        audited = _audit(checked, predictions, observed, level)
+        rate, interval, spread = audited.rate, audited.interval, audited.spread
+        words = f"By {audited.checked} labels that a person has checked, drawn at random."
+        transition = _with_trusted(transition, checked, observed)
+    if method == "agreement" or trusted is not None:
+        transition = with_rate(transition, prior, rate)
     return NoiseEstimate(
         noise_rate=rate,
         transition=transition,
         class_prior=prior,
-        interval=_interval(rate, prior, sample, level, doubt),
+        interval=interval,
         diagnostics=_diagnose(method, rate, predictions, observed),
+        words=words,
+        labels_to_check=labels_to_check(spread, _PRECISION, len(observed)),
     )
+
+
+def _check_second(
+    second_probs: ArrayLike, probs: Float[Tensor, "n classes"], method: str
+) -> Float[Tensor, "n classes"]:
+    if method != "agreement":
+        raise InvalidTypeError(f"second_probs do not apply to {method!r}: leave them out")
+    second = check_predictions(second_probs, "second_probs")
+    if second.shape != probs.shape:
+        raise InvalidValueError(
+            f"`second_probs` must have the shape of `probs`, {tuple(probs.shape)}; got "
+            f"{tuple(second.shape)}"
+        )
+    return second
+
+
+def _audit(
+    checked: Trusted, probs: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"], level: float
+) -> AuditedRate:
+    """Return the rate by checked labels, sharpened by how little the model expects each label."""
+    suspicion = 1 - probs.gather(1, labels[:, None]).squeeze(1).double()
+    at = checked.positions
+    return audited_rate(labels[at] != checked.true_labels, suspicion[at], suspicion, level)
+
+
+def _with_trusted(
+    transition: Float64[Tensor, "classes classes"], checked: Trusted, labels: Int64[Tensor, " n"]
+) -> Float64[Tensor, "classes classes"]:
+    """Return the matrix of the checked labels, with the model's as if it were some more of them."""
+    num_classes = len(transition)
+    cells = labels[checked.positions] * num_classes + checked.true_labels
+    counts = torch.bincount(cells, minlength=num_classes**2).view(num_classes, num_classes)
+    believed = counts.double() + _BELIEVED * transition
+    return believed / believed.sum(0)
 
 
 def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | None) -> _Sample:
@@ -140,10 +218,8 @@ def _rate(transition: Float64[Tensor, "classes classes"], prior: Tensor) -> floa
     return float((prior * (1 - transition.diagonal())).sum())
 
 
-def _interval(
-    rate: float, prior: Tensor, sample: _Sample, level: float, doubt: float
-) -> tuple[float, float]:
-    """Return the interval: chance by a jackknife over groups, and the doubt in the method."""
+def _interval(rate: float, prior: Tensor, sample: _Sample, level: float) -> tuple[float, float]:
+    """Return the interval of chance alone, by a jackknife over groups."""
     from scipy.special import stdtrit  # takes longer to import than all of noisebound
 
     group = torch.randperm(sample.size, generator=torch.Generator().manual_seed(0)) % _GROUPS
@@ -158,19 +234,7 @@ def _interval(
     reach = float(stdtrit(_GROUPS - 1, (1 + level) / 2)) * error
     # Where no wrong label was seen there may be some: about one in as many as were looked at.
     unseen = -math.log1p(-level) / sample.looked_at if level < 1 else math.inf
-    return max(0.0, rate - doubt - reach), min(1.0, rate + doubt + max(reach, unseen))
-
-
-def _doubt(method: str, probs: Tensor, labels: Tensor, prior: Tensor) -> float:
-    """Return how much agreement depends on what "sure" means; 0 for the other methods."""
-    if method != "agreement":
-        return 0.0
-    sureness, predicted = probs.max(1)
-    central, *others = (
-        _rate(agreement_transition(sureness, predicted, labels, probs.shape[1], share), prior)
-        for share in (SUREST, *_OTHER_SHARES)
-    )
-    return max(abs(other - central) for other in others)
+    return max(0.0, rate - reach), min(1.0, rate + max(reach, unseen))
 
 
 def _diagnose(method: str, rate: float, probs: Tensor, labels: Tensor) -> Diagnostics:

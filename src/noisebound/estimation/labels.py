@@ -13,7 +13,7 @@ FEWEST_EXAMPLES = 20  # as many groups as the jackknife leaves out in turn
 _ROWS_AT_ONCE = 2**14
 
 
-def check_predictions(probs: ArrayLike) -> Float[Tensor, "n classes"]:
+def check_predictions(probs: ArrayLike, name: str = "probs") -> Float[Tensor, "n classes"]:
     """Return class probabilities on the CPU, checked in blocks and not copied if they are there.
 
     Single precision stays single, so that predictions of many examples and classes are not doubled.
@@ -22,9 +22,9 @@ def check_predictions(probs: ArrayLike) -> Float[Tensor, "n classes"]:
     if not predictions.is_floating_point() or predictions.dtype in (torch.float16, torch.bfloat16):
         predictions = predictions.double()
     if predictions.ndim != 2 or not len(predictions):
-        return check_distribution(predictions, "probs")
+        return check_distribution(predictions, name)
     for rows in torch.split(predictions, _ROWS_AT_ONCE):
-        check_distribution(rows, "probs")
+        check_distribution(rows, name)
     return predictions
 
 

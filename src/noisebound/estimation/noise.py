@@ -8,19 +8,21 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from noisebound.bounds import noise_bound, symmetric_columns, transition_bound
 from noisebound.checks import NoiseRateWarning
-from noisebound.errors import DataError
+from noisebound.errors import DataError, MisuseError
 from noisebound.estimation.estimate import EstimationMethod, estimate_noise
 from noisebound.estimation.floor import Floor, measured_floor
 from noisebound.estimation.noise_estimate import NoiseEstimate
 from noisebound.estimation.out_of_fold import OutOfFold
+from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.losses import CrossEntropy, Loss
 
 BoundOrigin: TypeAlias = Literal[
@@ -255,6 +257,44 @@ class EstimatedNoise(Noise):
     cross_entropy_floor: Floor
     out_of_fold: OutOfFold | None = None
 
+    @classmethod
+    def of(cls, out_of_fold: OutOfFold, method: EstimationMethod = "agreement") -> "EstimatedNoise":
+        """Return the noise that out-of-fold predictions show."""
+        estimate = estimate_noise(out_of_fold.probabilities, out_of_fold.labels, method)
+        floor = measured_floor(CrossEntropy(), out_of_fold.logits, out_of_fold.labels)
+        return cls(estimate, floor, out_of_fold)
+
+    @cached_property
+    def _calibrated(self) -> Float64[Tensor, "n classes"]:
+        """The out-of-fold probabilities of the observed label, at the best temperature."""
+        if self.out_of_fold is None:
+            raise MisuseError("the out-of-fold predictions of this estimate are no longer kept")
+        return (self.out_of_fold.logits.double() / self.cross_entropy_floor.temperature).softmax(1)
+
+    @cached_property
+    def true_probabilities(self) -> Float64[Tensor, "n classes"]:
+        """The probabilities of each example's true class, given its inputs and its label."""
+        assert self.out_of_fold is not None
+        probs = true_class_probabilities(self._calibrated, self.transition)
+        joint = self.transition[self.out_of_fold.labels] * probs
+        return joint / joint.sum(1, keepdim=True).clamp(min=torch.finfo(joint.dtype).tiny)
+
+    @cached_property
+    def is_doubted(self) -> Bool[Tensor, " n"]:
+        """Which labels confident learning holds to be wrong (Northcutt et al., 2021).
+
+        A class is confidently predicted where its probability is at least its mean among the
+        examples that carry its label. A label is doubted if another class is, and likelier.
+        """
+        assert self.out_of_fold is not None
+        probs, labels = self._calibrated, self.out_of_fold.labels
+        own = probs.gather(1, labels[:, None]).squeeze(1)
+        totals = torch.zeros(probs.shape[1], dtype=probs.dtype).index_add_(0, labels, own)
+        thresholds = totals / labels.bincount(minlength=probs.shape[1]).clamp(min=1)
+        confident = torch.where((probs >= thresholds) & (thresholds > 0), probs, -1.0)
+        surest, predicted = confident.max(1)
+        return (surest >= 0) & (predicted != labels)
+
     @property
     def rate(self) -> float:
         """The estimated rate, but never so high that labels would be worse than useless."""
@@ -338,11 +378,10 @@ class EstimatedNoise(Noise):
 
 def estimated_noise(out_of_fold: OutOfFold, method: EstimationMethod = "agreement") -> Noise:
     """Return the noise that out-of-fold predictions show; unknown where they learned too little."""
-    estimate = estimate_noise(out_of_fold.probabilities, out_of_fold.labels, method)
+    noise = EstimatedNoise.of(out_of_fold, method)
     if out_of_fold.is_underfit:
-        return UnknownNoise(out_of_fold.num_classes, UNDERFIT, estimate)
-    floor = measured_floor(CrossEntropy(), out_of_fold.logits, out_of_fold.labels)
-    return EstimatedNoise(estimate, floor, out_of_fold)
+        return UnknownNoise(out_of_fold.num_classes, UNDERFIT, noise.estimate)
+    return noise
 
 
 def noise_of_record(record: Mapping[str, Any], out_of_fold: OutOfFold | None = None) -> Noise:

@@ -38,6 +38,8 @@ class NoiseEstimate:
         class_prior: the share of each true class
         interval: the interval of the noise rate, at the confidence that was asked for
         diagnostics: how far to trust it
+        words: what the data can tell and what it cannot, and what the estimate assumes
+        labels_to_check: how many labels to check by hand to know the noise rate to ±0.03
     """
 
     noise_rate: float
@@ -45,6 +47,8 @@ class NoiseEstimate:
     class_prior: Float64[Tensor, " classes"]
     interval: tuple[float, float]
     diagnostics: Diagnostics
+    words: str = ""
+    labels_to_check: int = 0
 
     @property
     def is_reliable(self) -> bool:
@@ -63,6 +67,8 @@ class NoiseEstimate:
             "agreement": self.diagnostics.agreement,
             "warnings": list(self.diagnostics.warnings),
             "rejection": self.diagnostics.rejection,
+            "words": self.words,
+            "labels_to_check": self.labels_to_check,
         }
 
     @classmethod
@@ -81,4 +87,6 @@ class NoiseEstimate:
                 tuple(record["warnings"]),
                 record.get("rejection"),  # earlier versions did not write it
             ),
+            record["words"],
+            record["labels_to_check"],
         )

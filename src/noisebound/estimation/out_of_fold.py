@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 
@@ -16,12 +16,14 @@ class OutOfFold:
         positions: the examples' positions in the whole training set, validation included
         is_underfit: True if a network was still learning, and memorized nothing, when its epochs
             ended: then many of its mistakes are its own fault and not the labels'
+        hits: for each epoch, which examples had their observed label predicted; None if not kept
     """
 
     logits: Float[Tensor, "n classes"]
     labels: Int64[Tensor, " n"]
     positions: Int64[Tensor, " n"]
     is_underfit: bool = False
+    hits: Bool[Tensor, "epochs n"] | None = None
 
     @property
     def num_classes(self) -> int:

@@ -28,6 +28,7 @@ def run_page(run: Run, splits: Splits | None = None, command: str | None = None)
     require_epochs(run)
     sections = [
         Section("Training", pictures=curves(run)),
+        *_recipe_sections(run),
         *noise_sections(run, splits),
         *_suspects_sections(run, splits),
         repeat_section([run], command),
@@ -43,6 +44,8 @@ def require_epochs(run: Run) -> None:
 
 def label_of(run: Run) -> str:
     """Return what to call the run's method."""
+    if run.outcome is not None and run.outcome.choice is not None:
+        return run.outcome.choice.chosen.label
     return run.config.loss_name.label
 
 
@@ -103,6 +106,29 @@ def noise_sections(run: Run, splits: Splits | None) -> list[Section]:
     return [Section("The noise", _noise_in_words(run, noise), tables, heat_maps=[heat_map])]
 
 
+def _recipe_sections(run: Run) -> list[Section]:
+    """Return which recipes were tried, and why one was chosen."""
+    choice = None if run.outcome is None else run.outcome.choice
+    if choice is None:
+        return []
+    text = f"Trained by {choice.chosen.label}: {choice.reason}."
+    rows = [
+        Row(
+            each.label,
+            (
+                Cell(f"{each.agreement:.1%}", "", each.agreement),
+                Cell(f"{each.gain:+.1%} ± {each.standard_error:.1%}", "", each.gain),
+                Cell(f"{each.examples:,}", "", each.examples),
+            ),
+        )
+        for each in choice.tried
+    ]
+    header = ("recipe", "left-out labels predicted", "over plain training", "labels")
+    title = "What was tried on halves of the examples"
+    tables = [Table("recipes", title, header, tuple(rows), ())] if rows else []
+    return [Section("The recipe", text, tables)]
+
+
 def heat_map_of(transition: Sequence[Sequence[float]], names: Sequence[str]) -> HeatMap:
     """Return the heat map of a transition matrix ``T[noisy, true]``."""
     title = "Of each true class, how its labels come out, %"
@@ -125,6 +151,9 @@ def _noise_in_words(run: Run, noise: Noise) -> str:
     if run.result.chosen is not None:
         text += f"The floor: {run.result.chosen.reason}. "
     text += " ".join(f"Note: {warning}." for warning in noise.warnings)
+    if isinstance(noise, EstimatedNoise):
+        text += f" {noise.estimate.words} To know the rate to ±3 points, check "
+        text += f"{noise.estimate.labels_to_check:,} labels by hand."
     return text.strip()
 
 

@@ -57,6 +57,8 @@ class FolderKeeper:
             "labels": found.labels,
             "positions": found.positions,
         }
+        if found.hits is not None:
+            tensors["hits"] = found.hits
         about = {"identity": self.identity, "is_underfit": found.is_underfit}
         save_tensors(self.folder.out_of_fold(name), tensors, about)
 
@@ -110,5 +112,9 @@ def read_out_of_fold(
     if identity not in (None, about["identity"]):
         return None
     return OutOfFold(
-        tensors["logits"], tensors["labels"], tensors["positions"], about["is_underfit"]
+        tensors["logits"],
+        tensors["labels"],
+        tensors["positions"],
+        about["is_underfit"],
+        tensors.get("hits"),
     )

@@ -8,9 +8,10 @@ from noisebound.estimation import BoundChoice, EstimatedNoise, Noise, noise_of_r
 from noisebound.files import write_json
 from noisebound.monitor import memorizing_since
 from noisebound.runs.folder import RunFolder, read_json
+from noisebound.training.choose import Choice
 from noisebound.training.metrics import EpochMetrics
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +23,7 @@ class RunResult:
         inputs: hash of all inputs that were given, those of validation included
         chosen: the bound with its origin; None for plain training
         noise: what is known of the noise
+        choice: the recipe and the evidence for it; None for a training by a loss
         floor: the least mean loss of an honest model where it is known; the bound if there is one
         memorizing_since: the epoch from which on the loss of a plain training lay below the floor;
             None if it never did, if there is a bound, or if the floor is unknown
@@ -34,6 +36,7 @@ class RunResult:
     inputs: str
     chosen: BoundChoice | None
     noise: Noise
+    choice: Choice | None
     floor: float | None
     memorizing_since: int | None
     final: EpochMetrics
@@ -47,6 +50,7 @@ class RunResult:
         inputs: str,
         chosen: BoundChoice | None,
         noise: Noise,
+        choice: Choice | None,
         floor: float | None,
         history: list[EpochMetrics],
     ) -> "RunResult":
@@ -64,6 +68,7 @@ class RunResult:
             inputs,
             chosen,
             noise,
+            choice,
             floor,
             memorizing_since(losses, floor) if is_watched and floor is not None else None,
             history[-1],
@@ -100,6 +105,7 @@ class RunResult:
             "bound_origin": self.chosen and self.chosen.origin,
             "bound_reason": self.chosen and self.chosen.reason,
             "noise": self.noise.record(),
+            "choice": self.choice and self.choice.record(),
             "floor": self.floor,
             "memorizing_since": self.memorizing_since,
             "final": self.final.record(),
@@ -149,6 +155,7 @@ def _of_record(record: dict[str, Any]) -> RunResult:
         record["inputs"],
         chosen,
         noise_of_record(record["noise"]),
+        None if record["choice"] is None else Choice.of_record(record["choice"]),
         record["floor"],
         record["memorizing_since"],
         EpochMetrics.of_record(record["final"]),

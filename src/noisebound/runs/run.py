@@ -24,6 +24,7 @@ from noisebound.runs.predict import new_inputs, predictions_frame
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
 from noisebound.runs.suspects import suspects_frame, suspects_of_run
+from noisebound.training.choose import Choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.metrics import METRIC_NAMES, EpochMetrics, Evaluated
 
@@ -101,6 +102,16 @@ class Run:
         if kept is None and path.exists():
             raise DataError(f"{path} is damaged: restore it, or train again in another folder")
         return replace(noise, out_of_fold=kept)
+
+    @property
+    def recipe(self) -> Choice | None:
+        """The recipe that trained and what was tried; None for a training by a loss."""
+        return self.result.choice
+
+    @property
+    def trained_config(self) -> TrainingConfig:
+        """The config of the training itself, in which a recipe's loss stands."""
+        return self.config if self.recipe is None else self.recipe.recipe.config(self.config)
 
     @cached_property
     def saved_model(self) -> SavedModel:
@@ -180,7 +191,9 @@ class Run:
 
     def find_suspects(self, splits: Splits) -> Suspects:
         """Return how suspect each label of the run's training data is, by position."""
-        return suspects_of_run(self.config, self.result, self.noise, self.saved_model, splits)
+        return suspects_of_run(
+            self.trained_config, self.result, self.noise, self.saved_model, splits
+        )
 
     def training_data(self, data: Any = None) -> Splits:
         """Return the data that the run was trained on.

@@ -129,6 +129,7 @@ def _conclude(
         inputs=splits.train.rows.fingerprint(),
         chosen=fitting.objective.chosen,
         noise=fitting.noise,
+        choice=fitting.choice,
         floor=fitting.objective.floor,
         history=fitting.history,
     )

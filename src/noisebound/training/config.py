@@ -8,6 +8,13 @@ from noisebound.catalog import LossName
 from noisebound.errors import InvalidValueError
 from noisebound.models import ModelName
 
+# A literal, because pydantic, the command line and mypy read it; a test holds it to RECIPES.
+RecipeName: TypeAlias = Literal[
+    "plain", "mixup", "gce", "elr", "sce+b", "ce+b", "dropped", "weighed", "corrected"
+]
+
+DEFAULT_LOSS = "fce+b"
+
 PAPER_LEARNING_RATE = 1e-4
 """The paper's, for all losses whose spec has no other."""
 
@@ -20,6 +27,8 @@ class TrainingConfig(BaseModel):
 
     Attributes:
         loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
+        recipe: what to train with in place of a loss, by name; ``"auto"`` for the one that predicts
+            left-out labels best, plain training among them; None to train by the loss
         noise_rate: the probability that a label is wrong, for bounds, FCE, CEP and the like;
             ``"auto"`` estimates it, and the structure of the noise with it, before training
         transition: ``T[noisy, true]`` by rows, where it is known; in place of the noise rate
@@ -49,7 +58,8 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    loss: str = "fce+b"
+    loss: str = DEFAULT_LOSS
+    recipe: RecipeName | Literal["auto"] | None = None
     noise_rate: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = "auto"
     transition: tuple[tuple[float, ...], ...] | None = None
     bound: float | None = Field(default=None, allow_inf_nan=False)
@@ -119,6 +129,7 @@ class TrainingSettings(TypedDict, total=False):
     """The fields of :class:`TrainingConfig` as keyword arguments."""
 
     loss: str
+    recipe: RecipeName | Literal["auto"] | None
     noise_rate: float | Literal["auto"] | None
     transition: tuple[tuple[float, ...], ...] | None
     bound: float | None

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -12,16 +12,13 @@ from torch import Generator, Tensor, nn
 
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold, UnknownNoise
-from noisebound.training.best_epoch import OWN_EXAMPLES, BestEpoch
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
-from noisebound.training.display import Display
-from noisebound.training.evaluation import predict_logits
 from noisebound.training.keeper import NOTHING_KEPT, Keeper
-from noisebound.training.loop import Training
 from noisebound.training.objective import make_objective
 from noisebound.training.ranks import first_rank_does
-from noisebound.training.state import TrainingState, initial_state
+from noisebound.training.state import TrainingState
+from noisebound.training.trial import Trial
 
 FEWEST_EXAMPLES = 100
 """The fewest examples that noise is estimated from. Of 100 the surest fifth is 20, and a rate that
@@ -45,12 +42,14 @@ class CrossFitPlan:
         keeps_best_epoch: True to keep the epoch that predicts the fold best, and to stop soon after
             it; False to keep the last epoch
         title: what to call it while it runs
+        name: distinguishes what is kept of it from other cross-fits of the same run
     """
 
     folds: Sequence[Int64[Tensor, " _"]]
     config: TrainingConfig
     keeps_best_epoch: bool = True
     title: str = "estimating the noise"
+    name: str = ""
 
 
 class CrossFit:
@@ -99,60 +98,66 @@ class CrossFit:
         )
 
     def _once(self, name: str, compute: Callable[[], OutOfFold]) -> OutOfFold:
-        """Return what was computed before; else compute it, and keep it for the next time."""
-        found = self.keeper.read_out_of_fold(name) if self.fabric.is_global_zero else None
-        found = self.fabric.broadcast(found)
-        if found is None:
-            found = compute()
-            first_rank_does(self.fabric, partial(self.keeper.keep_out_of_fold, name, found))
-        return found
+        full_name = f"{self.plan.name}-{name}" if self.plan.name else name
+        return once(full_name, compute, self.keeper, self.fabric)
 
     def _fold(self, number: int, fold: Int64[Tensor, " m"]) -> OutOfFold:
         """Train on all examples but a fold, and predict the fold."""
-        config, fabric, normalization = self.plan.config, self.fabric, self.data.normalization
-        is_trained_on = torch.ones(len(self.data.train), dtype=torch.bool)
+        config, whole = self.plan.config, self.data.train
+        is_trained_on = torch.ones(len(whole), dtype=torch.bool)
         is_trained_on[fold] = False
-        train, left_out = (
-            replace(self.data.train.subset(chosen), true_labels=None)  # must not be looked at
-            for chosen in (is_trained_on, fold)
+        train = whole.subset(is_trained_on)
+        unknown = UnknownNoise(whole.num_classes)
+        trial = Trial(
+            TrainingData(train, None, None, self.data.normalization),
+            whole.subset(fold),
+            config,
+            make_objective(config, whole.num_classes, len(train), unknown),
+            copy.deepcopy(self.network),
+            self.fabric,
+            stops=self.plan.keeps_best_epoch,
+            title=f"{self.plan.title} {number}/{len(self.plan.folds)}",
+            show=self.show,
         )
-        unknown = UnknownNoise(train.num_classes)
-        objective = make_objective(config, train.num_classes, len(train), unknown)
-        network = copy.deepcopy(self.network)
-        self.state = state = initial_state(network, objective, config, len(train), fabric)
-        data = TrainingData(train, None, None, normalization)
-        training = Training(state, objective, data, config, fabric)
-        best = BestEpoch(left_out.labels)
-        title = f"{self.plan.title} {number}/{len(self.plan.folds)}"
-        show = self.show and fabric.is_global_zero
-        with Display(title, config.epochs, [], show) as display:
-            for metrics in training.epochs():
-                if self.plan.keeps_best_epoch:
-                    logits = predict_logits(state.best_model, left_out, normalization, fabric)
-                    metrics = replace(metrics, validation_loss=best.look(logits))
-                display.update(metrics)
-                if best.is_past:
-                    break
-        if not self.plan.keeps_best_epoch:
-            best.look(predict_logits(state.best_model, left_out, normalization, fabric))
-        own = train.subset(torch.arange(min(len(train), OWN_EXAMPLES)))
-        own_logits = predict_logits(state.best_model, own, normalization, fabric)
-        is_underfit = best.is_underfit(own_logits, own.labels)
-        return OutOfFold(best.logits, left_out.labels, fold, is_underfit)
+        self.state = trial.state
+        return trial.run(fold, keeps_best_epoch=self.plan.keeps_best_epoch)
+
+
+def once(name: str, compute: Callable[[], OutOfFold], keeper: Keeper, fabric: Fabric) -> OutOfFold:
+    """Return what was computed before; else compute it, and keep it for the next time.
+
+    Args:
+        name: what it is kept under
+        compute: called on every rank, unless the predictions are kept already
+        keeper: keeps predictions on the first rank
+        fabric: launched
+    """
+    found = keeper.read_out_of_fold(name) if fabric.is_global_zero else None
+    found = fabric.broadcast(found)
+    if found is None:
+        found = compute()
+        first_rank_does(fabric, partial(keeper.keep_out_of_fold, name, found))
+    return found
 
 
 def noise_plan(data: TrainingData, config: TrainingConfig) -> CrossFitPlan:
     """Return the plan to estimate the noise by: two halves, plain cross-entropy, few epochs."""
-    train = data.train
-    first = stratified_indices(train.labels, len(train) // 2, config.seed)
-    is_first = torch.zeros(len(train), dtype=torch.bool).index_fill_(0, first, True)
     plain = plain_config(config).model_copy(
         update={
             "epochs": config.cross_fit_epochs or cross_fit_epochs(config.epochs),
             "average_epochs": 1.0,  # the best epoch is sought, and must not lag behind
         }
     )
-    return CrossFitPlan((first, (~is_first).nonzero().squeeze(1)), plain)
+    return CrossFitPlan(half_folds(data.train.labels, config.seed), plain)
+
+
+def half_folds(
+    labels: Int64[Tensor, " n"], seed: int
+) -> tuple[Int64[Tensor, " first"], Int64[Tensor, " second"]]:
+    """Return the positions of two halves, each with its share of every class."""
+    first = stratified_indices(labels, len(labels) // 2, seed)
+    is_first = torch.zeros(len(labels), dtype=torch.bool).index_fill_(0, first, True)
+    return first, (~is_first).nonzero().squeeze(1)
 
 
 def random_folds(num_examples: int, count: int, seed: int) -> list[Int64[Tensor, " _"]]:
@@ -177,6 +182,7 @@ def plain_config(config: TrainingConfig) -> TrainingConfig:
     return config.model_copy(
         update={
             "loss": "ce",
+            "recipe": None,
             "noise_rate": None,
             "transition": None,
             "bound": None,

@@ -14,6 +14,7 @@ from noisebound.data import Dataset, Splits
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import (
+    EstimatedNoise,
     EstimationMethod,
     GivenRate,
     GivenTransition,
@@ -24,6 +25,7 @@ from noisebound.estimation import (
 from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
+from noisebound.training.choose import Choice, RecipeSearch, named_choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
 from noisebound.training.data import TrainingData
@@ -39,6 +41,7 @@ from noisebound.training.objective import (
     needs_estimate,
 )
 from noisebound.training.ranks import first_rank_does
+from noisebound.training.recipe import RECIPES
 from noisebound.training.state import TrainingState, initial_state
 
 
@@ -74,7 +77,9 @@ class Fitting:
         self.fabric = fabric or Fabric(devices=1)
         self.keeper, self.show = keeper, show
         self.objective_factory = objective_factory
+        self.search: RecipeSearch | None = None
         self.cross_fit: CrossFit | None = None
+        self.choice: Choice | None = None
         self.noise: Noise | None = None
         self.seen_noise: Noise | None = None
         self.objective: Objective | None = None
@@ -84,27 +89,28 @@ class Fitting:
     def run(self) -> "Fitting":
         """Do what is not done yet."""
         check_method(self.config)
-        train = self.data.train
-        self.noise = known_noise(self.config, train) or self._estimate()
-        weights = class_weights(self.config, train)
+        self.choice = self._choose()
+        whole = self.data.train
+        self.noise = known_noise(self.config, whole) or self._estimate()
+        weights = class_weights(self.config, whole)
         self.seen_noise = self.noise
         if weights is not None:  # the noise is estimated without them, and then seen through them
-            shares = train.class_counts().double() / len(train)
+            shares = whole.class_counts().double() / len(whole)
             self.seen_noise = ClassWeightedNoise(self.noise, weights, shares)
+        config, data = self._by_recipe(self.noise)
+        train = data.train
         self.objective = self.objective_factory(
-            self.config, train.num_classes, len(train), self.seen_noise
+            config, train.num_classes, len(train), self.seen_noise
         )
-        self.state = initial_state(
-            self.network, self.objective, self.config, len(train), self.fabric
-        )
+        self.state = initial_state(self.network, self.objective, config, len(train), self.fabric)
         self.history = self.keeper.resume(self.state)
-        data = self.data.with_class_weights(weights)
-        training = Training(self.state, self.objective, data, self.config, self.fabric)
+        data = data.with_class_weights(weights)
+        training = Training(self.state, self.objective, data, config, self.fabric)
         show = self.show and self.fabric.is_global_zero
-        with Display(self.config.loss, self.config.epochs, self.history, show) as display:
+        with Display(config.loss, config.epochs, self.history, show) as display:
             for metrics in training.epochs():
                 self.history.append(metrics)
-                is_last = metrics.epoch == self.config.epochs
+                is_last = metrics.epoch == config.epochs
                 # No rank begins an epoch before the last one is kept.
                 first_rank_does(
                     self.fabric,
@@ -114,9 +120,33 @@ class Fitting:
                 display.update(metrics)
         return self
 
+    def _choose(self) -> Choice | None:
+        """Return the recipe by its name or by trials; None to train by the loss."""
+        config = self.config
+        if config.recipe is None:
+            return None
+        if config.recipe != "auto":
+            return named_choice(config.recipe, config.epochs)
+        if len(self.data.train) < FEWEST_EXAMPLES:
+            return named_choice("plain", config.epochs)
+        self.search = RecipeSearch(
+            self.data, config, self.network, self.fabric, keeper=self.keeper, show=self.show
+        )
+        return self.search.choose()
+
+    def _by_recipe(self, noise: Noise) -> tuple[TrainingConfig, TrainingData]:
+        """Return the config and the examples of the training itself."""
+        if self.choice is None:
+            return self.config, self.data
+        if not isinstance(noise, EstimatedNoise):  # of too few examples nothing is known
+            return RECIPES["plain"].config(self.config), self.data
+        recipe = self.choice.recipe
+        config = recipe.config(self.config).model_copy(update={"epochs": self.choice.chosen.epochs})
+        return config, recipe.prepare(self.data, noise)
+
     def _estimate(self) -> Noise:
         train = self.data.train
-        if not needs_estimate(self.config):
+        if self.choice is None and not needs_estimate(self.config):
             return UnknownNoise(train.num_classes)
         if len(train) < FEWEST_EXAMPLES:
             reason = (
@@ -139,14 +169,15 @@ class Fitting:
         self.cross_fit = CrossFit(
             self.data, plan, self.network, self.fabric, keeper=self.keeper, show=self.show
         )
-        return estimated_noise(self.cross_fit.out_of_fold())
+        found = self.cross_fit.out_of_fold()
+        # Trials have shown what the estimate is good for, so that a recipe need not ask.
+        return estimated_noise(found) if self.choice is None else EstimatedNoise.of(found)
 
     @property
     def latest_state(self) -> TrainingState | None:
         """The state of the training, or of the network that was estimating the noise before it."""
-        if self.state is not None or self.cross_fit is None:
-            return self.state
-        return self.cross_fit.state
+        before = (each.state for each in (self.cross_fit, self.search) if each is not None)
+        return self.state or next(before, None)
 
 
 def class_weights(config: TrainingConfig, train: Dataset) -> Float64[Tensor, " classes"] | None:

@@ -13,7 +13,7 @@ from noisebound.catalog import create_loss
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import BoundChoice, GivenRate, Noise
 from noisebound.losses import Loss, RememberingLoss
-from noisebound.training.config import TrainingConfig
+from noisebound.training.config import DEFAULT_LOSS, TrainingConfig
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +140,8 @@ def check_method(config: TrainingConfig) -> None:
     """Refuse options that contradict each other, before time is spent on an estimate."""
     name = config.loss_name
     spec = name.spec
+    if config.recipe is not None:
+        _check_recipe_alone(config)
     if spec.mixes and name.is_bounded:
         raise InvalidValueError("mixup has no noise-bound: its labels are blends; leave out '+b'")
     about_bounds = (config.bound, config.bound_classes, config.bound_offset or None)
@@ -166,6 +168,20 @@ def check_method(config: TrainingConfig) -> None:
             "`bound_classes` enters the noise-bound of a given rate, and none is used here: give "
             "`noise_rate`, or leave it out"
         )
+
+
+def _check_recipe_alone(config: TrainingConfig) -> None:
+    """Refuse what a recipe decides or finds out by itself."""
+    given = {
+        "loss": config.loss != DEFAULT_LOSS,
+        "noise_rate": not config.asks_for_estimate,
+        "bound": config.bound is not None,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise InvalidValueError(
+                f"a `recipe` brings its own `{name}`: leave out one of the two options"
+            )
 
 
 def _floor(config: TrainingConfig, criterion: Loss, noise: Noise) -> float | None:

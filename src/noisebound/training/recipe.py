@@ -1,0 +1,90 @@
+"""Recipes: which examples, weights, targets, loss and bound a training uses, and for how long."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from noisebound.errors import InvalidValueError
+from noisebound.estimation import EstimatedNoise
+from noisebound.training.config import RecipeName, TrainingConfig
+from noisebound.training.data import TrainingData
+
+LabelUse: TypeAlias = Literal["as they are", "suspects dropped", "suspects weighed", "corrected"]
+"""What becomes of suspect labels: nothing; they are left out; they count as far as they are
+trusted; or every label is replaced by the probabilities of the true class."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a training is done with; its epochs are found out by trials.
+
+    Args:
+        name: its name
+        label: what it does, for people
+        loss: the loss, with ``+b`` for its bound
+        labels: what becomes of suspect labels
+    """
+
+    name: RecipeName
+    label: str
+    loss: str = "ce"
+    labels: LabelUse = "as they are"
+
+    @property
+    def needs_noise(self) -> bool:
+        """True if it uses what out-of-fold predictions tell of the labels."""
+        return self.labels != "as they are" or self.loss.endswith("+b")
+
+    def config(self, config: TrainingConfig) -> TrainingConfig:
+        """Return the config of a training by this recipe."""
+        return config.model_copy(update={"loss": self.loss, "recipe": None, "noise_rate": "auto"})
+
+    def prepare(self, data: TrainingData, noise: EstimatedNoise) -> TrainingData:
+        """Return the training examples with the weights and targets that the recipe uses.
+
+        Args:
+            data: the examples as they are
+            noise: what out-of-fold predictions tell of the labels of ``data.train``
+        """
+        train = data.train
+        match self.labels:
+            case "as they are":
+                return data
+            case "suspects dropped":
+                kept = ~noise.is_doubted
+                # A class must not be left without examples.
+                kept |= (train.subset(kept).class_counts() == 0)[train.labels]
+                positions = None if data.positions is None else data.positions[kept]
+                return replace(data, train=train.subset(kept), positions=positions)
+            case "suspects weighed":
+                trust = noise.true_probabilities.gather(1, train.labels[:, None]).squeeze(1)
+                weights = trust.float() if train.weights is None else trust * train.weights
+                return replace(data, train=replace(train, weights=weights.float()))
+            case "corrected":
+                return replace(data, train=replace(train, targets=noise.true_probabilities.float()))
+
+
+RECIPES: dict[RecipeName, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("plain", "plain cross-entropy on the labels as they are"),
+        Recipe("mixup", "examples blended in pairs", "mixup"),
+        Recipe("gce", "generalized cross-entropy", "gce"),
+        Recipe("elr", "early-learning regularization", "elr"),
+        Recipe("sce+b", "symmetric cross-entropy at the floor of the least noise", "sce+b"),
+        Recipe("ce+b", "cross-entropy at its measured floor", "ce+b"),
+        Recipe("dropped", "suspect labels left out", labels="suspects dropped"),
+        Recipe("weighed", "suspect labels weighed by trust", labels="suspects weighed"),
+        Recipe(
+            "corrected", "labels replaced by the true class's probabilities", labels="corrected"
+        ),
+    )
+}
+"""All recipes, the plainest first."""
+
+
+def get_recipe(name: str) -> Recipe:
+    """Return the recipe of that name, or raise an error that lists the names."""
+    for recipe in RECIPES.values():
+        if recipe.name == name:
+            return recipe
+    raise InvalidValueError(f"`recipe` must be one of {', '.join(RECIPES)}, or auto; got {name!r}")

@@ -1,0 +1,85 @@
+"""A trial: a network is trained on some examples and predicts others after each epoch."""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Int64
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from noisebound.data import Dataset
+from noisebound.estimation import OutOfFold
+from noisebound.training.best_epoch import OWN_EXAMPLES, BestEpoch
+from noisebound.training.config import TrainingConfig
+from noisebound.training.data import TrainingData
+from noisebound.training.display import Display
+from noisebound.training.evaluation import predict_logits
+from noisebound.training.loop import Training
+from noisebound.training.objective import Objective
+from noisebound.training.state import TrainingState, initial_state
+
+
+class Trial:
+    """A network that is trained on some examples, and its predictions for others.
+
+    Args:
+        data: the examples to train on, with the normalization of all inputs
+        left_out: the examples to predict, which the network is not trained on
+        config: how to train
+        objective: the loss and its bound
+        network: the network before training, which is trained in place
+        fabric: launched
+        stops: True to stop soon after the epoch that predicts the left-out labels best
+        title: what to call it while it runs
+        show: True to draw the loss as it falls, where someone is looking
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        left_out: Dataset,
+        config: TrainingConfig,
+        objective: Objective,
+        network: nn.Module,
+        fabric: Fabric,
+        *,
+        stops: bool,
+        title: str,
+        show: bool,
+    ) -> None:
+        self.data, self.config, self.objective = data, config, objective
+        self.left_out = replace(left_out, true_labels=None)  # must not be looked at
+        self.fabric, self.stops, self.title = fabric, stops, title
+        self.show = show and fabric.is_global_zero
+        self.state: TrainingState = initial_state(
+            network, objective, config, len(data.train), fabric
+        )
+
+    def run(self, positions: Int64[Tensor, " m"], *, keeps_best_epoch: bool = True) -> OutOfFold:
+        """Train, and return the predictions for the examples that were left out.
+
+        Args:
+            positions: the positions of those examples among all
+            keeps_best_epoch: True to predict by the epoch with the least loss on them, False to
+                predict by the last epoch
+        """
+        blind = replace(self.data, train=replace(self.data.train, true_labels=None))
+        training = Training(self.state, self.objective, blind, self.config, self.fabric)
+        best, hits = BestEpoch(self.left_out.labels), []
+        with Display(self.title, self.config.epochs, [], self.show) as display:
+            for metrics in training.epochs():
+                if keeps_best_epoch or metrics.epoch == self.config.epochs:
+                    logits = self._predict(self.left_out)
+                    hits.append(logits.argmax(1) == self.left_out.labels)
+                    metrics = replace(metrics, validation_loss=best.look(logits))
+                display.update(metrics)
+                if self.stops and best.is_past:
+                    break
+        own = blind.train.subset(torch.arange(min(len(blind.train), OWN_EXAMPLES)))
+        is_underfit = best.is_underfit(self._predict(own), own.labels)
+        return OutOfFold(
+            best.logits, self.left_out.labels, positions, is_underfit, torch.stack(hits)
+        )
+
+    def _predict(self, examples: Dataset) -> Tensor:
+        return predict_logits(self.state.best_model, examples, self.data.normalization, self.fabric)

@@ -1,0 +1,148 @@
+"""What labels can tell of their noise, what they cannot, and how checked labels settle it."""
+
+import pytest
+import torch
+
+import noisebound as nb
+from noisebound.errors import InvalidTypeError, InvalidValueError
+from noisebound.estimation import estimate_noise
+from noisebound.estimation.identification import with_rate
+from noisebound.estimation.trusted import audited_rate, clopper_pearson, labels_to_check
+
+CLASSES = 4
+
+
+def problem(n=4000, rate=0.3, error=0.0, seed=0):
+    """Noisy labels, and the predictions of two models that err at a rate, each in its own way."""
+    g = torch.Generator().manual_seed(seed)
+    true = torch.randint(CLASSES, (n,), generator=g)
+    noisy = nb.corrupt(true, "symmetric", rate, CLASSES, generator=g)
+    models = []
+    for _ in range(2):
+        said = nb.corrupt(true, "symmetric", error, CLASSES, generator=g).labels
+        probs = torch.full((n, CLASSES), 0.1).scatter_(1, said[:, None], 0.7).double()
+        models.append(probs)
+    return noisy.labels, true, models
+
+
+@pytest.mark.parametrize("error", [0.0, 0.2, 0.4])
+def test_two_models_that_err_bracket_the_truth(error):
+    """They are as sure of their errors as of the rest, and only their differing gives them away."""
+    labels, true, (first, second) = problem(error=error)
+    rate = (labels != true).double().mean().item()
+    low, high = estimate_noise(first, labels, second_probs=second).interval
+    assert low <= rate <= high
+    found = estimate_noise(first, labels, second_probs=second).noise_rate
+    alone = estimate_noise(first, labels).noise_rate
+    assert abs(found - rate) <= abs(alone - rate) + 0.01
+    assert abs(found - rate) < 0.12
+
+
+def test_a_model_that_guesses_tells_nothing():
+    g = torch.Generator().manual_seed(0)
+    labels = torch.randint(CLASSES, (2000,), generator=g)
+    probs = torch.rand(2000, CLASSES, generator=g).double().softmax(1)
+    found = estimate_noise(probs, labels)
+    assert found.interval[0] < 0.02
+    assert found.interval[1] > 0.7
+    assert not found.is_reliable
+
+
+def test_the_words_promise_no_more_than_is_known():
+    labels, _, (first, second) = problem()
+    found = estimate_noise(first, labels, second_probs=second)
+    assert "unless the inputs foretell" in found.words
+    assert "Only labels that a person has checked can settle it" in found.words
+    assert 500 < found.labels_to_check < 1000  # (1.96 · 0.46 / 0.03)², less for so few labels
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.45, 0.7])
+def test_no_matrix_makes_another_class_likelier_than_the_true_one(rate):
+    labels, _, (first, second) = problem(rate=0.7, error=0.3)
+    found = estimate_noise(first, labels, second_probs=second).transition
+    assert (found.argmax(0) == torch.arange(CLASSES)).all()
+    pairwise = torch.eye(2).double() * 0.3 + 0.7 * torch.eye(2).double().flip(0)
+    fixed = with_rate(pairwise, torch.tensor([0.5, 0.5]).double(), rate)
+    torch.testing.assert_close(fixed.sum(0), torch.ones(2).double())
+    assert (fixed.diagonal() >= 0.5 - 1e-12).all()
+    assert fixed[0, 0].item() == pytest.approx(max(1 - rate, 0.5))
+
+
+class TestTrusted:
+    def sample(self, seed, n=4000, count=100):
+        g = torch.Generator().manual_seed(seed)
+        return torch.randperm(n, generator=g)[:count]
+
+    def test_they_settle_noise_that_nobody_can_see(self):
+        """All labels of a class are wrong in the same way, as the inputs foretell."""
+        _labels, true, _ = problem(rate=0.0)
+        foretold = torch.where(true == 0, 1, true)
+        probs = torch.full((4000, CLASSES), 0.01).scatter_(1, foretold[:, None], 0.97).double()
+        rate = (foretold != true).double().mean().item()
+        at = self.sample(0)
+        blind = estimate_noise(probs, foretold)
+        told = estimate_noise(probs, foretold, trusted=(at, true[at]))
+        assert blind.interval[1] < 0.05 < rate
+        assert told.interval[0] < rate < told.interval[1]
+        assert told.transition[1, 0] > 0.5
+        assert "100 labels that a person has checked" in told.words
+
+    def test_the_interval_holds_the_truth_as_often_as_it_says(self):
+        labels, true, (first, _) = problem(error=0.1)
+        rate = (labels != true).double().mean().item()
+        held, errors, widths = 0, [], []
+        for seed in range(200):
+            at = self.sample(seed)
+            found = estimate_noise(first, labels, trusted=(at, true[at]))
+            held += found.interval[0] <= rate <= found.interval[1]
+            errors.append(abs(found.noise_rate - rate))
+            widths.append(found.interval[1] - found.interval[0])
+        assert held >= 180  # of 190 expected; 95 % less three standard errors
+        exact = clopper_pearson(30, 100, 0.95)
+        assert sum(widths) / 200 < 0.8 * (exact[1] - exact[0])  # predictions sharpen it
+        assert sum(errors) / 200 < 0.03
+
+    def test_useless_predictions_do_not_hurt(self):
+        labels, true, _ = problem()
+        g = torch.Generator().manual_seed(1)
+        probs = torch.rand(4000, CLASSES, generator=g).double().softmax(1)
+        at = self.sample(3)
+        found = estimate_noise(probs, labels, trusted=(at, true[at]))
+        checked = (labels[at] != true[at]).double().mean().item()
+        assert found.noise_rate == pytest.approx(checked, abs=0.02)
+
+    def test_all_right_so_far(self):
+        quiet = torch.zeros(50, dtype=torch.bool)
+        found = audited_rate(quiet, torch.zeros(50).double(), torch.zeros(1000).double(), 0.95)
+        assert found.rate == 0
+        assert found.interval == clopper_pearson(0, 50, 0.95)
+
+    @pytest.mark.parametrize(
+        ("trusted", "complaint"),
+        [
+            (([0, 1], [0, 1]), "at least 10"),
+            ((list(range(10)), list(range(9))), "as many positions"),
+            (([0] * 10, [0] * 10), "distinct"),
+            ((list(range(10)), [9] * 10), "0 … 3"),
+            ((list(range(3995, 4005)), [0] * 10), "0 … 3999"),
+            (([0.5] * 10, [0] * 10), "whole numbers"),
+            (5, "pair"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused(self, trusted, complaint):
+        labels, _, (first, _) = problem()
+        with pytest.raises(InvalidValueError, match=complaint):
+            estimate_noise(first, labels, trusted=trusted)
+
+
+def test_second_predictions_that_do_not_fit_are_refused():
+    labels, _, (first, second) = problem()
+    with pytest.raises(InvalidValueError, match="shape of `probs`"):
+        estimate_noise(first, labels, second_probs=second[:-1])
+    with pytest.raises(InvalidTypeError, match="anchor"):
+        estimate_noise(first, labels, "anchor", second_probs=second)
+
+
+def test_how_many_labels_to_check():
+    assert labels_to_check(0.5, 0.03, 10**9) == 1068  # the survey taker's number
+    assert labels_to_check(0.5, 0.03, 500) < 500

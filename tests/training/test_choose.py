@@ -1,0 +1,179 @@
+"""The choice of a recipe: by evidence that no judged label had a part in, and plain if in doubt."""
+
+import math
+from typing import get_args
+
+import pytest
+import torch
+
+import noisebound as nb
+from noisebound.data import Dataset, Splits
+from noisebound.errors import InvalidValueError
+from noisebound.estimation import EstimatedNoise, OutOfFold
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig
+from noisebound.training.choose import Choice, choice_by
+from noisebound.training.config import RecipeName
+from noisebound.training.data import TrainingData
+from noisebound.training.recipe import RECIPES
+from noisebound.training.trial import Trial
+from training_data import NAMES, noisy_clouds
+
+
+def hits(agreements, m=400, seed=0):
+    """One row per epoch: which of ``m`` labels were predicted, at these shares."""
+    generator = torch.Generator().manual_seed(seed)
+    level = torch.rand(m, generator=generator)
+    return torch.stack([level < share for share in agreements])
+
+
+def test_every_name_is_a_recipe():
+    assert set(get_args(RecipeName)) == set(RECIPES)
+    assert next(iter(RECIPES)) == "plain"
+
+
+class TestChoiceByEvidence:
+    def trials(self, **others):
+        return {"plain": [hits([0.5, 0.5, 0.5])] * 2} | others
+
+    def test_a_clear_winner(self):
+        choice = choice_by(self.trials(dropped=[hits([0.6, 0.6, 0.6])] * 2))
+        assert choice.chosen.recipe == "dropped"
+        assert choice.chosen.gain == pytest.approx(0.1, abs=0.02)
+        assert "over plain training" in choice.reason
+
+    def test_in_doubt_plain(self):
+        again = hits([0.5, 0.5, 0.5], seed=1)
+        choice = choice_by(self.trials(gce=[again] * 2))
+        assert (choice.chosen.recipe, choice.chosen.stops_early) == ("plain", False)
+
+    def test_it_stops_where_the_other_half_stops_best(self):
+        """Both halves peak at the third of seven epochs; the last epochs have memorized."""
+        curve = [0.4, 0.6, 0.7, 0.6, 0.5, 0.5, 0.5]
+        choice = choice_by({"plain": [hits(curve), hits(curve, seed=1)]})
+        assert choice.chosen.stops_early
+        assert choice.chosen.epochs == 3
+        assert choice.chosen.gain == pytest.approx(0.2, abs=0.05)
+
+    def test_a_peak_of_the_judged_half_alone_is_no_evidence(self):
+        """Each half is read at the epoch that the other prefers, and not at its own best."""
+        first = hits([0.5, 0.5, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
+        second = hits([0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.9, 0.5, 0.5], seed=1)
+        stopped = next(
+            each for each in choice_by({"plain": [first, second]}).tried if each.stops_early
+        )
+        assert stopped.gain == pytest.approx(0, abs=0.03)
+
+    def test_what_was_given_up_is_not_chosen(self):
+        choice = choice_by(self.trials(elr=[hits([0.9, 0.9, 0.9])]))
+        assert choice.chosen.recipe == "plain"
+        assert any(each.recipe == "elr" and each.examples == 400 for each in choice.tried)
+
+    def test_the_record_is_lossless(self):
+        choice = choice_by(self.trials(dropped=[hits([0.6, 0.6, 0.6])] * 2))
+        assert Choice.of_record(choice.record()) == choice
+
+
+class TestPreparing:
+    def data(self):
+        labels = torch.tensor([0] * 20 + [1] * 20)
+        logits = torch.tensor([[4.0, 0.0]] * 19 + [[0.0, 4.0]] * 21)  # the 20th looks like class 1
+        train = Dataset(torch.randn(40, 3), labels, ("a", "b"))
+        noise = EstimatedNoise.of(OutOfFold(logits, labels, torch.arange(40)))
+        return TrainingData.unsplit(train), noise
+
+    def test_dropped(self):
+        data, noise = self.data()
+        kept = RECIPES["dropped"].prepare(data, noise)
+        assert len(kept.train) == 39
+        assert int(kept.train.labels.sum()) == 20
+
+    def test_no_class_is_dropped_whole(self):
+        data, _ = self.data()
+        lost = EstimatedNoise.of(
+            OutOfFold(torch.tensor([[0.0, 4.0]] * 40), data.train.labels, torch.arange(40))
+        )
+        assert RECIPES["dropped"].prepare(data, lost).train.class_counts().min() > 0
+
+    def test_weighed(self):
+        data, noise = self.data()
+        weights = RECIPES["weighed"].prepare(data, noise).train.weights
+        assert weights.argmin() == 19
+        assert weights.max() <= 1
+
+    def test_corrected(self):
+        data, noise = self.data()
+        targets = RECIPES["corrected"].prepare(data, noise).train.targets
+        torch.testing.assert_close(targets.sum(1), torch.ones(40))
+        assert (targets.argmax(1) == data.train.labels).sum() >= 39
+
+
+class TestRuns:
+    def config(self, **changes):
+        settings = {"epochs": 8, "batch_size": 30, "learning_rate": 1e-2, "average_epochs": 1}
+        return TrainingConfig(**(settings | {"recipe": "auto", "model": "small_mlp"} | changes))
+
+    def test_auto_says_what_it_tried(self, tmp_path):
+        splits = noisy_clouds(n=240)
+        run = train_run(splits, self.config(), tmp_path / "run")
+        tried = {each.recipe for each in run.recipe.tried}
+        assert tried == set(RECIPES)
+        assert run.result.final.averaged_test_top1 > 0.8
+        again = nb.load_run(tmp_path / "run")
+        assert again.recipe == run.recipe
+        assert len(again.suspects(splits)) == 240
+
+    def test_an_interrupted_search_goes_on(self, tmp_path, monkeypatch):
+        whole = train_run(noisy_clouds(), self.config(epochs=3), tmp_path / "whole")
+        plain, calls = Trial.run, []
+
+        def interrupted(self, *args, **kwargs):
+            calls.append(self.title)
+            if len(calls) == 6:
+                raise KeyboardInterrupt
+            return plain(self, *args, **kwargs)
+
+        monkeypatch.setattr(Trial, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train_run(noisy_clouds(), self.config(epochs=3), tmp_path / "run")
+        resumed = train_run(noisy_clouds(), self.config(epochs=3), tmp_path / "run", resume=True)
+        assert len(calls) == len(set(calls)) + 1  # the one that was interrupted is done again
+        assert resumed.recipe == whole.recipe
+        assert resumed.result.final.train_loss == whole.result.final.train_loss
+
+    @pytest.mark.parametrize("name", list(RECIPES))
+    def test_by_name_nothing_is_tried(self, tmp_path, name):
+        run = train_run(noisy_clouds(), self.config(recipe=name, epochs=2), tmp_path / "run")
+        assert run.recipe.recipe.name == name
+        assert run.recipe.tried == ()
+        assert math.isfinite(run.result.final.train_loss)
+
+    @pytest.mark.parametrize("given", [{"loss": "sce+b"}, {"noise_rate": 0.2}, {"bound": 1.0}])
+    def test_a_recipe_stands_alone(self, tmp_path, given):
+        with pytest.raises(InvalidValueError, match="recipe"):
+            train_run(noisy_clouds(), self.config(**given), tmp_path / "run")
+
+    def test_few_examples_train_plainly(self, tmp_path):
+        few = noisy_clouds(n=40)
+        with pytest.warns(UserWarning, match="too few"):
+            run = train_run(few, self.config(epochs=2), tmp_path / "run")
+        assert run.recipe.recipe.name == "plain"
+        assert not run.noise.is_known
+
+
+def test_ignorance_is_not_taken_for_noise(tmp_path):
+    """Concentric spheres of which little is learned: auto may gain little, but must not do harm."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(900, 10, generator=generator)
+    labels = (inputs.norm(dim=1) > inputs.norm(dim=1).median()).long()
+    noisy = nb.corrupt(labels[:500], "symmetric", 0.2, 2, generator=generator)
+    train = Dataset(inputs[:500], noisy.labels, NAMES[:2])
+    splits = Splits("spheres", train, Dataset(inputs[500:], labels[500:], NAMES[:2]), source="made")
+    settings = {"epochs": 20, "batch_size": 100, "learning_rate": 1e-2, "model": "small_mlp"}
+    accuracy = {
+        recipe: train_run(
+            splits, TrainingConfig(recipe=recipe, **settings), tmp_path / recipe
+        ).result.final.averaged_test_top1
+        for recipe in ("plain", "auto")
+    }
+    assert accuracy["auto"] > accuracy["plain"] - 0.04  # two standard errors of 400 test examples
