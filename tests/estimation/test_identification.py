@@ -146,3 +146,9 @@ def test_second_predictions_that_do_not_fit_are_refused():
 def test_how_many_labels_to_check():
     assert labels_to_check(0.5, 0.03, 10**9) == 1068  # the survey taker's number
     assert labels_to_check(0.5, 0.03, 500) < 500
+
+
+def test_noise_of_unknown_structure_is_spread_evenly():
+    fixed = with_rate(torch.eye(3).double(), torch.full((3,), 1 / 3).double(), 0.3)
+    torch.testing.assert_close(fixed.diagonal(), torch.full((3,), 0.7).double())
+    assert fixed[1, 0].item() == pytest.approx(0.15)

@@ -112,8 +112,9 @@ def estimate_noise(
     transition = sample.transition(torch.arange(sample.size))
     prior = _predicted_shares(predictions)
     if method == "agreement":
-        found = identify(predictions, observed, second)
+        found = identify(predictions, observed, _rate(transition, prior), second)
         rate, interval, words = found.point, found.interval(level), found.words
+        transition = with_rate(transition, prior, rate)
     else:
         rate = _rate(transition, prior)
         interval, words = _interval(rate, prior, sample, level), _ASSUMPTIONS[method]
@@ -124,8 +125,6 @@ def estimate_noise(
         rate, interval, spread = audited.rate, audited.interval, audited.spread
         words = f"By {audited.checked} labels that a person has checked, drawn at random."
         transition = _with_trusted(transition, checked, observed)
-    if method == "agreement" or trusted is not None:
-        transition = with_rate(transition, prior, rate)
     return NoiseEstimate(
         noise_rate=rate,
         transition=transition,

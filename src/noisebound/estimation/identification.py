@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
+from noisebound.bounds import symmetric_columns
 from noisebound.estimation.agreement import SUREST, surest_of_each_class
 
 _TRUST_IN_SUREST = 2 / 3
@@ -62,6 +63,7 @@ class Identification:
 def identify(
     probs: Float[Tensor, "n classes"],
     labels: Int64[Tensor, " n"],
+    surest_rate: float,
     second_probs: Float[Tensor, "n classes"] | None = None,
 ) -> Identification:
     """Return the rates that labels and out-of-fold predictions allow.
@@ -69,6 +71,7 @@ def identify(
     Args:
         probs: predictions of a model that was not trained on these examples
         labels: the observed labels
+        surest_rate: how often labels differ where the model is surest, each class by its share
         second_probs: predictions of a second model that was trained on other examples
     """
     sureness, predicted = probs.max(1)
@@ -86,8 +89,8 @@ def identify(
         lows.append((low, error))
     low, low_error = min(lows)
     surest = surest_of_each_class(sureness, predicted, probs.shape[1], SUREST)
-    sure_rate = _without_own_errors(differs[surest], None if other is None else other[surest])
-    whole_rate = _without_own_errors(differs, other)
+    sure_rate = _without_own_errors(surest_rate, None if other is None else other[surest])
+    whole_rate = _without_own_errors(high, other)
     # One model cannot tell its own errors from the labels': then only the surest examples count.
     trust = 1.0 if other is None else _TRUST_IN_SUREST
     low = min(max(0.0, low), high)
@@ -109,14 +112,18 @@ def _share(is_true: Bool[Tensor, " n"]) -> tuple[float, float]:
     return share, math.sqrt(cautious * (1 - cautious) / n)
 
 
-def _without_own_errors(differs: Bool[Tensor, " n"], other: Bool[Tensor, " n"] | None) -> float:
+def _without_own_errors(differing: float, other: Bool[Tensor, " n"] | None) -> float:
     """Return the rate that is left when a model's own errors are taken out.
 
     Two models of a kind err in about half of the cases in which they differ. A label agrees with a
     prediction if both are right: ``1 - d = (1 - rate)(1 - e)``.
+
+    Args:
+        differing: the share d of labels that differ from the predictions
+        other: where a second model differs from the first; None if there is one only
     """
     own = 0.0 if other is None else _share(other)[0] / 2
-    return max(0.0, 1 - (1 - _share(differs)[0]) / (1 - own))
+    return max(0.0, 1 - (1 - differing) / (1 - own))
 
 
 def with_rate(
@@ -133,8 +140,8 @@ def with_rate(
     """
     identity = torch.eye(len(transition), dtype=transition.dtype)
     before = float((prior * (1 - transition.diagonal())).sum())
-    if before <= 0:
-        return identity if rate <= 0 else transition
+    if before <= 0:  # of the structure nothing is known
+        transition, before = symmetric_columns(torch.tensor(0.5).to(identity), len(identity)), 0.5
     wrong = (transition - identity) * (rate / before)
     off_diagonal = wrong.clone().fill_diagonal_(0).max(0).values
     # (1 - a·missing) ≥ a·greatest keeps the true class ahead of every other.
