@@ -33,7 +33,9 @@ def test_paths_and_arrays_of_images(photos, onnx_file):
 
 def test_what_cannot_be_embedded(onnx_file, tmp_path):
     embedder = Embedder(f"onnx:{onnx_file}")
-    with pytest.raises(DataError, match=r"cannot be read:\n.*absent\.png cannot be read: No such"):
+    with pytest.raises(
+        DataError, match=r"none of the images can be read:\n.*absent\.png \(No such"
+    ):
         embedder.fit([str(tmp_path / "absent.png")])
     with pytest.raises(DataError, match="put it in a list"):
         embedder.fit("photo.png")

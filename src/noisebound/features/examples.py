@@ -109,7 +109,7 @@ class PathFiles(Files):
         try:
             return Path(name).read_bytes()
         except OSError as error:
-            raise DataError(f"{name} cannot be read: {error.strerror}") from error
+            raise DataError(error.strerror or "it cannot be read") from error
 
     def names(self) -> list[str]:
         """Raise an error: these files are known only one by one."""
