@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from noisebound.errors import DataError, InvalidValueError
 
-_MOST_WORDS = 20_000  # terms: a choice, beyond which accuracy on NoisyAG-News no longer rose
+_MOST_WORDS = 20_000  # terms: a choice, as many as some ten thousand texts use often
 _MOST_RUNS = 30_000
 _FEWEST_TEXTS = 2  # a term of one text alone cannot be learned from, where there are others
 # A choice. TF-IDF has rows of length one, while standardized numbers have length sqrt(features).

@@ -146,7 +146,7 @@ class SavedModel:
             model.load_state_dict(weights)
         except RuntimeError as error:
             raise DataError(f"the weights in {folder} are not this model's: {error}") from error
-        if about["card"] != _checksum(files.card.read_bytes()):
+        if about.get("card") != _checksum(files.card.read_bytes()):
             raise DataError(
                 f"{files.card} is damaged or was changed: it does not match the checksum in "
                 f"{files.weights.name}; restore it, or train again"
