@@ -160,7 +160,10 @@ def test_explore(run, tmp_path):
 
 def test_labels_that_a_spreadsheet_would_compute(run, tmp_path):
     formula = "=cmd|' /C calc'!A0"
-    rows = [f"{number - 50},{formula if number > 50 else 'down'}" for number in range(100)]
+    rows = [
+        f"{(number * 7 % 100 - 50) / 8},{formula if number * 7 % 100 > 50 else 'down'}"
+        for number in range(100)
+    ]
     (tmp_path / "train.csv").write_text("x,kind\n" + "\n".join(rows))
     table, folder, out = tmp_path / "train.csv", tmp_path / "run", tmp_path / "out.csv"
     options = ("--noise-rate", "0.05", "--epochs", "1", "--accelerator", "cpu", "--out", folder)
@@ -281,7 +284,7 @@ class TestNoise:
     ("arguments", "complaint"),
     [
         (["suspects", "nowhere", "--out", "s.csv"], "holds no run"),
-        (["suspects", "nowhere", "--out", "s.csv", "--target", "y"], "how to read DATA"),
+        (["suspects", "nowhere", "--out", "s.csv", "--target", "y"], "--target does not apply"),
         (["estimate", "digits", "--seed", "-1"], "seed"),
         (["suspects", "nowhere", "--out", "s.txt"], ".csv or .parquet"),
         (["estimate", "digits", "--method", "magic"], "magic"),

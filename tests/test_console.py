@@ -48,7 +48,7 @@ def _table(name):
 
 def test_class_names_are_printed_as_text(tmp_path, capsys):
     path = tmp_path / "table.csv"
-    rows = [f"{number * 7 % 40},{HOSTILE if number % 2 else 'dog'}" for number in range(40)]
+    rows = [f"{number * 7 % 40 / 8},{HOSTILE if number % 2 else 'dog'}" for number in range(40)]
     path.write_text("\n".join(["x,label", *rows]), encoding="utf-8")
     command("data", "info", str(path), "--target", "label")
     command("data", "info", str(path), "--target", "label", "--json")

@@ -16,7 +16,18 @@ from noisebound.extras import CLI_PACKAGES
 
 ROOT = Path(__file__).parent.parent
 CORE = {"torch", "numpy", "scipy", "jaxtyping"}
-EXTRAS = {"cleanlab", "cli", "lightning", "ray", "sklearn", "tensorboard", "transformers"}
+EXTRAS = {
+    "cleanlab",
+    "cli",
+    "excel",
+    "hf",
+    "lightning",
+    "onnx",
+    "ray",
+    "sklearn",
+    "tensorboard",
+    "transformers",
+}
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ def test_every_example_is_listed():
 def test_plain_pytorch():
     lines = run("digits.py", epochs=2).splitlines()
     assert lines[0].startswith("digits: 1257 training images")
-    assert [line.split()[0] for line in lines[2:]] == ["CE", "FCE", "GCE", "SCE", "CEP"]
+    assert [line.split()[0] for line in lines[3:]] == ["CE", "FCE", "GCE", "SCE", "CEP"]
 
 
 @pytest.mark.parametrize("name", ["fabric_digits.py", "torchrun_digits.py"])

@@ -111,8 +111,9 @@ def load_embedded(
     )
 
 
-def load_raw(source: Any, options: ReadingOptions) -> RawSplits:
+def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
     """Return a data set's raw examples; of a folder of images, no pixel is read."""
+    options = options or ReadingOptions()
     if is_image_folder(source):
         options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
         return _folder(Path(source))

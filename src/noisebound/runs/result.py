@@ -23,24 +23,24 @@ class RunResult:
         inputs: hash of all inputs that were given, those of validation included
         chosen: the bound with its origin; None for plain training
         noise: what is known of the noise
-        choice: the recipe and the evidence for it; None for a training by a loss
         floor: the least mean loss of an honest model where it is known; the bound if there is one
         memorizing_since: the epoch from which on the loss of a plain training lay below the floor;
             None if it never did, if there is a bound, or if the floor is unknown
         final: the metrics of the last epoch
         best_on_validation: the metrics of the epoch with the highest accuracy on the validation
             split, whose labels are noisy; None without validation
+        choice: the recipe and the evidence for it; None for a training by a loss
     """
 
     identity: str
     inputs: str
     chosen: BoundChoice | None
     noise: Noise
-    choice: Choice | None
     floor: float | None
     memorizing_since: int | None
     final: EpochMetrics
     best_on_validation: EpochMetrics | None
+    choice: Choice | None = None
 
     @classmethod
     def of(
@@ -50,9 +50,9 @@ class RunResult:
         inputs: str,
         chosen: BoundChoice | None,
         noise: Noise,
-        choice: Choice | None,
         floor: float | None,
         history: list[EpochMetrics],
+        choice: Choice | None = None,
     ) -> "RunResult":
         """Return the result of a finished history."""
         averaged = history[-1].averaged_validation_top1 is not None
@@ -68,11 +68,11 @@ class RunResult:
             inputs,
             chosen,
             noise,
-            choice,
             floor,
             memorizing_since(losses, floor) if is_watched and floor is not None else None,
             history[-1],
             max(judged, key=judged.__getitem__, default=None),
+            choice,
         )
 
     @property
@@ -155,9 +155,9 @@ def _of_record(record: dict[str, Any]) -> RunResult:
         record["inputs"],
         chosen,
         noise_of_record(record["noise"]),
-        None if record["choice"] is None else Choice.of_record(record["choice"]),
         record["floor"],
         record["memorizing_since"],
         EpochMetrics.of_record(record["final"]),
         None if best is None else EpochMetrics.of_record(best),
+        None if record["choice"] is None else Choice.of_record(record["choice"]),
     )

@@ -25,7 +25,7 @@ from noisebound.runs.saved_model import ModelCard, SavedModel
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.fit import Fitting, model_name, network_for
-from noisebound.training.objective import ObjectiveFactory, make_objective
+from noisebound.training.objective import ObjectiveFactory, check_method, make_objective
 from noisebound.training.ranks import first_rank_does
 
 
@@ -64,6 +64,7 @@ def train_run(
     with fabric.init_module():  # sets the type of numbers that the precision asks for
         network.to(torch.get_default_dtype())
     identity = run_identity(config, data, network)
+    check_method(config)
     with _resumable(), owned(folder, fabric):
         folder.check(config, resume=resume)
         if read_result(folder, identity) is None:

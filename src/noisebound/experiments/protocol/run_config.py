@@ -11,6 +11,9 @@ from noisebound.experiments.protocol.columns import Column
 from noisebound.experiments.protocol.contenders import Contender, Granularity, Knowledge
 from noisebound.training import TrainingConfig
 
+_ADDED_LATER = ("recipe", "class_weight")
+"""Settings that runs of earlier versions did not have; unset, they leave the hash as it was."""
+
 
 class RunConfig(BaseModel):
     """One method on one column with one seed.
@@ -44,7 +47,11 @@ class RunConfig(BaseModel):
     @cached_property
     def key(self) -> str:
         """The hash that names the run's folder."""
-        text = json.dumps(json.loads(self.model_dump_json()), sort_keys=True)
+        settings = json.loads(self.model_dump_json())
+        for name in _ADDED_LATER:
+            if settings["training"][name] is None:
+                del settings["training"][name]
+        text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
