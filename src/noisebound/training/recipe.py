@@ -70,7 +70,7 @@ RECIPES: dict[RecipeName, Recipe] = {
         Recipe("mixup", "examples blended in pairs", "mixup"),
         Recipe("gce", "generalized cross-entropy", "gce"),
         Recipe("elr", "early-learning regularization", "elr"),
-        Recipe("sce+b", "symmetric cross-entropy at the floor of the least noise", "sce+b"),
+        Recipe("sce+b", "symmetric cross-entropy at the floor of the estimated noise", "sce+b"),
         Recipe("ce+b", "cross-entropy at its measured floor", "ce+b"),
         Recipe("dropped", "suspect labels left out", labels="suspects dropped"),
         Recipe("weighed", "suspect labels weighed by trust", labels="suspects weighed"),
