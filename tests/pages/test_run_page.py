@@ -8,7 +8,7 @@ import torch
 from noisebound.data import load
 from noisebound.entry import fit
 from noisebound.estimation import EstimatedNoise, UnknownNoise
-from noisebound.pages.run_page import run_page
+from noisebound.pages.run_page import label_of, run_page
 from noisebound.runs import load_run, train_run
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from training_data import NOISE_RATE, noisy_clouds
@@ -94,3 +94,14 @@ def test_many_classes_have_a_table_of_mistakes(tmp_path):
     run = train_run(replace(splits, train=train, test=None), config, tmp_path / "run")
     (section,) = (s for s in run_page(run).sections if s.title == "The noise")
     assert len(section.tables[0].rows) == 20
+
+
+def test_the_recipe_and_its_evidence_are_shown(tmp_path):
+    config = TrainingConfig(recipe="auto", epochs=3, batch_size=30, model="small_mlp")
+    run = train_run(noisy_clouds(n=160), config, tmp_path / "run", show=False)
+    page = run_page(run)
+    section = next(section for section in page.sections if section.title == "The recipe")
+    assert run.recipe.chosen.label in section.text
+    (table,) = section.tables
+    assert len(table.rows) == len(run.recipe.tried)
+    assert label_of(run) == run.recipe.chosen.name

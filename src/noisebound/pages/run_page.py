@@ -45,7 +45,7 @@ def require_epochs(run: Run) -> None:
 def label_of(run: Run) -> str:
     """Return what to call the run's method."""
     if run.outcome is not None and run.outcome.choice is not None:
-        return run.outcome.choice.chosen.label
+        return run.outcome.choice.chosen.name
     return run.config.loss_name.label
 
 
@@ -114,8 +114,9 @@ def _recipe_sections(run: Run) -> list[Section]:
     text = f"Trained by {choice.chosen.label}: {choice.reason}."
     rows = [
         Row(
-            each.label,
+            each.name,
             (
+                Cell(str(each.epochs), "", each.epochs),
                 Cell(f"{each.agreement:.1%}", "", each.agreement),
                 Cell(f"{each.gain:+.1%} ± {each.standard_error:.1%}", "", each.gain),
                 Cell(f"{each.examples:,}", "", each.examples),
@@ -123,7 +124,13 @@ def _recipe_sections(run: Run) -> list[Section]:
         )
         for each in choice.tried
     ]
-    header = ("recipe", "left-out labels predicted", "over plain training", "labels")
+    header = (
+        "recipe",
+        "epochs",
+        "left-out labels predicted",
+        "over plain training",
+        "labels",
+    )
     title = "What was tried on halves of the examples"
     tables = [Table("recipes", title, header, tuple(rows), ())] if rows else []
     return [Section("The recipe", text, tables)]

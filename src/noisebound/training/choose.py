@@ -68,10 +68,15 @@ class Evidence:
     examples: int
 
     @property
+    def name(self) -> str:
+        """The recipe's name, for a plot or a table."""
+        return f"{self.recipe}, stopped early" if self.stops_early else self.recipe
+
+    @property
     def label(self) -> str:
         """What it does, for people."""
         text = RECIPES[self.recipe].label
-        return f"{text}, stopped after {self.epochs} epochs" if self.stops_early else text
+        return f"{text}, stopped after epoch {self.epochs}" if self.stops_early else text
 
 
 @dataclass(frozen=True)
