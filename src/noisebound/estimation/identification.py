@@ -19,7 +19,8 @@ from noisebound.estimation.agreement import SUREST, surest_of_each_class
 
 _TRUST_IN_SUREST = 2 / 3
 """How far the point lies from the rate that all examples show to the rate that the surest show. The
-former is right if noise goes with difficulty, the latter if it does not. Chosen on seven tables."""
+former is right if noise goes with difficulty, the latter if it does not. Chosen on seven tables and
+three planted cases; `benchmarks/noise_interval.py` has others."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 from noisebound.data.folders import cache_folder
 from noisebound.data.formats.archives import Files, files_fingerprint
 from noisebound.data.formats.images import open_image
-from noisebound.errors import DataError
+from noisebound.errors import DataError, MisuseError
 from noisebound.features.streaming import done_ahead
 from noisebound.files import fingerprint, write_text
 from noisebound.progress import track
@@ -113,7 +113,7 @@ class PathFiles(Files):
 
     def names(self) -> list[str]:
         """Raise an error: these files are known only one by one."""
-        raise NotImplementedError
+        raise MisuseError("files that lie anywhere cannot be listed: name each by its path")
 
     def where(self, name: str = "") -> str:
         """Return the path."""

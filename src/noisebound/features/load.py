@@ -155,21 +155,6 @@ def _texts_of_table(splits: Splits) -> RawSplits:
     )
 
 
-def raw_examples(data: Any) -> Examples:
-    """Return examples without labels: a folder, a list of texts or paths, or an array.
-
-    Args:
-        data: a folder of images; texts; images ``[n, …]`` or rows of features
-    """
-    if isinstance(data, Examples):
-        return data
-    if is_texts(data):
-        return Texts(list(data))
-    from noisebound.data.dataset import inputs_from_array
-
-    return examples_of(inputs_from_array(data))
-
-
 def examples_of(inputs: Tensor) -> Examples:
     """Return the examples of a tensor: images, or rows of features."""
     return ImageTensor(inputs) if inputs.ndim == 4 else Rows(inputs)

@@ -27,7 +27,7 @@ from noisebound.training.cross_fit import CrossFit, CrossFitPlan, half_folds, on
 from noisebound.training.data import TrainingData
 from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.objective import make_objective
-from noisebound.training.recipe import RECIPES, Recipe, get_recipe
+from noisebound.training.recipe import RECIPES, Recipe
 from noisebound.training.state import TrainingState
 from noisebound.training.trial import Trial
 
@@ -125,10 +125,9 @@ class Choice:
         return cls(Evidence(**record["chosen"]), tried)
 
 
-def named_choice(name: str, epochs: int) -> Choice:
+def named_choice(name: RecipeName, epochs: int) -> Choice:
     """Return the choice of a recipe that the user named."""
-    recipe = get_recipe(name)
-    return Choice(Evidence(recipe.name, False, epochs, 0.0, 0.0, 0.0, 0))
+    return Choice(Evidence(name, False, epochs, 0.0, 0.0, 0.0, 0))
 
 
 class RecipeSearch:

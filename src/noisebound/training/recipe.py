@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise
 from noisebound.training.config import RecipeName, TrainingConfig
 from noisebound.training.data import TrainingData
@@ -28,11 +27,6 @@ class Recipe:
     label: str
     loss: str = "ce"
     labels: LabelUse = "as they are"
-
-    @property
-    def needs_noise(self) -> bool:
-        """True if it uses what out-of-fold predictions tell of the labels."""
-        return self.labels != "as they are" or self.loss.endswith("+b")
 
     def config(self, config: TrainingConfig) -> TrainingConfig:
         """Return the config of a training by this recipe."""
@@ -71,7 +65,7 @@ RECIPES: dict[RecipeName, Recipe] = {
         Recipe("gce", "generalized cross-entropy", "gce"),
         Recipe("elr", "early-learning regularization", "elr"),
         Recipe("sce+b", "symmetric cross-entropy at the floor of the estimated noise", "sce+b"),
-        Recipe("ce+b", "cross-entropy at its measured floor", "ce+b"),
+        Recipe("ce+b", "cross-entropy at the floor of the estimated noise", "ce+b"),
         Recipe("dropped", "suspect labels left out", labels="suspects dropped"),
         Recipe("weighed", "suspect labels weighed by trust", labels="suspects weighed"),
         Recipe(
@@ -80,11 +74,3 @@ RECIPES: dict[RecipeName, Recipe] = {
     )
 }
 """All recipes, the plainest first."""
-
-
-def get_recipe(name: str) -> Recipe:
-    """Return the recipe of that name, or raise an error that lists the names."""
-    for recipe in RECIPES.values():
-        if recipe.name == name:
-            return recipe
-    raise InvalidValueError(f"`recipe` must be one of {', '.join(RECIPES)}, or auto; got {name!r}")
