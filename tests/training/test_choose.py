@@ -1,6 +1,7 @@
 """The choice of a recipe: by evidence that no judged label had a part in, and plain if in doubt."""
 
 import math
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -12,10 +13,12 @@ from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise, OutOfFold
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
-from noisebound.training.choose import Choice, choice_by
+from noisebound.training.best_epoch import most_agreeing
+from noisebound.training.choose import Choice, Evidence, choice_by
 from noisebound.training.config import RecipeName
 from noisebound.training.data import TrainingData
 from noisebound.training.recipe import RECIPES
+from noisebound.training.stopping import _left_out
 from noisebound.training.trial import Trial
 from training_data import NAMES, noisy_clouds
 
@@ -95,11 +98,13 @@ class TestPreparing:
         )
         assert RECIPES["dropped"].prepare(data, lost).train.class_counts().min() > 0
 
-    def test_weighed(self):
+    def test_replaced(self):
         data, noise = self.data()
-        weights = RECIPES["weighed"].prepare(data, noise).train.weights
-        assert weights.argmin() == 19
-        assert weights.max() <= 1
+        targets = RECIPES["replaced"].prepare(data, noise).train.targets
+        assert targets[19, 1] > 0.5  # of this one the prediction counts, of all others the label
+        others = torch.arange(40) != 19
+        assert torch.equal(targets[others].argmax(1), data.train.labels[others])
+        assert targets[others].max(1).values.eq(1).all()
 
     def test_corrected(self):
         data, noise = self.data()
@@ -122,6 +127,50 @@ class TestRuns:
         again = nb.load_run(tmp_path / "run")
         assert again.recipe == run.recipe
         assert len(again.suspects(splits)) == 240
+
+    def test_all_examples_decide_when_to_stop(self, tmp_path, monkeypatch):
+        """A search on a part of the examples does not tell the epochs of the whole."""
+        monkeypatch.setattr("noisebound.training.search.SEARCH_EXAMPLES", 120)
+        stopped = Evidence("gce", True, 7, 0.9, 0.1, 0.01, 120)
+        monkeypatch.setattr(
+            "noisebound.training.search.choice_by", lambda trials: Choice(stopped, (stopped,))
+        )
+        watched, run_trial = [], Trial.run
+
+        def watch(trial, *args, **kwargs):
+            found = run_trial(trial, *args, **kwargs)
+            if trial.title == "when to stop":
+                watched.append(found.hits.double().mean(1))
+            return found
+
+        monkeypatch.setattr(Trial, "run", watch)
+        run = train_run(noisy_clouds(n=400), self.config(validation_share=0.2), tmp_path / "run")
+        assert len(watched) == 1
+        assert run.recipe.chosen.epochs == most_agreeing(watched[0]) == len(run.epochs)
+
+    def test_without_validation_a_tenth_decides_when_to_stop(self):
+        data = TrainingData.unsplit(noisy_clouds(n=300).train)
+        data = replace(data, positions=torch.arange(300))
+        trained, watched = _left_out(data, data, seed=0)
+        assert (len(trained.train), len(watched)) == (270, 30)
+        rows = torch.cat([trained.train.dense_inputs, watched.dense_inputs])
+        assert len(rows.unique(dim=0)) == 300
+
+    def test_a_search_on_all_examples_is_a_second_opinion(self, tmp_path, monkeypatch):
+        seen = []
+        estimate = EstimatedNoise.of.__func__
+
+        def watched(cls, found, *args, second=None):
+            seen.append((found, second))
+            return estimate(cls, found, *args, second=second)
+
+        monkeypatch.setattr(EstimatedNoise, "of", classmethod(watched))
+        train_run(noisy_clouds(n=240), self.config(), tmp_path / "run")
+        (found, second) = seen[-1]
+        assert [one is None for _, one in seen] == [True, True, False]
+        assert second.shape == found.probabilities.shape
+        assert (second.argmax(1) == found.labels).double().mean() > 0.5
+        assert not torch.equal(second, found.probabilities)
 
     def test_an_interrupted_search_goes_on(self, tmp_path, monkeypatch):
         whole = train_run(noisy_clouds(), self.config(epochs=3), tmp_path / "whole")

@@ -258,14 +258,28 @@ class EstimatedNoise(Noise):
     out_of_fold: OutOfFold | None = None
 
     @classmethod
-    def of(cls, out_of_fold: OutOfFold, method: EstimationMethod = "agreement") -> "EstimatedNoise":
-        """Return the noise that out-of-fold predictions show."""
-        estimate = estimate_noise(out_of_fold.probabilities, out_of_fold.labels, method)
+    def of(
+        cls,
+        out_of_fold: OutOfFold,
+        method: EstimationMethod = "agreement",
+        second: Float64[Tensor, "n classes"] | None = None,
+    ) -> "EstimatedNoise":
+        """Return the noise that out-of-fold predictions show.
+
+        Args:
+            out_of_fold: the predictions
+            method: the estimator
+            second: probabilities by networks that were trained on other parts of the examples;
+                where both differ, their own mistakes show
+        """
+        estimate = estimate_noise(
+            out_of_fold.probabilities, out_of_fold.labels, method, second_probs=second
+        )
         floor = measured_floor(CrossEntropy(), out_of_fold.logits, out_of_fold.labels)
         return cls(estimate, floor, out_of_fold)
 
     @cached_property
-    def _calibrated(self) -> Float64[Tensor, "n classes"]:
+    def calibrated(self) -> Float64[Tensor, "n classes"]:
         """The out-of-fold probabilities of the observed label, at the best temperature."""
         if self.out_of_fold is None:
             raise MisuseError("the out-of-fold predictions of this estimate are no longer kept")
@@ -275,7 +289,7 @@ class EstimatedNoise(Noise):
     def true_probabilities(self) -> Float64[Tensor, "n classes"]:
         """The probabilities of each example's true class, given its inputs and its label."""
         assert self.out_of_fold is not None
-        probs = true_class_probabilities(self._calibrated, self.transition)
+        probs = true_class_probabilities(self.calibrated, self.transition)
         joint = self.transition[self.out_of_fold.labels] * probs
         return joint / joint.sum(1, keepdim=True).clamp(min=torch.finfo(joint.dtype).tiny)
 
@@ -287,7 +301,7 @@ class EstimatedNoise(Noise):
         examples that carry its label. A label is doubted if another class is, and likelier.
         """
         assert self.out_of_fold is not None
-        probs, labels = self._calibrated, self.out_of_fold.labels
+        probs, labels = self.calibrated, self.out_of_fold.labels
         own = probs.gather(1, labels[:, None]).squeeze(1)
         totals = torch.zeros(probs.shape[1], dtype=probs.dtype).index_add_(0, labels, own)
         thresholds = totals / labels.bincount(minlength=probs.shape[1]).clamp(min=1)

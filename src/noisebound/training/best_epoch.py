@@ -1,7 +1,7 @@
 """The epoch at which a network predicts unseen noisy labels best, before it memorizes."""
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -12,6 +12,8 @@ not compared with others."""
 OWN_EXAMPLES = 2_000
 """How many of its own examples tell whether a network memorizes. Two standard errors of the mean of
 2,000 losses with deviation one are 0.045, a small difference between two mean losses."""
+
+_SMOOTHING = 3  # epochs: the best epoch of a curve is sought without its jitter
 
 _CLEAR_ERRORS = 2  # standard errors: a difference that chance explains in one case of forty
 
@@ -57,3 +59,18 @@ class BestEpoch:
         others = F.cross_entropy(self.logits, self.labels, reduction="none")
         error = (own.var() / len(own) + others.var() / len(others)).sqrt()
         return bool(others.mean() - own.mean() < _CLEAR_ERRORS * error)
+
+
+def smooth(curve: Float64[Tensor, " epochs"]) -> Float64[Tensor, " epochs"]:
+    """Return the running mean over a few epochs, which has as many entries."""
+    padded = F.pad(curve[None, None], (_SMOOTHING // 2,) * 2, mode="replicate")
+    return F.avg_pool1d(padded, _SMOOTHING, stride=1).flatten()
+
+
+def most_agreeing(agreement: Float64[Tensor, " epochs"]) -> int:
+    """Return the number of epochs after which most labels are predicted.
+
+    Args:
+        agreement: the share of predicted labels after each epoch
+    """
+    return int(smooth(agreement).argmax()) + 1

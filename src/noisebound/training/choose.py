@@ -1,48 +1,27 @@
-"""The choice of a recipe by nested out-of-fold evidence; plain training is always a candidate.
+"""The choice of a recipe by the evidence of its trials; plain training is always a candidate."""
 
-Each recipe trains on one half of the examples and predicts the labels of the other half. Those
-labels are noisy, and still the better model agrees with more of them. What a recipe knows of the
-noise comes from networks that saw its own half alone, and the epoch at which it stops comes from
-the other half's trial: no label that judges a recipe has had a part in it.
-"""
-
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float64, Int64
-from lightning_fabric import Fabric
-from torch import Tensor, nn
-from torch.nn import functional as F
+from jaxtyping import Bool
+from torch import Tensor
 
-from noisebound.data import Dataset
-from noisebound.data.dataset import stratified_indices
-from noisebound.estimation import EstimatedNoise
-from noisebound.training.config import RecipeName, TrainingConfig
-from noisebound.training.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
-from noisebound.training.data import TrainingData
-from noisebound.training.keeper import NOTHING_KEPT, Keeper
-from noisebound.training.objective import make_objective
+from noisebound.training.best_epoch import smooth
+from noisebound.training.config import RecipeName
 from noisebound.training.recipe import RECIPES, Recipe
-from noisebound.training.state import TrainingState
-from noisebound.training.trial import Trial
 
-SEARCH_EXAMPLES = 5_000
-"""The most examples that recipes are tried on: the standard error of a difference in agreement is
-then about half a point, and ten trials cost as much as one training on 50,000 examples."""
-
-_CLEAR = 1.0
+_CLEAR = 0.5
 """How many standard errors a recipe must be ahead of plain training to be chosen: where two recipes
-are within chance, the plainer one trains."""
+are within chance, the plainer one trains. Chosen on seven tables and three planted cases, 41
+settings: at 0, 0.5, 1 and 2 the choice gains 4.4, 4.4, 3.7 and 3.6 points over plain training, and
+on clean labels it loses 0.1 or less. Of noise that hits four labels of ten of two classes a gain
+of five points shows as one point only, and a stricter rule would not see it."""
 
 _HOPELESS = 2.0
 """A recipe that is so many standard errors behind the best after one half is given up."""
-
-_SMOOTHING = 3  # epochs: the best epoch of a curve is sought without its jitter
 
 
 @dataclass(frozen=True)
@@ -130,95 +109,6 @@ def named_choice(name: RecipeName, epochs: int) -> Choice:
     return Choice(Evidence(name, False, epochs, 0.0, 0.0, 0.0, 0))
 
 
-class RecipeSearch:
-    """Trials of every recipe on halves of the examples; a trial that is done is not done again.
-
-    Args:
-        data: the training examples
-        config: how to train
-        network: the network before training; copies of it are trained
-        fabric: launched
-        keeper: keeps the trials that are done
-        show: True to draw the loss as it falls, where someone is looking
-    """
-
-    def __init__(
-        self,
-        data: TrainingData,
-        config: TrainingConfig,
-        network: nn.Module,
-        fabric: Fabric,
-        *,
-        keeper: Keeper = NOTHING_KEPT,
-        show: bool = True,
-    ) -> None:
-        self.data, self.config, self.network = data, plain_config(config), network
-        self.fabric, self.keeper, self.show = fabric, keeper, show
-        self.fitter: CrossFit | None = None
-        self.trial: Trial | None = None
-
-    @property
-    def state(self) -> TrainingState | None:
-        """The state of the network that is being trained, or was last."""
-        if self.trial is not None:
-            return self.trial.state
-        return None if self.fitter is None else self.fitter.state
-
-    def choose(self) -> Choice:
-        """Return the recipe with the clearest evidence."""
-        part = _part(self.data, self.config.seed)
-        halves = half_folds(part.train.labels, self.config.seed)
-        trials: dict[RecipeName, list[Tensor]] = {name: [] for name in RECIPES}
-        for number, (judged, trained) in enumerate((halves, halves[::-1]), start=1):
-            half = _only(part, trained)
-            noise = self._noise_of(half, number)
-            for recipe in _hopeful(trials):
-                self.trial = self._trial(recipe, half, noise, part.train.subset(judged), number)
-                name = f"{recipe.name}-{number}"
-                found = once(name, partial(self.trial.run, judged), self.keeper, self.fabric)
-                assert found.hits is not None
-                trials[recipe.name].append(found.hits)
-        return choice_by(trials)
-
-    def _noise_of(self, half: TrainingData, number: int) -> EstimatedNoise:
-        """Return what quarters of the examples tell of the labels of one half.
-
-        Whether the estimate is any good is not asked here: the trials will show it.
-        """
-        folds = half_folds(half.train.labels, self.config.seed)
-        plan = CrossFitPlan(
-            folds, self.config, title=f"half {number}: suspects", name=f"inner-{number}"
-        )
-        self.trial, self.fitter = (
-            None,
-            CrossFit(half, plan, self.network, self.fabric, keeper=self.keeper, show=self.show),
-        )
-        return EstimatedNoise.of(self.fitter.out_of_fold())
-
-    def _trial(
-        self,
-        recipe: Recipe,
-        half: TrainingData,
-        noise: EstimatedNoise,
-        judged: Dataset,
-        number: int,
-    ) -> Trial:
-        data, config = recipe.prepare(half, noise), recipe.config(self.config)
-        train = data.train
-        objective = make_objective(config, train.num_classes, len(train), noise)
-        return Trial(
-            data,
-            judged,
-            config,
-            objective,
-            copy.deepcopy(self.network),
-            self.fabric,
-            stops=False,
-            title=f"trying {recipe.label}, half {number}",
-            show=self.show,
-        )
-
-
 def choice_by(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs m"]]]) -> Choice:
     """Return the choice that these trials justify.
 
@@ -231,7 +121,7 @@ def choice_by(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs m"]]]) -
     for name, halves in trials.items():
         tried.append(_evidence(name, [hits[-1] for hits in halves], plain, len(halves[0]), False))
         if len(halves) == 2:
-            curves = [_smooth(hits.double().mean(1)) for hits in halves]
+            curves = [smooth(hits.double().mean(1)) for hits in halves]
             sizes = [hits.shape[1] for hits in halves]
             # Each half is judged at the epoch that the other half prefers.
             stopped = [halves[0][curves[1].argmax()], halves[1][curves[0].argmax()]]
@@ -266,34 +156,16 @@ def _evidence(
     )
 
 
-def _hopeful(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs m"]]]) -> list[Recipe]:
+def hopeful(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs m"]]]) -> list[Recipe]:
     """Return the recipes that may still turn out best: at first all, then all but clear losers."""
     last = {name: halves[0].double() for name, halves in trials.items() if halves}
     if not last:
         return list(RECIPES.values())
-    best = max((hits[_smooth(hits.mean(1)).argmax()] for hits in last.values()), key=torch.mean)
+    best = max((hits[smooth(hits.mean(1)).argmax()] for hits in last.values()), key=torch.mean)
     hopeful = []
     for name, hits in last.items():
-        behind = best - hits[_smooth(hits.mean(1)).argmax()]
+        behind = best - hits[smooth(hits.mean(1)).argmax()]
         error = behind.std(correction=0) / math.sqrt(len(behind))
         if name == "plain" or behind.mean() <= _HOPELESS * error:
             hopeful.append(RECIPES[name])
     return hopeful
-
-
-def _smooth(curve: Float64[Tensor, " epochs"]) -> Float64[Tensor, " epochs"]:
-    """Return the running mean over a few epochs, which has as many entries."""
-    padded = F.pad(curve[None, None], (_SMOOTHING // 2,) * 2, mode="replicate")
-    return F.avg_pool1d(padded, _SMOOTHING, stride=1).flatten()
-
-
-def _part(data: TrainingData, seed: int) -> TrainingData:
-    """Return the examples that recipes are tried on: all, or some thousands of them."""
-    if len(data.train) <= SEARCH_EXAMPLES:
-        return data
-    return _only(data, stratified_indices(data.train.labels, SEARCH_EXAMPLES, seed))
-
-
-def _only(data: TrainingData, chosen: Int64[Tensor, " m"]) -> TrainingData:
-    positions = chosen if data.positions is None else data.positions[chosen]
-    return TrainingData(data.train.subset(chosen), None, None, data.normalization, positions)

@@ -10,7 +10,7 @@ from noisebound.models import ModelName
 
 # A literal, because pydantic, the command line and mypy read it; a test holds it to RECIPES.
 RecipeName: TypeAlias = Literal[
-    "plain", "mixup", "gce", "elr", "sce+b", "ce+b", "dropped", "weighed", "corrected"
+    "plain", "gce", "elr", "sce+b", "ce+b", "dropped", "replaced", "corrected"
 ]
 
 DEFAULT_LOSS = "fce+b"

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -25,7 +26,7 @@ from noisebound.estimation import (
 from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
-from noisebound.training.choose import Choice, RecipeSearch, named_choice
+from noisebound.training.choose import Choice, named_choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
 from noisebound.training.data import TrainingData
@@ -42,7 +43,9 @@ from noisebound.training.objective import (
 )
 from noisebound.training.ranks import first_rank_does
 from noisebound.training.recipe import RECIPES
+from noisebound.training.search import RecipeSearch
 from noisebound.training.state import TrainingState, initial_state
+from noisebound.training.stopping import EpochSearch
 
 
 class UnknownNoiseWarning(UserWarning):
@@ -78,6 +81,7 @@ class Fitting:
         self.keeper, self.show = keeper, show
         self.objective_factory = objective_factory
         self.search: RecipeSearch | None = None
+        self.epoch_search: EpochSearch | None = None
         self.cross_fit: CrossFit | None = None
         self.choice: Choice | None = None
         self.noise: Noise | None = None
@@ -140,9 +144,29 @@ class Fitting:
             return self.config, self.data
         if not isinstance(noise, EstimatedNoise):  # of too few examples nothing is known
             return RECIPES["plain"].config(self.config), self.data
-        recipe = self.choice.recipe
-        config = recipe.config(self.config).model_copy(update={"epochs": self.choice.chosen.epochs})
-        return config, recipe.prepare(self.data, noise)
+        config = self.choice.recipe.config(self.config)
+        data = self.choice.recipe.prepare(self.data, noise)
+        if self.search is not None and not self.search.has_seen_all:
+            self.choice = self._stopped(self.choice, config, data)
+        return config.model_copy(update={"epochs": self.choice.chosen.epochs}), data
+
+    def _stopped(self, choice: Choice, config: TrainingConfig, data: TrainingData) -> Choice:
+        """Return the choice with the epochs that all examples take, if it is to stop early."""
+        if not choice.chosen.stops_early:
+            return choice
+        assert self.seen_noise is not None
+        classes, noise = data.train.num_classes, self.seen_noise
+        self.epoch_search = EpochSearch(
+            self.data,
+            data,
+            config,
+            lambda examples: self.objective_factory(config, classes, examples, noise),
+            self.network,
+            self.fabric,
+            show=self.show,
+        )
+        epochs = self.epoch_search.epochs(self.keeper)
+        return replace(choice, chosen=replace(choice.chosen, epochs=epochs))
 
     def _estimate(self) -> Noise:
         train = self.data.train
@@ -171,12 +195,16 @@ class Fitting:
         )
         found = self.cross_fit.out_of_fold()
         # Trials have shown what the estimate is good for, so that a recipe need not ask.
-        return estimated_noise(found) if self.choice is None else EstimatedNoise.of(found)
+        if self.choice is not None:
+            second = None if self.search is None else self.search.second_opinion
+            return EstimatedNoise.of(found, second=second)
+        return estimated_noise(found)
 
     @property
     def latest_state(self) -> TrainingState | None:
         """The state of the training, or of the network that was estimating the noise before it."""
-        before = (each.state for each in (self.cross_fit, self.search) if each is not None)
+        stop = None if self.epoch_search is None else self.epoch_search.trial
+        before = (each.state for each in (stop, self.cross_fit, self.search) if each is not None)
         return self.state or next(before, None)
 
 

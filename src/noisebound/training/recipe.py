@@ -3,13 +3,16 @@
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+import torch
+from torch.nn import functional as F
+
 from noisebound.estimation import EstimatedNoise
 from noisebound.training.config import RecipeName, TrainingConfig
 from noisebound.training.data import TrainingData
 
-LabelUse: TypeAlias = Literal["as they are", "suspects dropped", "suspects weighed", "corrected"]
-"""What becomes of suspect labels: nothing; they are left out; they count as far as they are
-trusted; or every label is replaced by the probabilities of the true class."""
+LabelUse: TypeAlias = Literal["as they are", "suspects dropped", "suspects replaced", "corrected"]
+"""What becomes of suspect labels: nothing; they are left out; they are replaced by what was
+predicted without them; or every label is replaced by the probabilities of the true class."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +52,24 @@ class Recipe:
                 kept |= (train.subset(kept).class_counts() == 0)[train.labels]
                 positions = None if data.positions is None else data.positions[kept]
                 return replace(data, train=train.subset(kept), positions=positions)
-            case "suspects weighed":
-                trust = noise.true_probabilities.gather(1, train.labels[:, None]).squeeze(1)
-                weights = trust.float() if train.weights is None else trust * train.weights
-                return replace(data, train=replace(train, weights=weights.float()))
+            case "suspects replaced":
+                given = F.one_hot(train.labels, train.num_classes).double()
+                targets = torch.where(noise.is_doubted[:, None], noise.calibrated, given)
             case "corrected":
-                return replace(data, train=replace(train, targets=noise.true_probabilities.float()))
+                targets = noise.true_probabilities
+        return replace(data, train=replace(train, targets=targets.float()))
 
 
 RECIPES: dict[RecipeName, Recipe] = {
     recipe.name: recipe
     for recipe in (
         Recipe("plain", "plain cross-entropy on the labels as they are"),
-        Recipe("mixup", "examples blended in pairs", "mixup"),
         Recipe("gce", "generalized cross-entropy", "gce"),
         Recipe("elr", "early-learning regularization", "elr"),
         Recipe("sce+b", "symmetric cross-entropy at the floor of the estimated noise", "sce+b"),
         Recipe("ce+b", "cross-entropy at the floor of the estimated noise", "ce+b"),
         Recipe("dropped", "suspect labels left out", labels="suspects dropped"),
-        Recipe("weighed", "suspect labels weighed by trust", labels="suspects weighed"),
+        Recipe("replaced", "suspect labels replaced by predictions", labels="suspects replaced"),
         Recipe(
             "corrected", "labels replaced by the true class's probabilities", labels="corrected"
         ),

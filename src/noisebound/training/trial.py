@@ -1,15 +1,16 @@
 """A trial: a network is trained on some examples and predicts others after each epoch."""
 
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.data import Dataset
 from noisebound.estimation import OutOfFold
-from noisebound.training.best_epoch import OWN_EXAMPLES, BestEpoch
+from noisebound.training.best_epoch import OWN_EXAMPLES, BestEpoch, most_agreeing
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.display import Display
@@ -17,6 +18,12 @@ from noisebound.training.evaluation import predict_logits
 from noisebound.training.loop import Training
 from noisebound.training.objective import Objective
 from noisebound.training.state import TrainingState, initial_state
+
+Stop: TypeAlias = Literal["never", "past the least loss", "well past the most hits"]
+"""When a trial ends before its last epoch: never; some epochs after the one with the least loss on
+the labels left out; or at twice the epoch that predicts most of them, and some more."""
+
+_MORE_EPOCHS = 5  # so that an early peak by chance does not end a trial: a choice
 
 
 class Trial:
@@ -29,7 +36,7 @@ class Trial:
         objective: the loss and its bound
         network: the network before training, which is trained in place
         fabric: launched
-        stops: True to stop soon after the epoch that predicts the left-out labels best
+        stops: when to end before the last epoch
         title: what to call it while it runs
         show: True to draw the loss as it falls, where someone is looking
     """
@@ -43,7 +50,7 @@ class Trial:
         network: nn.Module,
         fabric: Fabric,
         *,
-        stops: bool,
+        stops: Stop,
         title: str,
         show: bool,
     ) -> None:
@@ -73,13 +80,23 @@ class Trial:
                     hits.append(logits.argmax(1) == self.left_out.labels)
                     metrics = replace(metrics, validation_loss=best.look(logits))
                 display.update(metrics)
-                if self.stops and best.is_past:
+                if self._is_over(best, hits):
                     break
         own = blind.train.subset(torch.arange(min(len(blind.train), OWN_EXAMPLES)))
         is_underfit = best.is_underfit(self._predict(own), own.labels)
         return OutOfFold(
             best.logits, self.left_out.labels, positions, is_underfit, torch.stack(hits)
         )
+
+    def _is_over(self, best: BestEpoch, hits: list[Bool[Tensor, " m"]]) -> bool:
+        match self.stops:
+            case "never":
+                return False
+            case "past the least loss":
+                return best.is_past
+            case "well past the most hits":
+                agreement = torch.stack(hits).double().mean(1)
+                return len(hits) >= 2 * most_agreeing(agreement) + _MORE_EPOCHS
 
     def _predict(self, examples: Dataset) -> Tensor:
         return predict_logits(self.state.best_model, examples, self.data.normalization, self.fabric)

@@ -1,0 +1,155 @@
+"""Trials of every recipe on halves of the examples, which are the evidence to choose one by.
+
+Each recipe trains on one half of the examples and predicts the labels of the other half. Those
+labels are noisy, and still the better model agrees with more of them. What a recipe knows of the
+noise comes from networks that saw its own half alone, and the epoch at which it stops comes from
+the other half's trial: no label that judges a recipe has had a part in it.
+"""
+
+import copy
+from functools import partial
+
+import torch
+from jaxtyping import Float64, Int64
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from noisebound.data import Dataset
+from noisebound.data.dataset import stratified_indices
+from noisebound.data.loader import derived_seed
+from noisebound.estimation import EstimatedNoise, OutOfFold
+from noisebound.training.choose import Choice, choice_by, hopeful
+from noisebound.training.config import RecipeName, TrainingConfig
+from noisebound.training.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
+from noisebound.training.data import TrainingData
+from noisebound.training.keeper import NOTHING_KEPT, Keeper
+from noisebound.training.objective import make_objective
+from noisebound.training.recipe import RECIPES, Recipe
+from noisebound.training.state import TrainingState
+from noisebound.training.trial import Trial
+
+SEARCH_EXAMPLES = 5_000
+"""The most examples that recipes are tried on: the standard error of a difference in agreement is
+then about half a point, and ten trials cost as much as one training on 50,000 examples."""
+
+
+class RecipeSearch:
+    """Trials of every recipe on halves of the examples; a trial that is done is not done again.
+
+    Args:
+        data: the training examples
+        config: how to train
+        network: the network before training; copies of it are trained
+        fabric: launched
+        keeper: keeps the trials that are done
+        show: True to draw the loss as it falls, where someone is looking
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        config: TrainingConfig,
+        network: nn.Module,
+        fabric: Fabric,
+        *,
+        keeper: Keeper = NOTHING_KEPT,
+        show: bool = True,
+    ) -> None:
+        self.data, self.config, self.network = data, plain_config(config), network
+        self.fabric, self.keeper, self.show = fabric, keeper, show
+        self.fitter: CrossFit | None = None
+        self.trial: Trial | None = None
+        self._plain: list[OutOfFold] = []
+
+    @property
+    def has_seen_all(self) -> bool:
+        """True if the recipes were tried on all examples, and not on some thousands of them."""
+        return len(self.data.train) <= SEARCH_EXAMPLES
+
+    @property
+    def second_opinion(self) -> Float64[Tensor, "n classes"] | None:
+        """Out-of-fold probabilities of plain training; None if some examples have none.
+
+        Their halves are others than those of the cross-fit that estimates the noise, so that a
+        difference between both shows the networks' own mistakes.
+        """
+        if not self.has_seen_all:
+            return None
+        in_order = torch.cat([found.positions for found in self._plain]).argsort()
+        return torch.cat([found.probabilities for found in self._plain])[in_order]
+
+    @property
+    def state(self) -> TrainingState | None:
+        """The state of the network that is being trained, or was last."""
+        if self.trial is not None:
+            return self.trial.state
+        return None if self.fitter is None else self.fitter.state
+
+    def choose(self) -> Choice:
+        """Return the recipe with the clearest evidence."""
+        part = self._part()
+        # Not the halves of the cross-fit that estimates the noise: see `second_opinion`.
+        halves = half_folds(part.train.labels, derived_seed(self.config.seed, 0))
+        trials: dict[RecipeName, list[Tensor]] = {name: [] for name in RECIPES}
+        for number, (judged, trained) in enumerate((halves, halves[::-1]), start=1):
+            half = _only(part, trained)
+            noise = self._noise_of(half, number)
+            for recipe in hopeful(trials):
+                self.trial = self._trial(recipe, half, noise, part.train.subset(judged), number)
+                name = f"{recipe.name}-{number}"
+                found = once(name, partial(self.trial.run, judged), self.keeper, self.fabric)
+                assert found.hits is not None
+                trials[recipe.name].append(found.hits)
+                if recipe.name == "plain":
+                    self._plain.append(found)
+        return choice_by(trials)
+
+    def _part(self) -> TrainingData:
+        """Return the examples that recipes are tried on: all, or some thousands of them."""
+        if self.has_seen_all:
+            return self.data
+        labels = self.data.train.labels
+        return _only(self.data, stratified_indices(labels, SEARCH_EXAMPLES, self.config.seed))
+
+    def _noise_of(self, half: TrainingData, number: int) -> EstimatedNoise:
+        """Return what quarters of the examples tell of the labels of one half.
+
+        Whether the estimate is any good is not asked here: the trials will show it.
+        """
+        folds = half_folds(half.train.labels, self.config.seed)
+        plan = CrossFitPlan(
+            folds, self.config, title=f"half {number}: suspects", name=f"inner-{number}"
+        )
+        self.trial, self.fitter = (
+            None,
+            CrossFit(half, plan, self.network, self.fabric, keeper=self.keeper, show=self.show),
+        )
+        return EstimatedNoise.of(self.fitter.out_of_fold())
+
+    def _trial(
+        self,
+        recipe: Recipe,
+        half: TrainingData,
+        noise: EstimatedNoise,
+        judged: Dataset,
+        number: int,
+    ) -> Trial:
+        data, config = recipe.prepare(half, noise), recipe.config(self.config)
+        train = data.train
+        objective = make_objective(config, train.num_classes, len(train), noise)
+        return Trial(
+            data,
+            judged,
+            config,
+            objective,
+            copy.deepcopy(self.network),
+            self.fabric,
+            stops="never",
+            title=f"trying {recipe.label}, half {number}",
+            show=self.show,
+        )
+
+
+def _only(data: TrainingData, chosen: Int64[Tensor, " m"]) -> TrainingData:
+    positions = chosen if data.positions is None else data.positions[chosen]
+    return TrainingData(data.train.subset(chosen), None, None, data.normalization, positions)
