@@ -26,11 +26,15 @@ from noisebound.integrations.sklearn import (
     NoiseBoundedClassifier,
     UnknownNoiseWarning,
 )
+from noisebound.training.recipe import RECIPES
 
 
 @pytest.mark.filterwarnings("ignore::noisebound.integrations.sklearn.UnknownNoiseWarning")
 @parametrize_with_checks(
-    [NoiseBoundedClassifier(max_iter=30), NoiseBoundedClassifier(max_iter=30, noise_rate=0.1)]
+    [
+        NoiseBoundedClassifier(max_iter=12, hidden_layer_sizes=(32,), learning_rate=1e-2),
+        NoiseBoundedClassifier(max_iter=30, noise_rate=0.1),
+    ]
 )
 def test_scikit_learn_s_checks(estimator, check):
     check(estimator)
@@ -60,7 +64,7 @@ def digits():
 @pytest.fixture(scope="module")
 def fitted(digits):
     X, y, *_ = digits
-    return NoiseBoundedClassifier(random_state=0).fit(X, y)
+    return NoiseBoundedClassifier(random_state=0, max_iter=40).fit(X, y)
 
 
 class TestWhatItFinds:
@@ -71,12 +75,21 @@ class TestWhatItFinds:
 
     def test_more_than_plain_training_does(self, fitted, digits):
         X, y, X_test, y_test, _ = digits
-        plain = NoiseBoundedClassifier(noise_rate=0.0, bound=None, random_state=0).fit(X, y)
+        plain = NoiseBoundedClassifier(recipe="plain", random_state=0, max_iter=40).fit(X, y)
         assert fitted.score(X_test, y_test) > plain.score(X_test, y_test) + 0.05
 
-    def test_its_loss_stays_at_the_floor(self, fitted):
-        assert len(fitted.loss_curve_) == fitted.n_iter_ == fitted.max_iter
-        assert fitted.loss_curve_[-1] == pytest.approx(fitted.bound_, abs=0.1)
+    def test_a_recipe(self, fitted):
+        chosen = fitted.recipe_.chosen
+        assert chosen.gain > 0
+        assert len(fitted.loss_curve_) == fitted.n_iter_ == chosen.epochs
+        assert {each.recipe for each in fitted.recipe_.tried} == set(RECIPES)
+
+    def test_the_loss_that_is_named_stays_at_its_floor(self, digits):
+        X, y, *_ = digits
+        model = NoiseBoundedClassifier("ce", random_state=0, max_iter=40).fit(X, y)
+        assert len(model.loss_curve_) == model.n_iter_ == 40
+        assert model.loss_curve_[-1] == pytest.approx(model.bound_, abs=0.1)
+        assert model.recipe_ is None
 
     def test_wrong_labels(self, fitted, digits):
         _, y, _, _, truth = digits
@@ -98,7 +111,7 @@ class TestAmongOthers:
         texts = [" ".join(generator.choice(words[topic].split(), 3)) for topic in topics]
         labels = np.where(generator.random(400) < 0.2, "fruit", topics)
         model = make_pipeline(
-            TfidfVectorizer(), NoiseBoundedClassifier(random_state=0, learning_rate=1e-2)
+            TfidfVectorizer(), NoiseBoundedClassifier(random_state=0, max_iter=20)
         ).fit(texts, labels)
         assert model.score(texts, topics) > 0.98
         assert list(model[-1].classes_) == ["fruit", "tools"]
@@ -211,9 +224,9 @@ class TestBounds:
         assert model.loss_curve_[-1] < 0.1  # by heart
 
     def test_too_few_examples_to_measure(self):
-        X, y, _ = clouds(n=60)
-        with pytest.warns(UnknownNoiseWarning, match="60 training examples are too few"):
-            model = NoiseBoundedClassifier(random_state=0, max_iter=2).fit(X, y)
+        X, y, _ = clouds(n=50)
+        with pytest.warns(UnknownNoiseWarning, match="50 training examples are too few"):
+            model = NoiseBoundedClassifier("ce", random_state=0, max_iter=2).fit(X, y)
         assert model.noise_rate_ == 0
         assert model.bound_ == 0
 
@@ -232,7 +245,7 @@ class TestWeights:
         """Where the noise is measured, by networks that saw but those with a weight."""
         X, y, truth = clouds(n=600, classes=4)
         kept = np.arange(len(y)) % 3 > 0
-        model = NoiseBoundedClassifier(random_state=0).fit(X, y, sample_weight=kept)
+        model = NoiseBoundedClassifier(random_state=0, max_iter=20).fit(X, y, sample_weight=kept)
         assert (y != truth)[model.suspects_].mean() > 0.9
 
     def test_weights_outweigh_wrong_labels(self):
@@ -333,7 +346,8 @@ class TestInterruption:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "elr"}, "loss must be one of ce, fce"),
+        ({"loss": "elr"}, "loss must be 'auto', one of ce, fce"),
+        ({"recipe": "best"}, "recipe must be 'auto' or one of plain"),
         ({"loss": 3}, "loss must be a name or a noisebound.Loss, got 3"),
         ({"noise_rate": 1.5}, "noise_rate"),
         ({"noise_rate": "0.4"}, "noise_rate must be a number"),

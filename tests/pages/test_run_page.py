@@ -78,7 +78,9 @@ def test_a_model_at_chance_states_no_noise_as_a_fact(tmp_path, capsys):
     page = run_page(run, splits)
     assert f"is unknown: it could not be estimated, because {reason}" in page.headline
     assert page.facts[0].value == "unknown"
-    assert [section.title for section in page.sections] == ["Training", "To repeat it"]
+    assert run.recipe.chosen.recipe == "plain"
+    titles = [section.title for section in page.sections]
+    assert titles == ["Training", "The recipe", "To repeat it"]
     rate = f"{run.noise.estimate.noise_rate:.1%}"
     assert rate not in (tmp_path / "run" / "report.html").read_text()
 

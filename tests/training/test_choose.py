@@ -50,6 +50,13 @@ class TestChoiceByEvidence:
         choice = choice_by(self.trials(gce=[again] * 2))
         assert (choice.chosen.recipe, choice.chosen.stops_early) == ("plain", False)
 
+    @pytest.mark.parametrize(
+        ("gain", "error", "is_convincing"),
+        [(0.02, 0.03, True), (0.02, 0.05, False), (0.005, 0.004, False), (0.005, 0.002, True)],
+    )
+    def test_a_small_gain_has_to_be_certain(self, gain, error, is_convincing):
+        assert Evidence("elr", False, 9, 0.7, gain, error, 500).is_convincing == is_convincing
+
     def test_it_stops_where_the_other_half_stops_best(self):
         """Both halves peak at the third of seven epochs; the last epochs have memorized."""
         curve = [0.4, 0.6, 0.7, 0.6, 0.5, 0.5, 0.5]

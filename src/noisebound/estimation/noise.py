@@ -393,8 +393,9 @@ class EstimatedNoise(Noise):
 def estimated_noise(out_of_fold: OutOfFold, method: EstimationMethod = "agreement") -> Noise:
     """Return the noise that out-of-fold predictions show; unknown where they learned too little."""
     noise = EstimatedNoise.of(out_of_fold, method)
-    if out_of_fold.is_underfit:
-        return UnknownNoise(out_of_fold.num_classes, UNDERFIT, noise.estimate)
+    reason = UNDERFIT if out_of_fold.is_underfit else noise.unknown_because
+    if reason is not None:
+        return UnknownNoise(out_of_fold.num_classes, reason, noise.estimate)
     return noise
 
 

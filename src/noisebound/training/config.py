@@ -28,7 +28,8 @@ class TrainingConfig(BaseModel):
     Attributes:
         loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
         recipe: what to train with in place of a loss, by name; ``"auto"`` for the one that predicts
-            left-out labels best, plain training among them; None to train by the loss
+            left-out labels best, plain training among them; None to train by the loss. ``fit``
+            chooses ``"auto"`` if it is given no loss, no bound and no noise.
         noise_rate: the probability that a label is wrong, for bounds, FCE, CEP and the like;
             ``"auto"`` estimates it, and the structure of the noise with it, before training
         transition: ``T[noisy, true]`` by rows, where it is known; in place of the noise rate
@@ -152,15 +153,21 @@ class TrainingSettings(TypedDict, total=False):
 
 
 def settings_of(config: TrainingConfig) -> TrainingSettings:
-    """Return the fields of a config that are not its network, as keyword arguments."""
-    settings = {name: getattr(config, name) for name in TrainingSettings.__annotations__}
-    return cast(TrainingSettings, settings)
+    """Return the fields that were given to a config, but for its network, as keyword arguments."""
+    names = config.model_fields_set.intersection(TrainingSettings.__annotations__)
+    return cast(TrainingSettings, {name: getattr(config, name) for name in names})
 
 
 def make_config(
     settings: TrainingSettings, *, model: ModelName | Literal["auto"] = "auto"
 ) -> TrainingConfig:
-    """Return the config of these settings, or an error that names the first wrong one."""
+    """Return the config of these settings, or an error that names the first wrong one.
+
+    Settings that name neither a recipe nor a loss, and say nothing of the noise, leave the choice
+    of a recipe to trials.
+    """
+    if not _decide_method(settings):
+        settings = {**settings, "recipe": "auto"}
     try:
         return TrainingConfig(**settings, model=model)
     except ValidationError as error:
@@ -168,3 +175,10 @@ def make_config(
         where = first["loc"][0] if first["loc"] else "config"
         message = first["msg"].removeprefix("Value error, ")
         raise InvalidValueError(f"`{where}`: {message}, got {first['input']!r}") from error
+
+
+def _decide_method(settings: TrainingSettings) -> bool:
+    """True if the settings name what to train by, or give what only a bound or a loss can use."""
+    named = {"recipe", "loss", "bound", "bound_classes", "bound_offset"}.intersection(settings)
+    is_noise_given = settings.get("noise_rate", "auto") != "auto"
+    return bool(named) or is_noise_given or settings.get("transition") is not None

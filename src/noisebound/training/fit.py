@@ -144,6 +144,9 @@ class Fitting:
             return self.config, self.data
         if not isinstance(noise, EstimatedNoise):  # of too few examples nothing is known
             return RECIPES["plain"].config(self.config), self.data
+        if noise.unknown_because is not None and self.choice.tried:
+            # Of networks that hardly do better than guessing, none can be told to be better.
+            self.choice = self.choice.plain
         config = self.choice.recipe.config(self.config)
         data = self.choice.recipe.prepare(self.data, noise)
         if self.search is not None and not self.search.has_seen_all:

@@ -39,10 +39,13 @@ from noisebound.estimation.suspects import suspects_by_models
 from noisebound.losses import Loss
 from noisebound.models.mlp import mlp
 from noisebound.training import Fitting, TrainingConfig
+from noisebound.training.choose import Choice
+from noisebound.training.config import DEFAULT_LOSS, RecipeName
 from noisebound.training.data import TrainingData, normalization_of
 from noisebound.training.evaluation import predict_logits
 from noisebound.training.loop import Training
-from noisebound.training.objective import Objective, make_criterion
+from noisebound.training.objective import Objective, make_criterion, make_objective
+from noisebound.training.recipe import RECIPES
 from noisebound.training.state import TrainingState, initial_state
 
 _NAMES = tuple(name for name in LOSS_NAMES if SPECS[name].floor is not None)
@@ -73,18 +76,24 @@ def _number(name: str, value: object) -> float:
 class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     """A neural network for labels of which some are wrong.
 
-    It is trained on ``|mean loss - B|``, where ``B`` is the floor that the noise puts under the
-    loss, so that it does not memorize wrong labels. How noisy they are is estimated first. The
-    training is that of `noisebound fit`; this class translates scikit-learn's conventions.
+    As it comes, it trains by the recipe that predicts left-out labels best: plain training, a loss
+    that is held at the floor which the noise puts under it, suspect labels left out, and others.
+    With a loss, it is trained on ``|mean loss - B|``, where ``B`` is that floor, so that it does
+    not memorize wrong labels. How noisy they are is estimated first. The training is that of
+    `noisebound fit`; this class translates scikit-learn's conventions.
 
     Args:
-        loss: ``"ce"``, ``"fce"``, ``"gce"``, ``"sce"``, ``"cep"`` or another name of
-            ``create_loss`` that has a floor, or a loss object. ``"fce"`` uses the estimated
+        loss: ``"auto"`` for a recipe, or for ``"ce"`` if the noise rate or the bound is given;
+            ``"ce"``, ``"fce"``, ``"gce"``, ``"sce"``, ``"cep"`` or another name of
+            ``create_loss`` that has a floor; or a loss object. ``"fce"`` uses the estimated
             transition matrix, and suits noise that confuses some classes more than others.
         noise_rate: the probability that a label is wrong, or ``"auto"`` to estimate it by two
             networks that each train on one half of the examples, for at most half of the epochs
         bound: the level of the mean loss to train against; ``"auto"`` for the one that follows
             from the noise, None for plain training
+        recipe: what to train with if the loss is left to it: ``"auto"`` to choose by trials,
+            which cost about ten trainings on at most 5,000 examples, or a name, such as
+            ``"plain"`` or ``"dropped"``
         hidden_layer_sizes: the widths of the hidden layers, or of a single one; ``()`` for a
             linear model
         max_iter: the number of epochs
@@ -105,6 +114,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         noise_rate_: the rate that training went by: given or estimated, 0 if it is unknown
         noise_estimate_: the `NoiseEstimate`, with its interval, its transition matrix and what
             speaks against it; None if the noise was not estimated
+        recipe_: the `Choice` of a recipe, with the evidence for all that were tried; None if the
+            training went by a loss
         bound_: the level that was trained against, or None
         suspects_: positions of the training examples whose label is more likely wrong than right,
             the most suspect first
@@ -125,21 +136,23 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     """
 
     noise_estimate_: NoiseEstimate | None
+    recipe_: Choice | None
     bound_: float | None
     loss_curve_: list[float]
     _state: TrainingState | None
 
     def __init__(
         self,
-        loss: str | Loss = "ce",
+        loss: str | Loss = "auto",
         noise_rate: float | Literal["auto"] = "auto",
         *,
         bound: float | Literal["auto"] | None = "auto",
+        recipe: RecipeName | Literal["auto"] = "auto",
         hidden_layer_sizes: int | Sequence[int] = (256, 256),
         max_iter: int = 100,
         batch_size: int = 256,
         learning_rate: float = 1e-3,
-        alpha: float = 1e-2,
+        alpha: float = 1e-4,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         average_epochs: float = 5.0,
         standardize: bool = True,
@@ -149,6 +162,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self.loss = loss
         self.noise_rate = noise_rate
         self.bound = bound
+        self.recipe = recipe
         self.hidden_layer_sizes = hidden_layer_sizes
         self.max_iter = max_iter
         self.batch_size = batch_size
@@ -205,6 +219,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         assert fitting.latest_state is not None
         self.loss_curve_ = [metrics.train_loss for metrics in fitting.history]
         self._conclude(fitting.latest_state, fitting.noise, fitting.objective)
+        self.recipe_ = fitting.choice
         self._judge(whole, fitting)
         return self
 
@@ -292,13 +307,17 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         if isinstance(self.loss, str):
-            if self.loss.removesuffix("+b") not in _NAMES:
+            if self.loss != "auto" and self.loss.removesuffix("+b") not in _NAMES:
                 raise InvalidValueError(
-                    f"loss must be one of {', '.join(_NAMES)}, or a noisebound.Loss; "
+                    f"loss must be 'auto', one of {', '.join(_NAMES)}, or a noisebound.Loss; "
                     f"got {self.loss!r}"
                 )
         elif not isinstance(self.loss, Loss):
             raise InvalidTypeError(f"loss must be a name or a noisebound.Loss, got {self.loss!r}")
+        if self.recipe not in ("auto", *RECIPES):
+            raise InvalidValueError(
+                f"recipe must be 'auto' or one of {', '.join(RECIPES)}; got {self.recipe!r}"
+            )
         if self.noise_rate != "auto":
             check_within(
                 "noise_rate", _number("noise_rate", self.noise_rate), 0, 1, open_at_low=False
@@ -364,9 +383,20 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             self._normalization = normalization_of(train) if self.standardize else identity
         return TrainingData(train, None, None, self._normalization, kept)
 
+    @property
+    def _is_by_recipe(self) -> bool:
+        """True if nothing is given that only a loss and its bound can use."""
+        return self.loss == "auto" and self.noise_rate == "auto" and self.bound == "auto"
+
+    def _bounded_loss(self) -> str:
+        if self.loss == "auto" or isinstance(self.loss, Loss):
+            return "ce+b"
+        return f"{self.loss.removesuffix('+b')}+b"
+
     def _config(self) -> TrainingConfig:
         return TrainingConfig(
-            loss="ce+b" if isinstance(self.loss, Loss) else f"{self.loss.removesuffix('+b')}+b",
+            loss=DEFAULT_LOSS if self._is_by_recipe else self._bounded_loss(),
+            recipe=self.recipe if self._is_by_recipe else None,
             noise_rate=self.noise_rate if self.noise_rate == "auto" else float(self.noise_rate),
             epochs=int(self.max_iter),
             batch_size=int(self.batch_size),
@@ -406,6 +436,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self, config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
     ) -> Objective:
         """Make the objective: the loss by name or as given, and the bound as asked for."""
+        if self._is_by_recipe:
+            return make_objective(config, num_classes, num_samples, noise)
         if isinstance(self.loss, Loss):
             criterion = copy.deepcopy(self.loss)
         else:

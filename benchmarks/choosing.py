@@ -1,0 +1,63 @@
+"""Time `fit` with a recipe chosen by trials, relative to plain training on the same examples.
+
+The vectors are clouds in ten classes with 40% symmetric noise, as wide as the embeddings of a small
+network; the network is the default head, for the default number of epochs. CPU seconds are
+compared, which other processes change little.
+
+    python benchmarks/choosing.py --examples 1000 50000
+"""
+
+import argparse
+import platform
+import time
+
+import torch
+
+import noisebound as nb
+from noisebound.data import Dataset, Splits
+from noisebound.training import Fitting, TrainingConfig
+from noisebound.training.config import RecipeName
+from noisebound.training.data import split_validation
+from noisebound.training.fit import network_for
+
+CLASSES = 10
+
+
+def some_data(examples: int, width: int) -> Dataset:
+    """Return clouds that overlap, with four wrong labels of ten."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(examples) % CLASSES
+    centers = torch.randn(CLASSES, width, generator=generator)
+    inputs = centers[labels] + 3 * torch.randn(examples, width, generator=generator)
+    noisy = nb.corrupt(labels, "symmetric", 0.4, CLASSES, generator=generator)
+    return Dataset(inputs, noisy.labels, tuple("0123456789"))
+
+
+def cpu_seconds(train: Dataset, recipe: RecipeName | None, epochs: int) -> float:
+    """Return what a training takes: by a recipe, or by one that is chosen."""
+    config = TrainingConfig(recipe=recipe or "auto", model="mlp_head", epochs=epochs)
+    started = time.process_time()
+    data, _ = split_validation(Splits("clouds", train, None, "made here"), config)
+    Fitting(data, config, network_for(data.train, config), show=False).run()
+    return time.process_time() - started
+
+
+def main() -> None:
+    """Print a row per number of examples."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--examples", type=int, nargs="+", default=[1000, 50_000])
+    parser.add_argument("--width", type=int, default=384)
+    parser.add_argument("--epochs", type=int, default=50)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, {platform.machine()}, one thread")
+    print("| examples | plain, CPU s | auto, CPU s | auto / plain |\n|---|---|---|---|")
+    for examples in options.examples:
+        train = some_data(examples, options.width)
+        plain = cpu_seconds(train, "plain", options.epochs)
+        auto = cpu_seconds(train, None, options.epochs)
+        print(f"| {examples:,} | {plain:.1f} | {auto:.1f} | {auto / plain:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
