@@ -122,7 +122,7 @@ def named_choice(name: RecipeName, epochs: int) -> Choice:
     return Choice(Evidence(name, False, epochs, 0.0, 0.0, 0.0, 0))
 
 
-def choice_by(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs m"]]]) -> Choice:
+def choice_by(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs _"]]]) -> Choice:
     """Return the choice that these trials justify.
 
     Args:
@@ -153,8 +153,8 @@ def _plain_among(tried: Sequence[Evidence]) -> Evidence:
 
 def _evidence(
     name: RecipeName,
-    hits: Sequence[Bool[Tensor, " m"]],
-    plain: Sequence[Bool[Tensor, " m"]],
+    hits: Sequence[Bool[Tensor, " _"]],
+    plain: Sequence[Bool[Tensor, " _"]],
     epochs: int,
     stops_early: bool,
 ) -> Evidence:
@@ -172,7 +172,7 @@ def _evidence(
     )
 
 
-def hopeful(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs m"]]]) -> list[Recipe]:
+def hopeful(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs _"]]]) -> list[Recipe]:
     """Return the recipes that may still turn out best: at first all, then all but clear losers."""
     last = {name: halves[0].double() for name, halves in trials.items() if halves}
     if not last:
