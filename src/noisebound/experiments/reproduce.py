@@ -126,7 +126,7 @@ class Request:
             return find_columns(self.columns, self._usual_columns())
         match self.target:
             case "bound-table":
-                return tuple(COLUMNS.values())
+                return tuple(each for each in COLUMNS.values() if each.table != "pretrained")
             case "offsets":
                 return (*columns_of("table1"), *columns_of("table2"))
             case "rate-sweep":

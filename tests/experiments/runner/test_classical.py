@@ -34,9 +34,9 @@ def accuracy(learned):
 
 @pytest.mark.parametrize("learn", [logistic, neighbors, cleanlab], ids=lambda each: each.__name__)
 def test_noise_is_outvoted(learn):
-    """The best rule is right in 93 % of these overlapping blobs."""
+    """The best rule is right in about 97 % of these overlapping blobs."""
     learned = learn(X, NOISY, TEST, 0)
-    assert accuracy(learned) > 0.88
+    assert accuracy(learned) > 0.93
     assert 0.5 < learned.settings["accuracy"] < 0.75  # of noisy labels: at most 0.7 is to be had
     assert torch.equal(learned.test, learn(X, NOISY, TEST, 0).test)
 

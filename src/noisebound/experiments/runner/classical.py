@@ -7,7 +7,7 @@ by cross-validation, the number of neighbors by leaving one example out.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -29,8 +29,9 @@ from noisebound.training.data import split_validation
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
 
-Vectors = Float[Tensor, "n features"]
-Labels = Int64[Tensor, " n"]
+Vectors: TypeAlias = Float[Tensor, "n features"]
+OtherVectors: TypeAlias = Float[Tensor, "m features"]
+Labels: TypeAlias = Int64[Tensor, " n"]
 
 PENALTIES = tuple(10 ** (power / 2) for power in range(-10, 5))
 """Values of scikit-learn's C: from 1e-5 to 1e2, two in each power of ten."""
@@ -58,9 +59,9 @@ class Learned:
         settings: what was chosen by noisy labels, and the accuracy there
     """
 
-    test: Labels
-    train: Labels
-    asked: Labels
+    test: Int64[Tensor, " m"]
+    train: Int64[Tensor, " asked"]
+    asked: Int64[Tensor, " asked"]
     settings: dict[str, float]
 
     def memorized(self, train: Dataset) -> float | None:
@@ -112,19 +113,24 @@ def learn_classically(
     write_result(folder, result)
 
 
-def logistic(x: Vectors, labels: Labels, test: Vectors, seed: int) -> Learned:
+def logistic(x: Vectors, labels: Labels, test: OtherVectors, seed: int) -> Learned:
     """Return a multinomial logistic regression whose penalty is chosen by cross-validation."""
     penalty, accuracy = choose_penalty(x, labels, seed)
     model = _regression(penalty).fit(x.numpy(), labels.numpy())
     return _predicted(model.predict, x, test, {"C": penalty, "accuracy": accuracy})
 
 
-def cleanlab(x: Vectors, labels: Labels, test: Vectors, seed: int) -> Learned:
+def cleanlab(x: Vectors, labels: Labels, test: OtherVectors, seed: int) -> Learned:
     """Return cleanlab's CleanLearning around the same logistic regression."""
     from cleanlab.classification import CleanLearning
 
     penalty, accuracy = choose_penalty(x, labels, seed)
-    model = CleanLearning(_regression(penalty), seed=seed, cv_n_folds=_CLEANLAB_FOLDS)
+    model = CleanLearning(
+        _regression(penalty),
+        seed=seed,
+        cv_n_folds=_CLEANLAB_FOLDS,
+        find_label_issues_kwargs={"n_jobs": 1},  # a worker keeps to its own core
+    )
     model.fit(x.numpy(), labels.numpy())
     pruned = float(model.get_label_issues()["is_label_issue"].mean())
     return _predicted(
@@ -132,7 +138,7 @@ def cleanlab(x: Vectors, labels: Labels, test: Vectors, seed: int) -> Learned:
     )
 
 
-def neighbors(x: Vectors, labels: Labels, test: Vectors, seed: int) -> Learned:
+def neighbors(x: Vectors, labels: Labels, test: OtherVectors, seed: int) -> Learned:
     """Return the votes of the nearest training examples by cosine similarity.
 
     Their number is the one whose votes predict most labels of training examples that have no vote
@@ -151,7 +157,7 @@ def neighbors(x: Vectors, labels: Labels, test: Vectors, seed: int) -> Learned:
     return Learned(predicted, votes[best], judges, {"k": best, "accuracy": right[best]})
 
 
-_LEARNERS: dict[Learner, Callable[[Vectors, Labels, Vectors, int], Learned]] = {
+_LEARNERS: dict[Learner, Callable[[Vectors, Labels, OtherVectors, int], Learned]] = {
     "logistic": logistic,
     "neighbors": neighbors,
     "cleanlab": cleanlab,
@@ -204,7 +210,7 @@ def _regression(penalty: float) -> "LogisticRegression":
 def _predicted(
     predict: Callable[[NDArray[np.float32]], NDArray[np.int64]],
     x: Vectors,
-    test: Vectors,
+    test: OtherVectors,
     settings: dict[str, float],
 ) -> Learned:
     train, unseen = (torch.from_numpy(predict(part.numpy())) for part in (x, test))
@@ -212,8 +218,8 @@ def _predicted(
 
 
 def _nearest(
-    x: Vectors, queries: Vectors, count: int, without: Labels | None = None
-) -> Int64[Tensor, "queries count"]:
+    x: Vectors, queries: OtherVectors, count: int, without: Int64[Tensor, " m"] | None = None
+) -> Int64[Tensor, "m neighbors"]:
     """Return the positions of the nearest examples, the nearest first.
 
     Args:
@@ -231,7 +237,7 @@ def _nearest(
     return torch.cat(found)
 
 
-def _votes(labels: Int64[Tensor, "queries neighbors"], count: int, classes: int) -> Labels:
+def _votes(labels: Int64[Tensor, "n neighbors"], count: int, classes: int) -> Labels:
     """Return the class that most of the first neighbors have; of several the one nearer by."""
     voters = labels[:, :count]
     worth = 1 - _TIE * torch.arange(voters.shape[1], dtype=torch.float64)
