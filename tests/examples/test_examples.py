@@ -10,6 +10,9 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from PIL import Image
+
+from noisebound.features import parse_backbone
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COMMANDS = re.findall(r"\| `(.*)` \|$", (EXAMPLES / "README.md").read_text(), flags=re.MULTILINE)
@@ -69,6 +72,16 @@ def test_transformers():
     assert len(accuracies(printed)) == 2
     assert "plain at 0.000: 0% of the steps uphill" in printed
     assert "bounded at 1.112" in printed
+
+
+def test_encoder(tmp_path):
+    """The file is a backbone, whose vectors have 1,280 numbers."""
+    path = tmp_path / "net.onnx"
+    script = [sys.executable, EXAMPLES / "export_efficientnet.py", path, "--size", "32"]
+    subprocess.run(script, check=True, capture_output=True, timeout=300)
+    backbone = parse_backbone(f"onnx:{path}")
+    vectors = backbone.embed([backbone.prepare(Image.new("RGB", (32, 32)))])
+    assert vectors.shape == (1, 1280)
 
 
 def test_notebook(tmp_path):

@@ -19,7 +19,7 @@ def preset(
     Parameters
     ----------
     name
-        The preset: paper, cpu, or a JSON file that this command printed.
+        The preset: paper, cpu, features, or a JSON file that this command printed.
     set_
         Settings to change: epochs=10, or emnist.epochs=10 for one data set.
     """

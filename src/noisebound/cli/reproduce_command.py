@@ -30,7 +30,7 @@ Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
 def reproduce(
     target: Target,
     *,
-    preset: str = "cpu",
+    preset: str | None = None,
     set_: Annotated[
         tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative=())
     ] = (),
@@ -41,6 +41,7 @@ def reproduce(
             consume_multiple=True, negative=(), help='The rows, such as ce ce+b sce "ce+b*".'
         ),
     ] = None,
+    only: Names = None,
     seeds: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = ("3",),
     weights: Weights = "last",
     jobs: Count = None,
@@ -49,6 +50,7 @@ def reproduce(
     name: str | None = None,
     data_dir: DataDir = None,
     source: Names = None,
+    backbone: Names = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Make a table of the paper. Runs that are finished are not repeated.
@@ -58,12 +60,16 @@ def reproduce(
     target
         The table.
     preset
-        The settings: paper, cpu, or a file that `noisebound preset` printed.
+        The settings: paper, cpu, features, or a file that `noisebound preset` printed [default:
+            features with --backbone, else cpu].
     set_
         Settings of the preset to change, such as epochs=10, or emnist.epochs=10 for one data set.
     columns
         The columns, such as mnist-0.4, or mnist for all columns of a data set. Lists are separated
             by spaces or commas.
+    only
+        Rows whose missing runs are done, such as auto; the table shows every row as far as it is
+            finished [default: all rows].
     seeds
         The number of seeds, or several seeds.
     weights
@@ -79,23 +85,27 @@ def reproduce(
         The name of the table's files [default: the target].
     source
         Data sets that are read from other files or folders, such as emnist=folder.
+    backbone
+        Pretrained encoders whose embeddings are trained on: onnx:FILE, hf:FOLDER; one for images,
+            one for texts if there are texts.
     dry_run
         Only list the runs.
     """
+    backbones = tuple(backbone or ())
     plan = Plan(
-        find_preset(preset).override(set_),
+        find_preset(preset or ("features" if backbones else "cpu")).override(set_),
         _seeds(_split(seeds)),
-        DataSources(data_dir, _paths(source or ())),
+        DataSources(data_dir, _paths(source or ()), backbones),
     )
     asked = (
         None if columns is None else _split(columns),
         None if methods is None else _split(methods),
     )
-    request = Request(target, plan, *asked, weights, name)
+    request = Request(target, plan, *asked, weights, name, None if only is None else _split(only))
     console = Console(soft_wrap=True, highlight=False)
     if dry_run:
         store = RunStore(out / "runs")
-        for run in dict.fromkeys(request.runs()):
+        for run in dict.fromkeys(request.due_runs()):
             console.print(f"{run.key}  {store.state(run):8}  {run.description}")
         return
     try:

@@ -5,6 +5,7 @@ from noisebound.data.published.cifar import CIFAR10, CIFAR100, CIFAR100_COARSE
 from noisebound.data.published.cifar_n import CIFAR10N, CIFAR100N
 from noisebound.data.published.digits import DIGITS
 from noisebound.data.published.mnist import EMNIST, FASHION_MNIST, MNIST
+from noisebound.data.published.noisy_ag_news import NOISY_AG_NEWS
 from noisebound.data.published.record import Published
 from noisebound.data.published.tiny_imagenet import TINY_IMAGENET
 from noisebound.errors import DataError
@@ -23,6 +24,7 @@ DATASETS = {
         CIFAR100N,
         TINY_IMAGENET,
         ANIMALS_10N,
+        NOISY_AG_NEWS,
     )
 }
 

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -22,9 +22,11 @@ from noisebound.experiments.outcome.finished import (
 from noisebound.experiments.outcome.label_tables import estimate_table, suspect_table
 from noisebound.experiments.outcome.offset_search import offset_table
 from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
+from noisebound.experiments.outcome.standing_table import standing_table
 from noisebound.experiments.protocol.columns import (
     BEYOND,
     COLUMNS,
+    PRETRAINED,
     Column,
     columns_of,
     find_columns,
@@ -61,6 +63,7 @@ Target: TypeAlias = Literal[
     "beyond",
     "granularity",
     "backward",
+    "pretrained",
 ]
 
 _FEW_COLUMNS = ("fashion-mnist-0.4", "fashion-mnist-pairwise-0.4", "mnist-0.4")
@@ -77,6 +80,8 @@ class Request:
         methods: the names of methods; None for those of the table
         weights: which weights the table judges
         name: the name of the files; None for the target's
+        only: the methods whose missing runs are done, while the table shows all that are finished;
+            None for all methods
     """
 
     target: Target
@@ -85,6 +90,7 @@ class Request:
     methods: Sequence[str] | None = None
     weights: Weights = "last"
     name: str | None = None
+    only: Sequence[str] | None = None
 
     @property
     def file_name(self) -> str:
@@ -93,8 +99,14 @@ class Request:
 
     def check(self) -> None:
         """Refuse a request whose table would stay empty, before hours are spent on its runs."""
-        if any(run.judges_labels for run in self.runs()):
+        if any(run.judges_labels or run.learner == "cleanlab" for run in self.due_runs()):
             require_cleanlab()
+        if self.target == "pretrained" and not self.plan.sources.backbones:
+            raise InvalidValueError(
+                "the experiment on embeddings needs a pretrained encoder for images, and one for "
+                "texts: name them as `backbone`, such as onnx:efficientnet-lite0.onnx hf:FOLDER; "
+                "examples/export_efficientnet.py writes the first"
+            )
         for column in self.chosen_columns():
             settings = self.plan.preset.settings_for(column.dataset)
             if self.target == "offsets" and not settings.validation_share:
@@ -111,16 +123,18 @@ class Request:
     def chosen_columns(self) -> tuple[Column, ...]:
         """Return the columns of the table."""
         if self.columns is not None:
-            return find_columns(self.columns, BEYOND if self.target in CONTESTS else None)
+            return find_columns(self.columns, self._usual_columns())
         match self.target:
             case "bound-table":
-                return tuple(COLUMNS.values())
+                return tuple(each for each in COLUMNS.values() if each.table != "pretrained")
             case "offsets":
                 return (*columns_of("table1"), *columns_of("table2"))
             case "rate-sweep":
                 return find_columns(["emnist-0.4", "cifar10-0.4"])
             case "beyond":
                 return BEYOND
+            case "pretrained":
+                return PRETRAINED
             case "granularity" | "backward":
                 return find_columns(_FEW_COLUMNS)
             case table:
@@ -138,13 +152,23 @@ class Request:
                     ("ce", "sce") if self.methods is None else self.methods,
                     lambda name: name.bounded,
                 )
-            case "beyond" | "granularity" | "backward":
+            case "beyond" | "granularity" | "backward" | "pretrained":
                 among = CONTESTS[self.target]
                 return check_contenders(
                     tuple(among) if self.methods is None else self.methods, among
                 )
             case _:
                 return check_methods(METHODS if self.methods is None else self.methods)
+
+    def _usual_columns(self) -> tuple[Column, ...] | None:
+        """Return the columns that a data set's name stands for; None for those of the paper."""
+        if self.target == "pretrained":
+            return PRETRAINED
+        return BEYOND if self.target in CONTESTS else None
+
+    def due_runs(self) -> list[RunConfig]:
+        """Return the runs that are to be done if they are not finished."""
+        return self.runs() if self.only is None else replace(self, methods=self.only).runs()
 
     def runs(self) -> list[RunConfig]:
         """Return every run that the table needs."""
@@ -164,7 +188,7 @@ class Request:
                 run
                 for column in columns
                 for method in methods
-                for run in self.plan.contender_runs(column, method)
+                for run in self.plan.contender_runs(column, CONTESTS[self.target][method])
             ]
         return self.plan.table_runs(columns, methods)
 
@@ -201,7 +225,7 @@ def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
             out / f"{request.file_name}-preset.json",
             request.plan.preset.model_dump_json(indent=2) + "\n",
         )
-        failures = run_sweep(runs, store, request.plan.sources, workers)
+        failures = run_sweep(request.due_runs(), store, request.plan.sources, workers)
     finished = finished_runs(store, runs)
     tables = _tables(request, finished)
     files = [path for table in tables for path in write_table(table, out)]
@@ -248,6 +272,8 @@ def _contest_tables(request: Request, finished: Sequence[FinishedRun]) -> list[T
     tables = [contender_table(contest)]
     if request.target == "beyond" and "auto" in contest.contenders:
         tables += [estimate_table(contest), suspect_table(contest)]
+    if request.target == "pretrained":
+        tables += [standing_table(contest)]
     return tables
 
 
@@ -290,6 +316,12 @@ def _circumstances(request: Request, finished: Sequence[FinishedRun]) -> list[st
         source = plan.sources.source_of(dataset)
         if source is not None:
             notes.append(f"{dataset} was read from {source!r}, which is not the published data set")
+    for modality in dict.fromkeys(column.modality for column in columns):
+        backbone = plan.sources.backbone_name(modality)
+        if backbone is not None:
+            marks = plan.sources.backbone_for(modality)
+            name = Path(backbone.partition(":")[2].partition("?")[0]).name
+            notes.append(f"embeddings of each {modality}: {name}, hash {marks}")
     notes += _environments(finished)
     return notes
 

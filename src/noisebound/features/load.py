@@ -139,7 +139,12 @@ def _texts_of_table(splits: Splits) -> RawSplits:
     others = [column.name for column in splits.encoder.columns if column.name not in columns]
     if others:
         notes += (f"columns beside the texts are not used with a backbone: {', '.join(others)}",)
-    train = RawPart(Texts(splits.texts() or []), splits.train.labels, names=splits.train_names)
+    train = RawPart(
+        Texts(splits.texts() or []),
+        splits.train.labels,
+        splits.train.true_labels,
+        splits.train_names,
+    )
     test = None
     if splits.test is not None:
         test = RawPart(Texts(splits.texts("test") or []), splits.test.labels)

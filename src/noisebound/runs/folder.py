@@ -47,6 +47,7 @@ class RunFolder:
         self.experiment = self.path / "run.json"
         self.environment = self.path / "environment.json"
         self.label_findings = self.path / "labels.json"
+        self.learner = self.path / "learner.json"
         self.failure = self.path / "failure.json"
         self.running = self.path / "running"
         self.lock = self.path / ".lock"

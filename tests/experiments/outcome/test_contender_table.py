@@ -26,7 +26,7 @@ def contest(scores, folder=Path("nowhere"), columns=(CLEAN, NOISY)):
     finished = []
     for name, by_column in scores.items():
         for column, values in zip(columns, by_column, strict=True):
-            for run, value in zip(PLAN.contender_runs(column, name), values, strict=False):
+            for run, value in zip(PLAN.contender_runs(column, PEERS[name]), values, strict=False):
                 final = EpochMetrics(50, 1e-3, 1.0, test_top1=value - 0.5, averaged_test_top1=value)
                 best = replace(final, averaged_test_top1=value + 0.1)
                 finished.append(finished_run(run, final, best=best, store=RunStore(folder)))

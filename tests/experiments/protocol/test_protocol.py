@@ -10,7 +10,7 @@ from noisebound.estimation import GivenRate
 from noisebound.experiments.protocol.columns import COLUMNS, columns_of, find_columns
 from noisebound.experiments.protocol.methods import BASELINES, BOUNDED, METHODS, check_methods
 from noisebound.experiments.protocol.plan import Plan, offsets
-from noisebound.experiments.protocol.presets import CPU, PAPER, Preset, find_preset
+from noisebound.experiments.protocol.presets import CPU, FEATURES, PAPER, Preset, find_preset
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce import Request
 from noisebound.training.objective import make_objective
@@ -62,7 +62,7 @@ def test_the_papers_learning_rates(method, rate):
     assert PAPER.training(COLUMNS["mnist-0.4"], method, seed=0).learning_rate == rate
 
 
-@pytest.mark.parametrize("preset", [PAPER, CPU], ids=lambda preset: preset.name)
+@pytest.mark.parametrize("preset", [PAPER, CPU, FEATURES], ids=lambda preset: preset.name)
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=lambda column: column.name)
 def test_every_method_can_be_trained_on_every_column(preset, column):
     for method in METHODS:

@@ -6,7 +6,12 @@ import torch
 from experiment_runs import COLUMN
 from noisebound.data import load
 from noisebound.experiments.protocol.columns import BEYOND
-from noisebound.experiments.protocol.contenders import CONTENDERS, PEERS, check_contenders
+from noisebound.experiments.protocol.contenders import (
+    BACKWARD,
+    GRANULARITIES,
+    PEERS,
+    check_contenders,
+)
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.presets import CPU
 from noisebound.experiments.protocol.sources import DataSources, noisy_splits
@@ -24,10 +29,11 @@ QUICK = (
     "measure_every=20",
 )
 PLAN = Plan(CPU.override(QUICK), (0,), DataSources())
+CONTENDERS = PEERS | GRANULARITIES | BACKWARD
 
 
 def done(name, tmp_path):
-    (run,) = PLAN.contender_runs(COLUMN, name)
+    (run,) = PLAN.contender_runs(COLUMN, CONTENDERS[name])
     store = RunStore(tmp_path / "runs")
     execute(run, Execution(store, DataSources(), threads=1))
     assert store.error(run) is None, store.error(run)
@@ -35,7 +41,7 @@ def done(name, tmp_path):
 
 
 class TestTold:
-    (run,) = PLAN.contender_runs(COLUMN, "auto")
+    (run,) = PLAN.contender_runs(COLUMN, CONTENDERS["auto"])
     train = noisy_splits(run, DataSources()).train
 
     def test_the_rate_that_came_about(self):
@@ -108,13 +114,15 @@ def test_others(tmp_path, name):
 
 
 def test_early_stopping_is_the_plain_run():
-    assert PLAN.contender_runs(COLUMN, "early") == PLAN.contender_runs(COLUMN, "plain")
-    (run,) = PLAN.contender_runs(COLUMN, "early")
+    assert PLAN.contender_runs(COLUMN, CONTENDERS["early"]) == PLAN.contender_runs(
+        COLUMN, CONTENDERS["plain"]
+    )
+    (run,) = PLAN.contender_runs(COLUMN, CONTENDERS["early"])
     assert run.training.measure_every == 1  # else there is little to choose from
 
 
 def test_every_contender_is_another_run():
-    keys = {name: PLAN.contender_runs(COLUMN, name)[0].key for name in CONTENDERS}
+    keys = {name: PLAN.contender_runs(COLUMN, CONTENDERS[name])[0].key for name in CONTENDERS}
     same = [{"early", "plain"}, {"auto", "fce:batch"}]
     for names in same:
         assert len({keys[name] for name in names}) == 1
@@ -124,7 +132,9 @@ def test_every_contender_is_another_run():
 def test_classifier_noise_is_bounded_by_two_classes_where_the_rate_is_told():
     """A label is the true one or the classifier's: so the paper bounds it."""
     column = next(column for column in BEYOND if column.name == "mnist-classifier-0.6")
-    (told_rate,), (ours,) = (PLAN.contender_runs(column, name) for name in ("ce+rate", "auto"))
+    (told_rate,), (ours,) = (
+        PLAN.contender_runs(column, PEERS[name]) for name in ("ce+rate", "auto")
+    )
     assert told_rate.training.bound_classes == 2
     assert ours.training.bound_classes is None
 

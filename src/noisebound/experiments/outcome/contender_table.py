@@ -74,11 +74,19 @@ def contender_table(contest: Contest) -> Table:
         by_column[_MEAN] = _means(by_column)
     most_seeds = max(len(values) for by_column in scores.values() for values in by_column.values())
     columns = [*(column.name for column in contest.columns), _MEAN]
-    best = {column: _best(by_column[column] for by_column in scores.values()) for column in columns}
+    judged = [scores[name] for name, each in contest.contenders.items() if not each.only_right]
+    best = {column: _best(by_column[column] for by_column in judged) for column in columns}
     rows = tuple(
         Row(
             contender.label,
-            tuple(_cell(scores[name][column], best[column], most_seeds) for column in columns),
+            tuple(
+                _cell(
+                    scores[name][column],
+                    None if contender.only_right else best[column],
+                    most_seeds,
+                )
+                for column in columns
+            ),
             is_shaded=LossName.parse(contender.loss).is_bounded,
         )
         for name, contender in contest.contenders.items()
@@ -126,7 +134,7 @@ def _best(rows: Iterable[Mapping[int, float]]) -> float:
     return round(max(means, default=0.0), 1)
 
 
-def _cell(values: Mapping[int, float], best: float, seeds: int) -> Cell:
+def _cell(values: Mapping[int, float], best: float | None, seeds: int) -> Cell:
     summary = summarize(values)
     if summary is None:
         return EMPTY

@@ -11,6 +11,7 @@ from noisebound.experiments.outcome.finished import FinishedRun, Measurements, S
 from noisebound.experiments.outcome.label_tables import estimate_table, suspect_table
 from noisebound.experiments.outcome.offset_search import offset_table
 from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
+from noisebound.experiments.outcome.standing_table import standing_table
 from noisebound.experiments.protocol.columns import COLUMNS, TABLE_TITLES, Column
 from noisebound.experiments.protocol.contenders import CONTEST_TITLES, CONTESTS
 from noisebound.experiments.protocol.methods import BOUNDED, METHODS, SEARCHED_METHODS
@@ -57,10 +58,11 @@ def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
 
 def _scale(run: FinishedRun) -> str:
     """Return the settings that all methods of a column have in common."""
-    of_the_method = {"loss", "noise_rate", "transition", "learning_rate", "seed", "measure_every"}
+    of_the_method = {"loss", "recipe", "noise_rate", "transition", "learning_rate"}
     of_the_bound = {"bound", "bound_classes", "bound_offset"}
-    training = run.config.training.model_dump(exclude=of_the_method | of_the_bound)
-    return repr((run.config.source, run.config.train_examples, training))
+    of_the_run = {"seed", "measure_every"}
+    training = run.config.training.model_dump(exclude=of_the_method | of_the_bound | of_the_run)
+    return repr((run.config.source, run.config.backbone, run.config.train_examples, training))
 
 
 def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section]]:
@@ -137,21 +139,25 @@ def _contest_tables(runs: Sequence[FinishedRun], columns: Sequence[Column]) -> l
     """Return the tables beyond the paper, which judge averaged weights."""
     tables = []
     for name, contenders in CONTESTS.items():
+        on_embeddings = name == "pretrained"
+        entered = [run for run in runs if (run.config.backbone is not None) == on_embeddings]
         settings = [
             column
             for column in columns
             if any(
                 run.config.column == column.name and run.config.is_by(contender)
-                for run in runs
+                for run in entered
                 for contender in contenders.values()
             )
         ]
         if settings:
             title = f"{CONTEST_TITLES[name]}, averaged weights"
-            contest = Contest(name, title, runs, settings, contenders, "averaged")
+            contest = Contest(name, title, entered, settings, contenders, "averaged")
             tables.append(contender_table(contest))
             if name == "beyond":
                 tables += [estimate_table(contest), suspect_table(contest)]
+            if name == "pretrained":
+                tables.append(standing_table(contest))
     return tables
 
 
@@ -176,7 +182,7 @@ def _runs_table(runs: Sequence[FinishedRun]) -> Table:
                 run.config.key,
                 (
                     Cell(run.config.column),
-                    Cell(training.loss),
+                    Cell(run.config.method),
                     number_cell(training.seed, "d"),
                     Cell(_told(run.config)),
                     number_cell(run.result.bound, ".3f"),

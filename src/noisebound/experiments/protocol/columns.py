@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict
 from noisebound.corruption import NoiseKind
 from noisebound.errors import InvalidValueError
 
-TableName: TypeAlias = Literal["table1", "table2", "open-set", "own", "beyond"]
+TableName: TypeAlias = Literal["table1", "table2", "open-set", "own", "beyond", "pretrained"]
 Metric: TypeAlias = Literal["top1", "top5"]
+Modality: TypeAlias = Literal["image", "text"]
 
 TABLE_TITLES: dict[str, str] = {
     "table1": "Table 1",
@@ -17,6 +18,7 @@ TABLE_TITLES: dict[str, str] = {
     "open-set": "TinyImageNet and Animals-10N",
     "own": "Other columns",
     "beyond": "Beyond the paper",
+    "pretrained": "On embeddings",
 }
 
 
@@ -26,9 +28,11 @@ class Column(BaseModel):
     Attributes:
         name: the name on the command line
         title: the name in tables and pages
-        table: the table of the paper that has this column; ``own`` or ``beyond`` if none has it
+        table: the table of the paper that has this column; ``own``, ``beyond`` or ``pretrained`` if
+            none has it
         dataset: the name of a published data set
         num_classes: the number of its classes
+        modality: what its examples are, which decides the backbone that embeds them
         noise: the kind of noise that `noisebound.corrupt` puts into its labels; None to leave the
             labels as they are
         noise_rate: the probability that a label is wrong, which the methods are told
@@ -46,6 +50,7 @@ class Column(BaseModel):
     table: TableName
     dataset: str
     num_classes: int
+    modality: Modality = "image"
     noise: NoiseKind | None
     noise_rate: float
     bound_classes: int | None = None
@@ -203,7 +208,41 @@ _BEYOND = [
     *_beyond("mnist", "MNIST", [0.2]),
 ]
 
-COLUMNS = {column.name: column for column in (*_TABLE_1, *_TABLE_2, *_OPEN_SET, *_OWN, *_BEYOND)}
+_PRETRAINED = [
+    Column(
+        name="cifar10-pairwise-0.4",
+        title="CIFAR-10 pairwise 0.4",
+        table="pretrained",
+        dataset="cifar10",
+        num_classes=10,
+        noise="pairwise",
+        noise_rate=0.4,
+    ),
+    Column(
+        name="cifar100-clean",
+        title="CIFAR-100 clean",
+        table="pretrained",
+        dataset="cifar100",
+        num_classes=100,
+        noise=None,
+        noise_rate=0.0,
+    ),
+    Column(
+        name="noisy-ag-news",
+        title="NoisyAG-News (19.8%)",
+        table="pretrained",
+        dataset="noisy-ag-news",
+        num_classes=4,
+        modality="text",
+        noise=None,
+        noise_rate=0.198,
+    ),
+]
+
+COLUMNS = {
+    column.name: column
+    for column in (*_TABLE_1, *_TABLE_2, *_OPEN_SET, *_OWN, *_BEYOND, *_PRETRAINED)
+}
 
 BEYOND = tuple(
     COLUMNS[name]
@@ -227,6 +266,22 @@ BEYOND = tuple(
 )
 """The columns in which the method is told nothing of the noise."""
 
+PRETRAINED = tuple(
+    COLUMNS[name]
+    for name in (
+        "cifar10n-aggregate",
+        "cifar10n-random1",
+        "cifar10n-worst",
+        "cifar10-0.4",
+        "cifar10-pairwise-0.4",
+        "cifar100-0.4",
+        "asym-cifar100-0.4",
+        "cifar100-clean",
+        "noisy-ag-news",
+    )
+)
+"""The columns whose examples are embedded by a pretrained backbone."""
+
 
 def columns_of(table: TableName) -> tuple[Column, ...]:
     """Return the columns of a table."""
@@ -239,11 +294,11 @@ def find_columns(names: Sequence[str], among: Sequence[Column] | None = None) ->
     Args:
         names: names of columns and of data sets
         among: the columns that a data set's name stands for; None for all but those beyond the
-            paper
+            paper and those of the experiment on embeddings
     """
     if not names:
         raise InvalidValueError("name at least one column")
-    usual = [column for column in COLUMNS.values() if column.table != "beyond"]
+    usual = [column for column in COLUMNS.values() if column.table not in ("beyond", "pretrained")]
     found = []
     for name in names:
         of_dataset = [column for column in among or usual if column.dataset == name.lower()]

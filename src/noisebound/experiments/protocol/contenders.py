@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from noisebound.errors import InvalidValueError
+from noisebound.experiments.protocol.methods import BOUNDED, label_of
 
 Granularity: TypeAlias = Literal["batch", "example", "class", "running"]
 """Over what the mean loss is taken that is held at the bound: over a batch, one example, the
@@ -14,6 +15,11 @@ examples of one class in a batch, or about ten batches."""
 Knowledge: TypeAlias = Literal["noise rate", "true rate", "true transition", "nothing"]
 """What a method is told: the column's noise rate, the realized noise rate, the realized transition
 matrix, or nothing."""
+
+
+Learner: TypeAlias = Literal["network", "logistic", "neighbors", "cleanlab"]
+"""What learns: the preset's network; or on the same inputs a logistic regression, the nearest
+neighbors' vote, or cleanlab's CleanLearning around a logistic regression."""
 
 
 class Contender(BaseModel):
@@ -27,6 +33,9 @@ class Contender(BaseModel):
         prunes: True if the examples whose labels cleanlab finds wrong are left out of training
         best_epoch: True if the epoch is chosen by the accuracy on validation, whose labels are
             noisy
+        recipe: ``"auto"`` if the recipe is chosen by trials, in place of the loss
+        learner: what learns
+        only_right: True if the examples whose labels are wrong are left out, which takes the truth
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,6 +46,20 @@ class Contender(BaseModel):
     granularity: Granularity = "batch"
     prunes: bool = False
     best_epoch: bool = False
+    recipe: Literal["auto"] | None = None
+    learner: Learner = "network"
+    only_right: bool = False
+
+    @property
+    def is_simple(self) -> bool:
+        """True if users could train so without noisebound, knowing nothing of the noise."""
+        return self.recipe is None and self.knows == "nothing" and not self.only_right
+
+    @property
+    def needs_every_epoch(self) -> bool:
+        """True if the run also serves early stopping, which chooses among epochs."""
+        is_plain = self.learner == "network" and self.loss == "ce" and self.recipe is None
+        return is_plain and not self.only_right
 
 
 _RATE: Knowledge = "true rate"
@@ -80,13 +103,39 @@ BACKWARD = {
 }
 """The paper's open question: the backward correction beside the forward one, plain and bounded."""
 
-CONTESTS = {"beyond": PEERS, "granularity": GRANULARITIES, "backward": BACKWARD}
+PRETRAINED_CONTENDERS = {
+    "auto": Contender(label="auto: a recipe by trials, nothing given", loss="ce", recipe="auto"),
+    "plain": PEERS["plain"],
+    "early": PEERS["early"],
+    "logistic": Contender(label="logistic regression", loss="ce", learner="logistic"),
+    "neighbors": Contender(label="nearest neighbors", loss="ce", learner="neighbors"),
+    "cleanlab": Contender(label="cleanlab's CleanLearning", loss="ce", learner="cleanlab"),
+    "mae": PEERS["mae"],
+    "gce": PEERS["gce"],
+    "nce-mae": PEERS["nce-mae"],
+    "elr": PEERS["elr"],
+    **{
+        f"{loss}+rate": Contender(
+            label=f"{label_of(loss)}+B, true rate", loss=f"{loss}+b", knows=_RATE
+        )
+        for loss in BOUNDED
+    },
+    "ceiling": Contender(label="ceiling: CE on right labels alone", loss="ce", only_right=True),
+}
+"""The rows of the experiment on embeddings: ours, what others would do, and two that know more."""
+
+CONTESTS = {
+    "beyond": PEERS,
+    "granularity": GRANULARITIES,
+    "backward": BACKWARD,
+    "pretrained": PRETRAINED_CONTENDERS,
+}
 CONTEST_TITLES = {
     "beyond": "Nothing given: the noise is estimated",
     "granularity": "Whose mean loss is held against the bound",
     "backward": "The backward correction, plain and bounded",
+    "pretrained": "Heads on pretrained embeddings",
 }
-CONTENDERS = PEERS | GRANULARITIES | BACKWARD
 
 
 def check_contenders(names: Sequence[str], among: dict[str, Contender]) -> tuple[str, ...]:

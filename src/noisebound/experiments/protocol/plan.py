@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from noisebound.catalog import LossName
 from noisebound.experiments.protocol.columns import Column
-from noisebound.experiments.protocol.contenders import CONTENDERS
+from noisebound.experiments.protocol.contenders import Contender
 from noisebound.experiments.protocol.presets import Preset
 from noisebound.experiments.protocol.run_config import RunConfig, make_run
 from noisebound.experiments.protocol.sources import DataSources
@@ -51,9 +51,8 @@ class Plan:
             for rate in swept_rates(column)
         }
 
-    def contender_runs(self, column: Column, name: str) -> tuple[RunConfig, ...]:
+    def contender_runs(self, column: Column, contender: Contender) -> tuple[RunConfig, ...]:
         """Return one run per seed for a row beyond the paper's tables."""
-        contender = CONTENDERS[name]
         settings = self.preset.settings_for(column.dataset)
         runs = []
         for seed in self.seeds:
@@ -64,8 +63,8 @@ class Plan:
                     "bound_classes": (
                         column.bound_classes if contender.knows == "true rate" else None
                     ),
-                    # plain training also serves early stopping, which chooses among epochs
-                    "measure_every": 1 if contender.loss == "ce" else settings.measure_every,
+                    "measure_every": 1 if contender.needs_every_epoch else settings.measure_every,
+                    "recipe": contender.recipe,
                 }
             )
             runs.append(
@@ -77,6 +76,9 @@ class Plan:
                     knows=contender.knows,
                     granularity=contender.granularity,
                     prunes=contender.prunes,
+                    learner=contender.learner,
+                    only_right=contender.only_right,
+                    backbone=self.sources.backbone_for(column.modality),
                 )
             )
         return tuple(runs)
@@ -109,7 +111,13 @@ class Plan:
         rate = training.noise_rate if noise_rate is None else noise_rate
         training = training.model_copy(update={"bound_offset": bound_offset, "noise_rate": rate})
         examples = self.preset.settings_for(column.dataset).train_examples
-        return make_run(column, training, examples, self.sources.source_of(column.dataset))
+        return make_run(
+            column,
+            training,
+            examples,
+            self.sources.source_of(column.dataset),
+            backbone=self.sources.backbone_for(column.modality),
+        )
 
 
 def swept_rates(column: Column) -> tuple[float, ...]:

@@ -219,7 +219,21 @@ CPU = Preset(
 )
 """Settings that two cores can finish: 10,000 training images, small networks, 50 epochs."""
 
-PRESETS = {preset.name: preset for preset in (PAPER, CPU)}
+FEATURES = Preset(
+    name="features",
+    settings=Settings(
+        model="mlp_head",
+        epochs=20,
+        learning_rate=1e-3,
+        learning_rates={},
+        drop_epoch=12,
+        measure_every=20,
+    ),
+)
+"""Settings for the embeddings of a pretrained backbone: all examples, a head of one hidden layer,
+and a fifth of the paper's epochs and of its schedule."""
+
+PRESETS = {preset.name: preset for preset in (PAPER, CPU, FEATURES)}
 
 
 def find_preset(name_or_path: str) -> Preset:

@@ -8,11 +8,14 @@ from pydantic import BaseModel, ConfigDict
 
 from noisebound.corruption import NoiseKind
 from noisebound.experiments.protocol.columns import Column
-from noisebound.experiments.protocol.contenders import Contender, Granularity, Knowledge
+from noisebound.experiments.protocol.contenders import Contender, Granularity, Knowledge, Learner
 from noisebound.training import TrainingConfig
 
 _ADDED_LATER = ("recipe", "class_weight")
 """Settings that runs of earlier versions did not have; unset, they leave the hash as it was."""
+
+_FIELDS_ADDED_LATER = {"learner": "network", "only_right": False, "backbone": None}
+"""The same of the run's own fields, with the values that stand for what runs did before."""
 
 
 class RunConfig(BaseModel):
@@ -28,6 +31,10 @@ class RunConfig(BaseModel):
         knows: what the method is told of the noise
         granularity: over what the mean loss is taken that is held at the bound
         prunes: True if the examples whose labels cleanlab finds wrong are left out of training
+        learner: what learns
+        only_right: True if the examples whose labels are wrong are left out of training
+        backbone: the hash of the backbone whose embeddings are the inputs; None for the data as it
+            is
         training: the loss, the network and the seed, which also decides the noise
     """
 
@@ -42,6 +49,9 @@ class RunConfig(BaseModel):
     knows: Knowledge = "noise rate"
     granularity: Granularity = "batch"
     prunes: bool = False
+    learner: Learner = "network"
+    only_right: bool = False
+    backbone: str | None = None
     training: TrainingConfig
 
     @cached_property
@@ -51,6 +61,9 @@ class RunConfig(BaseModel):
         for name in _ADDED_LATER:
             if settings["training"][name] is None:
                 del settings["training"][name]
+        for name, before in _FIELDS_ADDED_LATER.items():
+            if settings[name] == before:
+                del settings[name]
         text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -58,7 +71,7 @@ class RunConfig(BaseModel):
     def description(self) -> str:
         """What distinguishes the run from the others of its sweep, in words."""
         training = self.training
-        words = f"{self.column} {training.loss} seed {training.seed}"
+        words = f"{self.column} {self.method} seed {training.seed}"
         if training.bound_offset:
             words += f" offset {training.bound_offset:+g}"
         if self.believes is not None:
@@ -67,7 +80,15 @@ class RunConfig(BaseModel):
             words += f", knows {self.knows}"
         if self.granularity != "batch":
             words += f", by {self.granularity}"
+        words += ", right labels alone" if self.only_right else ""
         return words + (", pruned" if self.prunes else "")
+
+    @property
+    def method(self) -> str:
+        """The loss; or what there is in place of a loss."""
+        if self.learner != "network":
+            return self.learner
+        return self.training.recipe or self.training.loss
 
     def is_by(self, contender: Contender) -> bool:
         """True if this is a run of the contender."""
@@ -76,6 +97,9 @@ class RunConfig(BaseModel):
             and self.prunes == contender.prunes
             and self.training.loss == contender.loss
             and self.granularity == contender.granularity
+            and self.learner == contender.learner
+            and self.only_right == contender.only_right
+            and self.training.recipe == contender.recipe
         )
 
     @property
@@ -100,6 +124,9 @@ def make_run(
     knows: Knowledge = "noise rate",
     granularity: Granularity = "batch",
     prunes: bool = False,
+    learner: Learner = "network",
+    only_right: bool = False,
+    backbone: str | None = None,
 ) -> RunConfig:
     """Return the config of a run.
 
@@ -111,6 +138,10 @@ def make_run(
         knows: what the method is told of the noise
         granularity: over what the mean loss is taken that is held at the bound
         prunes: True if the examples whose labels cleanlab finds wrong are left out of training
+        learner: what learns
+        only_right: True if the examples whose labels are wrong are left out of training
+        backbone: the hash of the backbone whose embeddings are the inputs; None for the data as it
+            is
     """
     return RunConfig(
         column=column.name,
@@ -122,5 +153,8 @@ def make_run(
         knows=knows,
         granularity=granularity,
         prunes=prunes,
+        learner=learner,
+        only_right=only_right,
+        backbone=backbone,
         training=training,
     )

@@ -13,11 +13,15 @@ from torch import Tensor
 
 from noisebound.corruption import corrupt
 from noisebound.corruption.linear_classifier import linear_probabilities
-from noisebound.data import Splits, load
+from noisebound.data import ReadingOptions, Splits, load
 from noisebound.data.folders import cache_folder
-from noisebound.errors import DataError
+from noisebound.errors import DataError, InvalidValueError
+from noisebound.experiments.protocol.columns import Modality
 from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.features import Backbone, load_embedded, parse_backbone
 from noisebound.files import fingerprint, load_tensors, save_tensors
+
+_HASH_DIGITS = 16  # of the hash of a backbone, in the config of a run
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,14 @@ class DataSources:
         data_dir: where published files are looked for first
         paths: the files or folders of data sets that are not the published ones, by the data set's
             name
+        backbones: the names of pretrained encoders whose embeddings are trained on, such as
+            ``"onnx:FILE"``; for each kind of examples the first that takes it; none for the data as
+            it is
     """
 
     data_dir: Path | None = None
     paths: Mapping[str, Path] = field(default_factory=dict)
+    backbones: tuple[str, ...] = ()
 
     def source_of(self, dataset: str) -> str | None:
         """Return the name of the file or folder of a data set; None for the published one."""
@@ -41,6 +49,30 @@ class DataSources:
     def load(self, dataset: str) -> Splits:
         """Return the data set."""
         return _load(*self._place(dataset))
+
+    def embedded(self, dataset: str, backbone: str) -> Splits:
+        """Return the data set as the embeddings of the backbone with this hash."""
+        for name in self.backbones:
+            if _hash(name) == backbone:
+                return _load_embedded(*self._place(dataset), name)
+        raise InvalidValueError(f"no `backbone` here has the hash {backbone}: name its file")
+
+    def backbone_for(self, modality: Modality) -> str | None:
+        """Return the hash of the backbone for this kind of examples; None if there are none."""
+        found = self.backbone_name(modality)
+        return None if found is None else _hash(found)
+
+    def backbone_name(self, modality: Modality) -> str | None:
+        """Return the name of the backbone for this kind of examples; None if there are none."""
+        if not self.backbones:
+            return None
+        for name in self.backbones:
+            if modality in _backbone(name).modalities:
+                return name
+        raise InvalidValueError(
+            f"no `backbone` takes examples of the kind {modality}: {', '.join(self.backbones)}; "
+            "name one more, or choose other `columns`"
+        )
 
     def linear_probabilities(self, dataset: str) -> Float64[Tensor, "n classes"]:
         """Return the predictions of a linear classifier for the whole training set."""
@@ -61,7 +93,8 @@ class DataSources:
         """Return the same with absolute paths, for processes that run in another folder."""
         data_dir = None if self.data_dir is None else self.data_dir.resolve()
         paths = {name: path.resolve() for name, path in self.paths.items()}
-        return replace(self, data_dir=data_dir, paths=paths)
+        backbones = tuple(_backbone(name).name for name in self.backbones)
+        return replace(self, data_dir=data_dir, paths=paths, backbones=backbones)
 
     def _place(self, dataset: str) -> tuple[str, Path | None]:
         path = self.paths.get(dataset)
@@ -74,6 +107,23 @@ class DataSources:
 @lru_cache(maxsize=2)
 def _load(name: str, data_dir: Path | None) -> Splits:
     return load(name, data_dir=data_dir)
+
+
+@lru_cache(maxsize=2)
+def _load_embedded(name: str, data_dir: Path | None, backbone: str) -> Splits:
+    return load_embedded(name, _backbone(backbone), ReadingOptions(data_dir=data_dir))
+
+
+@lru_cache
+def _backbone(name: str) -> Backbone:
+    return parse_backbone(name)
+
+
+@lru_cache
+def _hash(backbone: str) -> str:
+    marks = _backbone(backbone).fingerprint
+    assert marks is not None, "an encoder that has a name has a hash"
+    return marks[:_HASH_DIGITS]
 
 
 @lru_cache(maxsize=1)
@@ -99,7 +149,10 @@ def noisy_splits(run: RunConfig, sources: DataSources) -> Splits:
     noise is trained on the whole training set; one that has memorized a few examples would make
     less noise.
     """
-    splits = sources.load(run.dataset)
+    if run.backbone is None:
+        splits = sources.load(run.dataset)
+    else:
+        splits = sources.embedded(run.dataset, run.backbone)
     train, seed = splits.train, run.training.seed
     if run.noise is not None:
         is_classifiers = run.noise == "classifier"
@@ -114,4 +167,6 @@ def noisy_splits(run: RunConfig, sources: DataSources) -> Splits:
         train = train.with_labels(noisy.labels)
     if run.train_examples is not None and run.train_examples < len(train):
         train = train.take(run.train_examples, seed)
+    if run.only_right and train.true_labels is not None:
+        train = train.subset(train.labels == train.true_labels)
     return replace(splits, train=train, train_names=None)

@@ -13,6 +13,7 @@ from filelock import FileLock
 from noisebound.console import warnings_as_notes
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.protocol.sources import DataSources, noisy_splits
+from noisebound.experiments.runner.classical import learn_classically
 from noisebound.experiments.runner.granularity import objective_factory
 from noisebound.experiments.runner.label_findings import (
     findings_of_cleanlab,
@@ -78,6 +79,9 @@ def _train(run: RunConfig, execution: Execution) -> None:
     write_json(folder.environment, _environment())
     splits = noisy_splits(run, execution.sources)
     training = told(run.training, run.knows, splits.train)
+    if run.learner != "network":
+        learn_classically(run.learner, splits, training, folder, run.key)
+        return
     given, findings = splits, None
     if run.prunes:
         pruned = prune(splits.train, training, folder)
