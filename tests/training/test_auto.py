@@ -231,11 +231,11 @@ def test_refused_before_anything_is_measured(tmp_path, changes, message):
 def test_too_few_to_measure(tmp_path):
     """Then training is plain, and it is said, in `fit` as in the scikit-learn estimator."""
     with pytest.warns(UnknownNoiseWarning, match=r"too few to estimate their noise.*`noise_rate`"):
-        run = train_run(noisy_clouds(n=62), config(epochs=2), tmp_path / "run")
+        run = train_run(noisy_clouds(n=52), config(epochs=2), tmp_path / "run")
     assert run.result.chosen.origin == "noise unknown"
     assert run.result.bound == pytest.approx(0, abs=1e-6)
-    with pytest.raises(ValueError, match="59 training examples are too few"):
-        estimate_label_noise(noisy_clouds(n=59).train, config())
+    with pytest.raises(ValueError, match="49 training examples are too few"):
+        estimate_label_noise(noisy_clouds(n=49).train, config())
 
 
 def test_a_loss_by_any_spelling():

@@ -32,13 +32,19 @@ class ByteDropout(nn.Dropout):
 
 
 def linear(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
-    """Return a linear classifier of the flattened inputs.
+    """Return a linear classifier of the flattened inputs, which begins at zero.
+
+    A linear model needs no chance to break a symmetry, and what chance puts in the weights of rare
+    features would never be unlearned.
 
     Args:
         input_shape: shape of one example
         num_classes: number of classes, which is the number of logits
     """
-    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), num_classes))
+    layer = nn.Linear(math.prod(input_shape), num_classes)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return nn.Sequential(nn.Flatten(), layer)
 
 
 def mlp_head(

@@ -37,6 +37,7 @@ from noisebound.estimation import (
 )
 from noisebound.estimation.suspects import suspects_by_models
 from noisebound.losses import Loss
+from noisebound.models.heads import linear
 from noisebound.models.mlp import mlp
 from noisebound.training import Fitting, TrainingConfig
 from noisebound.training.choose import Choice
@@ -51,6 +52,8 @@ from noisebound.training.state import TrainingState, initial_state
 _NAMES = tuple(name for name in LOSS_NAMES if SPECS[name].floor is not None)
 _LARGEST_SEED = 2**31 - 1
 _FLOATS = (np.float64, np.float32)
+_DENSE_WIDTHS = (256, 256)
+_ROW_LENGTH = 10.0  # of sparse rows, as in TF-IDF of `fit`: a network learns little from length one
 
 
 class InterruptedTrainingWarning(UserWarning):
@@ -95,7 +98,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             which cost about ten trainings on at most 5,000 examples, or a name, such as
             ``"plain"`` or ``"dropped"``
         hidden_layer_sizes: the widths of the hidden layers, or of a single one; ``()`` for a
-            linear model
+            linear model; ``"auto"`` for two layers of 256, and for a linear model of sparse
+            features, such as the words of texts, where layers cost much and gain nothing
         max_iter: the number of epochs
         batch_size: examples per step
         learning_rate: Adam's
@@ -104,8 +108,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             classes that count alike however many examples they have; a class that the mapping lacks
             counts one. The floor follows: it is the mean of the classes' floors by these weights
         average_epochs: the weights are averaged over about so many epochs
-        standardize: True to bring features to mean zero and deviation one; sparse ones are left as
-            they are
+        standardize: True to bring features to mean zero and deviation one; sparse ones keep their
+            zeros, and are scaled as a whole so that a row has a length of 10 on average
         random_state: decides weights, halves and orders
         verbose: True to draw the loss as it falls, where someone is looking
 
@@ -148,7 +152,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         *,
         bound: float | Literal["auto"] | None = "auto",
         recipe: RecipeName | Literal["auto"] = "auto",
-        hidden_layer_sizes: int | Sequence[int] = (256, 256),
+        hidden_layer_sizes: int | Sequence[int] | Literal["auto"] = "auto",
         max_iter: int = 100,
         batch_size: int = 256,
         learning_rate: float = 1e-3,
@@ -289,7 +293,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "network_")
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
-        return self._probabilities(_inputs(X)).numpy()
+        return self._probabilities(self._inputs(X)).numpy()
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class of each row.
@@ -332,8 +336,14 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         for width in self._hidden_widths():
             check_count("hidden_layer_sizes", width)
 
-    def _hidden_widths(self) -> Sequence[int]:
+    def _hidden_widths(self, *, is_sparse: bool = False) -> Sequence[int]:
         sizes = self.hidden_layer_sizes
+        if isinstance(sizes, str):
+            if sizes != "auto":
+                raise InvalidValueError(
+                    f"hidden_layer_sizes must be widths, or 'auto'; got {sizes!r}"
+                )
+            return () if is_sparse else _DENSE_WIDTHS
         return (int(sizes),) if isinstance(sizes, int | np.integer) else sizes
 
     def _forget(self) -> None:
@@ -349,6 +359,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self._normalization: Normalization | None = None
         self._seed = int(check_random_state(self.random_state).randint(_LARGEST_SEED))
         self._dtype = X.dtype
+        self._is_sparse = issparse(X)
+        self._sparse_scale: float | None = None if self.standardize else 1.0
         self.loss_curve_ = []
 
     def _refuse_class_weights(self) -> None:
@@ -370,12 +382,21 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidValueError(
                 "sample_weight is zero for all examples: none is left to train on"
             )
+        if issparse(X) and self._sparse_scale is None:
+            self._sparse_scale = _scale_of(X, weights)
         return Dataset(
-            _inputs(X),
+            self._inputs(X),
             torch.from_numpy(np.searchsorted(self.classes_, y)),
             tuple(map(str, range(len(self.classes_)))),
             weights=None if sample_weight is None else torch.from_numpy(weights),
         )
+
+    def _inputs(self, X: Any) -> Tensor | SparseRows:
+        if issparse(X):
+            scaled: Any = X.tocsr(copy=True)
+            scaled.data *= self._sparse_scale
+            return SparseRows(scaled)
+        return torch.from_numpy(np.require(X, requirements=["C", "W"]))
 
     def _training_data(self, train: Dataset, kept: Tensor) -> TrainingData:
         if self._normalization is None:
@@ -453,7 +474,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     def _network(self) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            return mlp((self.n_features_in_,), len(self.classes_), self._hidden_widths())
+            widths = self._hidden_widths(is_sparse=self._is_sparse)
+            shape, classes = (self.n_features_in_,), len(self.classes_)
+            return mlp(shape, classes, widths) if len(widths) else linear(shape, classes)
 
     def _fabric(self) -> Fabric:
         precision: Literal["64-true", "32-true"] = (
@@ -503,10 +526,11 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         return predict_logits(self.network_, data, self._normalization, self._fabric()).softmax(1)
 
 
-def _inputs(X: Any) -> Tensor | SparseRows:
-    if issparse(X):
-        return SparseRows(X)
-    return torch.from_numpy(np.require(X, requirements=["C", "W"]))
+def _scale_of(X: Any, weights: NDArray[Any]) -> float:
+    """Return the factor by which sparse rows get their usual length."""
+    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    length = float(np.average(lengths, weights=weights))
+    return _ROW_LENGTH / length if length > 0 else 1.0
 
 
 def _with_weight(whole: Dataset) -> Int64[Tensor, " m"]:
