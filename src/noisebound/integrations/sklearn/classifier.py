@@ -393,9 +393,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
 
     def _inputs(self, X: Any) -> Tensor | SparseRows:
         if issparse(X):
-            scaled: Any = X.tocsr(copy=True)
-            scaled.data *= self._sparse_scale
-            return SparseRows(scaled)
+            return _scaled_rows(X, self._sparse_scale)
         return torch.from_numpy(np.require(X, requirements=["C", "W"]))
 
     def _training_data(self, train: Dataset, kept: Tensor) -> TrainingData:
@@ -524,6 +522,12 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
         return predict_logits(self.network_, data, self._normalization, self._fabric()).softmax(1)
+
+
+def _scaled_rows(X: Any, factor: float | None) -> SparseRows:
+    scaled = X.tocsr(copy=True)
+    scaled.data *= factor
+    return SparseRows(scaled)
 
 
 def _scale_of(X: Any, weights: NDArray[Any]) -> float:
