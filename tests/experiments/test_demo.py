@@ -18,7 +18,7 @@ def test_a_row_for_each_loss(demo):
     assert [row.loss for row in outcome.rows] == list(LOSSES)
     assert outcome.noise_rate == pytest.approx(0.6, abs=0.05)
     lines = outcome.to_text().splitlines()
-    assert len(lines) == 3 + len(LOSSES)
+    assert len(lines) == 4 + len(LOSSES)
     low, high = outcome.untold.interval
     assert low <= outcome.untold.noise_rate <= high
     assert all(row.gain == row.bounded - row.plain for row in outcome.rows)
