@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from noisebound.errors import InvalidValueError
 from noisebound.experiments.protocol.methods import BOUNDED, label_of
+from noisebound.training.config import DEFAULT_LOSS
 
 Granularity: TypeAlias = Literal["batch", "example", "class", "running"]
 """Over what the mean loss is taken that is held at the bound: over a batch, one example, the
@@ -104,7 +105,9 @@ BACKWARD = {
 """The paper's open question: the backward correction beside the forward one, plain and bounded."""
 
 PRETRAINED_CONTENDERS = {
-    "auto": Contender(label="auto: a recipe by trials, nothing given", loss="ce", recipe="auto"),
+    "auto": Contender(
+        label="auto: a recipe by trials, nothing given", loss=DEFAULT_LOSS, recipe="auto"
+    ),
     "plain": PEERS["plain"],
     "early": PEERS["early"],
     "logistic": Contender(label="logistic regression", loss="ce", learner="logistic"),
