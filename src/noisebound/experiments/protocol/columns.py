@@ -235,7 +235,7 @@ _PRETRAINED = [
         num_classes=4,
         modality="text",
         noise=None,
-        noise_rate=0.1975,
+        noise_rate=0.198,
     ),
 ]
 
