@@ -123,6 +123,7 @@ def test_plain_and_early_share_a_run(encoder):
     assert len({run.key for run in runs.values()}) == len(runs) - 1
     for name, run in runs.items():
         assert run.is_by(PRETRAINED_CONTENDERS[name])
+        assert not run.judges_labels  # the next experiment judges estimates and suspects
 
 
 def test_the_settings_and_the_rows_that_were_asked_for():

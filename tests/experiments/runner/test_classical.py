@@ -78,7 +78,7 @@ def test_wrong_labels_that_are_reproduced():
     from noisebound.data import Dataset
 
     train = Dataset(torch.zeros(4, 1), torch.tensor([0, 1, 1, 0]), ("a", "b"))
-    learned = Learned(torch.tensor([]), torch.tensor([0, 1, 0]), torch.tensor([0, 1, 3]), {})
+    learned = Learned(torch.tensor([0]), torch.tensor([0, 1, 0]), torch.tensor([0, 1, 3]), {})
     assert learned.memorized(train) is None
     noisy = train.with_labels(torch.tensor([0, 1, 0, 1]))
     assert learned.memorized(noisy) == 0.0

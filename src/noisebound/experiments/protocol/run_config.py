@@ -105,7 +105,8 @@ class RunConfig(BaseModel):
     @property
     def judges_labels(self) -> bool:
         """True if the run also has to find out how noisy the labels are, and which are wrong."""
-        ours = self.training.loss == "fce+b" and self.granularity == "batch"
+        training = self.training
+        ours = training.loss == "fce+b" and training.recipe is None and self.granularity == "batch"
         return self.prunes or (ours and self.knows == "nothing")
 
     @property
