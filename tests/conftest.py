@@ -29,6 +29,7 @@ CHECKED = (
     "noise_models",
     "pages",
     "report",
+    "review",
     "runs",
     "training",
 )
