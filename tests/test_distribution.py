@@ -24,6 +24,7 @@ EXTRAS = {
     "lightning",
     "onnx",
     "ray",
+    "review",
     "sklearn",
     "tensorboard",
     "transformers",

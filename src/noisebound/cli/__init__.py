@@ -44,6 +44,11 @@ for _name, _help, _example in (
         "Rank the labels of a run's training data by how likely they are wrong.",
         "run --out suspects.csv",
     ),
+    (
+        "review",
+        "Check labels in the browser: a random sample first, then the suspects.",
+        "run",
+    ),
     ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
     (
         "embed",
