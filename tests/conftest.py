@@ -93,6 +93,14 @@ def heeds_interrupts():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="session")
+def reviewed_images(tmp_path_factory):
+    """Return a run on images in folders, to be copied before anything is decided."""
+    from reviewed_runs import image_run  # imports noisebound, whose shapes are to be checked
+
+    return image_run(tmp_path_factory.mktemp("images"))
+
+
 # While Playwright runs its event loop, no other test can start one. So the browser lives only as
 # long as the tests of one module, which run one after the other.
 @pytest.fixture(scope="module")

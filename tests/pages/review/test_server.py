@@ -7,23 +7,25 @@ import pytest
 from noisebound.errors import InvalidValueError
 from noisebound.pages.review.serve import ReviewServer
 from noisebound.pages.review.session import ReviewSession
-from reviewed_runs import ask, copied, image_run, served
+from reviewed_runs import ask, copied, served
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    return image_run(tmp_path_factory.mktemp("review"))
+def reviewed(reviewed_images, tmp_path_factory):
+    return copied(reviewed_images, tmp_path_factory.mktemp("server"))
 
 
-@pytest.fixture
-def run(trained, tmp_path):
-    return copied(trained, tmp_path)
-
-
-@pytest.fixture
-def server(run):
-    with served(run) as server:
+@pytest.fixture(scope="module")
+def server(reviewed):
+    with served(reviewed) as server:
         yield server
+
+
+@pytest.fixture
+def run(reviewed):
+    """Return the run without a decision."""
+    reviewed.folder.decisions.unlink(missing_ok=True)
+    return reviewed
 
 
 def own(server):
@@ -34,13 +36,6 @@ def decide(server, path="api/decisions", **headers):
     decision = {"position": 0, "verdict": "unsure"}
     body = json.dumps({"decisions": [decision], "where": "review", "how": "person"})
     return ask(server, f"/{server.token}/{path}", "POST", body, **headers)
-
-
-def test_its_own_page_may_decide(server, run):
-    status, content, _ = decide(server, **own(server))
-    assert status == 200
-    assert json.loads(content)["made"][0]["by"] == "Ada"
-    assert run.decisions.get(0).verdict == "unsure"
 
 
 @pytest.mark.parametrize(
@@ -153,3 +148,16 @@ def test_each_server_has_its_own_token(server, run):
     with served(run) as other:
         assert other.token != server.token
         assert len(other.token) >= 32
+
+
+def test_its_own_page_may_decide_and_undo(server, run):
+    """This comes last, because the server has read what the file holds then."""
+    status, content, _ = decide(server, **own(server))
+    assert status == 200
+    (made,) = json.loads(content)["made"]
+    assert (made["position"], made["verdict"], made["by"]) == (0, "unsure", "Ada")
+    assert run.decisions.get(0).verdict == "unsure"
+    path = f"/{server.token}/api/undo"
+    status, content, _ = ask(server, path, "POST", '{"keys": null}', **own(server))
+    assert (status, json.loads(content)["undone"]) == (200, [0])
+    assert len(run.decisions) == 0

@@ -70,6 +70,9 @@ def create_application(session: ReviewSession) -> Starlette:
         asked = await _asked(request, AskedUndo)
         return JSONResponse(await run_in_threadpool(session.undo, asked))
 
+    def labels(request: Request) -> Response:
+        return Response(session.labels(), media_type="text/csv")
+
     def asset(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
         if name not in assets:
@@ -92,6 +95,7 @@ def create_application(session: ReviewSession) -> Starlette:
             Route("/api/decisions", decide, methods=["POST"]),
             Route("/api/undo", undo, methods=["POST"]),
             Route("/pictures/{position:int}/{size}", picture),
+            Route("/labels.csv", labels),
             Route("/{name}", asset),
         ],
         exception_handlers={

@@ -17,10 +17,12 @@ from noisebound.pages.review.examples import ShownExamples
 from noisebound.pages.review.neighbors import Neighbors
 from noisebound.pages.review.pictures import Pictures, Size
 from noisebound.review import Audit, AuditResult, Decision, ReviewQueue, Verdict
+from noisebound.review.corrected_labels import corrected_labels
 from noisebound.review.decisions import Manner, Place
 from noisebound.review.queue import LAST, WORTH
 from noisebound.runs import Run
 from noisebound.runs.suspects import observed_label_probabilities
+from noisebound.spreadsheets import quote_formulas
 
 Record = dict[str, Any]
 MOST_AT_ONCE = 500
@@ -248,6 +250,13 @@ class ReviewSession:
             "file": str(self.run.folder.decisions),
             "commands": self._commands(),
         }
+
+    def labels(self) -> bytes:
+        """Return the labels as given and as corrected, as a CSV file that spreadsheets may open."""
+        with self._lock:
+            self._decisions.refresh()
+            table = corrected_labels(self._decisions)
+        return quote_formulas(table).write_csv().encode()
 
     def _commands(self) -> list[str]:
         folder = self.run.path

@@ -15,23 +15,25 @@ export class AuditView {
       { key: "c", name: "Wrong: choose the class", run: () => this.choose() },
       { key: "u", name: "Unsure", run: () => this.decide("unsure", null) },
       { key: "x", name: "Not usable", run: () => this.decide("unusable", null) },
-      { key: "z", name: "Undo", rank: "quiet", run: () => this.undo() },
+      { key: "z", name: "Undo", rank: "quiet", run: () => this.session.undo() },
     ];
     byId("audit-actions").replaceChildren(...actionButtons(this.actions));
     byId("audit-size").addEventListener("change", () => this.load());
   }
 
   async load() {
-    this.audit = await get("audit");
+    const turn = (this.turn = {}); // of several loads at once, the last one counts
+    const audit = await get("audit");
+    const example = audit.next === null ? null : await get(`examples/${audit.next}`);
+    if (turn !== this.turn) return;
+    this.audit = audit;
     this.showSizes();
     this.showProgress();
-    const isDone = this.answered >= this.wanted || this.audit.next === null;
-    if (isDone) this.showEnd();
-    else await this.show(this.audit.next);
+    if (this.answered >= this.wanted || example === null) this.showEnd();
+    else this.show(example);
   }
 
-  async show(position) {
-    const example = await get(`examples/${position}`);
+  show(example) {
     const { suggested, probability, ...neutral } = example;
     this.example = example;
     showExample(this.card, neutral, this.result());
@@ -80,10 +82,7 @@ export class AuditView {
     const { result } = this.audit;
     if (result.answered === 0) return element("div");
     const facts = [fact(`${result.wrong} of ${result.answered}`, "checked labels are wrong")];
-    if (result.rate !== null) {
-      const [low, high] = result.interval;
-      facts.push(fact(percent(result.rate), `of all labels are wrong (95 % interval: ${percent(low)} to ${percent(high)})`));
-    }
+    if (result.rate !== null) facts.push(fact(percent(result.rate), "of all labels are wrong"));
     if (result.run_rate !== null) facts.push(fact(percent(result.run_rate), "is what the run estimated by itself"));
     return element(
       "div",
@@ -123,11 +122,6 @@ export class AuditView {
     const { label, probabilities } = this.example;
     const chosen = await this.chooser.choose(label, probabilities);
     if (chosen !== null) await this.decide("wrong", chosen);
-  }
-
-  async undo() {
-    const undone = await this.session.undo();
-    if (undone?.length) await this.show(undone[0]);
   }
 
   onProgress() {

@@ -30,8 +30,8 @@ export function picture(example, size, isLazy = false) {
 }
 
 export function percent(share) {
-  if (share > 0.999) return "> 99.9 %";
-  return share > 0 && share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`;
+  if (share > 0.999 && share < 1) return "> 99.9%";
+  return share > 0 && share < 0.001 ? "< 0.1%" : `${(100 * share).toFixed(1)}%`;
 }
 
 export function count(number, thing) {
@@ -47,6 +47,10 @@ export function decisionInWords(decision) {
   }
 }
 
+export function keyCap(key) {
+  return key === "Escape" ? "Esc" : key.toUpperCase();
+}
+
 // One button per action; its key is shown on it and told to screen readers. An action may have the
 // rank "main" for the most frequent one, or "quiet" for one that decides nothing.
 export function actionButtons(actions) {
@@ -54,7 +58,7 @@ export function actionButtons(actions) {
     element(
       "button",
       { type: "button", class: rank, "aria-keyshortcuts": key, onclick: run },
-      element("kbd", { "aria-hidden": "true" }, key.toUpperCase()),
+      element("kbd", { "aria-hidden": "true" }, keyCap(key)),
       element("span", {}, name),
     ),
   );

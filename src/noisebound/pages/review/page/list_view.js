@@ -54,6 +54,7 @@ export class ListView {
     for (const [place, row] of this.rows) {
       if (place >= first && place < last) continue;
       if (row.contains(document.activeElement)) continue; // so that the keyboard keeps its place
+      row.querySelector("img")?.removeAttribute("src"); // a picture that nobody waits for any more
       row.remove();
       this.rows.delete(place);
     }

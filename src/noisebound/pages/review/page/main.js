@@ -3,7 +3,7 @@
 import { AuditView } from "./audit_view.js";
 import { Batch } from "./batch.js";
 import { Chooser } from "./chooser.js";
-import { byId, element } from "./elements.js";
+import { byId, element, keyCap } from "./elements.js";
 import { FinishView } from "./finish_view.js";
 import { ListView } from "./list_view.js";
 import { ReviewView } from "./review_view.js";
@@ -50,7 +50,7 @@ async function settled(loading) {
   try {
     await loading;
   } catch (error) {
-    session.explain(error);
+    session.trouble(`This cannot be shown: ${error.message} Reload the page, or start noisebound review again.`);
   }
 }
 
@@ -77,7 +77,7 @@ function openHelp() {
   ];
   byId("help-keys").replaceChildren(
     ...lines.flatMap(([key, name]) => [
-      element("dt", {}, element("kbd", {}, key.toUpperCase())),
+      element("dt", {}, element("kbd", {}, keyCap(key))),
       element("dd", {}, name),
     ]),
   );
@@ -89,6 +89,6 @@ byId("help-button").addEventListener("click", openHelp);
 byId("use-keys").addEventListener("change", event => { session.usesKeys = event.target.checked; });
 document.addEventListener("keydown", onKey);
 window.addEventListener("hashchange", show);
-session.onProgress(() => settled(views[current()].onProgress()));
+session.onProgress(isOwn => settled(views[current()].onProgress(isOwn)));
 await show();
 session.follow();

@@ -35,34 +35,40 @@ export class ReviewView {
   }
 
   async load() {
+    const turn = (this.turn = {}); // of several loads at once, the last one counts
     this.showProgress();
-    const [page] = await Promise.all([
-      get("queue", { offset: this.skipped, count: 1 + AHEAD, waiting: 1, ...this.filter }),
-      this.showFilters(),
-    ]);
+    this.followFilters();
+    const page = await get("queue", { offset: this.skipped, count: 1 + AHEAD, waiting: 1, ...this.filter });
     if (this.skipped && this.skipped >= page.total) {
       this.skipped = Math.max(0, page.total - 1);
       return this.load();
     }
     const position = this.pinned ?? page.items[0]?.position;
-    if (position === undefined) return this.showEnd();
-    await this.show(position);
+    const example = position === undefined ? null : await this.fetched(position);
+    if (turn !== this.turn) return;
+    if (example === null) this.showEnd();
+    else this.show(example);
     for (const item of page.items) this.fetchAhead(item.position);
   }
 
-  async show(position) {
+  async fetched(position) {
     const example = await (this.ahead.get(position) ?? get(`examples/${position}`));
     this.ahead.delete(position);
+    return example;
+  }
+
+  show(example) {
     this.example = example;
-    if (this.card.dataset.position !== String(position) || example.decision) {
-      showExample(this.card, example, evidence(example));
-    }
+    const isShown = this.card.dataset.position === String(example.position);
+    if (!isShown || example.decision) showExample(this.card, example, evidence(example));
   }
 
   fetchAhead(position) {
-    if (position === this.example.position || this.ahead.has(position)) return;
+    if (position === this.example?.position || this.ahead.has(position)) return;
     if (this.ahead.size > 4 * AHEAD) this.ahead.clear();
-    this.ahead.set(position, get(`examples/${position}`));
+    const example = get(`examples/${position}`);
+    example.catch(() => this.ahead.delete(position)); // it is asked for again when it is shown
+    this.ahead.set(position, example);
     if (this.session.about.kind === "image") new Image().src = pictureAddress(position, "large");
   }
 
@@ -81,6 +87,11 @@ export class ReviewView {
     const advice = byId("review-advice");
     advice.hidden = pays;
     if (!pays) advice.replaceChildren(`${this.session.progress.advice} `, element("a", { href: "#finish" }, "Finish"));
+  }
+
+  followFilters() {
+    const isInUse = ["filter-label", "filter-pair"].includes(document.activeElement?.id);
+    if (!isInUse) this.showFilters(); // else it would close under the reader's hand
   }
 
   async showFilters() {
@@ -110,6 +121,7 @@ export class ReviewView {
     this.skipped = 0;
     this.pinned = null;
     sessionStorage.setItem(FILTER_KEY, JSON.stringify(filter));
+    this.showFilters();
     return this.load();
   }
 
@@ -146,19 +158,14 @@ export class ReviewView {
   open(position) {
     this.pinned = position;
     this.ahead.delete(position);
-    delete this.card.dataset.position;
     return this.load();
   }
 
   // The example stays while it waits. If another window has decided about it, that is said.
-  async onProgress() {
-    const { position } = this.example ?? {};
-    this.ahead.clear();
-    if (position !== undefined && this.pinned === null) {
-      const { decision } = await get(`examples/${position}`);
-      if (decision && !this.session.isOwn(decision)) {
-        this.session.say(`Decided in another window: ${this.example.name} is ${decisionInWords(decision)}.`);
-      }
+  async onProgress(isOwn) {
+    if (!isOwn && this.example !== null && this.pinned === null) {
+      const { decision, name } = await get(`examples/${this.example.position}`);
+      if (decision) this.session.say(`Decided in another window: ${name} is ${decisionInWords(decision)}.`);
     }
     await this.load();
   }

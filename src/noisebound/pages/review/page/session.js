@@ -21,7 +21,7 @@ export class Session {
     this.undoable = JSON.parse(sessionStorage.getItem(UNDO_KEY) ?? "[]");
   }
 
-  // The function is called with the news whenever decisions have changed, here or elsewhere.
+  // The function is called when decisions have changed, with true if it was by this window.
   onProgress(listener) {
     this.listeners.push(listener);
   }
@@ -32,10 +32,6 @@ export class Session {
 
   set usesKeys(isOn) {
     localStorage.setItem(KEYS_KEY, isOn ? "on" : "off");
-  }
-
-  isOwn(decision) {
-    return this.undoable.some(keys => keys.includes(decision.key));
   }
 
   say(text) {
@@ -84,17 +80,17 @@ export class Session {
     try {
       const answer = await post(name, content);
       this.trouble(null);
-      this.take(answer.progress);
+      this.take(answer.progress, true);
       return answer;
     } catch (error) {
-      this.explain(error);
+      this.explainUnsaved(error);
       return null;
     } finally {
       this.isBusy = false;
     }
   }
 
-  explain(error) {
+  explainUnsaved(error) {
     if (error instanceof ServerGone) {
       this.trouble(
         "This was not saved: the server has ended. Everything before is on the disk. Start noisebound review again, and open the address that it prints.",
@@ -112,16 +108,16 @@ export class Session {
     byId("trouble").textContent = text ?? "";
   }
 
-  take(progress) {
+  take(progress, isOwn) {
     const isNew = progress.version !== this.progress.version;
     this.progress = progress;
-    if (isNew) for (const listener of this.listeners) listener(progress);
+    if (isNew) for (const listener of this.listeners) listener(isOwn);
   }
 
   async poll() {
     try {
       const progress = await get("progress");
-      if (!this.isBusy) this.take(progress);
+      if (!this.isBusy) this.take(progress, false);
     } catch {
       // The next decision will tell.
     }
