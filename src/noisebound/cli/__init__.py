@@ -44,6 +44,11 @@ for _name, _help, _example in (
         "Rank the labels of a run's training data by how likely they are wrong.",
         "run --out suspects.csv",
     ),
+    (
+        "labels",
+        "Write the labels after a review: as given, as they should be, and why.",
+        "run --out labels.csv",
+    ),
     ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
     (
         "embed",
