@@ -215,8 +215,7 @@ class TestMissingExtra:
     def test_the_review_page_has_an_extra_of_its_own(self):
         error = ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
         assert str(missing_extra("this command", error)) == (
-            "this command needs uvicorn, which is not installed: "
-            "pip install 'noisebound[review]'"
+            "this command needs uvicorn, which is not installed: pip install 'noisebound[review]'"
         )
 
     @pytest.mark.parametrize("package", ["cyclopts", "rich", "pydantic", "matplotlib"])

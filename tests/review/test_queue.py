@@ -101,3 +101,17 @@ def test_an_empty_queue_does_not_pay(tmp_path):
     queue.decisions.decide(1, "right")
     assert not queue.pays
     assert queue.next() == []
+
+
+def test_pairs_that_were_found_wrong_come_sooner(tmp_path):
+    score = [0.0] * 60 + [0.1] * 60
+    queue = make_queue(tmp_path, score, [0] * 60 + [1] * 60, [1] * 60 + [0] * 60)
+    assert queue.next()[0].position == 60
+    for position in range(15):
+        queue.decisions.decide(position, "wrong", "dog")
+        queue.decisions.decide(60 + position, "right")
+    assert positions(queue.next(45)) == list(range(15, 60))
+    last = queue.decisions.history[-10:]
+    for each in last:
+        queue.decisions.undo(each.key)
+    assert queue.next()[0].position in (10, 70)  # of twenty decisions nothing is learned yet

@@ -55,9 +55,7 @@ def test_an_audit_of_a_run_tells_its_rate(run, digits):
     for position in audit.next(100):
         true = true_name(digits, position)
         is_right = true == audit.data.given(position)
-        audit.decisions.decide(
-            position, *(["right"] if is_right else ["wrong", true]), where="audit"
-        )
+        audit.decide(position, *(["right"] if is_right else ["wrong", true]))
     result = run.audit().result()
     actual = (digits.train.labels != digits.train.true_labels).double().mean().item()
     low, high = result.estimate.interval

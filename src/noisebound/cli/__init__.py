@@ -48,6 +48,9 @@ for _name, _help, _example in (
         "review",
         "Check labels in the browser: a random sample first, then the suspects.",
         "run",
+        "labels",
+        "Write the labels after a review: as given, as they should be, and why.",
+        "run --out labels.csv",
     ),
     ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
     (

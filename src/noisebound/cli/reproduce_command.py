@@ -14,9 +14,11 @@ from noisebound.experiments.outcome.finished import Weights
 from noisebound.experiments.outcome.run_report import report_on
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.presets import check_dataset, find_preset
+from noisebound.experiments.protocol.review_data import ReviewSources
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce import Reproduction, Request, Target
 from noisebound.experiments.reproduce import reproduce as run_reproduce
+from noisebound.experiments.reproduce_review import ReviewRequest, ReviewTarget, reproduce_review
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.workers import Workers
 from noisebound.report.page import write_page
@@ -28,7 +30,7 @@ Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
 
 
 def reproduce(
-    target: Target,
+    target: Target | ReviewTarget,
     *,
     preset: str = "cpu",
     set_: Annotated[
@@ -49,6 +51,8 @@ def reproduce(
     name: str | None = None,
     data_dir: DataDir = None,
     source: Names = None,
+    image_backbone: str | None = None,
+    text_backbone: str | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Make a table of the paper. Runs that are finished are not repeated.
@@ -79,9 +83,21 @@ def reproduce(
         The name of the table's files [default: the target].
     source
         Data sets that are read from other files or folders, such as emnist=folder.
+    image_backbone
+        For review: what photographs are embedded with, such as onnx:net.onnx?size=128.
+    text_backbone
+        For review: what texts are embedded with, such as hf:FOLDER.
     dry_run
         Only list the runs.
     """
+    if target == "review":
+        folders = {name: Path(path) for name, _, path in (x.partition("=") for x in source or ())}
+        wanted = ReviewRequest(
+            ReviewSources(data_dir, folders, image_backbone, text_backbone),
+            None if columns is None else _split(columns),
+        )
+        _tell(reproduce_review(wanted, out), out, Console(soft_wrap=True, highlight=False))
+        return
     plan = Plan(
         find_preset(preset).override(set_),
         _seeds(_split(seeds)),

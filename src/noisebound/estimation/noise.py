@@ -259,9 +259,10 @@ class EstimatedNoise(Noise):
 
     @classmethod
     def of(cls, out_of_fold: OutOfFold, method: EstimationMethod = "agreement") -> "EstimatedNoise":
-        """Return the noise that out-of-fold predictions show."""
-        estimate = estimate_noise(out_of_fold.probabilities, out_of_fold.labels, method)
-        floor = measured_floor(CrossEntropy(), out_of_fold.logits, out_of_fold.labels)
+        """Return the noise that out-of-fold predictions show, in labels that nobody has checked."""
+        judged = out_of_fold.unchecked
+        estimate = estimate_noise(judged.probabilities, judged.labels, method)
+        floor = measured_floor(CrossEntropy(), judged.logits, judged.labels)
         return cls(estimate, floor, out_of_fold)
 
     @cached_property
@@ -277,7 +278,11 @@ class EstimatedNoise(Noise):
         assert self.out_of_fold is not None
         probs = true_class_probabilities(self._calibrated, self.transition)
         joint = self.transition[self.out_of_fold.labels] * probs
-        return joint / joint.sum(1, keepdim=True).clamp(min=torch.finfo(joint.dtype).tiny)
+        found = joint / joint.sum(1, keepdim=True).clamp(min=torch.finfo(joint.dtype).tiny)
+        trusted = self.out_of_fold.is_trusted
+        if trusted is not None:
+            found[trusted] = torch.eye(found.shape[1]).double()[self.out_of_fold.labels[trusted]]
+        return found
 
     @cached_property
     def is_doubted(self) -> Bool[Tensor, " n"]:
@@ -293,7 +298,9 @@ class EstimatedNoise(Noise):
         thresholds = totals / labels.bincount(minlength=probs.shape[1]).clamp(min=1)
         confident = torch.where((probs >= thresholds) & (thresholds > 0), probs, -1.0)
         surest, predicted = confident.max(1)
-        return (surest >= 0) & (predicted != labels)
+        doubted = (surest >= 0) & (predicted != labels)
+        trusted = self.out_of_fold.is_trusted
+        return doubted if trusted is None else doubted & ~trusted
 
     @property
     def rate(self) -> float:
@@ -326,7 +333,8 @@ class EstimatedNoise(Noise):
         observed = loss.on_observed_labels()
         if observed is None or self.out_of_fold is None:
             return None
-        return measured_floor(observed, self.out_of_fold.logits, self.out_of_fold.labels)
+        judged = self.out_of_fold.unchecked
+        return measured_floor(observed, judged.logits, judged.labels)
 
     def bound(self, loss: Loss) -> BoundChoice:
         """Return the lower of the derived floor of the estimated noise and the measured floor.

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 from torch import Tensor
 
 from noisebound.checks import check_count
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import NoiseEstimate, Suspects, estimate_noise
 from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_check
-from noisebound.review.decisions import Decision, DecisionFile
+from noisebound.review.decisions import Decision, DecisionFile, Verdict
 
 _STRATA = 10
 _BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of the table of how well probabilities hold
-_LEAST_SPREAD = 0.1  # of a stratum that is held to be certain, because nothing is
+_LEAST_SPREAD = 0.15  # of a stratum, however certain the predictions are: they may be wrong
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Audit:
         self.probability = suspects.probability
         self.suggested = suspects.suggested
         self._run = noise
-        self.order, self._stratum, self._sizes = _draw(self.probability, seed)
+        self.order, self._stratum, self._sizes, self._quota = _draw(self.probability, seed)
         self._place = {position: place for place, position in enumerate(self.order.tolist())}
 
     def size_for(self, precision: float) -> int:
@@ -159,6 +159,21 @@ class Audit:
                 if len(found) == count:
                     break
         return found
+
+    def decide(
+        self, position: int, verdict: Verdict, label: str | None = None, *, by: str | None = None
+    ) -> Decision:
+        """Write an answer to the disk, with how suspect the label was and what it stands for."""
+        stratum = int(self._stratum[self.data.check_position(position)])
+        return self.decisions.decide(
+            position,
+            verdict,
+            label,
+            by=by,
+            where="audit",
+            probability=float(self.probability[position]),
+            stands_for=float(self._sizes[stratum] / self._quota[stratum]),
+        )
 
     @property
     def answers(self) -> list[Decision]:
@@ -247,8 +262,8 @@ class Audit:
 
 def _draw(
     probability: Float64[Tensor, " n"], seed: int
-) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"], Float64[Tensor, " strata"]]:
-    """Return an order to check in, the stratum of each example, and the strata's sizes."""
+) -> tuple[Tensor, Tensor, Float64[Tensor, " strata"], Float64[Tensor, " strata"]]:
+    """Return an order to check in, each example's stratum, and the strata's sizes and quotas."""
     if not len(probability):
         raise InvalidValueError("there are no examples to audit")
     n, count = len(probability), min(_STRATA, len(probability))
@@ -264,4 +279,4 @@ def _draw(
     number = torch.arange(n) - starts[stratum[order]]  # within the stratum
     # The k-th example of a stratum is due when the sample has (k + 1/2) times its share.
     due = (number.double() + 0.5) / quota[stratum[order]]
-    return order[due.argsort(stable=True)], stratum, sizes
+    return order[due.argsort(stable=True)], stratum, sizes, quota

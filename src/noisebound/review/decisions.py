@@ -45,6 +45,8 @@ class Decision:
             that were decided at once
         probability: the probability, before the decision, that the label is wrong; None if unknown
         key: what tells this decision from all others
+        stands_for: for an audit, how many examples this one stands for, relative to others of the
+            sample; None if it was not drawn at random
     """
 
     position: int
@@ -56,6 +58,7 @@ class Decision:
     how: Manner = "person"
     probability: float | None = None
     key: str = ""
+    stands_for: float | None = None
 
     @property
     def is_trusted(self) -> bool:
@@ -127,10 +130,18 @@ class DecisionFile:
         where: Place = "review",
         how: Manner = "person",
         probability: float | None = None,
+        stands_for: float | None = None,
     ) -> Decision:
         """Write a decision to the disk, and return it; the arguments are those of `Decision`."""
         made = self.make(
-            position, verdict, label, by=by, where=where, how=how, probability=probability
+            position,
+            verdict,
+            label,
+            by=by,
+            where=where,
+            how=how,
+            probability=probability,
+            stands_for=stands_for,
         )
         self.add([made])
         return made
@@ -146,6 +157,7 @@ class DecisionFile:
         where: Place = "review",
         how: Manner = "person",
         probability: float | None = None,
+        stands_for: float | None = None,
     ) -> Decision:
         """Return a decision that is checked and not written yet, to :meth:`add` with others."""
         given = self.data.given(position)
@@ -179,6 +191,7 @@ class DecisionFile:
             how,
             probability,
             secrets.token_hex(8),
+            stands_for,
         )
 
     def add(self, decisions: list[Decision]) -> None:

@@ -1,4 +1,8 @@
-"""The suspects in the order in which checking them brings most: wrong labels found per look."""
+"""The suspects in the order in which checking them brings most: wrong labels found per look.
+
+The likeliest wrong label comes first, by what the run's models say and by what decisions have told
+since of the classes that are taken for each other.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +15,16 @@ from noisebound.checks import check_within
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import Suspects
 from noisebound.review.decisions import Decision, DecisionFile
+from noisebound.review.learned_order import learned_scores
 
 LAST = 50
 """How many decisions the share of wrong labels is counted over."""
 
 WORTH = 0.1
 """The share of wrong labels below which checking no longer pays: ten looks for one wrong label."""
+
+_LEARNS_EVERY = 25
+"""After so many decisions the order is made anew: all windows see the same, and it holds still."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +77,14 @@ class ReviewQueue:
         self.least = check_within("least", least, 0.0, 1.0, open_at_low=False)
         self.suggested: Int64[Tensor, " n"] = suspects.suggested
         self.probability: Float64[Tensor, " n"] = suspects.probability
-        ranking = suspects.ranking
-        self._ranking = ranking[self.probability[ranking] >= self.least]
+        self._score = suspects.score
+        self._is_suspect = self.probability >= self.least
+        self._ranked_by = -1
+        self._ranking = suspects.ranking
 
     def __len__(self) -> int:
         """The number of suspects that wait."""
-        return int(self._waits(self._ranking).sum())
+        return int(self._waits(self._is_suspect.nonzero().squeeze(1)).sum())
 
     def next(
         self,
@@ -99,7 +109,7 @@ class ReviewQueue:
         self, *, label: str | None = None, suggested: str | None = None
     ) -> Int64[Tensor, " m"]:
         """Return the positions of the suspects that wait, in order; filters as in :meth:`next`."""
-        ranking = self._ranking
+        ranking = self._learned_ranking()
         keep = self._waits(ranking)
         for name, classes in ((label, self.data.labels), (suggested, self.suggested)):
             if name is not None:
@@ -185,6 +195,20 @@ class ReviewQueue:
         )
         alike &= self._waits(near) & (self.probability[near] >= self.least)
         return [self.suspect(each) for each in [position, *near[alike][: most - 1].tolist()]]
+
+    def _learned_ranking(self) -> Int64[Tensor, " m"]:
+        """Return the positions of all suspects in order, by what was decided so far."""
+        told = [each for each in self.decisions.history if each.is_trusted]
+        count = len(told) // _LEARNS_EVERY * _LEARNS_EVERY
+        if count != self._ranked_by:
+            latest = {each.position: each.verdict == "wrong" for each in told[:count]}
+            pair = self.data.labels * len(self.data.class_names) + self.suggested
+            decided = torch.tensor(list(latest), dtype=torch.long)
+            was_wrong = torch.tensor(list(latest.values()), dtype=torch.bool)
+            score = learned_scores(self._score, pair, decided, was_wrong)
+            ranking = score.argsort(descending=True, stable=True)
+            self._ranking, self._ranked_by = ranking[self._is_suspect[ranking]], count
+        return self._ranking
 
     def _waits(self, positions: Int64[Tensor, " m"]) -> Bool[Tensor, " m"]:
         decided = torch.zeros(len(self.data), dtype=torch.bool)

@@ -17,6 +17,7 @@ from noisebound.errors import DataError, RunError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects
 from noisebound.features import BackboneLike, load_embedded
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
+from noisebound.review.corrected_labels import is_trusted
 from noisebound.runs.embedding import same_backbone
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_out_of_fold
@@ -195,10 +196,17 @@ class Run:
         return suspects_frame(self.find_suspects(splits), splits)
 
     def find_suspects(self, splits: Splits) -> Suspects:
-        """Return how suspect each label of the run's training data is, by position."""
-        return suspects_of_run(
+        """Return how suspect each label of the run's training data is, by position.
+
+        Labels that were checked before the run was trained are never suspects.
+        """
+        found = suspects_of_run(
             self.trained_config, self.result, self.noise, self.saved_model, splits
         )
+        if not self.folder.corrections.exists():
+            return found
+        data = ReviewedData.of(splits, self.result.inputs)
+        return found.without(is_trusted(DecisionFile(self.folder.corrections, data)))
 
     @property
     def decisions(self) -> DecisionFile:
@@ -235,7 +243,10 @@ class Run:
             data: as in :meth:`suspects`
             least: the least probability of being wrong with which a label is a suspect
         """
-        splits = self.training_data(data)
+        return self.review_queue_of(self.training_data(data), least=least)
+
+    def review_queue_of(self, splits: Splits, *, least: float = 0.0) -> ReviewQueue:
+        """Return the queue, for training data that is at hand."""
         return ReviewQueue(self.find_suspects(splits), self.decisions_about(splits), least)
 
     def audit(self, data: Any = None, *, seed: int = 0) -> Audit:

@@ -48,7 +48,8 @@ class Recipe:
                 # A class must not be left without examples.
                 kept |= (train.subset(kept).class_counts() == 0)[train.labels]
                 positions = None if data.positions is None else data.positions[kept]
-                return replace(data, train=train.subset(kept), positions=positions)
+                checked = None if data.checked is None else data.checked.subset(kept)
+                return replace(data, train=train.subset(kept), positions=positions, checked=checked)
             case "suspects weighed":
                 trust = noise.true_probabilities.gather(1, train.labels[:, None]).squeeze(1)
                 weights = trust.float() if train.weights is None else trust * train.weights

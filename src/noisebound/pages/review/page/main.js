@@ -54,8 +54,9 @@ async function settled(loading) {
   }
 }
 
+// A field in a dialog that was closed a moment ago may still have the focus.
 function isTyping(target) {
-  return target.closest("input:not([type=checkbox]), select, textarea, dialog") !== null;
+  return target.checkVisibility() && target.closest("input:not([type=checkbox]), select") !== null;
 }
 
 function onKey(event) {
