@@ -48,6 +48,8 @@ for _name, _help, _example in (
         "review",
         "Check labels in the browser: a random sample first, then the suspects.",
         "run",
+    ),
+    (
         "labels",
         "Write the labels after a review: as given, as they should be, and why.",
         "run --out labels.csv",
