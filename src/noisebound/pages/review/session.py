@@ -273,6 +273,7 @@ class ReviewSession:
         return (self.run.folder.read_origin().data if is_known else None) or "DATA"
 
     def _check_known(self, asked: AskedDecision) -> None:
+        self._decisions.data.check_position(asked.position)
         standing = self._decisions.get(asked.position)
         if standing is not None and standing.key != asked.known:
             raise DecidedElsewhereError(
