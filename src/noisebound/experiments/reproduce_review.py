@@ -23,7 +23,7 @@ from noisebound.training import TrainingConfig
 
 ReviewTarget: TypeAlias = Literal["review"]
 
-_CONFIG = TrainingConfig(model="linear", epochs=30, measure_every=30)
+_CONFIG = TrainingConfig(model="linear", epochs=40, learning_rate=3e-3, measure_every=40)
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,7 @@ class Audit:
         """Return the positions of the next examples to check."""
         check_count("count", count)
         found: list[int] = []
+        self.decisions.refresh()
         for position in self.order.tolist():
             if self.decisions.get(position) is None:
                 found.append(position)
@@ -185,7 +186,7 @@ class Audit:
         reached = max(
             (
                 self._place[each.position]
-                for each in self.decisions.history
+                for each in self.decisions.refresh().history
                 if each.where == "audit" and each.position in self._place
             ),
             default=-1,

@@ -66,7 +66,7 @@ class ReviewQueue:
 
     Args:
         suspects: how suspect each label is, with suggestions
-        decisions: what was decided; the queue follows it
+        decisions: what was decided; the queue follows what any process adds to it
         least: the least probability of being wrong with which a label is a suspect at all
     """
 
@@ -147,9 +147,8 @@ class ReviewQueue:
     @property
     def last_decisions(self) -> list[Decision]:
         """The last decisions of the review that told right from wrong, fifty at most."""
-        told = [
-            each for each in self.decisions.history if each.where == "review" and each.is_trusted
-        ]
+        made = self.decisions.refresh().history
+        told = [each for each in made if each.where == "review" and each.is_trusted]
         return told[-LAST:]
 
     @property
@@ -198,7 +197,7 @@ class ReviewQueue:
 
     def _learned_ranking(self) -> Int64[Tensor, " m"]:
         """Return the positions of all suspects in order, by what was decided so far."""
-        told = [each for each in self.decisions.history if each.is_trusted]
+        told = [each for each in self.decisions.refresh().history if each.is_trusted]
         count = len(told) // _LEARNS_EVERY * _LEARNS_EVERY
         if count != self._ranked_by:
             latest = {each.position: each.verdict == "wrong" for each in told[:count]}
@@ -212,5 +211,5 @@ class ReviewQueue:
 
     def _waits(self, positions: Int64[Tensor, " m"]) -> Bool[Tensor, " m"]:
         decided = torch.zeros(len(self.data), dtype=torch.bool)
-        decided[[each.position for each in self.decisions]] = True
+        decided[[each.position for each in self.decisions.refresh()]] = True
         return ~decided[positions]
