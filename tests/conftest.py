@@ -29,6 +29,7 @@ CHECKED = (
     "noise_models",
     "pages",
     "report",
+    "review",
     "runs",
     "training",
 )
@@ -90,6 +91,14 @@ def heeds_interrupts():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def reviewed_images(tmp_path_factory):
+    """Return a run on images in folders, to be copied before anything is decided."""
+    from reviewed_runs import image_run  # imports noisebound, whose shapes are to be checked
+
+    return image_run(tmp_path_factory.mktemp("images"))
 
 
 # While Playwright runs its event loop, no other test can start one. So the browser lives only as

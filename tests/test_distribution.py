@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 import noisebound
 from noisebound.cli import ISSUES
-from noisebound.extras import CLI_PACKAGES
+from noisebound.extras import CLI_PACKAGES, REVIEW_PACKAGES
 
 ROOT = Path(__file__).parent.parent
 CORE = {"torch", "numpy", "scipy", "jaxtyping"}
@@ -24,6 +24,7 @@ EXTRAS = {
     "lightning",
     "onnx",
     "ray",
+    "review",
     "sklearn",
     "tensorboard",
     "transformers",
@@ -84,7 +85,9 @@ def test_all_is_what_every_extra_for_users_brings(metadata):
 def test_the_packages_of_the_command_line_are_known_by_name(metadata):
     """So that a missing one is told as such, by the name that pip knows."""
     assert {*CLI_PACKAGES.values()} == packages(metadata, "cli")
-    for module, package in CLI_PACKAGES.items():
+    added = packages(metadata, "review") - packages(metadata, "cli")
+    assert {*REVIEW_PACKAGES.values()} == added
+    for module, package in (CLI_PACKAGES | REVIEW_PACKAGES).items():
         assert package in {name.lower() for name in packages_distributions()[module]}
 
 

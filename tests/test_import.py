@@ -32,8 +32,10 @@ NOT_YET = [
     "scipy.optimize",
     "scipy.special",
     "sklearn",
+    "starlette",
     "tensorboard",
     "transformers",
+    "uvicorn",
 ]
 
 

@@ -10,8 +10,11 @@ CHROMIUM = next(
 NO_CHROMIUM = "no Chromium found; install it, on Debian with  apt-get install chromium"
 
 
-def watch(page: Page, address: str) -> list[str]:
-    """What goes wrong on the page from now on: errors, and requests for anything but itself."""
+def watch(page: Page, address: str, below: bool = False) -> list[str]:
+    """What goes wrong on the page from now on: errors, and requests for anything but itself.
+
+    With ``below``, the page may also request what lies below its address.
+    """
     problems: list[str] = []
 
     def on_console(message: ConsoleMessage) -> None:
@@ -19,7 +22,8 @@ def watch(page: Page, address: str) -> list[str]:
             problems.append(f"console {message.type}: {message.text}")
 
     def on_request(request: Request) -> None:
-        if not request.url.startswith(("data:", "blob:")) and request.url != address:
+        is_own = request.url.startswith(address) if below else request.url == address
+        if not request.url.startswith(("data:", "blob:")) and not is_own:
             problems.append(f"request: {request.url}")
 
     page.on("console", on_console)

@@ -42,6 +42,7 @@ def fit(
     data_dir: str | Path | None = None,
     model: ModelName | Literal["auto"] | nn.Module = "auto",
     backbone: BackboneLike | None = None,
+    corrections: str | Path | None = None,
     resume: bool = False,
     fabric: Fabric | None = None,
     report: bool = True,
@@ -71,6 +72,8 @@ def fit(
         backbone: a pretrained encoder whose embeddings are trained on, made once and cached:
             ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``, or a module or a function
             from a batch to vectors
+        corrections: the ``decisions.jsonl`` of a run whose labels were reviewed: corrected labels
+            replace the others, checked ones are trusted, and unusable examples are left out
         resume: True to continue the run that is in ``out``
         fabric: launched, for other devices than one
         report: True to write ``report.html``
@@ -126,6 +129,7 @@ def fit(
         fabric=fabric,
         show=show,
         backbone=encoder,
+        corrections=corrections,
     )
     if is_first:
         path = str(data) if isinstance(data, str | Path) else None

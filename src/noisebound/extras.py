@@ -20,6 +20,9 @@ CLI_PACKAGES = {
 }
 """The packages of the ``cli`` extra, by the names that they are imported by."""
 
+REVIEW_PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn"}
+"""Likewise the packages that the ``review`` extra adds to it."""
+
 
 def missing_extra(what: str, error: BaseException | None) -> MissingExtraError | None:
     """Return the error that names the extra to install; None if nothing of an extra is missing.
@@ -32,7 +35,8 @@ def missing_extra(what: str, error: BaseException | None) -> MissingExtraError |
         if isinstance(error, MissingExtraError):
             return error
         # A name with a dot is a module that is missing inside an installed package.
-        if isinstance(error, ModuleNotFoundError) and error.name in CLI_PACKAGES:
-            return MissingExtraError(what, CLI_PACKAGES[error.name], "cli")
+        for extra, packages in (("cli", CLI_PACKAGES), ("review", REVIEW_PACKAGES)):
+            if isinstance(error, ModuleNotFoundError) and error.name in packages:
+                return MissingExtraError(what, packages[error.name], extra)
         error = error.__cause__
     return None

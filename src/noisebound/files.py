@@ -69,6 +69,31 @@ def append_text(path: Path, text: str) -> None:
         file.write(content)
 
 
+def add_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines at the end of a file and wait until they are on the disk: all of them or none.
+
+    A last line that a killed process has left unfinished stays a line of its own. Who calls holds a
+    lock that all writers of the file heed.
+    """
+    content = "".join(f"{line}\n" for line in lines).encode()
+    with _room_for(path, len(content)), path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end:
+            file.seek(end - 1)
+            content = content if file.read(1) == b"\n" else b"\n" + content
+        try:
+            _write_all(file.fileno(), content)
+        except BaseException:
+            os.ftruncate(file.fileno(), end)
+            raise
+        os.fsync(file.fileno())
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
 def sync(path: Path) -> None:
     """Wait until a file is on the disk, where a power failure does not reach it."""
     with path.open("rb") as written:

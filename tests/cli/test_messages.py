@@ -212,6 +212,12 @@ class TestMissingExtra:
             "noisebound fit needs pillow, which is not installed: pip install 'noisebound[cli]'"
         )
 
+    def test_the_review_page_has_an_extra_of_its_own(self):
+        error = ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
+        assert str(missing_extra("this command", error)) == (
+            "this command needs uvicorn, which is not installed: pip install 'noisebound[review]'"
+        )
+
     @pytest.mark.parametrize("package", ["cyclopts", "rich", "pydantic", "matplotlib"])
     def test_the_command_says_which_extra_to_install(self, tmp_path, package):
         """In a new process that cannot import one package; only the command needs the last one."""

@@ -44,6 +44,16 @@ for _name, _help, _example in (
         "Rank the labels of a run's training data by how likely they are wrong.",
         "run --out suspects.csv",
     ),
+    (
+        "review",
+        "Check labels in the browser: a random sample first, then the suspects.",
+        "run",
+    ),
+    (
+        "labels",
+        "Write the labels after a review: as given, as they should be, and why.",
+        "run --out labels.csv",
+    ),
     ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
     (
         "embed",

@@ -62,6 +62,7 @@ def fit(
     resume: Annotated[bool, Parameter(negative=())] = False,
     reading: Reading = None,
     backbone: BackboneName = None,
+    corrections: Path | None = None,
     devices: str = "1",
     nodes: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 1,
     accelerator: str = "auto",
@@ -84,6 +85,9 @@ def fit(
             the noise rate.
     resume
         Continue the run in the folder.
+    corrections
+        The decisions.jsonl of a run whose labels were reviewed: checked labels are corrected and
+            trusted, and unusable examples are left out.
     devices
         The number of devices per machine, or auto for all. On the CPU, a device is a process with
             at least one core of its own.
@@ -109,6 +113,7 @@ def fit(
                 out=out,
                 **(reading or ReadingFlags()).options.model_dump(),
                 backbone=backbone,
+                corrections=corrections,
                 model=(config or _Options()).model,
                 resume=resume,
                 fabric=fabric,
@@ -182,6 +187,13 @@ def _print_run(run: Run, *, as_json: bool) -> None:
         return
     console = Console(soft_wrap=True, highlight=False)
     _print_noise(run, console)
+    if result.checks is not None:
+        checks = result.checks
+        console.print(
+            f"{checks.trusted:,} checked labels are trusted and count {checks.weight:g} times as "
+            f"much as others; {checks.changed:,} of them are corrected, {checks.unusable:,} "
+            "examples are left out"
+        )
     if result.choice is not None:
         console.print(f"recipe: {result.choice.chosen.label}; {result.choice.reason}")
     floor = "" if result.bound is None else f" (bound {result.bound:.3f})"

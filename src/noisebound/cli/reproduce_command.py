@@ -14,9 +14,11 @@ from noisebound.experiments.outcome.finished import Weights
 from noisebound.experiments.outcome.run_report import report_on
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.presets import check_dataset, find_preset
+from noisebound.experiments.protocol.review_data import ReviewSources
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce import Reproduction, Request, Target
 from noisebound.experiments.reproduce import reproduce as run_reproduce
+from noisebound.experiments.reproduce_review import ReviewRequest, ReviewTarget, reproduce_review
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.workers import Workers
 from noisebound.report.page import write_page
@@ -28,7 +30,7 @@ Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
 
 
 def reproduce(
-    target: Target,
+    target: Target | ReviewTarget,
     *,
     preset: str | None = None,
     set_: Annotated[
@@ -92,6 +94,17 @@ def reproduce(
         Only list the runs.
     """
     backbones = tuple(backbone or ())
+    if target == "review":
+        folders = {name: Path(path) for name, _, path in (x.partition("=") for x in source or ())}
+        encoders = DataSources(backbones=backbones)
+        wanted = ReviewRequest(
+            ReviewSources(
+                data_dir, folders, encoders.find_backbone("image"), encoders.find_backbone("text")
+            ),
+            None if columns is None else _split(columns),
+        )
+        _tell(reproduce_review(wanted, out), out, Console(soft_wrap=True, highlight=False))
+        return
     plan = Plan(
         find_preset(preset or ("features" if backbones else "cpu")).override(set_),
         _seeds(_split(seeds)),

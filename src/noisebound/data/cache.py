@@ -16,6 +16,7 @@ KINDS = {
     "contents": "hashes of the inputs of backbones",
     "tables": "tables as blocks of numbers",
     "linear": "predictions of linear classifiers",
+    "thumbnails": "small images of the review page",
 }
 """What noisebound keeps and can make again, by the folder that it is in. Only this is cleared."""
 

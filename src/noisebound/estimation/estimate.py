@@ -63,7 +63,7 @@ def estimate_noise(
     method: EstimationMethod = "agreement",
     *,
     second_probs: ArrayLike | None = None,
-    trusted: tuple[ArrayLike, ArrayLike] | None = None,
+    trusted: tuple[ArrayLike, ArrayLike] | Trusted | None = None,
     features: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> NoiseEstimate:
@@ -89,7 +89,8 @@ def estimate_noise(
         second_probs: out-of-fold probabilities by models that were trained on other examples, such
             as a second cross-validation with other folds; where both differ, they do not know
         trusted: ``(positions, true_labels)`` of examples that were drawn at random and whose labels
-            a person has checked: they make the rate unbiased, whatever the noise
+            a person has checked: they make the rate unbiased, whatever the noise. A `Trusted`
+            where some were likelier to be drawn than others
         features: for ``"neighbors"``, in which similar examples are near each other; without them
             the predictions are taken
         confidence: the probability with which the interval is to hold the noise rate
@@ -154,9 +155,12 @@ def _audit(
     checked: Trusted, probs: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"], level: float
 ) -> AuditedRate:
     """Return the rate by checked labels, sharpened by how little the model expects each label."""
-    suspicion = 1 - probs.gather(1, labels[:, None]).squeeze(1).double()
+    suspicion = checked.suspicion
+    if suspicion is None:
+        suspicion = 1 - probs.gather(1, labels[:, None]).squeeze(1).double()
     at = checked.positions
-    return audited_rate(labels[at] != checked.true_labels, suspicion[at], suspicion, level)
+    is_wrong = labels[at] != checked.true_labels
+    return audited_rate(is_wrong, suspicion[at], suspicion, level, checked.weights)
 
 
 def _with_trusted(
@@ -165,7 +169,9 @@ def _with_trusted(
     """Return the matrix of the checked labels, with the model's as if it were some more of them."""
     num_classes = len(transition)
     cells = labels[checked.positions] * num_classes + checked.true_labels
-    counts = torch.bincount(cells, minlength=num_classes**2).view(num_classes, num_classes)
+    weights = checked.weights
+    parts = None if weights is None else weights * (len(weights) / weights.sum())
+    counts = torch.bincount(cells, parts, minlength=num_classes**2).view(num_classes, num_classes)
     believed = counts.double() + _BELIEVED * transition
     return believed / believed.sum(0)
 

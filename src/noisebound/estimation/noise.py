@@ -264,7 +264,7 @@ class EstimatedNoise(Noise):
         method: EstimationMethod = "agreement",
         second: Float64[Tensor, "n classes"] | None = None,
     ) -> "EstimatedNoise":
-        """Return the noise that out-of-fold predictions show.
+        """Return the noise that out-of-fold predictions show, in labels that nobody has checked.
 
         Args:
             out_of_fold: the predictions
@@ -272,10 +272,12 @@ class EstimatedNoise(Noise):
             second: probabilities by networks that were trained on other parts of the examples;
                 where both differ, their own mistakes show
         """
-        estimate = estimate_noise(
-            out_of_fold.probabilities, out_of_fold.labels, method, second_probs=second
-        )
-        floor = measured_floor(CrossEntropy(), out_of_fold.logits, out_of_fold.labels)
+        judged = out_of_fold.unchecked
+        if second is not None and len(judged.labels) < len(second):
+            assert out_of_fold.is_trusted is not None
+            second = second[~out_of_fold.is_trusted]
+        estimate = estimate_noise(judged.probabilities, judged.labels, method, second_probs=second)
+        floor = measured_floor(CrossEntropy(), judged.logits, judged.labels)
         return cls(estimate, floor, out_of_fold)
 
     @cached_property
@@ -291,7 +293,11 @@ class EstimatedNoise(Noise):
         assert self.out_of_fold is not None
         probs = true_class_probabilities(self.calibrated, self.transition)
         joint = self.transition[self.out_of_fold.labels] * probs
-        return joint / joint.sum(1, keepdim=True).clamp(min=torch.finfo(joint.dtype).tiny)
+        found = joint / joint.sum(1, keepdim=True).clamp(min=torch.finfo(joint.dtype).tiny)
+        trusted = self.out_of_fold.is_trusted
+        if trusted is not None:
+            found[trusted] = torch.eye(found.shape[1]).double()[self.out_of_fold.labels[trusted]]
+        return found
 
     @cached_property
     def is_doubted(self) -> Bool[Tensor, " n"]:
@@ -307,7 +313,9 @@ class EstimatedNoise(Noise):
         thresholds = totals / labels.bincount(minlength=probs.shape[1]).clamp(min=1)
         confident = torch.where((probs >= thresholds) & (thresholds > 0), probs, -1.0)
         surest, predicted = confident.max(1)
-        return (surest >= 0) & (predicted != labels)
+        doubted = (surest >= 0) & (predicted != labels)
+        trusted = self.out_of_fold.is_trusted
+        return doubted if trusted is None else doubted & ~trusted
 
     @property
     def rate(self) -> float:
@@ -340,7 +348,8 @@ class EstimatedNoise(Noise):
         observed = loss.on_observed_labels()
         if observed is None or self.out_of_fold is None:
             return None
-        return measured_floor(observed, self.out_of_fold.logits, self.out_of_fold.labels)
+        judged = self.out_of_fold.unchecked
+        return measured_floor(observed, judged.logits, judged.labels)
 
     def bound(self, loss: Loss) -> BoundChoice:
         """Return the lower of the derived floor of the estimated noise and the measured floor.

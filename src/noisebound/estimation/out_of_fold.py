@@ -17,6 +17,7 @@ class OutOfFold:
         is_underfit: True if a network was still learning, and memorized nothing, when its epochs
             ended: then many of its mistakes are its own fault and not the labels'
         hits: for each epoch, which examples had their observed label predicted; None if not kept
+        is_trusted: which of the labels a person has checked; None if none
     """
 
     logits: Float[Tensor, "n classes"]
@@ -24,6 +25,7 @@ class OutOfFold:
     positions: Int64[Tensor, " n"]
     is_underfit: bool = False
     hits: Bool[Tensor, "epochs n"] | None = None
+    is_trusted: Bool[Tensor, " n"] | None = None
 
     @property
     def num_classes(self) -> int:
@@ -34,3 +36,13 @@ class OutOfFold:
     def probabilities(self) -> Float64[Tensor, "n classes"]:
         """The predicted probabilities of the observed label."""
         return self.logits.double().softmax(1)
+
+    @property
+    def unchecked(self) -> "OutOfFold":
+        """The predictions for labels that nobody has checked, which alone may be noisy."""
+        if self.is_trusted is None or bool(self.is_trusted.all()):
+            return self
+        kept = ~self.is_trusted
+        return OutOfFold(
+            self.logits[kept], self.labels[kept], self.positions[kept], self.is_underfit
+        )

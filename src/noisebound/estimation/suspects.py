@@ -46,6 +46,10 @@ class Suspects:
         """The positions of the examples, the most suspect first."""
         return self.score.argsort(descending=True, stable=True)
 
+    def without(self, is_trusted: Bool[Tensor, " n"]) -> "Suspects":
+        """Return the same, where trusted labels are as little suspect as any label can be."""
+        return Suspects(self.score.masked_fill(is_trusted, -_SCORE_LIMIT), self.suggested)
+
 
 def find_suspects(
     probs_or_losses: ArrayLike,

@@ -28,6 +28,7 @@ def run_page(run: Run, splits: Splits | None = None, command: str | None = None)
     require_epochs(run)
     sections = [
         Section("Training", pictures=curves(run)),
+        *_checks_sections(run),
         *_recipe_sections(run),
         *noise_sections(run, splits),
         *_suspects_sections(run, splits),
@@ -134,6 +135,34 @@ def _recipe_sections(run: Run) -> list[Section]:
     title = "What was tried on halves of the examples"
     tables = [Table("recipes", title, header, tuple(rows), ())] if rows else []
     return [Section("The recipe", text, tables)]
+
+
+def _checks_sections(run: Run) -> list[Section]:
+    """Return what became of decisions about labels: the run before them, and this one."""
+    checks = None if run.outcome is None else run.outcome.checks
+    if checks is None:
+        return []
+    text = (
+        f"{checks.trusted:,} labels were checked by people and are trusted; they count "
+        f"{checks.weight:g} times as much as others. {checks.changed:,} of them were corrected, "
+        f"and {checks.unusable:,} examples were left out."
+    )
+    after: dict[str, float | None] = {name: run.final(name) for name in METRIC_LABELS}
+    after["noise_rate"] = run.result.noise.rate
+    labels: dict[str, str] = {name: text for name, text in METRIC_LABELS.items()}  # noqa: C416
+    labels["noise_rate"] = "wrong labels among those that nobody had checked"
+    rows = [
+        Row(labels[name], (_percent(checks.before[name]), _percent(now)))
+        for name, now in after.items()
+        if now is not None and name in checks.before
+    ]
+    header = ("", "before", "after")
+    tables = [Table("checks", "Before and after", header, tuple(rows), ())] if rows else []
+    return [Section("Checked labels", text, tables)]
+
+
+def _percent(share: float) -> Cell:
+    return Cell(f"{share:.1%}", "", share)
 
 
 def heat_map_of(transition: Sequence[Sequence[float]], names: Sequence[str]) -> HeatMap:

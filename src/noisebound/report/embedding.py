@@ -34,9 +34,14 @@ def embedded_figure(figure: Figure) -> tuple[str, str]:
 
 def embedded_image(image: Image.Image) -> str:
     """Return an image of pixels as a PNG address."""
+    return _embedded("png", png(image))
+
+
+def png(image: Image.Image) -> bytes:
+    """Return an image of pixels as a PNG file."""
     stream = io.BytesIO()
     image.save(stream, format="PNG", optimize=True)
-    return _embedded("png", stream.getvalue())
+    return stream.getvalue()
 
 
 def _darkened(drawing: str) -> str:

@@ -40,6 +40,11 @@ def thumbnail(
         description: text for readers who cannot see the image
         lines: the lines below the image
     """
-    picture = Image.fromarray((255 * pixels(image)).round().astype(np.uint8))
+    picture = as_picture(image)
     picture.thumbnail((_LARGEST, _LARGEST))
     return Thumbnail(embedded_image(picture), description, lines)
+
+
+def as_picture(image: Shaped[Tensor, "channels height width"]) -> Image.Image:
+    """Return an image of bytes, or of floating-point numbers scaled to their own range."""
+    return Image.fromarray((255 * pixels(image)).round().astype(np.uint8))

@@ -43,6 +43,10 @@ class RunFolder:
         self.picture = self.path / "training.png"
         self.report = self.path / "report.html"
 
+        # Written by a review of the labels.
+        self.decisions = self.path / "decisions.jsonl"
+        self.corrections = self.path / "corrections.jsonl"  # those that the run was trained with
+
         # Written by experiments, whose runs are folders named by the hash of their config.
         self.experiment = self.path / "run.json"
         self.environment = self.path / "environment.json"

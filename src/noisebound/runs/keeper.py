@@ -59,6 +59,8 @@ class FolderKeeper:
         }
         if found.hits is not None:
             tensors["hits"] = found.hits
+        if found.is_trusted is not None:
+            tensors["is_trusted"] = found.is_trusted
         about = {"identity": self.identity, "is_underfit": found.is_underfit}
         save_tensors(self.folder.out_of_fold(name), tensors, about)
 
@@ -117,4 +119,5 @@ def read_out_of_fold(
         tensors["positions"],
         about["is_underfit"],
         tensors.get("hits"),
+        tensors.get("is_trusted"),
     )

@@ -7,6 +7,7 @@ from noisebound.errors import DataError, RunError
 from noisebound.estimation import BoundChoice, EstimatedNoise, Noise, noise_of_record
 from noisebound.files import write_json
 from noisebound.monitor import memorizing_since
+from noisebound.runs.corrections import ChecksUsed
 from noisebound.runs.folder import RunFolder, read_json
 from noisebound.training.choose import Choice
 from noisebound.training.metrics import EpochMetrics
@@ -30,6 +31,7 @@ class RunResult:
         best_on_validation: the metrics of the epoch with the highest accuracy on the validation
             split, whose labels are noisy; None without validation
         choice: the recipe and the evidence for it; None for a training by a loss
+        checks: what was made of decisions about the labels; None if there were none
     """
 
     identity: str
@@ -41,6 +43,7 @@ class RunResult:
     final: EpochMetrics
     best_on_validation: EpochMetrics | None
     choice: Choice | None = None
+    checks: ChecksUsed | None = None
 
     @classmethod
     def of(
@@ -53,6 +56,7 @@ class RunResult:
         floor: float | None,
         history: list[EpochMetrics],
         choice: Choice | None = None,
+        checks: ChecksUsed | None = None,
     ) -> "RunResult":
         """Return the result of a finished history."""
         averaged = history[-1].averaged_validation_top1 is not None
@@ -73,6 +77,7 @@ class RunResult:
             history[-1],
             max(judged, key=judged.__getitem__, default=None),
             choice,
+            checks,
         )
 
     @property
@@ -110,6 +115,7 @@ class RunResult:
             "memorizing_since": self.memorizing_since,
             "final": self.final.record(),
             "best_on_validation": best and best.record(),
+            "checks": self.checks and self.checks.record(),
         }
 
 
@@ -160,4 +166,5 @@ def _of_record(record: dict[str, Any]) -> RunResult:
         EpochMetrics.of_record(record["final"]),
         None if best is None else EpochMetrics.of_record(best),
         None if record["choice"] is None else Choice.of_record(record["choice"]),
+        ChecksUsed(**record["checks"]) if record.get("checks") else None,
     )

@@ -16,6 +16,8 @@ from noisebound.data.load import load_with
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects
 from noisebound.features import BackboneLike, load_embedded
+from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
+from noisebound.review.corrected_labels import is_trusted
 from noisebound.runs.embedding import same_backbone
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_out_of_fold
@@ -23,7 +25,11 @@ from noisebound.runs.metrics_file import read_metrics
 from noisebound.runs.predict import new_inputs, predictions_frame
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
-from noisebound.runs.suspects import suspects_frame, suspects_of_run
+from noisebound.runs.suspects import (
+    observed_label_probabilities,
+    suspects_frame,
+    suspects_of_run,
+)
 from noisebound.training.choose import Choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.metrics import METRIC_NAMES, EpochMetrics, Evaluated
@@ -190,9 +196,74 @@ class Run:
         return suspects_frame(self.find_suspects(splits), splits)
 
     def find_suspects(self, splits: Splits) -> Suspects:
-        """Return how suspect each label of the run's training data is, by position."""
-        return suspects_of_run(
+        """Return how suspect each label of the run's training data is, by position.
+
+        Labels that were checked before the run was trained are never suspects.
+        """
+        found = suspects_of_run(
             self.trained_config, self.result, self.noise, self.saved_model, splits
+        )
+        if not self.folder.corrections.exists():
+            return found
+        data = ReviewedData.of(splits, self.result.inputs)
+        return found.without(is_trusted(DecisionFile(self.folder.corrections, data)))
+
+    @property
+    def decisions(self) -> DecisionFile:
+        """What people have decided about the labels, read anew from the run's folder."""
+        return self.decisions_about(self.training_data())
+
+    def decisions_about(self, splits: Splits) -> DecisionFile:
+        """Return the decisions, for training data that is at hand."""
+        return DecisionFile(self.folder.decisions, ReviewedData.of(splits, self.result.inputs))
+
+    def decide(
+        self, position: int, label: str | None, *, by: str | None = None, data: Any = None
+    ) -> Decision:
+        """Write down what the label of a training example should be, and return the decision.
+
+        Args:
+            position: the example's position among the training examples
+            label: the name of the right class, be it the label or another; None if the example is
+                not usable
+            by: who decided; by default who uses this computer
+            data: as in :meth:`suspects`
+        """
+        made = self.decisions_about(self.training_data(data))
+        if label is None:
+            return made.decide(position, "unusable", by=by)
+        if label == made.data.given(position):
+            return made.decide(position, "right", by=by)
+        return made.decide(position, "wrong", label, by=by)
+
+    def review_queue(self, data: Any = None, *, least: float = 0.0) -> ReviewQueue:
+        """Return the labels that nobody has decided about, the one most worth a look first.
+
+        Args:
+            data: as in :meth:`suspects`
+            least: the least probability of being wrong with which a label is a suspect
+        """
+        return self.review_queue_of(self.training_data(data), least=least)
+
+    def review_queue_of(self, splits: Splits, *, least: float = 0.0) -> ReviewQueue:
+        """Return the queue, for training data that is at hand."""
+        return ReviewQueue(self.find_suspects(splits), self.decisions_about(splits), least)
+
+    def audit(self, data: Any = None, *, seed: int = 0) -> Audit:
+        """Return a random sample of the labels to check, and what the answers tell so far.
+
+        Args:
+            data: as in :meth:`suspects`
+            seed: another seed draws another sample
+        """
+        splits = self.training_data(data)
+        noise = None if self.noise.rate is None else (self.noise.rate, self.noise.interval)
+        return Audit(
+            observed_label_probabilities(self.saved_model, self.noise, splits),
+            self.find_suspects(splits),
+            self.decisions_about(splits),
+            noise,
+            seed,
         )
 
     def training_data(self, data: Any = None) -> Splits:

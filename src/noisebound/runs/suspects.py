@@ -57,6 +57,23 @@ def suspects_of_run(
     return suspects_by_models(probs, train.labels, loss, seen, out_of_fold, transition)
 
 
+def observed_label_probabilities(
+    saved: SavedModel, noise: Noise, splits: Splits
+) -> Float64[Tensor, "n classes"]:
+    """Return what is predicted for every example: out-of-fold where it is kept, else by the model.
+
+    Args:
+        saved: the trained model
+        noise: what is known of the noise, with out-of-fold predictions where they are kept
+        splits: the data that the model was trained on
+    """
+    probs = saved.probabilities(_encoded(saved, splits)).double()
+    out_of_fold = noise.out_of_fold if isinstance(noise, EstimatedNoise) else None
+    if out_of_fold is not None:
+        probs[out_of_fold.positions] = out_of_fold.probabilities
+    return probs
+
+
 def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
     """Return one row per training example, the most suspect first."""
     train, names = splits.train, splits.train_names

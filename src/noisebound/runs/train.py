@@ -12,10 +12,12 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from noisebound.data import Splits
-from noisebound.errors import DataError, NoRoomError
+from noisebound.errors import DataError, NoiseboundError, NoRoomError
 from noisebound.features import Backbone
-from noisebound.files import fingerprint
+from noisebound.files import fingerprint, write_text
 from noisebound.models import ModelName
+from noisebound.review.decisions import DecisionFile
+from noisebound.runs.corrections import checks_used, corrected_data, read_corrections
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import FolderKeeper
 from noisebound.runs.ownership import owned
@@ -25,6 +27,7 @@ from noisebound.runs.saved_model import ModelCard, SavedModel
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.fit import Fitting, model_name, network_for
+from noisebound.training.metrics import METRIC_LABELS
 from noisebound.training.objective import ObjectiveFactory, check_method, make_objective
 from noisebound.training.ranks import first_rank_does
 
@@ -41,6 +44,7 @@ def train_run(
     objective_factory: ObjectiveFactory = make_objective,
     show: bool = True,
     backbone: Backbone | None = None,
+    corrections: str | Path | None = None,
 ) -> Run:
     """Train on a data set, and return the run that this leaves in a folder.
 
@@ -56,10 +60,13 @@ def train_run(
         objective_factory: makes the objective; by default the method that the config names
         show: True to draw the loss as it falls, where someone is looking
         backbone: what the data was embedded by, for the run to embed new data with
+        corrections: a file of decisions about these labels, as a review of an earlier run left it
     """
     fabric = fabric or Fabric(devices=1)
     folder = RunFolder(out)
+    decisions = None if corrections is None else read_corrections(corrections, splits)
     data, encoded = split_validation(splits, config)
+    data = data if decisions is None else corrected_data(data, decisions)
     network = network_for(data.train, config) if model is None else copy.deepcopy(model)
     with fabric.init_module():  # sets the type of numbers that the precision asks for
         network.to(torch.get_default_dtype())
@@ -85,7 +92,8 @@ def train_run(
                     logger.finalize("success")  # or what they still hold would be lost
             name = model_name(data.train, config) if model is None else None
             first_rank_does(
-                fabric, partial(_conclude, fitting, folder, identity, splits, encoded, name)
+                fabric,
+                partial(_conclude, fitting, folder, identity, splits, encoded, name, decisions),
             )
             if not folder.result.exists():
                 raise DataError(f"{folder.result} is not there: do all machines see {out}?")
@@ -108,6 +116,7 @@ def _conclude(
     splits: Splits,
     encoded: Splits,
     name: ModelName | None,
+    decisions: DecisionFile | None,
 ) -> None:
     """Write the model and then the result, which makes the run finished."""
     assert fitting.state is not None
@@ -125,6 +134,11 @@ def _conclude(
         backbone=splits.embedded_by,
     )
     SavedModel(fitting.state.best_model.cpu(), card).save(folder.path)
+    checks = None
+    if decisions is not None:
+        before = _before(decisions.path)
+        checks = checks_used(fitting.data, decisions, fitting.checked_weight, before)
+        _keep_corrections(folder, decisions)
     result = RunResult.of(
         identity=identity,
         inputs=splits.train.rows.fingerprint(),
@@ -133,8 +147,31 @@ def _conclude(
         choice=fitting.choice,
         floor=fitting.objective.floor,
         history=fitting.history,
+        checks=checks,
     )
     write_result(folder, result)
+
+
+def _before(corrections: Path) -> dict[str, float]:
+    """Return what the run had come to in whose folder the decisions are; nothing if none is."""
+    try:
+        run = Run(corrections.parent)
+        outcome, epochs = run.outcome, run.epochs
+    except (NoiseboundError, OSError):
+        return {}
+    if outcome is None or not epochs:
+        return {}
+    found: dict[str, float | None] = {name: run.final(name) for name in METRIC_LABELS}
+    found["noise_rate"] = outcome.noise.rate
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _keep_corrections(folder: RunFolder, decisions: DecisionFile) -> None:
+    """Keep the decisions in the run's folder, where the next review goes on from them."""
+    content = decisions.path.read_text(encoding="utf-8")
+    write_text(folder.corrections, content)
+    if not folder.decisions.exists():
+        write_text(folder.decisions, content)
 
 
 def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module) -> str:
@@ -145,4 +182,6 @@ def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module)
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
     for marks in (data.train.rows.fingerprint(), fingerprint(data.train.labels)):
         digest.update(marks.encode())
+    if data.checked is not None:
+        digest.update(fingerprint(data.checked.is_trusted).encode())
     return digest.hexdigest()

@@ -96,6 +96,7 @@ class CrossFit:
             train.labels,
             torch.arange(len(train)) if positions is None else positions,
             any(fold.is_underfit for fold in found),
+            is_trusted=None if self.data.checked is None else self.data.checked.is_trusted,
         )
 
     def _once(self, name: str, compute: Callable[[], OutOfFold]) -> OutOfFold:

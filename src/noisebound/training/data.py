@@ -10,6 +10,7 @@ from noisebound.data import Dataset, Normalization, Splits
 from noisebound.data.dataset import stratified_indices
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidValueError
+from noisebound.estimation.checked import Checked
 from noisebound.training.config import TrainingConfig
 
 
@@ -23,6 +24,7 @@ class TrainingData:
         test: examples with clean labels, which decide nothing
         normalization: of the inputs, by the statistics of `train` alone
         positions: the training examples' positions among all that were given; None if all are used
+        checked: which labels of `train` a person has checked; None if none
     """
 
     train: Dataset
@@ -30,6 +32,7 @@ class TrainingData:
     test: Dataset | None
     normalization: Normalization
     positions: Int64[Tensor, " n"] | None = None
+    checked: Checked | None = None
 
     @classmethod
     def unsplit(cls, train: Dataset) -> "TrainingData":
@@ -47,6 +50,14 @@ class TrainingData:
         own = 1.0 if self.train.weights is None else self.train.weights
         weighted = (own * weights[self.train.labels]).to(torch.float32)
         return replace(self, train=replace(self.train, weights=weighted))
+
+    def with_checked_weight(self, weight: float) -> "TrainingData":
+        """Return the same, each checked label counting so many times as much as before."""
+        if self.checked is None or weight == 1:
+            return self
+        own = torch.ones(len(self.train)) if self.train.weights is None else self.train.weights
+        weights = torch.where(self.checked.is_trusted, weight * own, own)
+        return replace(self, train=replace(self.train, weights=weights.to(torch.float32)))
 
 
 def normalization_of(train: Dataset, *, is_encoded: bool = False) -> Normalization:

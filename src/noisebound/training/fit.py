@@ -20,9 +20,11 @@ from noisebound.estimation import (
     GivenRate,
     GivenTransition,
     Noise,
+    OutOfFold,
     UnknownNoise,
     estimated_noise,
 )
+from noisebound.estimation.checked import noise_of_unchecked
 from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
@@ -46,6 +48,14 @@ from noisebound.training.recipe import RECIPES
 from noisebound.training.search import RecipeSearch
 from noisebound.training.state import TrainingState, initial_state
 from noisebound.training.stopping import EpochSearch
+from noisebound.training.trusting import (
+    FEWEST_CHECKED,
+    WEIGHTS,
+    WeightEvidence,
+    best_weight,
+    judged_weights,
+    trusting,
+)
 
 
 class UnknownNoiseWarning(UserWarning):
@@ -89,26 +99,34 @@ class Fitting:
         self.objective: Objective | None = None
         self.state: TrainingState | None = None
         self.history: list[EpochMetrics] = []
+        self.checked_weight = 1.0
+        self.weight_evidence: list[WeightEvidence] = []
 
     def run(self) -> "Fitting":
         """Do what is not done yet."""
         check_method(self.config)
+        self.data = self._with_checked_weight()
         self.choice = self._choose()
         whole = self.data.train
         self.noise = known_noise(self.config, whole) or self._estimate()
         weights = class_weights(self.config, whole)
         self.seen_noise = self.noise
         if weights is not None:  # the noise is estimated without them, and then seen through them
-            shares = whole.class_counts().double() / len(whole)
+            noisy = whole
+            if self.data.checked is not None:
+                noisy = whole.subset(~self.data.checked.is_trusted)
+            shares = noisy.class_counts().double() / max(1, len(noisy))
             self.seen_noise = ClassWeightedNoise(self.noise, weights, shares)
         config, data = self._by_recipe(self.noise)
         train = data.train
         self.objective = self.objective_factory(
             config, train.num_classes, len(train), self.seen_noise
         )
+        data = data.with_class_weights(weights)
+        if data.checked is not None:
+            self.objective = trusting(self.objective, data.checked, data.train.weights, config)
         self.state = initial_state(self.network, self.objective, config, len(train), self.fabric)
         self.history = self.keeper.resume(self.state)
-        data = data.with_class_weights(weights)
         training = Training(self.state, self.objective, data, config, self.fabric)
         show = self.show and self.fabric.is_global_zero
         with Display(config.loss, config.epochs, self.history, show) as display:
@@ -192,16 +210,40 @@ class Fitting:
         return noise
 
     def _cross_fitted(self) -> Noise:
-        plan = noise_plan(self.data, self.config)
-        self.cross_fit = CrossFit(
-            self.data, plan, self.network, self.fabric, keeper=self.keeper, show=self.show
-        )
-        found = self.cross_fit.out_of_fold()
+        found = self._out_of_fold(self.data)
+        noise = self._noise_shown_by(found)
+        return noise if self.data.checked is None else noise_of_unchecked(noise, self.data.checked)
+
+    def _noise_shown_by(self, found: OutOfFold) -> Noise:
+        if self.choice is None:
+            return estimated_noise(found)
         # Trials have shown what the estimate is good for, so that a recipe need not ask.
-        if self.choice is not None:
-            second = None if self.search is None else self.search.second_opinion
-            return EstimatedNoise.of(found, second=second)
-        return estimated_noise(found)
+        second = None if self.search is None else self.search.second_opinion
+        return EstimatedNoise.of(found, second=second)
+
+    def _out_of_fold(self, data: TrainingData, name: str = "") -> OutOfFold:
+        plan = replace(noise_plan(data, self.config), name=name)
+        self.cross_fit = CrossFit(
+            data, plan, self.network, self.fabric, keeper=self.keeper, show=self.show
+        )
+        return self.cross_fit.out_of_fold()
+
+    def _with_checked_weight(self) -> TrainingData:
+        """Return the data with the weight of checked labels that predicts such labels best."""
+        checked = self.data.checked
+        if checked is None or len(self.data.train) < FEWEST_EXAMPLES:
+            return self.data
+        if int(checked.is_trusted.sum()) < FEWEST_CHECKED:
+            return self.data
+        weighted = {weight: self.data.with_checked_weight(weight) for weight in WEIGHTS}
+        self.weight_evidence = judged_weights(
+            {
+                weight: self._out_of_fold(data, f"weight-{weight:g}")
+                for weight, data in weighted.items()
+            }
+        )
+        self.checked_weight = best_weight(self.weight_evidence)
+        return weighted[self.checked_weight]
 
     @property
     def latest_state(self) -> TrainingState | None:

@@ -51,7 +51,8 @@ class Recipe:
                 # A class must not be left without examples.
                 kept |= (train.subset(kept).class_counts() == 0)[train.labels]
                 positions = None if data.positions is None else data.positions[kept]
-                return replace(data, train=train.subset(kept), positions=positions)
+                checked = None if data.checked is None else data.checked.subset(kept)
+                return replace(data, train=train.subset(kept), positions=positions, checked=checked)
             case "suspects replaced":
                 given = F.one_hot(train.labels, train.num_classes).double()
                 targets = torch.where(noise.is_doubted[:, None], noise.calibrated, given)

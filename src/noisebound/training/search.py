@@ -152,4 +152,6 @@ class RecipeSearch:
 
 def _only(data: TrainingData, chosen: Int64[Tensor, " m"]) -> TrainingData:
     positions = chosen if data.positions is None else data.positions[chosen]
-    return TrainingData(data.train.subset(chosen), None, None, data.normalization, positions)
+    checked = None if data.checked is None else data.checked.subset(chosen)
+    train = data.train.subset(chosen)
+    return TrainingData(train, None, None, data.normalization, positions, checked)

@@ -84,4 +84,6 @@ def _left_out(
     chosen = stratified_indices(whole.train.labels, count, seed)
     is_kept = ~torch.isin(prepared.positions, whole.positions[chosen])
     train, positions = prepared.train.subset(is_kept), prepared.positions[is_kept]
-    return replace(prepared, train=train, positions=positions), whole.train.subset(chosen)
+    checked = None if prepared.checked is None else prepared.checked.subset(is_kept)
+    data = replace(prepared, train=train, positions=positions, checked=checked)
+    return data, whole.train.subset(chosen)

@@ -64,15 +64,18 @@ class DataSources:
 
     def backbone_name(self, modality: Modality) -> str | None:
         """Return the name of the backbone for this kind of examples; None if there are none."""
-        if not self.backbones:
-            return None
-        for name in self.backbones:
-            if modality in _backbone(name).modalities:
-                return name
+        found = self.find_backbone(modality)
+        if found is not None or not self.backbones:
+            return found
         raise InvalidValueError(
             f"no `backbone` takes examples of the kind {modality}: {', '.join(self.backbones)}; "
             "name one more, or choose other `columns`"
         )
+
+    def find_backbone(self, modality: Modality) -> str | None:
+        """Return the name of the first backbone that takes this kind of examples; None if none."""
+        takers = (name for name in self.backbones if modality in _backbone(name).modalities)
+        return next(takers, None)
 
     def linear_probabilities(self, dataset: str) -> Float64[Tensor, "n classes"]:
         """Return the predictions of a linear classifier for the whole training set."""

@@ -1,0 +1,103 @@
+"""``noisebound labels``: the labels after a review, for training, for files and for other tools."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.markup import escape
+
+from noisebound.cli.options import QuoteFormulas, Reading, ReadingFlags
+from noisebound.console import Console
+from noisebound.errors import InvalidValueError
+from noisebound.files import write_text
+from noisebound.review.corrected_labels import corrected_labels
+from noisebound.review.label_tools import (
+    argilla_records,
+    label_studio_config,
+    label_studio_tasks,
+    read_answers,
+)
+from noisebound.review.link_tree import link_tree as make_link_tree
+from noisebound.runs import load_run
+from noisebound.runs.predict import check_writable, write_frame
+
+
+def labels(
+    run: Path,
+    data: str | None = None,
+    *,
+    out: Path | None = None,
+    format: Literal["table", "label-studio", "argilla"] = "table",
+    drop_unusable: Annotated[bool, Parameter(negative=())] = False,
+    link_tree: Path | None = None,
+    read: Path | None = None,
+    quote_formulas: QuoteFormulas = True,
+    reading: Reading = None,
+) -> None:
+    """Write every label of a run's training data as it was given, as it should be, and why.
+
+    Parameters
+    ----------
+    run
+        The folder that `noisebound fit` wrote.
+    data
+        The data that the run was trained on [default: what the run's folder names].
+    out
+        The .csv or .parquet file to write; a .json file for another tool.
+    format
+        The kind of file: a table, or what Label Studio or argilla imports.
+    drop_unusable
+        Leave out the examples that were found unusable.
+    link_tree
+        For a folder of images: a new folder with one folder per corrected class, of links.
+    read
+        An export of Label Studio or argilla whose answers become decisions of the run first.
+    """
+    _check(out, format, link_tree, read)
+    flags = reading or ReadingFlags()
+    if data is None:
+        flags.refuse_all_but("data_dir", what="data that is not named beside it")
+    trained = load_run(run)
+    origin = trained.folder.read_origin() if data is None else flags.origin(data)
+    if data is None and flags.data_dir is not None:
+        origin = origin.model_copy(update={"data_dir": flags.data_dir})
+    splits = trained.load_again(origin)
+    decisions = trained.decisions_about(splits)
+    console = Console(soft_wrap=True, highlight=False)
+    if read is not None:
+        made = read_answers(read, trained.review_queue_of(splits))
+        console.print(f"{len(made):,} decisions were read from {escape(str(read))}")
+        decisions.refresh()
+    for note in decisions.notes:
+        console.print(f"[yellow]note:[/] {escape(note)}")
+    if link_tree is not None:
+        count = make_link_tree(
+            decisions, Path(str(origin.data)), link_tree, drop_unusable=drop_unusable
+        )
+        console.print(f"{count:,} links, by corrected class: {escape(str(link_tree))}")
+    if out is None:
+        return
+    if format == "table":
+        table = corrected_labels(decisions, drop_unusable=drop_unusable)
+        write_frame(table, out, quotes_formulas=quote_formulas)
+        changed = int((table["label"] != table["corrected"]).sum())
+        console.print(f"{len(table):,} labels, of which {changed:,} are corrected: {out}")
+        return
+    queue = trained.review_queue_of(splits)
+    tasks = label_studio_tasks if format == "label-studio" else argilla_records
+    write_text(out, json.dumps(tasks(queue, splits), ensure_ascii=False, indent=1) + "\n")
+    console.print(f"{len(queue.data):,} examples for {format}: {escape(str(out))}")
+    if format == "label-studio":
+        config = out.with_suffix(".xml")
+        write_text(config, label_studio_config(splits))
+        console.print(f"the project's labeling configuration: {escape(str(config))}")
+
+
+def _check(out: Path | None, format: str, link_tree: Path | None, read: Path | None) -> None:
+    if out is None and link_tree is None and read is None:
+        raise InvalidValueError("name a file with --out, a folder with --link-tree, or both")
+    if out is not None and format == "table":
+        check_writable(out)
+    if out is not None and format != "table" and out.suffix.lower() != ".json":
+        raise InvalidValueError(f"--out for {format} must be a .json file, got {out.name}")

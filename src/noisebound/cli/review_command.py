@@ -1,0 +1,54 @@
+"""``noisebound review``: check labels in the browser."""
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter, validators
+from rich.markup import escape
+
+from noisebound.console import Console
+from noisebound.pages.review.serve import ReviewServer
+from noisebound.pages.review.session import ReviewSession
+from noisebound.review.decisions import current_user
+from noisebound.runs import load_run
+
+
+def review(
+    run: Path,
+    data: str | None = None,
+    *,
+    port: Annotated[int | None, Parameter(validator=validators.Number(gte=1, lte=65535))] = None,
+    open: bool = True,
+    by: str | None = None,
+) -> None:
+    """Check a run's labels in the browser: first a random sample, then the suspects.
+
+    The page is served to this machine only. Every decision is kept in the run's folder at once.
+
+    Parameters
+    ----------
+    run
+        The folder that `noisebound fit` wrote.
+    data
+        The data that the run was trained on [default: what the run's folder names].
+    port
+        The port to listen on [default: any that is free].
+    open
+        Open the page in the browser.
+    by
+        The name to keep with each decision [default: that of the user of this computer].
+    """
+    trained = load_run(run)
+    session = ReviewSession(trained, trained.training_data(data), by or current_user())
+    server = ReviewServer(session, port)
+    console = Console(soft_wrap=True, highlight=False)
+
+    def tell(address: str) -> None:
+        console.print(f"the review page: {address}")
+        console.print(f"decisions are kept in {escape(str(trained.folder.decisions))}")
+        console.print("Ctrl-C ends the server")
+        if open:
+            webbrowser.open(address)
+
+    server.run(tell)

@@ -1,0 +1,79 @@
+"""``noisebound reproduce review``: what it brings that a person checks labels."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from noisebound.errors import InvalidValueError
+from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.experiments.outcome.review_tables import audit_table, rate_table, session_table
+from noisebound.experiments.protocol.review_data import (
+    REVIEW_SETS,
+    ReviewSources,
+    load_review_data,
+)
+from noisebound.experiments.reproduce import Reproduction
+from noisebound.experiments.runner.review_session import audits, review_sessions
+from noisebound.report.table import Table
+from noisebound.report.table_formats import write_table
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig
+
+ReviewTarget: TypeAlias = Literal["review"]
+
+_CONFIG = TrainingConfig(model="linear", epochs=40, learning_rate=3e-3, measure_every=40)
+
+
+@dataclass(frozen=True)
+class ReviewRequest:
+    """What to measure.
+
+    Args:
+        sources: where the data comes from
+        columns: the names of data sets; None for all
+    """
+
+    sources: ReviewSources
+    columns: Sequence[str] | None = None
+
+    def chosen_sets(self) -> tuple[str, ...]:
+        """Return the names of the data sets, or refuse what is none."""
+        for name in self.columns or ():
+            if name not in REVIEW_SETS:
+                raise InvalidValueError(
+                    f"`columns` of review must be among {', '.join(REVIEW_SETS)}; got {name!r}"
+                )
+        return REVIEW_SETS if self.columns is None else tuple(self.columns)
+
+
+def reproduce_review(request: ReviewRequest, out: Path) -> Reproduction:
+    """Play a person by the true labels, and write the tables.
+
+    Args:
+        request: what to measure
+        out: the folder for the tables; the runs are in its folder ``runs``
+    """
+    require_cleanlab()
+    tables: list[Table] = []
+    audited = {}
+    for name in request.chosen_sets():
+        splits = load_review_data(name, request.sources)
+        train = splits.train
+        assert train.true_labels is not None
+        folder = out / "runs" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        run = train_run(splits, _CONFIG, folder / "before", show=False)
+        actual = (train.labels != train.true_labels).double().mean().item()
+        audited[name] = (actual, run.noise.assumed_rate, list(audits(run, splits, folder)))
+        found = list(review_sessions(run, splits, _CONFIG, folder))
+        notes = (
+            f"{len(train):,} training examples, of which validation keeps 10%; a linear classifier "
+            f"of embeddings, {_CONFIG.loss}, {_CONFIG.epochs} epochs, one seed",
+        )
+        before = run.final("test_top1") or 0.0
+        tables += [session_table(name, before, found, notes), rate_table(name, found)]
+    tables.append(audit_table(audited))
+    files = [path for table in tables for path in write_table(table, out)]
+    return Reproduction(tuple(tables), tuple(files), {})

@@ -1,0 +1,160 @@
+"""A person who knows the truth reviews a run's labels, in one order or another."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from noisebound.data import Splits
+from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.review import Audit, DecisionFile, ReviewedData, ReviewQueue
+from noisebound.review.decisions import Decision, Place
+from noisebound.runs import Run, train_run
+from noisebound.runs.suspects import observed_label_probabilities
+from noisebound.training import TrainingConfig
+
+Order: TypeAlias = Literal["noisebound", "random", "self-confidence", "cleanlab"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+COUNTS = (100, 300, 1_000, 3_000)
+AUDITED, REPETITIONS = 100, 50
+
+_AT_ONCE = 25  # the queue learns after as many decisions
+
+
+@dataclass(frozen=True)
+class SessionFindings:
+    """What came of so many decisions in one order.
+
+    Args:
+        order: the order
+        decisions: how many labels were looked at
+        wrong: how many of them were wrong
+        accuracy: on the test examples, of the model trained with them
+        rate_error: how far the estimated noise rate of the other labels is off
+        weight: how much a checked label counted
+    """
+
+    order: str
+    decisions: int
+    wrong: int
+    accuracy: float
+    rate_error: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class AuditFindings:
+    """What one audit of a run's labels found.
+
+    Args:
+        seed: of the sample
+        error: the rate that it told, less the true one
+        covered: True if its interval held the true rate
+        width: the width of the interval
+    """
+
+    seed: int
+    error: float
+    covered: bool
+    width: float
+
+
+def review_sessions(
+    run: Run, splits: Splits, config: TrainingConfig, folder: Path
+) -> Iterator[SessionFindings]:
+    """Yield what each order comes to after each count of decisions."""
+    for order in ORDERS:
+        path = folder / f"{order}.jsonl"
+        path.unlink(missing_ok=True)
+        file = DecisionFile(path, ReviewedData.of(splits, run.result.inputs))
+        planned = None if order == "noisebound" else _planned(order, run, splits)
+        for count in COUNTS:
+            _decide_until(count, file, run, splits, planned)
+            out = folder / f"{order}-{count}"
+            shutil.rmtree(out, ignore_errors=True)
+            again = train_run(splits, config, out, corrections=path, show=False)
+            yield _findings(order, again, file, splits)
+
+
+def _decide_until(
+    count: int, file: DecisionFile, run: Run, splits: Splits, planned: Int64[Tensor, " n"] | None
+) -> None:
+    if planned is not None:
+        file.add([_truth(file, splits, each) for each in planned[len(file) : count].tolist()])
+        return
+    queue = ReviewQueue(run.find_suspects(splits), file)
+    while len(file) < count:
+        upcoming = queue.next(min(_AT_ONCE, count - len(file)))
+        file.add([_truth(file, splits, each.position) for each in upcoming])
+
+
+def _truth(file: DecisionFile, splits: Splits, position: int, where: Place = "review") -> Decision:
+    assert splits.train.true_labels is not None
+    true = int(splits.train.true_labels[position])
+    if true == int(splits.train.labels[position]):
+        return file.make(position, "right", where=where)
+    return file.make(position, "wrong", splits.train.class_names[true], where=where)
+
+
+def _planned(order: Order, run: Run, splits: Splits) -> Int64[Tensor, " n"]:
+    """Return all positions in the order of a rival, by the run's out-of-fold predictions."""
+    labels = splits.train.labels
+    if order == "random":
+        return torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    probs = observed_label_probabilities(run.saved_model, run.noise, splits)
+    confidence = probs.gather(1, labels[:, None]).squeeze(1)
+    by_confidence = confidence.argsort(stable=True)
+    if order == "self-confidence":
+        return by_confidence
+    require_cleanlab()
+    from cleanlab.filter import find_label_issues
+
+    found = find_label_issues(
+        labels.numpy(), probs.numpy(), return_indices_ranked_by="self_confidence", n_jobs=1
+    )
+    first = torch.from_numpy(np.asarray(found)).long()
+    is_first = torch.zeros(len(labels), dtype=torch.bool)
+    is_first[first] = True
+    return torch.cat([first, by_confidence[~is_first[by_confidence]]])
+
+
+def _findings(order: str, run: Run, file: DecisionFile, splits: Splits) -> SessionFindings:
+    train = splits.train
+    assert train.true_labels is not None
+    assert run.result.checks is not None
+    unchecked = torch.ones(len(train), dtype=torch.bool)
+    unchecked[[each.position for each in file]] = False
+    actual = (train.labels != train.true_labels)[unchecked].double().mean().item()
+    return SessionFindings(
+        order,
+        len(file),
+        sum(each.verdict == "wrong" for each in file),
+        run.final("test_top1") or 0.0,
+        abs(run.noise.assumed_rate - actual),
+        run.result.checks.weight,
+    )
+
+
+def audits(run: Run, splits: Splits, folder: Path) -> Iterator[AuditFindings]:
+    """Yield what each of fifty audits of a hundred labels finds."""
+    train = splits.train
+    assert train.true_labels is not None
+    actual = (train.labels != train.true_labels).double().mean().item()
+    probs = observed_label_probabilities(run.saved_model, run.noise, splits)
+    suspects = run.find_suspects(splits)
+    for seed in range(REPETITIONS):
+        path = folder / "audit.jsonl"
+        path.unlink(missing_ok=True)
+        file = DecisionFile(path, ReviewedData.of(splits, run.result.inputs))
+        audit = Audit(probs, suspects, file, seed=seed)
+        file.add([_truth(file, splits, each, "audit") for each in audit.next(AUDITED)])
+        estimate = audit.result().estimate
+        assert estimate is not None
+        low, high = estimate.interval
+        yield AuditFindings(seed, estimate.noise_rate - actual, low <= actual <= high, high - low)

@@ -1,0 +1,1 @@
+"""The review page: a local web application in which a person checks labels."""

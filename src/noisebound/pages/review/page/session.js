@@ -1,0 +1,130 @@
+// What all views share: the run, the decisions of this window, and what others decide meanwhile.
+
+import { byId, count, decisionInWords } from "./elements.js";
+import { Refused, ServerGone, get, post } from "./server.js";
+
+const POLL_MILLISECONDS = 1500;
+const UNDO_KEY = "noisebound-undo"; // kept per window, so that a reload does not forget it
+const KEYS_KEY = "noisebound-keys";
+
+export class Session {
+  static async begin() {
+    const session = new Session();
+    session.about = await get("about");
+    session.progress = await get("progress");
+    return session;
+  }
+
+  constructor() {
+    this.listeners = [];
+    this.isBusy = false;
+    this.undoable = JSON.parse(sessionStorage.getItem(UNDO_KEY) ?? "[]");
+  }
+
+  // The function is called when decisions have changed, with true if it was by this window.
+  onProgress(listener) {
+    this.listeners.push(listener);
+  }
+
+  get usesKeys() {
+    return localStorage.getItem(KEYS_KEY) !== "off";
+  }
+
+  set usesKeys(isOn) {
+    localStorage.setItem(KEYS_KEY, isOn ? "on" : "off");
+  }
+
+  say(text) {
+    byId("spoken").textContent = text;
+  }
+
+  // True if the server has all of the decisions on its disk.
+  async decide(chosen, where, how) {
+    const decisions = chosen.map(({ example, verdict, label }) => ({
+      position: example.position,
+      verdict,
+      label,
+      known: example.decision?.key ?? null,
+    }));
+    const answer = await this.send("decisions", { decisions, where, how });
+    if (answer === null) return false;
+    const [first] = answer.made;
+    this.remember([...this.undoable, answer.made.map(decision => decision.key)]);
+    this.say(
+      answer.made.length === 1
+        ? `Saved: ${chosen[0].example.name} is ${decisionInWords(first)}.`
+        : `Saved: ${count(answer.made.length, "label")}, ${decisionInWords(first)}.`,
+    );
+    return true;
+  }
+
+  // Returns the positions of what was undone, or null.
+  async undo() {
+    const keys = this.undoable.at(-1) ?? null;
+    const answer = await this.send("undo", { keys });
+    if (answer === null) return null;
+    this.remember(this.undoable.slice(0, -1));
+    this.say(answer.undone.length ? `Undone: ${count(answer.undone.length, "decision")}.` : "There is nothing to undo.");
+    return answer.undone;
+  }
+
+  remember(undoable) {
+    this.undoable = undoable;
+    sessionStorage.setItem(UNDO_KEY, JSON.stringify(undoable));
+  }
+
+  // A second key before the first is saved would decide about an example that nobody has seen.
+  async send(name, content) {
+    if (this.isBusy) return null;
+    this.isBusy = true;
+    try {
+      const answer = await post(name, content);
+      this.trouble(null);
+      this.take(answer.progress, true);
+      return answer;
+    } catch (error) {
+      this.explainUnsaved(error);
+      return null;
+    } finally {
+      this.isBusy = false;
+    }
+  }
+
+  explainUnsaved(error) {
+    if (error instanceof ServerGone) {
+      this.trouble(
+        "This was not saved: the server has ended. Everything before is on the disk. Start noisebound review again, and open the address that it prints.",
+      );
+    } else if (error instanceof Refused && error.status === 409) {
+      this.say(error.message);
+      this.poll();
+    } else {
+      this.trouble(`This was not saved: ${error.message}`);
+    }
+  }
+
+  trouble(text) {
+    byId("trouble").hidden = text === null;
+    byId("trouble").textContent = text ?? "";
+  }
+
+  take(progress, isOwn) {
+    const isNew = progress.version !== this.progress.version;
+    this.progress = progress;
+    if (isNew) for (const listener of this.listeners) listener(isOwn);
+  }
+
+  async poll() {
+    try {
+      const progress = await get("progress");
+      if (!this.isBusy) this.take(progress, false);
+    } catch {
+      // The next decision will tell.
+    }
+  }
+
+  follow() {
+    setInterval(() => { if (!document.hidden) this.poll(); }, POLL_MILLISECONDS);
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) this.poll(); });
+  }
+}

@@ -1,0 +1,343 @@
+"""A review that is going on: what the page asks for, and the answers, as JSON can hold them."""
+
+import shlex
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from noisebound.data import Splits
+from noisebound.errors import MisuseError
+from noisebound.pages.review.examples import ShownExamples
+from noisebound.pages.review.neighbors import Neighbors
+from noisebound.pages.review.pictures import Pictures, Size
+from noisebound.review import Audit, AuditResult, Decision, ReviewQueue, Verdict
+from noisebound.review.corrected_labels import corrected_labels
+from noisebound.review.decisions import Manner, Place
+from noisebound.review.queue import LAST, WORTH
+from noisebound.runs import Run
+from noisebound.runs.suspects import observed_label_probabilities
+from noisebound.spreadsheets import quote_formulas
+
+Record = dict[str, Any]
+MOST_AT_ONCE = 500
+"""How many suspects one request may ask for, or decide about."""
+
+_NEIGHBORS = 8
+_LOOK_ALIKES = 24  # a grid that is seen at once: a choice
+_CONFUSED_PAIRS = 50
+_POINTS = (5, 3)  # percentage points to which an audit may know the noise rate
+
+
+class AskedDecision(BaseModel):
+    """A decision as the page sends it.
+
+    Attributes:
+        position: of the training example
+        verdict: as in `Decision`
+        label: as in `Decision`
+        known: the key of the decision that the page knew about the example; None if it knew none
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    position: int
+    verdict: Verdict
+    label: str | None = None
+    known: str | None = None
+
+
+class AskedDecisions(BaseModel):
+    """Decisions that are written together or not at all."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    decisions: list[AskedDecision] = Field(min_length=1, max_length=MOST_AT_ONCE)
+    where: Place
+    how: Manner
+
+
+class AskedUndo(BaseModel):
+    """The keys of decisions to take back; None for the last decision of this person."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    keys: list[str] | None = Field(default=None, max_length=MOST_AT_ONCE)
+
+
+class DecidedElsewhereError(MisuseError):
+    """Another window has decided about the example since this one showed it."""
+
+
+class ReviewSession:
+    """The review of a run's labels.
+
+    Several threads may call it. What depends on decisions is done by one at a time.
+
+    Args:
+        run: a finished run
+        splits: the data that it was trained on
+        by: who decides
+    """
+
+    def __init__(self, run: Run, splits: Splits, by: str) -> None:
+        self.run, self.splits, self.by = run, splits, by
+        self.examples = ShownExamples(splits)
+        self._suspects = run.find_suspects(splits)
+        self._probs = observed_label_probabilities(run.saved_model, run.noise, splits)
+        self._decisions = run.decisions_about(splits)
+        self._queue = ReviewQueue(self._suspects, self._decisions)
+        noise = None if run.noise.rate is None else (run.noise.rate, run.noise.interval)
+        self._audit = Audit(self._probs, self._suspects, self._decisions, noise)
+        self._lock = threading.RLock()
+
+    @cached_property
+    def _neighbors(self) -> Neighbors:
+        return Neighbors.of(self.splits, self._probs)
+
+    @cached_property
+    def _pictures(self) -> Pictures:
+        return Pictures(self.splits)
+
+    def about(self) -> Record:
+        """Return what does not change during the review."""
+        with self._lock:
+            result = self._audit.result()
+            is_audited = result.more_for_5 == 0 or bool(self._queue.last_decisions)
+        return {
+            "run": self.run.name,
+            "kind": self.examples.kind,
+            "classes": self.splits.train.class_names,
+            "examples": len(self.splits.train),
+            "begins_with": "review" if is_audited else "audit",
+        }
+
+    def progress(self) -> Record:
+        """Return how far the review has come, by all windows."""
+        with self._lock:
+            self._decisions.refresh()
+            last = self._queue.last_decisions
+            return {
+                "version": self._version(),
+                "reviewed": len(self._decisions),
+                "waiting": len(self._queue),
+                "last": {"of": len(last), "wrong": _count(last, "wrong")},
+                "pays": self._queue.pays,
+                "advice": self._advice(last),
+            }
+
+    def audit(self) -> Record:
+        """Return the next example of the audit, and what the answers tell so far."""
+        with self._lock:
+            following = self._audit.next()
+            sizes = [
+                {"points": points, "labels": self._audit.size_for(points / 100)}
+                for points in _POINTS
+            ]
+            return {
+                "next": following[0] if following else None,
+                "sizes": sizes,
+                "result": _audit_record(self._audit.result()),
+            }
+
+    def queue(
+        self, offset: int, count: int, label: str | None, suggested: str | None, *, waiting: bool
+    ) -> Record:
+        """Return a part of the suspects, the one most worth a look first.
+
+        Args:
+            offset: how many to pass over
+            count: at most how many to return
+            label: only those that carry this label; None for all
+            suggested: only those for which this class is suggested; None for all
+            waiting: True to leave out those that are decided
+        """
+        with self._lock:
+            if waiting:
+                found = self._queue.positions(label=label, suggested=suggested)
+            else:
+                found = self._suspects.ranking
+            page = found[offset : offset + min(count, MOST_AT_ONCE)]
+            return {"total": len(found), "items": self._briefly(page.tolist())}
+
+    def filters(self) -> Record:
+        """Return the labels and the confused pairs of the suspects that wait."""
+        with self._lock:
+            waiting = self._queue.positions()
+            pairs = self._queue.pairs(_CONFUSED_PAIRS)
+        names = self.splits.train.class_names
+        counts = self.splits.train.labels[waiting].bincount(minlength=len(names)).tolist()
+        return {
+            "labels": [
+                {"label": name, "waiting": count}
+                for name, count in zip(names, counts, strict=True)
+                if count
+            ],
+            "pairs": [asdict(pair) for pair in pairs],
+        }
+
+    def example(self, position: int) -> Record:
+        """Return everything that is shown of one example but for its picture and neighbors."""
+        with self._lock:
+            brief = self._brief(position)
+        return brief | {
+            "kind": self.examples.kind,
+            "text": self.examples.text(position),
+            "columns": self.examples.columns(position),
+            "probabilities": self._likeliest(self._probs[position]),
+        }
+
+    def neighbors(self, position: int) -> list[Record]:
+        """Return the examples that are most like one, the most similar first."""
+        self._decisions.data.check_position(position)
+        nearest = self._neighbors.nearest(position, _NEIGHBORS).tolist()
+        with self._lock:
+            return self._briefly(nearest)
+
+    def look_alikes(self, position: int) -> list[Record]:
+        """Return a suspect and those most like it that have the same label and suggestion."""
+        self._decisions.data.check_position(position)
+        nearest = self._neighbors.nearest(position, len(self.splits.train))
+        with self._lock:
+            alike = self._queue.look_alikes(position, nearest, _LOOK_ALIKES)
+            return self._briefly([each.position for each in alike])
+
+    def picture(self, position: int, size: Size) -> tuple[bytes, str]:
+        """Return the file of a picture and its media type."""
+        self._decisions.data.check_position(position)
+        return self._pictures.read(position, size)
+
+    def decide(self, asked: AskedDecisions) -> Record:
+        """Write decisions to the disk; refuse them all if another window was first with one."""
+        with self._lock:
+            self._decisions.refresh()
+            for each in asked.decisions:
+                self._check_known(each)
+            made = [
+                self._decisions.make(
+                    each.position,
+                    each.verdict,
+                    each.label,
+                    by=self.by,
+                    where=asked.where,
+                    how=asked.how,
+                    probability=float(self._suspects.probability[each.position]),
+                )
+                for each in asked.decisions
+            ]
+            self._decisions.add(made)
+            return {"made": [asdict(each) for each in made], "progress": self.progress()}
+
+    def undo(self, asked: AskedUndo) -> Record:
+        """Take decisions back, and return the positions of their examples."""
+        with self._lock:
+            self._decisions.refresh()
+            keys = self._last_key() if asked.keys is None else asked.keys
+            undone = [self._decisions.undo(key, by=self.by).position for key in keys]
+            return {"undone": undone, "progress": self.progress()}
+
+    def finish(self) -> Record:
+        """Return what was decided, and the commands that make use of it."""
+        with self._lock:
+            standing = list(self._decisions)
+        return {
+            "decided": len(standing),
+            "changed": _count(standing, "wrong"),
+            "unsure": _count(standing, "unsure"),
+            "unusable": _count(standing, "unusable"),
+            "file": str(self.run.folder.decisions),
+            "commands": self._commands(),
+        }
+
+    def labels(self) -> bytes:
+        """Return the labels as given and as corrected, as a CSV file that spreadsheets may open."""
+        with self._lock:
+            self._decisions.refresh()
+            table = corrected_labels(self._decisions)
+        return quote_formulas(table).write_csv().encode()
+
+    def _commands(self) -> list[str]:
+        folder = self.run.path
+        again = folder.with_name(f"{self.run.name}-reviewed")
+        corrections = ["--corrections", str(self.run.folder.decisions)]
+        return [
+            shlex.join(["noisebound", "labels", str(folder), "--out", "labels.csv"]),
+            shlex.join(["noisebound", "fit", self._data(), *corrections, "--out", str(again)]),
+        ]
+
+    def _data(self) -> str:
+        """Return where the data is, as `fit` takes it; a placeholder if it was in memory."""
+        is_known = self.run.folder.data.exists()
+        return (self.run.folder.read_origin().data if is_known else None) or "DATA"
+
+    def _check_known(self, asked: AskedDecision) -> None:
+        self._decisions.data.check_position(asked.position)
+        standing = self._decisions.get(asked.position)
+        if standing is not None and standing.key != asked.known:
+            raise DecidedElsewhereError(
+                f"Another window has decided about {self.examples.name(asked.position)} first, "
+                "and your answer was not saved."
+            )
+
+    def _last_key(self) -> list[str]:
+        own = [each.key for each in self._decisions.history if each.by == self.by]
+        return own[-1:]
+
+    def _briefly(self, positions: Sequence[int]) -> list[Record]:
+        return [self._brief(position) for position in positions]
+
+    def _brief(self, position: int) -> Record:
+        suspect = self._queue.suspect(position)
+        decision = self._decisions.get(position)
+        return asdict(suspect) | {
+            "name": self.examples.name(position),
+            "short": "" if self.examples.kind == "image" else self.examples.short(position),
+            "decision": None if decision is None else asdict(decision),
+        }
+
+    def _likeliest(self, probs: Tensor) -> list[tuple[str, float]]:
+        names = self.splits.train.class_names
+        found = probs.sort(descending=True)
+        return [
+            (names[index], share)
+            for share, index in zip(found.values.tolist(), found.indices.tolist(), strict=True)
+        ]
+
+    def _version(self) -> int:
+        """Return a number that grows with every line that any process writes."""
+        path = self.run.folder.decisions
+        return path.stat().st_size if path.exists() else 0
+
+    def _advice(self, last: Sequence[Decision]) -> str:
+        if not len(self._queue):
+            return "Every label is checked."
+        if len(last) < LAST:
+            return (
+                f"Fewer than {WORTH:.0%} of the next {LAST} labels are probably wrong: checking "
+                "them hardly pays."
+            )
+        return (
+            f"Only {_count(last, 'wrong')} of the last {LAST} labels were wrong: it no longer pays "
+            "to go on."
+        )
+
+
+def _count(decisions: Sequence[Decision], verdict: Verdict) -> int:
+    return Counter(each.verdict for each in decisions)[verdict]
+
+
+def _audit_record(result: AuditResult) -> Record:
+    estimate = result.estimate
+    return {
+        "answered": result.answered,
+        "wrong": result.wrong,
+        "undecided": result.undecided,
+        "rate": None if estimate is None else estimate.noise_rate,
+        "interval": None if estimate is None else estimate.interval,
+        "run_rate": result.run_rate,
+        "words": result.words,
+        "confusions": [asdict(each) for each in result.confusions],
+        "reliability": [asdict(each) for each in result.reliability],
+    }

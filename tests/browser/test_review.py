@@ -1,0 +1,344 @@
+"""The review page in a browser: by keyboard, in two windows, through crashes, and legible."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+import torch
+
+from noisebound.data import Dataset, Splits
+from noisebound.runs import train_run
+from noisebound.training import TrainingConfig
+from processes import environment
+from reviewed_runs import CLASSES, WICKED, WICKED_TEXT, copied, served, text_run
+from watched_page import contrasts_of, watch
+
+pytestmark = pytest.mark.browser
+
+LOST = "console error: Failed to load resource"
+"""What Chromium says if a request is refused, or the server is gone."""
+
+
+TEXTS = (
+    "h1, h2, h3, p, li, dt, dd, span:not(.bar, .bar *), button, strong, code, pre, a, label, td, th"
+)
+PATIENCE = 120_000  # milliseconds, in which a busy machine answers too
+
+
+@pytest.fixture
+def run(reviewed_images, tmp_path):
+    return copied(reviewed_images, tmp_path)
+
+
+@pytest.fixture
+def server(run):
+    with served(run) as server:
+        yield server
+
+
+@pytest.fixture
+def open_review(browser):
+    """Return a function that opens the review page; the test fails if the page complains.
+
+    Its arguments are ``(address, fragment="", width=1280, color_scheme="light", loses=False)``;
+    with ``loses``, requests may fail.
+    """
+    opened = []
+
+    def open_review(address, fragment="", width=1280, color_scheme="light", loses=False):
+        page = browser.new_page(
+            viewport={"width": width, "height": 900},
+            color_scheme=color_scheme,
+            accept_downloads=True,
+        )
+        page.set_default_timeout(PATIENCE)
+        opened.append((page, watch(page, address, below=True), loses))
+        page.goto(address + fragment)
+        page.wait_for_selector("section:not([hidden]) :is(.exhibit, li, pre)")
+        return page
+
+    yield open_review
+    problems = []
+    for page, found, loses in opened:
+        problems += [each for each in found if not (loses and each.startswith(LOST))]
+        page.close()  # before its server ends
+    assert not problems
+
+
+def lines(run):
+    """Return what the file of decisions holds after its first line."""
+    return [json.loads(line) for line in run.folder.decisions.read_text().splitlines()[1:]]
+
+
+def shown(page, view="review"):
+    return int(page.get_attribute(f"#{view}-card", "data-position"))
+
+
+def press(page, key, view="review"):
+    """Press a key that decides, and wait for the next example."""
+    before = page.get_attribute(f"#{view}-card", "data-position")
+    page.keyboard.press(key)
+    page.wait_for_function(
+        "([id, before]) => document.getElementById(id).dataset.position !== before",
+        arg=[f"{view}-card", before],
+    )
+
+
+def choose(page, view="review"):
+    """Find a class by typing, take it, and return it."""
+    label = page.inner_text(f"#{view}-card .labels dd")
+    chosen = next(name for name in CLASSES[1:] if name != label)
+    before = page.get_attribute(f"#{view}-card", "data-position")
+    page.keyboard.press("c")
+    page.keyboard.type(chosen[:3])
+    assert page.inner_text("#chooser-classes [aria-selected=true] span") == chosen
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "([id, before]) => document.getElementById(id).dataset.position !== before",
+        arg=[f"{view}-card", before],
+    )
+    return chosen
+
+
+def tab_to(page, selector):
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"the Tab key does not reach {selector}")
+
+
+def test_the_whole_way_by_keyboard(server, open_review, run):
+    page = open_review(server.address)
+
+    assert page.inner_text("nav [aria-current]") == "Audit"
+    assert page.locator("#audit-card .of-suggestion").count() == 0
+    for _ in range(11):
+        press(page, "r", "audit")
+    chosen = choose(page, "audit")
+    told = page.inner_text("#audit-card .evidence")
+    assert "1 of 12" in told
+    assert "33.3%\nis what the run estimated by itself" in told
+    assert "Which classes are confused" in told
+    assert "How well the probabilities hold" in told
+    assert [each["where"] for each in lines(run)] == ["audit"] * 12
+    assert lines(run)[-1] | {"label": chosen, "verdict": "wrong"} == lines(run)[-1]
+
+    page.keyboard.press("2")
+    page.wait_for_selector("#review-card .neighbors img")
+    suggested = page.inner_text("#review-card .of-suggestion")
+    press(page, "s")
+    assert lines(run)[-1]["label"] == suggested
+    for key in "rux":
+        press(page, key)
+    choose(page)
+    verdicts = [each["verdict"] for each in lines(run)[12:]]
+    assert verdicts == ["wrong", "right", "unsure", "unusable", "wrong"]
+    assert "2 of the last 3 were wrong" in page.inner_text("#review-progress")
+    undone = lines(run)[-1]["position"]
+    press(page, "z")
+    assert shown(page) == undone
+    assert run.decisions.get(undone) is None
+
+    page.keyboard.press("b")
+    page.wait_for_selector("#batch[open]")
+    tiles = page.locator(".tile").count()
+    assert tiles > 1
+    page.keyboard.press("Space")  # not the first one
+    assert f"{tiles - 1} are" in page.inner_text("#batch-actions .main")
+    page.keyboard.press("s")
+    page.wait_for_selector("#batch:not([open])", state="attached")
+    bulk = [each for each in lines(run) if each.get("how") == "bulk"]
+    assert len(bulk) == tiles - 1
+    assert all(each["probability"] > 0 for each in bulk)
+
+    page.keyboard.press("3")
+    tab_to(page, "#list-rows button")
+    page.keyboard.press("End")
+    page.wait_for_selector("#list-rows li[aria-posinset='120'] button:focus")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash === '#review'")
+
+    page.keyboard.press("4")
+    tab_to(page, "#finish-download")
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    table = pl.read_csv(download.value.path())
+    assert len(table) == 120
+    changed = table.filter(pl.col("label") != pl.col("corrected"))
+    assert len(changed) == len(bulk) + 2
+    assert set(changed["why"]) == {"person", "bulk"}
+    assert "noisebound labels" in page.inner_text("#finish-commands")
+
+
+def test_a_reload_in_the_middle_loses_nothing(server, open_review, run):
+    page = open_review(server.address, "#review")
+    press(page, "r")
+    press(page, "s")
+    following = shown(page)
+    page.reload()
+    page.wait_for_selector("#review-card .exhibit")
+    assert shown(page) == following
+    assert page.inner_text("#review-progress").startswith("2 labels checked")
+    press(page, "z")  # what was decided before the reload can be undone after it
+    assert [each.verdict for each in run.decisions] == ["right"]
+
+
+def test_a_filter_shows_one_confused_pair(server, open_review, run):
+    page = open_review(server.address, "#review")
+    option = page.locator("#filter-pair option").nth(1)
+    pair = json.loads(option.get_attribute("value"))
+    page.select_option("#filter-pair", index=1)
+    waiting = int(re.search(r"\((\d+)\)$", option.inner_text())[1])
+    page.wait_for_function(
+        "pair => document.querySelector('.of-suggestion').textContent === pair.suggested"
+        " && document.querySelector('.of-label').textContent === pair.label",
+        arg=pair,
+    )
+    page.locator("#review-card").click()
+    for _ in range(min(3, waiting - 1)):
+        press(page, "r")
+        assert page.inner_text("#review-card .of-label") == pair["label"]
+    found = [run.review_queue().suspect(each["position"]) for each in lines(run)]
+    assert {(each.label, each.suggested) for each in found} == {(pair["label"], pair["suggested"])}
+
+
+def test_wicked_names_and_texts_stay_text(open_review, tmp_path):
+    run = text_run(tmp_path)
+    with served(run) as server:
+        page = open_review(server.address, "#review")
+        assert WICKED_TEXT in page.evaluate("document.querySelector('.text').textContent")
+        assert "year" in page.inner_text("#review-card .exhibit dl")
+        page.keyboard.press("c")
+        assert page.locator("#chooser-classes [role=option]").count() == 1
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#chooser:not([open])", state="attached")
+        page.keyboard.press("b")
+        page.wait_for_selector("#batch[open] .tile")
+        page.keyboard.press("Escape")
+        for view in ("#list", "#audit", "#finish", "#review"):
+            page.goto(server.address + view)
+            page.wait_for_selector(f"{view}:not([hidden])")
+        names = {page.inner_text(".of-label"), page.inner_text(".of-suggestion")}
+        assert names == {WICKED, CLASSES[1]}
+        assert page.evaluate("document.scripts.length") == 1
+        assert page.locator("main img").count() == 0
+        page.close()
+
+
+def test_two_windows_see_each_other(server, open_review, run):
+    first = open_review(server.address, "#review")
+    second = open_review(server.address, "#review")
+    position = shown(first)
+    assert shown(second) == position
+    press(first, "r")
+    second.wait_for_function(
+        "before => document.getElementById('review-card').dataset.position !== before",
+        arg=str(position),
+    )
+    assert "Decided in another window" in second.inner_text("#spoken")
+    assert second.inner_text("#review-progress").startswith("1 label checked")
+
+
+def test_two_windows_do_not_overwrite_each_other(server, open_review, run):
+    first = open_review(server.address, "#review")
+    second = open_review(server.address, "#review", loses=True)
+    second.route("**/api/progress*", lambda route: route.abort())  # it hears of nothing
+    position = shown(first)
+    press(first, "r")
+    second.keyboard.press("s")
+    second.wait_for_function(
+        "() => document.getElementById('spoken').textContent.includes('answer was not saved')"
+    )
+    assert run.decisions.get(position).verdict == "right"
+    assert len(lines(run)) == 1
+
+
+def start_command(run):
+    """Start the real command in another process, and return it with the page's address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "noisebound", "review", str(run.path), "--no-open", "--by", "Ada"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    line = process.stdout.readline()
+    return process, re.search(r"http://127\.0\.0\.1:\d+/\S+/", line)[0]
+
+
+def test_the_server_is_killed_between_two_keys(open_review, run):
+    process, address = start_command(run)
+    page = open_review(address, "#review", loses=True)
+    press(page, "s")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    unsaved = shown(page)
+    page.keyboard.press("s")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert "This was not saved" in page.inner_text("#trouble")
+    assert shown(page) == unsaved
+    assert [each["verdict"] for each in lines(run)] == ["wrong"]
+    with served(run) as again:
+        page = open_review(again.address, "#review")
+        assert shown(page) == unsaved
+        assert page.inner_text("#review-progress").startswith("1 label checked")
+        press(page, "r")
+        page.close()
+    assert [each["verdict"] for each in lines(run)] == ["wrong", "right"]
+
+
+def test_a_hundred_thousand_suspects_scroll(open_review, tmp_path):
+    """Only the rows in sight exist, and only their part of the list is asked for."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(100_000, 2, generator=generator)
+    labels = (inputs[:, 0] > 0).long()
+    splits = Splits("many", Dataset(inputs, labels, ("low", "high")), None, source="made")
+    config = TrainingConfig(
+        model="linear", loss="ce+b", noise_rate=0.1, epochs=1, batch_size=5000, validation_share=0.0
+    )
+    with served(train_run(splits, config, tmp_path / "run", show=False)) as server:
+        page = open_review(server.address, "#list")
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        rows = page.locator("#list-rows li")
+        for place in (50_000, 99_990):
+            page.evaluate(
+                "top => { document.getElementById('list-window').scrollTop = top }", 72 * place
+            )
+            page.wait_for_selector(f"#list-rows li[aria-posinset='{place + 5}']")
+            assert rows.count() < 60
+        assert len([each for each in asked if "queue" in each]) < 8
+        page.close()
+
+
+@pytest.mark.parametrize("view", ["audit", "review", "list", "finish"])
+def test_every_view_is_legible_and_fits_a_phone(server, open_review, view):
+    for scheme, width in (("light", 1280), ("dark", 360)):
+        page = open_review(server.address, f"#{view}", width=width, color_scheme=scheme)
+        if view == "review":
+            page.wait_for_selector(".neighbors strong")
+        contrasts = contrasts_of(page, f":is(header, #{view}) :is({TEXTS})")
+        assert min(contrasts) >= 4.5
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        named = "all => all.every(each => (each.ariaLabel ?? each.textContent).trim() !== '')"
+        assert page.eval_on_selector_all(f"#{view} button, #{view} a", named)
+        tab_to(page, "nav a")
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_keys_of_one_letter_can_be_turned_off(server, open_review, run):
+    page = open_review(server.address, "#review")
+    page.keyboard.press("?")
+    tab_to(page, "#use-keys")
+    page.keyboard.press("Space")
+    page.keyboard.press("Escape")
+    page.keyboard.press("r")
+    tab_to(page, "#review-actions .main")
+    press(page, "Enter")
+    assert [each["verdict"] for each in lines(run)] == ["wrong"]

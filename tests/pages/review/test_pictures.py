@@ -1,0 +1,95 @@
+"""Pictures are shown from the data's own files, made once, and from nowhere else."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from noisebound.data import load
+from noisebound.data.folders import cache_folder
+from noisebound.errors import DataError
+from noisebound.pages.review.pictures import Pictures
+from training_data import noisy_clouds, noisy_images
+
+
+def write_image(path, size=(900, 600), **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(0).integers(256, size=(*size[::-1], 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path, **options)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("a/1.jpg", "a/2.png", "b/3.jpg"):
+        write_image(tmp_path / "data" / name)
+    return tmp_path / "data"
+
+
+def size_of(content):
+    return Image.open(io.BytesIO(content)).size
+
+
+def kept():
+    return sorted(cache_folder().joinpath("thumbnails").rglob("*.jpg"))
+
+
+def test_a_file_is_shown_and_not_what_the_network_sees(folder):
+    pictures = Pictures(load(folder, image_size=8))
+    content, media_type = pictures.read(0, "large")
+    assert (size_of(content), media_type) == ((900, 600), "image/jpeg")
+    assert size_of(pictures.read(1, "thumbnail")[0]) == (256, 171)
+
+
+def test_a_thumbnail_is_made_once(folder):
+    pictures = Pictures(load(folder, image_size=8))
+    content, _ = pictures.read(0, "thumbnail")
+    (path,) = kept()
+    written = path.stat().st_mtime_ns
+    assert pictures.read(0, "thumbnail")[0] == content == path.read_bytes()
+    assert path.stat().st_mtime_ns == written
+
+
+def test_another_file_of_the_same_name_gets_another_thumbnail(folder):
+    pictures = Pictures(load(folder, image_size=8))
+    pictures.read(0, "thumbnail")
+    write_image(folder / "a" / "1.jpg", size=(300, 600))
+    assert size_of(pictures.read(0, "thumbnail")[0]) == (128, 256)
+
+
+def test_an_image_that_lies_on_its_side_is_turned(folder):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    write_image(folder / "a" / "1.jpg", exif=exif)
+    assert size_of(Pictures(load(folder, image_size=8)).read(0, "large")[0]) == (600, 900)
+
+
+def test_a_link_does_not_lead_out_of_the_folder(folder, tmp_path):
+    """What the network saw is shown instead, which the data's loader has read."""
+    write_image(tmp_path / "elsewhere.jpg")
+    (folder / "a" / "1.jpg").unlink()
+    (folder / "a" / "1.jpg").symlink_to(tmp_path / "elsewhere.jpg")
+    content, media_type = Pictures(load(folder, image_size=8)).read(0, "large")
+    assert (size_of(content), media_type) == ((8, 8), "image/png")
+    assert kept() == []
+
+
+def test_a_link_within_the_folder_is_followed(folder):
+    (folder / "b" / "4.jpg").symlink_to(folder / "a" / "1.jpg")
+    splits = load(folder, image_size=8)
+    place = splits.train_names.index("b/4.jpg")
+    assert size_of(Pictures(splits).read(place, "large")[0]) == (900, 600)
+
+
+def test_images_in_memory_are_shown_pixel_by_pixel():
+    splits = noisy_images()
+    content, media_type = Pictures(splits).read(5, "thumbnail")
+    assert media_type == "image/png"
+    pixels = np.asarray(Image.open(io.BytesIO(content)))
+    assert (pixels == splits.train.rows.dense(torch.tensor([5]))[0, 0].numpy()).all()
+
+
+def test_what_is_no_image_has_no_picture():
+    with pytest.raises(DataError, match="no images"):
+        Pictures(noisy_clouds()).read(0, "large")

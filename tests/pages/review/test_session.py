@@ -1,0 +1,101 @@
+"""What the page is answered: progress, advice, filters, look-alikes, and whose decision stands."""
+
+import pytest
+
+from noisebound.pages.review.session import (
+    AskedDecision,
+    AskedDecisions,
+    AskedUndo,
+    DecidedElsewhereError,
+    ReviewSession,
+)
+from reviewed_runs import copied
+
+
+@pytest.fixture
+def run(reviewed_images, tmp_path):
+    return copied(reviewed_images, tmp_path)
+
+
+@pytest.fixture
+def session(run):
+    return ReviewSession(run, run.training_data(), "Ada")
+
+
+def decide(session, positions, verdict="right", known=None):
+    asked = [AskedDecision(position=each, verdict=verdict, known=known) for each in positions]
+    return session.decide(AskedDecisions(decisions=asked, where="review", how="person"))
+
+
+def waiting(session, count=120, label=None, suggested=None):
+    return session.queue(0, count, label, suggested, waiting=True)
+
+
+def test_it_says_when_it_no_longer_pays(session):
+    positions = [each["position"] for each in waiting(session)["items"]]
+    progress = decide(session, positions[:49])["progress"]
+    assert progress["last"] == {"of": 49, "wrong": 0}
+    progress = decide(session, positions[49:50])["progress"]
+    assert not progress["pays"]
+    assert progress["advice"].startswith("Only 0 of the last 50 labels were wrong")
+    assert (progress["reviewed"], progress["waiting"]) == (50, 70)
+
+
+def test_it_says_when_nothing_is_left(session):
+    progress = decide(session, range(120), "unsure")["progress"]
+    assert (progress["pays"], progress["advice"]) == (False, "Every label is checked.")
+    assert session.audit()["next"] is None
+
+
+def test_filters_count_what_waits(session):
+    decide(session, [0, 1])
+    found = session.filters()
+    assert sum(each["waiting"] for each in found["labels"]) == 118
+    pair = found["pairs"][0]
+    alone = waiting(session, label=pair["label"], suggested=pair["suggested"])
+    assert alone["total"] == pair["waiting"]
+
+
+def test_look_alikes_share_label_and_suggestion(session):
+    first = waiting(session)["items"][0]
+    alike = session.look_alikes(first["position"])
+    assert alike[0] == first
+    pairs = {(each["label"], each["suggested"]) for each in alike}
+    assert pairs == {(first["label"], first["suggested"])}
+    decide(session, [alike[1]["position"]])
+    assert alike[1]["position"] not in {
+        each["position"] for each in session.look_alikes(first["position"])
+    }
+
+
+def test_a_decision_that_was_not_seen_is_not_replaced(session, run):
+    made = decide(session, [5])["made"][0]
+    with pytest.raises(DecidedElsewhereError, match="your answer was not saved"):
+        decide(session, [4, 5], "unsure")
+    assert [each.position for each in run.decisions] == [5]  # all or nothing
+    decide(session, [5], "unsure", known=made["key"])
+    assert run.decisions.get(5).verdict == "unsure"
+
+
+def test_what_others_write_is_seen_and_not_undone(session, run):
+    decide(session, [3])
+    before = session.progress()["version"]
+    run.decide(4, None, by="Bob")
+    after = session.progress()
+    assert after["version"] > before
+    assert after["reviewed"] == 2
+    assert session.undo(AskedUndo())["undone"] == [3]
+    assert session.undo(AskedUndo())["undone"] == []
+    assert [each.by for each in run.decisions] == ["Bob"]
+
+
+def test_a_position_without_an_example_is_refused(session):
+    for method in (session.example, session.neighbors, session.look_alikes):
+        with pytest.raises(ValueError, match="0 … 119"):
+            method(120)
+
+
+def test_the_commands_name_the_run_and_its_data(session, run):
+    labels, fit = session.finish()["commands"]
+    assert labels == f"noisebound labels {run.path} --out labels.csv"
+    assert fit.startswith(f"noisebound fit {run.folder.read_origin().data} --corrections ")

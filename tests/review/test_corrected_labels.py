@@ -1,0 +1,130 @@
+"""Labels after a review: as a table, as links, for other tools and back."""
+
+import json
+
+import polars as pl
+import pytest
+import torch
+
+from noisebound.data import Dataset, Splits
+from noisebound.errors import DataError
+from noisebound.estimation import Suspects
+from noisebound.review import DecisionFile, ReviewedData, ReviewQueue
+from noisebound.review.corrected_labels import corrected_labels
+from noisebound.review.label_tools import (
+    argilla_records,
+    label_studio_config,
+    label_studio_tasks,
+    read_answers,
+)
+from noisebound.review.link_tree import link_tree
+
+CLASSES = ("cat", 'd"og')
+
+
+@pytest.fixture
+def splits():
+    frame = pl.LazyFrame({"size": [1, 2, 3, 4]})
+    labels = torch.tensor([0, 0, 1, 1])
+    train = Dataset(torch.zeros(4, 2), labels, CLASSES)
+    return Splits("four", train, None, "made", frame=frame)
+
+
+@pytest.fixture
+def queue(splits, tmp_path):
+    file = DecisionFile(tmp_path / "decisions.jsonl", ReviewedData.of(splits))
+    suspects = Suspects(torch.tensor([2.0, 1.0, -1.0, 0.5]).double(), torch.tensor([1, 1, 0, 0]))
+    return ReviewQueue(suspects, file)
+
+
+def test_every_label_says_why(queue):
+    queue.decisions.decide(0, "wrong", 'd"og', by="Ada", probability=0.9)
+    queue.decisions.decide(1, "wrong", 'd"og', how="bulk", probability=0.8)
+    queue.decisions.decide(2, "unusable")
+    table = corrected_labels(queue.decisions)
+    assert table["label"].to_list() == ["cat", "cat", 'd"og', 'd"og']
+    assert table["corrected"].to_list() == ['d"og'] * 4
+    assert table["why"].to_list() == ["person", "bulk", "unchanged", "unchanged"]
+    assert table["verdict"].to_list() == ["wrong", "wrong", "unusable", None]
+    assert table["probability_wrong"].to_list() == [0.9, 0.8, None, None]
+    assert table["by"][0] == "Ada"
+    kept = corrected_labels(queue.decisions, drop_unusable=True)
+    assert kept["example"].to_list() == [0, 1, 3]
+
+
+def test_links_lie_by_corrected_class(tmp_path):
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+        path = tmp_path / "photos" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    train = Dataset(torch.zeros(3, 2), torch.tensor([0, 0, 1]), ("cat", "dog"))
+    names = ("cat/1.png", "cat/2.png", "dog/1.png")
+    file = DecisionFile(tmp_path / "d.jsonl", ReviewedData(train, names))
+    file.decide(0, "wrong", "dog")
+    file.decide(1, "unusable")
+    out = tmp_path / "links"
+    assert link_tree(file, tmp_path / "photos", out, drop_unusable=True) == 2
+    links = sorted(path.relative_to(out).as_posix() for path in out.rglob("*.png"))
+    assert links == ["dog/1.png", "dog/cat--1.png"]
+    assert (out / "dog/cat--1.png").read_bytes() == b"cat/1.png"
+    assert (out / "dog/1.png").readlink() == (tmp_path / "photos/dog/1.png").resolve()
+    with pytest.raises(DataError, match="not empty"):
+        link_tree(file, tmp_path / "photos", out)
+
+
+def test_label_studio_and_back(queue, splits, tmp_path):
+    queue.decisions.decide(3, "right")
+    tasks = label_studio_tasks(queue, splits)
+    assert [task["data"]["noisebound_position"] for task in tasks] == [0, 1, 2, 3]
+    first = tasks[0]["predictions"][0]
+    assert first["result"][0]["value"] == {"choices": ['d"og']}
+    assert first["score"] == pytest.approx(torch.tensor(2.0).sigmoid().item())
+    assert tasks[0]["data"]["item"] == "size: 1"
+    assert tasks[3]["annotations"][0]["result"][0]["value"] == {"choices": ['d"og']}
+    assert "<Choice value='d\"og'/>" in label_studio_config(splits)
+    for task in tasks:  # as Label Studio exports what was annotated
+        task.setdefault("annotations", [])
+    chosen = tasks[0]["predictions"][0]["result"]
+    about = {"was_cancelled": False, "completed_by": {"id": 1, "email": "ada@example.org"}}
+    tasks[0]["annotations"] = [{"result": chosen, "updated_at": "2026-01-02T03:04:05Z", **about}]
+    tasks[1]["annotations"] = [{"result": [], "was_cancelled": True}]
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(tasks))
+    (made,) = read_answers(path, queue)
+    assert (made.position, made.verdict, made.label) == (0, "wrong", 'd"og')
+    assert (made.by, made.at) == ("ada@example.org", "2026-01-02T03:04:05Z")
+    assert read_answers(path, queue) == []  # nothing is decided twice
+
+
+def test_argilla_and_back(queue, splits, tmp_path):
+    records = argilla_records(queue, splits)
+    assert records[0]["suggestions"]["label"]["value"] == 'd"og'
+    assert records[0]["fields"] == {"text": "size: 1"}
+
+    def response(value, status="submitted"):
+        return {"value": value, "user_id": "u1", "status": status}
+
+    records[0]["responses"] = {"label": [response('d"og'), response('d"og'), response("cat")]}
+    records[1]["responses"] = {"label": [response('d"og'), response("cat")]}
+    records[2]["responses"] = {"label": [response("cat", "draft")]}
+    path = tmp_path / "records.json"
+    path.write_text(json.dumps(records))
+    first, second = read_answers(path, queue)
+    assert (first.verdict, first.label) == ("wrong", 'd"og')
+    assert second.verdict == "unsure"  # one says this, one says that
+    assert len(queue.decisions) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("nothing", "is no JSON"),
+        ('[{"label": "cat"}]', "not JSON-MIN"),
+        ('[{"annotations": [], "data": {}}]', "entry 0 did not come from noisebound"),
+    ],
+)
+def test_other_files_are_refused(queue, tmp_path, content, message):
+    path = tmp_path / "export.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_answers(path, queue)

@@ -1,0 +1,203 @@
+"""Training on checked labels: trusted, weighted, not bounded against, never suspects again."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import noisebound as nb
+from noisebound.data import Dataset, Normalization, Splits
+from noisebound.errors import DataError
+from noisebound.estimation import EstimatedNoise, GivenRate, OutOfFold
+from noisebound.estimation.checked import Checked, noise_of_unchecked
+from noisebound.pages.run_page import run_page
+from noisebound.report.page import to_html
+from noisebound.review import DecisionFile, ReviewedData
+from noisebound.runs import load_run, train_run
+from noisebound.runs.corrections import corrected_data
+from noisebound.training import TrainingConfig
+from noisebound.training.data import TrainingData
+from noisebound.training.objective import make_objective
+from noisebound.training.trusting import WeightEvidence, best_weight, judged_weights, trusting
+
+
+def checked_of(is_trusted, given=None, stands_for=None):
+    n = len(is_trusted)
+    return Checked(
+        torch.tensor(is_trusted),
+        torch.zeros(n, dtype=torch.long) if given is None else given,
+        torch.zeros(n, dtype=torch.float64) if stands_for is None else stands_for,
+    )
+
+
+class TestFloor:
+    """The floor of the mean is the untrusted share's part of the others' floor."""
+
+    @pytest.mark.parametrize("loss", ["ce+b", "gce+b", "sce+b", "fce+b", "cep+b"])
+    @pytest.mark.parametrize("weights", [None, torch.tensor([5.0, 1.0, 1.0, 5.0, 2.0])])
+    def test_of_the_mean(self, loss, weights):
+        config = TrainingConfig(loss=loss, noise_rate=0.3)
+        noise = GivenRate(0.3, 4)
+        plain = make_objective(config, 4, 5, noise)
+        checked = checked_of([True, False, False, True, False])
+        found = trusting(plain, checked, weights, config)
+        share = 3 / 5 if weights is None else (1 + 1 + 2) / 14
+        assert found.bound == pytest.approx(share * plain.bound, rel=1e-12)
+        assert found.floor == found.bound
+
+    @pytest.mark.parametrize("loss", ["ce+b", "fce+b"])
+    def test_an_honest_model_reaches_it_exactly(self, loss):
+        """Of each class: labels in the shares of T, each with weight 1, and a checked one of 3."""
+        noise, config = GivenRate(0.3, 2), TrainingConfig(loss=loss, noise_rate=0.3)
+        labels = torch.tensor([0] * 7 + [1] * 3 + [0])
+        checked = checked_of([False] * 10 + [True])
+        weights = torch.tensor([1.0] * 10 + [3.0])
+        objective = trusting(make_objective(config, 2, 11, noise), checked, weights, config)
+        sure = torch.tensor([[40.0, -40.0]]).double()
+        # Cross-entropy learns the observed label; the forward correction learns the true class.
+        honest = torch.tensor([[0.7, 0.3]]).double().log() if loss == "ce+b" else sure
+        logits = torch.cat([honest.expand(10, 2), sure])
+        mean = objective.mean(logits, labels, weights, torch.arange(11))
+        assert mean.item() == pytest.approx(objective.bound, rel=1e-9)
+
+    def test_a_given_bound_stays(self):
+        config = TrainingConfig(loss="ce+b", bound=0.5)
+        plain = make_objective(config, 4, 2, GivenRate(0.3, 4))
+        assert trusting(plain, checked_of([True, False]), None, config).bound == 0.5
+
+    def test_a_correcting_loss_does_not_correct_what_is_right(self):
+        config = TrainingConfig(loss="fce", noise_rate=0.3)
+        checked = checked_of([True, True])
+        objective = trusting(make_objective(config, 2, 2, GivenRate(0.3, 2)), checked, None, config)
+        logits, labels = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 1])
+        mean = objective.mean(logits, labels, None, torch.arange(2))
+        torch.testing.assert_close(mean, F.cross_entropy(logits, labels))
+
+
+class TestWeight:
+    def test_is_the_one_that_predicts_checked_labels_best(self):
+        labels = torch.zeros(400, dtype=torch.long)
+        trusted = torch.arange(400) < 200
+
+        def predictions(strength):
+            logits = torch.stack([torch.full((400,), strength), torch.zeros(400)], 1)
+            logits[::4] *= -0.5  # a quarter is predicted wrongly
+            return OutOfFold(logits, labels, torch.arange(400), is_trusted=trusted)
+
+        found = judged_weights({1.0: predictions(0.2), 5.0: predictions(1.0)})
+        assert best_weight(found) == 5.0
+        assert found[1].behind == 0.0
+        assert best_weight(judged_weights({w: predictions(1.0) for w in (1.0, 5.0)})) == 1.0
+
+    def test_chance_does_not_decide(self):
+        ahead = WeightEvidence(10.0, 0.50, 0.0, 0.0, 0.80)
+        assert best_weight([WeightEvidence(1.0, 0.51, 0.01, 0.02, 0.81), ahead]) == 1.0
+        assert best_weight([WeightEvidence(1.0, 0.60, 0.10, 0.02, 0.81), ahead]) == 10.0
+
+
+def test_audited_labels_tell_the_rate_of_those_nobody_checked():
+    generator = torch.Generator().manual_seed(0)
+    true = torch.arange(4000) % 2
+    given = torch.where(torch.rand(4000, generator=generator) < 0.3, 1 - true, true)
+    is_trusted = torch.zeros(4000, dtype=torch.bool)
+    is_trusted[:1000] = True  # drawn at random, as the order is
+    labels = torch.where(is_trusted, true, given)
+    logits = 0.1 * F.one_hot(given, 2).float()  # that tells nothing of the truth
+    found = OutOfFold(logits, labels, torch.arange(4000), is_trusted=is_trusted)
+    checked = Checked(is_trusted, given, is_trusted.double())
+    noise = noise_of_unchecked(EstimatedNoise.of(found), checked)
+    actual = (given != true)[1000:].double().mean().item()
+    assert noise.rate == pytest.approx(actual, abs=0.05)
+    low, high = noise.interval
+    assert low < actual < high
+
+
+def test_trusted_labels_are_neither_doubted_nor_blended():
+    labels = torch.tensor([0, 1] * 100)
+    labels[0] = 1  # looks wrong
+    logits = 4 * F.one_hot(torch.tensor([0, 1] * 100), 2).float()
+    found = OutOfFold(logits, labels, torch.arange(200))
+    assert EstimatedNoise.of(found).is_doubted[0]
+    trusted = torch.arange(200) == 0
+    noise = EstimatedNoise.of(replace(found, is_trusted=trusted))
+    assert not noise.is_doubted[0]
+    assert noise.true_probabilities[0].tolist() == [0, 1]
+
+
+def test_corrected_data_replaces_drops_and_keeps_positions(tmp_path):
+    train = Dataset(torch.arange(12.0).view(6, 2), torch.tensor([0, 1, 0, 1, 0, 1]), ("a", "b"))
+    file = DecisionFile(tmp_path / "d.jsonl", ReviewedData(train))
+    file.decide(0, "wrong", "b", where="audit", stands_for=2.0)
+    file.decide(2, "unusable")
+    file.decide(3, "right")
+    file.decide(4, "wrong", "b")
+    validation = torch.tensor([1, 4])
+    kept = torch.tensor([0, 2, 3, 5])
+    data = TrainingData(
+        train.subset(kept), train.subset(validation), None, Normalization.identity(), kept
+    )
+    found = corrected_data(data, file)
+    assert found.positions.tolist() == [0, 3, 5]
+    assert found.train.labels.tolist() == [1, 1, 1]
+    assert found.validation.labels.tolist() == [1, 1]
+    assert found.checked.is_trusted.tolist() == [True, True, False]
+    assert found.checked.given.tolist() == [0, 1, 1]
+    assert found.checked.stands_for.tolist() == [2.0, 0.0, 0.0]
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    generator = torch.Generator().manual_seed(1)
+    true = torch.arange(600) % 3
+    centers = 1.5 * torch.eye(3, 6)
+    inputs = centers[true] + torch.randn(600, 6, generator=generator)
+    labels = nb.corrupt(true, "pairwise", 0.35, 3, generator=generator).labels
+    train = Dataset(inputs, labels, ("a", "b", "c"), true_labels=true)
+    test = Dataset(centers[true] + torch.randn(600, 6, generator=generator), true, ("a", "b", "c"))
+    return Splits("clouds", train, test, source="made")
+
+
+def test_from_a_run_to_decisions_to_a_better_run(noisy, tmp_path):
+    config = TrainingConfig(
+        loss="ce+b",
+        noise_rate=0.35,
+        model="linear",
+        epochs=12,
+        batch_size=50,
+        learning_rate=0.03,
+    )
+    first = train_run(noisy, config, tmp_path / "first", show=False)
+    true, names = noisy.train.true_labels, noisy.train.class_names
+    queue = first.review_queue()
+    for suspect in queue.next(200):
+        first.decide(suspect.position, names[int(true[suspect.position])])
+    first.decide(queue.next(1)[0].position, None)
+    again = train_run(
+        noisy, config, tmp_path / "second", corrections=first.folder.decisions, show=False
+    )
+    checks = again.result.checks
+    assert checks.unusable == 1
+    assert 0 < checks.changed <= checks.trusted <= 200
+    assert checks.weight in (1, 2, 5, 10)
+    assert checks.before["test_top1"] == first.final("test_top1")
+    assert again.final("test_top1") >= first.final("test_top1")
+    assert "checked labels have the floor 0" in again.result.chosen.reason
+    decided = [each.position for each in first.decisions if each.is_trusted]
+    second = load_run(again.path)
+    suspects = second.find_suspects(noisy)
+    assert suspects.probability[decided].max() < 1e-8
+    assert len(second.decisions_about(noisy)) == 201  # where the next review goes on
+    page = to_html(run_page(again, noisy, None))
+    assert "Before and after" in page
+
+
+def test_decisions_about_other_data_do_not_train(noisy, tmp_path):
+    file = DecisionFile(tmp_path / "d.jsonl", ReviewedData.of(noisy))
+    file.decide(0, "right")
+    half = replace(noisy, train=noisy.train.subset(torch.arange(300)))
+    config = TrainingConfig(model="linear", epochs=1)
+    with pytest.raises(DataError, match="600 examples, and this data has 300"):
+        train_run(half, config, tmp_path / "run", corrections=file.path)
+    with pytest.raises(DataError, match="no file of decisions"):
+        train_run(noisy, config, tmp_path / "run", corrections=tmp_path / "nowhere.jsonl")
