@@ -43,6 +43,7 @@ from noisebound.training.objective import (
 from noisebound.training.ranks import first_rank_does
 from noisebound.training.recipe import RECIPES
 from noisebound.training.state import TrainingState, initial_state
+from noisebound.training.unfrozen import Unfrozen, frozen_config
 
 
 class UnknownNoiseWarning(UserWarning):
@@ -60,6 +61,8 @@ class Fitting:
         keeper: keeps finished folds and epochs, so that an interrupted training goes on
         objective_factory: makes the objective; by default the method that the config names
         show: True to draw the loss as it falls, where someone is looking
+        unfrozen: the raw examples and their encoder, to fine-tune it with the network as its head;
+            the noise is still estimated on `data`, the frozen embeddings
     """
 
     def __init__(
@@ -72,11 +75,12 @@ class Fitting:
         keeper: Keeper = NOTHING_KEPT,
         objective_factory: ObjectiveFactory = make_objective,
         show: bool = True,
+        unfrozen: Unfrozen | None = None,
     ) -> None:
         self.data, self.config, self.network = data, config, network
         self.fabric = fabric or Fabric(devices=1)
         self.keeper, self.show = keeper, show
-        self.objective_factory = objective_factory
+        self.objective_factory, self.unfrozen = objective_factory, unfrozen
         self.search: RecipeSearch | None = None
         self.cross_fit: CrossFit | None = None
         self.choice: Choice | None = None
@@ -98,11 +102,15 @@ class Fitting:
             shares = whole.class_counts().double() / len(whole)
             self.seen_noise = ClassWeightedNoise(self.noise, weights, shares)
         config, data = self._by_recipe(self.noise)
-        train = data.train
+        train, network = data.train, self.network
         self.objective = self.objective_factory(
             config, train.num_classes, len(train), self.seen_noise
         )
-        self.state = initial_state(self.network, self.objective, config, len(train), self.fabric)
+        if self.unfrozen is not None:
+            self.unfrozen.check_mixing(self.objective.mixes)
+            network = self.unfrozen.network(network, data.normalization)
+            data = self.unfrozen.data(data)
+        self.state = initial_state(network, self.objective, config, len(train), self.fabric)
         self.history = self.keeper.resume(self.state)
         data = data.with_class_weights(weights)
         training = Training(self.state, self.objective, data, config, self.fabric)
@@ -130,7 +138,12 @@ class Fitting:
         if len(self.data.train) < FEWEST_EXAMPLES:
             return named_choice("plain", config.epochs)
         self.search = RecipeSearch(
-            self.data, config, self.network, self.fabric, keeper=self.keeper, show=self.show
+            self.data,
+            self._head_config,
+            self.network,
+            self.fabric,
+            keeper=self.keeper,
+            show=self.show,
         )
         return self.search.choose()
 
@@ -141,8 +154,15 @@ class Fitting:
         if not isinstance(noise, EstimatedNoise):  # of too few examples nothing is known
             return RECIPES["plain"].config(self.config), self.data
         recipe = self.choice.recipe
-        config = recipe.config(self.config).model_copy(update={"epochs": self.choice.chosen.epochs})
+        config = recipe.config(self.config)
+        if self.unfrozen is None:  # where heads stop says nothing of where an encoder should
+            config = config.model_copy(update={"epochs": self.choice.chosen.epochs})
         return config, recipe.prepare(self.data, noise)
+
+    @property
+    def _head_config(self) -> TrainingConfig:
+        """How networks are trained on `data` to learn of the noise."""
+        return self.config if self.unfrozen is None else frozen_config(self.config)
 
     def _estimate(self) -> Noise:
         train = self.data.train
@@ -165,7 +185,7 @@ class Fitting:
         return noise
 
     def _cross_fitted(self) -> Noise:
-        plan = noise_plan(self.data, self.config)
+        plan = noise_plan(self.data, self._head_config)
         self.cross_fit = CrossFit(
             self.data, plan, self.network, self.fabric, keeper=self.keeper, show=self.show
         )
