@@ -4,6 +4,7 @@ from monai.networks.nets import resnet18 as monai_resnet18
 from monai.networks.nets import resnet34 as monai_resnet34
 
 from noisebound.models import MODEL_NAMES, MODELS, create_model, default_model
+from noisebound.models.dropout import QuickDropout
 
 MONAI = {"resnet18": monai_resnet18, "resnet34": monai_resnet34}
 
@@ -71,3 +72,21 @@ def test_unknown_model():
     listed = "mlp, small_mlp, small_cnn, strided_cnn, resnet18, resnet34, linear, mlp_head"
     with pytest.raises(ValueError, match=f"one of {listed}, got 'vgg'"):
         create_model("vgg", (1, 8, 8), 2)
+
+
+def test_quick_dropout_is_dropout():
+    layer = QuickDropout(0.3)
+    torch.manual_seed(0)
+    ones = layer(torch.ones(500, 401, requires_grad=True))
+    assert (ones == 0).double().mean().item() == pytest.approx(0.3, abs=0.005)
+    assert ones.mean().item() == pytest.approx(1, abs=0.01)
+    assert ones.unique().tolist() == pytest.approx([0.0, 1 / 0.7], rel=1e-4)
+    rows, columns = (ones == 0).double().mean(1), (ones == 0).double().mean(0)
+    assert rows.std().item() == pytest.approx((0.21 / 401) ** 0.5, rel=0.2)  # independent
+    assert columns.std().item() == pytest.approx((0.21 / 500) ** 0.5, rel=0.2)
+    torch.manual_seed(0)
+    again = layer(torch.ones(500, 401))
+    assert torch.equal(again, ones)
+    assert torch.equal(layer.eval()(ones), ones)
+    assert QuickDropout(0.3)(torch.ones(3, dtype=torch.float64)).dtype == torch.float64
+    assert torch.equal(QuickDropout(0.0)(ones), ones)

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scipy.sparse import csr_matrix, hstack
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from noisebound.errors import DataError, InvalidValueError
 
@@ -148,6 +147,8 @@ def _texts(series: pl.Series) -> list[str]:
 
 
 def _vectorizer(kind: str, **options: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # takes a second to import
+
     is_words = kind == "words"
     return TfidfVectorizer(
         analyzer="word" if is_words else "char_wb",

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from noisebound.models.dropout import QuickDropout
+
 _DROPOUT = 0.3
 _HIDDEN = 256
 
@@ -32,9 +34,9 @@ def mlp_head(
     """
     return nn.Sequential(
         nn.Flatten(),
-        nn.Dropout(dropout),
+        QuickDropout(dropout),
         nn.Linear(math.prod(input_shape), hidden),
         nn.ReLU(),
-        nn.Dropout(dropout),
+        QuickDropout(dropout),
         nn.Linear(hidden, num_classes),
     )

@@ -112,12 +112,13 @@ class Training:
         parts: list[_Part] = []
         below: list[Tensor] = []
         visited = []
+        rate = self.config.learning_rate_at(epoch)
         self._largest_logits.clear()
         self.model.train()
         self.objective.criterion.train()
         with self._randomness(epoch) as generator, self._precision():
             for number, batch in enumerate(self.loader.epoch(epoch)):
-                self._set_rate(epoch, number)
+                self._set_rate(rate, epoch * len(self.loader) + number)
                 observed, sign = self._step(batch, generator)
                 parts += observed
                 if sign is not None:
@@ -131,10 +132,10 @@ class Training:
         self._check_finite(epoch)
         return mean, torch.stack(below).double().mean().item() if below else None
 
-    def _set_rate(self, epoch: int, step: int) -> None:
+    def _set_rate(self, rate: float, step: int) -> None:
         """Give each group of weights its share of the rate, which rises over the first steps."""
-        rate, steps = self.config.learning_rate_at(epoch), self.config.warmup * len(self.loader)
-        warmth = min(1.0, (epoch * len(self.loader) + step + 1) / steps) if steps else 1.0
+        rising = self.config.warmup * len(self.loader)
+        warmth = min(1.0, (step + 1) / rising) if rising else 1.0
         for group in self.state.optimizer.param_groups:
             group["lr"] = rate * group.get("share", 1.0) * warmth
 
