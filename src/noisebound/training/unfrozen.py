@@ -48,12 +48,12 @@ class Unfrozen:
             backbone: what made the embeddings
         """
         raw, tunable = splits.raw, backbone.tunable(splits.raw.train.examples.modality)
-        train = tunable.rows(raw.train.examples, splits.kept, _columns(splits.train.rows))
+        columns = _columns(splits.train.rows)
+        train = tunable.rows(raw.train.examples, splits.kept, columns)
         test = None
         if raw.test is not None and splits.test is not None and splits.test_kept is not None:
             beside = _columns(splits.test.rows)
             test = tunable.rows(raw.test.examples, splits.test_kept, beside)
-        columns = _columns(splits.train.rows)
         count = 0 if columns is None else columns.shape[1]
         tunable.freeze_unused(train.dense(torch.tensor([0]))[:, count:])
         assert data.positions is not None
