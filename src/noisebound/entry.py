@@ -22,6 +22,7 @@ from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.training.config import TrainingSettings, make_config
 from noisebound.training.fit import with_head
+from noisebound.training.unfrozen import check_unfreeze
 
 __all__ = ["fit", "load_run"]
 
@@ -108,11 +109,13 @@ def fit(
     config = make_config(settings, model="auto" if isinstance(model, nn.Module) else model)
     folder = RunFolder(out)  # checked before the data, which may take minutes to load
     folder.check_place()
-    encoder = None
-    if backbone is None:
-        splits = load_with(data, reading)
+    encoder = None if backbone is None else parse_backbone(backbone, image_size)
+    if config.unfreeze:
+        check_unfreeze(encoder)
+    splits: Splits
+    if encoder is None:
+        splits = load_with(data, reading, leave_texts=True)  # encoded when validation is taken
     else:
-        encoder = parse_backbone(backbone, image_size)
         tell = print_note if is_shown else lambda line: None
         splits = load_embedded(data, encoder, reading, tell=tell)
     config = with_head(config, splits)

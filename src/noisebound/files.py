@@ -215,6 +215,16 @@ def fingerprint_of_blocks(
     return digest.hexdigest()
 
 
+def fingerprint_of_texts(texts: Sequence[str | None]) -> str:
+    """Hash of every text, in order."""
+    digest = hashlib.sha256(f"{len(texts)} texts".encode())
+    for text in texts:
+        content = b"" if text is None else text.encode("utf-8", "surrogatepass")
+        digest.update(f"{len(content)} ".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
 def save_rows(
     path: Path,
     rows: Iterable[Float32[Tensor, "_ columns"]],

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Int64, UInt8
+from jaxtyping import Bool, Int64, Num
 from torch import Tensor
 
 from noisebound.checks import check_count
@@ -48,8 +48,8 @@ class CropAndFlip:
         return Moves(offsets, (coins < 0.5) & self.flip)
 
     def apply(
-        self, images: UInt8[Tensor, "n channels height width"], moves: Moves
-    ) -> UInt8[Tensor, "n channels height width"]:
+        self, images: Num[Tensor, "n channels height width"], moves: Moves
+    ) -> Num[Tensor, "n channels height width"]:
         """Return the images after their moves."""
         if self.padding:
             images = self._crop(images, moves.offsets.to(images.device))

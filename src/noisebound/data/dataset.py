@@ -1,5 +1,6 @@
 """Examples: their inputs, their labels, and what else training may use of them."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,9 +14,11 @@ from torch import Tensor
 
 from noisebound.checks import check_count
 from noisebound.data.labels import encode_labels
-from noisebound.data.rows import Rows, TensorRows, as_rows
+from noisebound.data.rows import JoinedRows, Rows, TensorRows, as_rows
+from noisebound.data.sparse_rows import SparseRows
 from noisebound.data.table_encoder import TableEncoder
 from noisebound.errors import DataError
+from noisebound.files import fingerprint_of_texts
 
 _CHANNELS = (1, 3, 4)
 _NUMBERS_AT_ONCE = 2**20  # of an array that is gone through block by block: a choice
@@ -94,9 +97,9 @@ class Dataset:
     def dense_inputs(self) -> Shaped[Tensor, "n ..."]:
         """All inputs as one tensor, which is a copy if they are a subset; an error if sparse."""
         rows = self.rows
-        if not isinstance(rows, TensorRows):
+        if isinstance(rows, SparseRows):
             raise DataError("dense inputs are needed here, and these are sparse")
-        return rows.whole()
+        return rows.whole() if isinstance(rows, TensorRows) else rows.dense(torch.arange(len(self)))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -166,7 +169,7 @@ class Splits:
         test: the examples to evaluate on; None if the data set has none
         source: the place that the data came from
         notes: what was done to the data while reading it, a sentence each
-        encoder: for tables, what turns rows into features
+        encoder: for tables, what turns rows into features; beside embedded texts, the other columns
         frame: for tables, the columns that `train` was encoded from
         test_frame: likewise for `test`
         train_names: the names of the training examples, such as their files; None if they are
@@ -220,18 +223,44 @@ class Splits:
         if self.frame is None or self.encoder is None:
             return self
         kept = self.frame.with_columns(pl.Series(_ROW_MASK, rows.numpy())).filter(_ROW_MASK)
-        encoder = TableEncoder.fit(kept.drop(_ROW_MASK), self.encoder.types)
-        encoded = replace(
-            self,
-            train=replace(self.train, inputs=encoder.transform(self.frame)),
-            encoder=encoder,
-            test=None,
-            test_frame=None,
+        encoder = TableEncoder.fit(
+            kept.drop(_ROW_MASK), self.encoder.types, leave_texts=self.embedded_by is not None
         )
-        if self.test is None or self.test_frame is None:
-            return replace(encoded, test=self.test)
-        test = replace(self.test, inputs=encoder.transform(self.test_frame))
-        return replace(encoded, test=test, test_frame=self.test_frame)
+        return self.encoded_with(encoder)
+
+    def encoded_with(self, encoder: TableEncoder | None) -> "Splits":
+        """Return the same data with a table's columns encoded by this rule.
+
+        Args:
+            encoder: fitted to these rows or to others; None for data that is no table
+        """
+        if encoder is None or self.frame is None:
+            return self
+        test = self.test
+        if test is not None and self.test_frame is not None:
+            test = replace(test, inputs=self._features(encoder, self.test_frame, test))
+        train = replace(self.train, inputs=self._features(encoder, self.frame, self.train))
+        return replace(self, train=train, test=test, encoder=encoder)
+
+    def _features(self, encoder: TableEncoder, frame: pl.LazyFrame, data: Dataset) -> Tensor | Rows:
+        """Return a table's features; beside embeddings, which stay as they are."""
+        features = encoder.transform(frame)
+        if self.embedded_by is None:
+            return features
+        rows = data.rows
+        vectors = rows.left if isinstance(rows, JoinedRows) else rows
+        return JoinedRows(vectors, as_rows(features))
+
+    def fingerprint(self) -> str:
+        """Hash of the training inputs as they were read: of texts, before they are encoded."""
+        texts = self.texts()
+        if texts is None or self.embedded_by is not None:
+            return self.train.rows.fingerprint()
+        assert self.encoder is not None
+        assert self.frame is not None
+        others = as_rows(self.encoder.beside_texts().transform(self.frame))
+        both = f"{others.fingerprint()} {fingerprint_of_texts(texts)}"
+        return hashlib.sha256(both.encode()).hexdigest()
 
     def texts(self, part: Literal["train", "test"] = "train") -> list[str] | None:
         """Return the text of each example; None if the data is not of texts.

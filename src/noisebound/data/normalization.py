@@ -69,6 +69,8 @@ class Normalization:
         self, ndim: int, dtype: torch.dtype, device: torch.device
     ) -> Callable[[Tensor], Tensor]:
         """Return the same for inputs of this kind, with its constants made once."""
+        if dtype == torch.int32:  # tokens, which are no numbers
+            return lambda inputs: inputs
         target = dtype if dtype == torch.float64 else torch.float32
         if not self.mean:
             return lambda inputs: inputs.to(target)

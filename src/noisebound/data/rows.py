@@ -142,6 +142,37 @@ class TensorRows(Rows):
         return rows
 
 
+class JoinedRows(Rows):
+    """Rows of features side by side, such as embeddings and the columns of a table.
+
+    Args:
+        left: the first features of each row
+        right: the others
+    """
+
+    def __init__(self, left: Rows, right: Rows) -> None:
+        self.left, self.right = left, right
+
+    @property
+    def shape(self) -> torch.Size:
+        """The number of rows, and of all features."""
+        return torch.Size((len(self.left), self.left.shape[1] + self.right.shape[1]))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the first features."""
+        return self.left.dtype
+
+    def select(self, indices: Int64[Tensor, " m"]) -> "JoinedRows":
+        """Return these rows of both, without a copy."""
+        return JoinedRows(self.left.select(indices), self.right.select(indices))
+
+    def dense(self, indices: Int64[Tensor, " m"]) -> Shaped[Tensor, "m features"]:
+        """Return a copy of these rows as a tensor."""
+        left, right = self.left.dense(indices), self.right.dense(indices)
+        return torch.cat([left, right.to(left.dtype)], dim=1)
+
+
 def as_rows(inputs: Shaped[Tensor, "n ..."] | Rows) -> Rows:
     """Return inputs as rows, whether they are a tensor or rows already."""
     return TensorRows(inputs) if isinstance(inputs, Tensor) else inputs

@@ -19,14 +19,14 @@ from noisebound.data.folders import cache_folder
 from noisebound.data.frames import as_lazy
 from noisebound.data.reading import reading
 from noisebound.data.sparse_rows import SparseRows
-from noisebound.data.text_features import TextColumn
+from noisebound.data.text_features import PlainTextColumn, TextColumn
 from noisebound.errors import DataError
 
 _IN_MEMORY = 2**30  # bytes of features: a choice; more are kept in a file that is mapped
 _BLOCK = 2**24  # numbers that are encoded at once: a choice, 128 MB of float64
 
 Column: TypeAlias = Annotated[
-    NumberColumn | CategoryColumn | TextColumn, Field(discriminator="kind")
+    NumberColumn | CategoryColumn | TextColumn | PlainTextColumn, Field(discriminator="kind")
 ]
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
 
@@ -49,18 +49,26 @@ class TableEncoder(BaseModel):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def fit(cls, frame: Frame, types: Mapping[str, ColumnType] | None = None) -> "TableEncoder":
+    def fit(
+        cls,
+        frame: Frame,
+        types: Mapping[str, ColumnType] | None = None,
+        *,
+        leave_texts: bool = False,
+    ) -> "TableEncoder":
         """Return the rule with the means, deviations, categories and vocabularies of these rows.
 
         Args:
             frame: the rows; of a lazy frame one column at a time is in memory
             types: what columns are, where the user said so or an encoder before has decided it
+            leave_texts: True to leave texts as they are, without a vocabulary or features
         """
         lazy, wanted = as_lazy(frame), types or {}
         columns: list[Column] = []
         notes: list[str] = []
         for name in lazy.collect_schema().names():
-            column, said = _fit(lazy.select(name).collect().to_series(), wanted.get(name))
+            series = lazy.select(name).collect().to_series()
+            column, said = _fit(series, wanted.get(name), leave_texts=leave_texts)
             columns += [] if column is None else [column]
             notes += [note for note in said if note]
         if not columns:
@@ -76,14 +84,22 @@ class TableEncoder(BaseModel):
     def types(self) -> dict[str, ColumnType]:
         """The type of each column that is used."""
         return {
-            column.name: "text" if isinstance(column, TextColumn) else column.column_type
+            column.name: "text" if isinstance(column, _TEXTS) else column.column_type
             for column in self.columns
         }
 
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns of texts."""
-        return tuple(column.name for column in self.columns if isinstance(column, TextColumn))
+        return tuple(column.name for column in self.columns if isinstance(column, _TEXTS))
+
+    def beside_texts(self) -> "TableEncoder":
+        """Return the same rule for all columns but the texts, which are left as they are."""
+        columns = tuple(
+            PlainTextColumn(name=column.name) if isinstance(column, _TEXTS) else column
+            for column in self.columns
+        )
+        return TableEncoder(columns=columns, notes=self.notes)
 
     def transform(self, data: Any) -> Float32[Tensor, "rows features"] | SparseRows:
         """Return the features of a frame's rows; columns that fitting did not see are ignored.
@@ -101,7 +117,7 @@ class TableEncoder(BaseModel):
             raise DataError(f"the table lacks the columns {', '.join(missing)}")
         count = int(lazy.select(pl.len()).collect().item())
         with reading("the table", remedy="give the columns the types they had"):
-            if self.text_columns:
+            if any(isinstance(column, TextColumn) for column in self.columns):
                 parts = [self._sparse(block) for block in self._blocks(lazy, count)]
                 return SparseRows(vstack(parts, format="csr", dtype=np.float32))
             return self._dense(lazy, count)
@@ -134,16 +150,22 @@ class TableEncoder(BaseModel):
             yield wanted.slice(start, size).collect()
 
     def _numeric_columns(self) -> list[NumberColumn | CategoryColumn]:
-        return [column for column in self.columns if not isinstance(column, TextColumn)]
+        return [column for column in self.columns if not isinstance(column, _TEXTS)]
 
 
-def _fit(series: pl.Series, wanted: ColumnType | None) -> tuple[Column | None, tuple[str, ...]]:
+_TEXTS = (TextColumn, PlainTextColumn)
+
+
+def _fit(
+    series: pl.Series, wanted: ColumnType | None, *, leave_texts: bool
+) -> tuple[Column | None, tuple[str, ...]]:
     decision = decide_type(series, wanted)
     if decision.kind is None:
         return None, (decision.note,)
     values = series.to_frame().select(decision.values.alias(series.name)).to_series()
     if decision.kind == "text":
-        text_column, note = TextColumn.fit(values)
+        kind = PlainTextColumn if leave_texts else TextColumn
+        text_column, note = kind.fit(values)
         return text_column, (decision.note, note)
     column, note = fit_column(values, decision.kind, is_wanted=wanted is not None)
     return column, (decision.note, note)

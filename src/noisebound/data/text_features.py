@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scipy.sparse import csr_matrix, hstack
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from noisebound.errors import DataError, InvalidValueError
 
@@ -64,6 +63,32 @@ class Terms(BaseModel):
         return vectorizer
 
 
+class PlainTextColumn(BaseModel):
+    """A column of texts that are left as they are, to be embedded, or to be encoded later.
+
+    Attributes:
+        name: the name of the column
+    """
+
+    model_config = ConfigDict(frozen=True)
+    kind: Literal["plain text"] = "plain text"
+    name: str
+
+    @classmethod
+    def fit(cls, series: pl.Series) -> tuple["PlainTextColumn", str]:
+        """Return the column of these texts, and a note; empty if there is nothing to note."""
+        return cls(name=series.name), _note_of_empty(series)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return no name: the texts are no features."""
+        return []
+
+    def encode(self, column: pl.Series) -> np.ndarray:
+        """Return no feature for each row."""
+        return np.empty((len(column), 0))
+
+
 class TextColumn(BaseModel):
     """A column of texts, one feature per term of its vocabularies; an empty text has none.
 
@@ -80,10 +105,7 @@ class TextColumn(BaseModel):
     @classmethod
     def fit(cls, series: pl.Series) -> tuple["TextColumn", str]:
         """Return the column of these texts, and a note; empty if there is nothing to note."""
-        texts = _texts(series)
-        empty = sum(not text.strip() for text in texts)
-        if empty == len(texts):
-            raise DataError(f"column {series.name!r} holds no text: name another column: `text`")
+        note, texts = _note_of_empty(series), _texts(series)
         found = [Terms.fit("words", texts), Terms.fit("letters", texts)]
         vocabularies = tuple(terms for terms in found if terms is not None)
         if not vocabularies:
@@ -91,8 +113,7 @@ class TextColumn(BaseModel):
                 f"the texts of column {series.name!r} have no words in common and none of three "
                 "letters: there is nothing to learn from"
             )
-        note = f"column {series.name!r}: {empty} texts are empty and have no features"
-        return cls(name=series.name, vocabularies=vocabularies), note if empty else ""
+        return cls(name=series.name, vocabularies=vocabularies), note
 
     @property
     def feature_names(self) -> list[str]:
@@ -112,12 +133,22 @@ class TextColumn(BaseModel):
         return features
 
 
+def _note_of_empty(series: pl.Series) -> str:
+    texts = _texts(series)
+    empty = sum(not text.strip() for text in texts)
+    if empty == len(texts):
+        raise DataError(f"column {series.name!r} holds no text: name another column: `text`")
+    return f"column {series.name!r}: {empty} texts are empty and have no features" if empty else ""
+
+
 def _texts(series: pl.Series) -> list[str]:
     texts: list[str] = series.cast(pl.String).fill_null("").to_list()
     return texts
 
 
 def _vectorizer(kind: str, **options: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # takes a second to import
+
     is_words = kind == "words"
     return TfidfVectorizer(
         analyzer="word" if is_words else "char_wb",

@@ -3,13 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float32
 from torch import Tensor
 
-from noisebound.errors import DataError
+from noisebound.errors import DataError, InvalidValueError
 from noisebound.features.examples import Example, Modality
+
+if TYPE_CHECKING:
+    from noisebound.features.tunable import Tunable
 
 
 class Backbone(ABC):
@@ -57,6 +60,28 @@ class Backbone(ABC):
     def notes(self) -> tuple[str, ...]:
         """Return what the user should know of the examples embedded so far, a sentence each."""
         return ()
+
+    @property
+    def untunable(self) -> str | None:
+        """The reason why the encoder cannot be trained; None if it can."""
+        return "it is not a network of torch's and has no gradients"
+
+    def check_tunable(self) -> None:
+        """Refuse to train an encoder that cannot be trained."""
+        if self.untunable is not None:
+            raise InvalidValueError(
+                f"`unfreeze` cannot train the encoder {self.name}: {self.untunable}; leave it out, "
+                "or choose a `backbone` of the kinds hf or timm, or an nn.Module"
+            )
+
+    def tunable(self, modality: Modality) -> "Tunable":
+        """Return the encoder as a network to train, a copy of this one.
+
+        Args:
+            modality: the kind of examples to train on
+        """
+        self.check_tunable()
+        raise NotImplementedError
 
     def check_modality(self, modality: Modality) -> None:
         """Refuse examples of a kind that this encoder was not made for."""

@@ -64,6 +64,11 @@ def embed_folder(
     )
     _check_free(out, record)
     notes: list[str] = []
+    if raw.columns_beside:
+        notes.append(
+            "the folder holds the embeddings of the texts alone, without the columns "
+            f"{', '.join(raw.columns_beside)}: to use them, give the table and `backbone` to fit"
+        )
     for name, part in parts.items():
         store = EmbeddingStore(
             vectors_path(out, name), records[name].key, records[name].count, shard_rows

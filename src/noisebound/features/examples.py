@@ -17,7 +17,7 @@ from noisebound.data.formats.archives import Files, files_fingerprint
 from noisebound.data.formats.images import open_image
 from noisebound.errors import DataError, MisuseError
 from noisebound.features.streaming import done_ahead
-from noisebound.files import fingerprint, write_text
+from noisebound.files import fingerprint, fingerprint_of_texts, write_text
 from noisebound.progress import track
 
 Modality: TypeAlias = Literal["image", "text", "features"]
@@ -179,12 +179,7 @@ class Texts(Examples):
 
     def fingerprint(self) -> str:
         """Hash of every text."""
-        digest = hashlib.sha256(f"{len(self.texts)} texts".encode())
-        for text in self.texts:
-            content = b"" if text is None else text.encode("utf-8", "surrogatepass")
-            digest.update(f"{len(content)} ".encode())
-            digest.update(content)
-        return digest.hexdigest()
+        return fingerprint_of_texts(self.texts)
 
     def read(self, position: int) -> str:
         """Return the text, or an error if there is nothing in it."""

@@ -25,6 +25,13 @@ from noisebound.features.pooling import (
     read_json,
     sentence_pooling,
 )
+from noisebound.features.transformer_encoders import (
+    ImageEncoder,
+    TextEncoder,
+    pooled_images,
+    pooled_texts,
+)
+from noisebound.features.tunable import Tunable, trainable_copy
 
 _IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _TEXT_CONFIGS = ("tokenizer_config.json", "tokenizer.json", "vocab.txt")
@@ -122,7 +129,7 @@ class HuggingFaceBackbone(Backbone):
             list(texts), padding=True, truncation=True, max_length=self._limit, return_tensors="pt"
         )
         self._watch(tokens["input_ids"], tokens["attention_mask"])
-        return self.pooled_texts(self.network, tokens.to(self._device))
+        return pooled_texts(self.network, self.pooling("text"), tokens.to(self._device))
 
     def _watch(self, ids: Tensor, mask: Tensor) -> None:
         """Count texts that fill the whole length, and texts of unknown words."""
@@ -138,37 +145,31 @@ class HuggingFaceBackbone(Backbone):
         share = ((ids == unknown) & is_word).sum(1) / is_word.sum(1).clamp(min=1)
         self._unknown_texts += int((share > _MOSTLY).sum())
 
-    def pooled_texts(
-        self, network: nn.Module, tokens: Mapping[str, Tensor]
-    ) -> Float[Tensor, "batch dimension"]:
-        """Return the vectors of texts that are tokens already."""
-        pooling = self.pooling("text")
-        if pooling.name == "features":
-            return pooling.scaled(_tensor(network.get_text_features(**tokens)))  # type: ignore[operator]
-        found = network(**tokens)
-        if pooling.name == "pooler":
-            return pooling.scaled(found.pooler_output)
-        mask = tokens["attention_mask"]
-        return pooling.scaled(pooling.tokens(found.last_hidden_state, mask))
-
     def _embed_images(self, images: Sequence[Tensor]) -> Float[Tensor, "batch dimension"]:
-        return self.pooled_images(self.network, torch.stack(list(images)).to(self._device))
+        pixels = torch.stack(list(images)).to(self._device)
+        return pooled_images(self.network, self.pooling("image"), pixels)
 
-    def pooled_images(
-        self, network: nn.Module, pixels: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch dimension"]:
-        """Return the vectors of images that the processor has prepared."""
-        pooling = self.pooling("image")
-        if pooling.name == "features":
-            return pooling.scaled(_tensor(network.get_image_features(pixel_values=pixels)))  # type: ignore[operator]
-        found = network(pixel_values=pixels)
-        if pooling.name == "pooler":
-            return pooling.scaled(found.pooler_output.flatten(1))
-        hidden = found.last_hidden_state
-        if hidden.ndim == 4:  # maps, channels first
-            hidden = hidden.flatten(2).transpose(1, 2)
-        mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
-        return pooling.scaled(pooling.tokens(hidden, mask))
+    @property
+    def untunable(self) -> None:
+        """None: it can be trained."""
+
+    def tunable(self, modality: Modality) -> Tunable:
+        """Return the network to train, with the pooling that it has here."""
+        network, pooling = trainable_copy(self.network).cpu(), self.pooling(modality)
+        if modality == "image":
+            return Tunable(ImageEncoder(network, pooling), self._pixels)
+        padding = self._tokenizer.pad_token_id or 0
+        return Tunable(TextEncoder(network, pooling, padding), self._pixels, self._tokens)
+
+    def _pixels(self, example: Example) -> Tensor:
+        prepared = self.prepare(example)
+        assert isinstance(prepared, Tensor)
+        return prepared
+
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        tokens = self._tokenizer(list(texts), truncation=True, max_length=self._limit)
+        ids: list[list[int]] = tokens["input_ids"]
+        return ids
 
     def pooling(self, modality: Modality) -> Pooling:
         """Return how outputs become one vector, chosen from the config unless it was given."""
@@ -283,9 +284,3 @@ class HuggingFaceBackbone(Backbone):
 def _has_class_token(network: nn.Module) -> bool:
     ends = ("cls_token", "class_embedding")
     return any(name.endswith(ends) for name, _ in network.named_parameters())
-
-
-def _tensor(found: Any) -> Tensor:
-    """Return the vectors, which newer versions wrap in an output."""
-    vectors: Tensor = found if isinstance(found, Tensor) else found.pooler_output
-    return vectors

@@ -1,7 +1,7 @@
 """Any source of images or texts as embeddings: `load`, with a backbone in between."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from jaxtyping import Int64
 from PIL import Image
 from torch import Tensor
 
-from noisebound.data import Dataset, ReadingOptions, Splits
+from noisebound.data import Dataset, ReadingOptions, Splits, TableEncoder
 from noisebound.data.dataset import EmbeddedBy
 from noisebound.data.load import holds_images, load_with
 from noisebound.data.registry import find_published
@@ -56,6 +56,8 @@ class RawSplits:
         notes: what was done to the data while reading it, a sentence each
         text_columns: the columns of a table that hold the texts
         frame: the table of the training examples, where they are texts
+        test_frame: likewise of the test examples
+        encoder: what turns the columns beside the texts into features; None if there are none
     """
 
     name: str
@@ -66,6 +68,29 @@ class RawSplits:
     notes: tuple[str, ...] = ()
     text_columns: tuple[str, ...] = ()
     frame: pl.LazyFrame | None = None
+    test_frame: pl.LazyFrame | None = None
+    encoder: TableEncoder | None = None
+
+    @property
+    def columns_beside(self) -> tuple[str, ...]:
+        """The columns that are used beside the texts."""
+        used = () if self.encoder is None else self.encoder.columns
+        return tuple(column.name for column in used if column.name not in self.text_columns)
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedSplits(Splits):
+    """A data set as embeddings, which knows the examples behind them.
+
+    Args:
+        raw: the data set before it was embedded
+        kept: the positions of the training examples that could be read
+        test_kept: likewise of the test examples; None if there are none
+    """
+
+    raw: RawSplits = field(kw_only=True)
+    kept: Int64[Tensor, " n"] = field(kw_only=True)
+    test_kept: Int64[Tensor, " m"] | None = field(kw_only=True)
 
 
 def load_embedded(
@@ -74,8 +99,10 @@ def load_embedded(
     options: ReadingOptions | None = None,
     *,
     tell: Tell = lambda note: None,
-) -> Splits:
+) -> EmbeddedSplits:
     """Return a data set as the embeddings of a backbone, which are made once and cached.
+
+    The other columns of a table stand beside the embeddings of its texts.
 
     Args:
         source: what `load` takes
@@ -84,21 +111,35 @@ def load_embedded(
         tell: gets a sentence about what is done, for the log
     """
     options = options or ReadingOptions()
-    raw, skip_bad = load_raw(source, options), options.skip_bad
+    return embedded(load_raw(source, options), backbone, options.skip_bad, tell)
+
+
+def embedded(
+    raw: RawSplits, backbone: Backbone, skip_bad: bool, tell: Tell = lambda note: None
+) -> EmbeddedSplits:
+    """Return raw examples as the embeddings of a backbone, beside the other columns.
+
+    Args:
+        raw: the examples
+        backbone: the encoder
+        skip_bad: True to leave out examples that cannot be read
+        tell: gets a sentence about what is done, for the log
+    """
     train, kept, notes = _embedded(raw.train, raw.class_names, backbone, skip_bad, tell)
-    test = None
+    test, test_kept = None, None
     if raw.test is not None:
-        test, _, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, tell)
+        test, test_kept, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, tell)
         notes += more
     names = raw.train.names
     examples = raw.train.examples
-    return Splits(
+    splits = EmbeddedSplits(
         raw.name,
         train,
         test,
         raw.source,
         notes=(*raw.notes, *notes, *backbone.notes()),
-        frame=None if raw.frame is None else _rows_of(raw.frame, kept),
+        frame=_rows_of(raw.frame, kept),
+        test_frame=_rows_of(raw.test_frame, test_kept),
         train_names=None if names is None else tuple(names[place] for place in kept.tolist()),
         embedded_by=EmbeddedBy(
             backbone.name, backbone.fingerprint, examples.modality, raw.text_columns
@@ -108,7 +149,13 @@ def load_embedded(
             if examples.modality == "image"
             else None
         ),
+        raw=raw,
+        kept=kept,
+        test_kept=test_kept,
     )
+    beside = splits.encoded_with(raw.encoder)
+    assert isinstance(beside, EmbeddedSplits)
+    return beside
 
 
 def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
@@ -117,7 +164,7 @@ def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
     if is_image_folder(source):
         options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
         return _folder(Path(source))
-    splits = load_with(source, options)
+    splits = load_with(source, options, leave_texts=True)
     if splits.embedded_by is not None:
         raise DataError(
             f"{splits.source} holds embeddings already, by {splits.embedded_by.name}: leave "
@@ -133,12 +180,10 @@ def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
 
 
 def _texts_of_table(splits: Splits) -> RawSplits:
-    """Return the texts of a table; a backbone has no use for its other columns."""
-    assert splits.encoder is not None
-    columns, notes = splits.encoder.text_columns, splits.notes
-    others = [column.name for column in splits.encoder.columns if column.name not in columns]
-    if others:
-        notes += (f"columns beside the texts are not used with a backbone: {', '.join(others)}",)
+    """Return the texts of a table, with the table itself for its other columns."""
+    encoder = splits.encoder
+    assert encoder is not None
+    has_others = len(encoder.columns) > len(encoder.text_columns)
     train = RawPart(
         Texts(splits.texts() or []),
         splits.train.labels,
@@ -154,9 +199,11 @@ def _texts_of_table(splits: Splits) -> RawSplits:
         test,
         splits.train.class_names,
         splits.source,
-        notes,
-        columns,
+        splits.notes,
+        encoder.text_columns,
         splits.frame,
+        splits.test_frame,
+        encoder.beside_texts() if has_others else None,
     )
 
 
@@ -202,7 +249,9 @@ def _embedded(
     return data, found.kept, notes
 
 
-def _rows_of(frame: pl.LazyFrame, kept: Tensor) -> pl.LazyFrame:
+def _rows_of(frame: pl.LazyFrame | None, kept: Tensor | None) -> pl.LazyFrame | None:
+    if frame is None or kept is None:
+        return None
     rows = pl.Series("row", kept.tolist(), dtype=pl.UInt32)
     return frame.with_row_index("row").filter(pl.col("row").is_in(rows.implode())).drop("row")
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float, Float32, Int32
 from PIL import Image, ImageOps
 from torch import Tensor, nn
 
 from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone
 from noisebound.features.examples import Example, Modality
+from noisebound.features.tunable import Tunable, trainable_copy
 
 
 class OwnBackbone(Backbone):
@@ -81,6 +82,26 @@ class OwnBackbone(Backbone):
             )
         return vectors.detach().cpu().to(torch.float32)
 
+    @property
+    def untunable(self) -> str | None:
+        """The reason why a function cannot be trained."""
+        is_module = isinstance(self.encoder, nn.Module)
+        return None if is_module else "a function has no weights that could be trained"
+
+    def tunable(self, modality: Modality) -> Tunable:
+        """Return a copy of the module to train, which gets what the module gets."""
+        self.check_tunable()
+        assert isinstance(self.encoder, nn.Module)
+        network = trainable_copy(self.encoder)
+        if modality == "text":
+            return Tunable(_OfTexts(network), self._input, _letters)
+        return Tunable(network, self._input)
+
+    def _input(self, example: Example) -> Tensor:
+        prepared = self.prepare(example)
+        assert isinstance(prepared, Tensor)
+        return prepared / 255 if prepared.dtype == torch.uint8 else prepared
+
     def _call(self, batch: Any) -> Any:
         if not isinstance(self.encoder, nn.Module):
             return self.encoder(batch)
@@ -93,6 +114,23 @@ class OwnBackbone(Backbone):
             return self.encoder(batch)
         finally:
             self.encoder.train(was_training)
+
+
+class _OfTexts(nn.Module):
+    """A module that takes a list of strings, which reach it as the numbers of their letters."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, letters: Int32[Tensor, "batch length"]) -> Float[Tensor, "batch dimension"]:
+        rows = ([chr(letter) for letter in row if letter >= 0] for row in letters.tolist())
+        vectors: Tensor = self.module(["".join(row) for row in rows])
+        return vectors
+
+
+def _letters(texts: Sequence[str]) -> list[list[int]]:
+    return [list(map(ord, text)) for text in texts]
 
 
 def _batch(prepared: Sequence[Any]) -> Any:

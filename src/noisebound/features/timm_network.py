@@ -16,6 +16,7 @@ from noisebound.errors import DataError, InvalidValueError, MissingExtraError
 from noisebound.features.backbone import Backbone
 from noisebound.features.examples import Example, Modality
 from noisebound.features.preparation import ImagePreparation
+from noisebound.features.tunable import Tunable, trainable_copy
 from noisebound.files import fingerprint
 
 
@@ -62,6 +63,17 @@ class TimmBackbone(Backbone):
         device = next(self._network.parameters()).device
         vectors: Tensor = self._network(self.preparation.batch(prepared).to(device))
         return vectors.float().cpu()
+
+    @property
+    def untunable(self) -> None:
+        """None: it can be trained."""
+
+    def tunable(self, modality: Modality) -> Tunable:
+        """Return the network to train; it gets images as it does here."""
+        return Tunable(trainable_copy(self._network).cpu(), self._pixels)
+
+    def _pixels(self, example: Example) -> Tensor:
+        return self.preparation.batch([self.prepare(example)])[0]
 
     @cached_property
     def preparation(self) -> ImagePreparation:

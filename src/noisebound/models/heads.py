@@ -3,32 +3,12 @@
 import math
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor, nn
+from torch import nn
+
+from noisebound.models.dropout import QuickDropout
 
 _DROPOUT = 0.3
 _HIDDEN = 256
-_STEPS = 256  # values of a byte
-_WORD = 8  # bytes that are drawn at once
-
-
-class ByteDropout(nn.Dropout):
-    """Dropout that draws one random byte per number on the CPU, where drawing takes the time.
-
-    Drawing eight bytes at once makes a step of a head on embeddings about a quarter faster. The
-    probability is rounded to 1/256, and what is kept is scaled accordingly, so that the mean stays.
-    """
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return the inputs, in training with some of them set to zero."""
-        dropped = round(self.p * _STEPS)
-        if not self.training or inputs.device.type != "cpu" or not 0 < dropped < _STEPS:
-            return super().forward(inputs)
-        words = torch.empty(-(-inputs.numel() // _WORD), dtype=torch.int64)
-        words.random_(torch.iinfo(torch.int64).min, None)
-        drawn = words.view(torch.uint8)[: inputs.numel()].view(inputs.shape)
-        kept = (drawn >= dropped).to(inputs.dtype)
-        return inputs * kept.mul_(_STEPS / (_STEPS - dropped))
 
 
 def linear(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
@@ -60,9 +40,9 @@ def mlp_head(
     """
     return nn.Sequential(
         nn.Flatten(),
-        ByteDropout(dropout),
+        QuickDropout(dropout),
         nn.Linear(math.prod(input_shape), hidden),
         nn.ReLU(),
-        ByteDropout(dropout),
+        QuickDropout(dropout),
         nn.Linear(hidden, num_classes),
     )

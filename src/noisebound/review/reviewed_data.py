@@ -1,7 +1,7 @@
 """The examples that decisions are about, and how to tell them from other examples."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -22,20 +22,24 @@ class ReviewedData:
     Args:
         train: all training examples, those of validation included
         names: the names of the examples, such as their files; None if they have none
-        inputs: the hash of all inputs; None to compute it when it is needed
+        inputs: the hash of all inputs, or what computes it when it is needed; None for the hash of
+            the inputs of `train`
     """
 
     def __init__(
-        self, train: Dataset, names: tuple[str, ...] | None = None, inputs: str | None = None
+        self,
+        train: Dataset,
+        names: tuple[str, ...] | None = None,
+        inputs: str | Callable[[], str] | None = None,
     ) -> None:
         self.labels, self.class_names, self.names = train.labels, train.class_names, names
-        self._train, self._inputs = train, inputs
+        self._inputs = train.rows.fingerprint if inputs is None else inputs
         self._index = {name: index for index, name in enumerate(self.class_names)}
 
     @classmethod
     def of(cls, splits: Splits, inputs: str | None = None) -> "ReviewedData":
         """Return the training examples of a data set."""
-        return cls(splits.train, splits.train_names, inputs)
+        return cls(splits.train, splits.train_names, inputs or splits.fingerprint)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -43,8 +47,8 @@ class ReviewedData:
     @property
     def inputs(self) -> str:
         """The hash of all inputs."""
-        if self._inputs is None:
-            self._inputs = self._train.rows.fingerprint()
+        if not isinstance(self._inputs, str):
+            self._inputs = self._inputs()
         return self._inputs
 
     @cached_property

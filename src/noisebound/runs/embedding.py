@@ -1,9 +1,11 @@
 """New data embedded by the backbone that a model was trained with."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import polars as pl
+import torch
 from torch import Tensor
 
 from noisebound.data import Dataset, EmbeddedBy, ReadingOptions, Splits, load
@@ -19,39 +21,57 @@ from noisebound.data.user.texts import TEXT_COLUMN, read_unlabeled_texts
 from noisebound.errors import DataError, RunError
 from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
 from noisebound.features.embed_once import embed_once, refuse_bad
-from noisebound.features.examples import ImageFiles, Texts
+from noisebound.features.examples import ImageFiles, Modality, Texts
 from noisebound.features.load import examples_of, is_texts
-from noisebound.runs.saved_model import ModelCard
+from noisebound.features.tunable import TunedBackbone
+from noisebound.runs.saved_model import ModelCard, SavedModel
 
 
 def new_embeddings(
-    card: ModelCard,
+    saved: SavedModel,
     data: Any,
-    backbone: BackboneLike | None,
+    backbone: Callable[[], Backbone],
     options: ReadingOptions,
 ) -> tuple[list[str] | list[int], Tensor]:
     """Return the name of each new example, and its embedding.
 
     Args:
-        card: of a model with a backbone
+        saved: a model with a backbone
         data: a folder of images or of .txt files, a table, an npz or npy file, the name of a data
             set, a `Dataset`, a data frame, an array of images, or texts; embeddings of the right
             length are taken as they are
-        backbone: where the backbone is now; None for where it was in training
+        backbone: returns the model's backbone, if it is needed
         options: how to read the data
     """
+    card = saved.card
     assert card.backbone is not None
     if isinstance(data, str | Path) and holds_embeddings(Path(data)):
         return _stored(Path(data), card)
-    found = _new_examples(data, options, card.backbone)
+    found = _new_examples(data, options, card)
     if isinstance(found, Tensor):
         return list(range(len(found))), _checked(found, card)
-    examples, names = found
-    embedded = embed_once(examples, same_backbone(card.backbone, backbone))
-    refuse_bad(examples, embedded, options.skip_bad)
-    kept = embedded.kept.tolist()
-    vectors = _checked(embedded.vectors, card)
-    return kept if names is None else [names[place] for place in kept], vectors
+    embedded = embed_once(found.examples, backbone())
+    refuse_bad(found.examples, embedded, options.skip_bad)
+    kept, vectors = embedded.kept.tolist(), embedded.vectors
+    if found.columns is not None:
+        vectors = torch.cat([vectors, found.columns[embedded.kept]], dim=1)
+    vectors = _checked(vectors, card)
+    return kept if found.names is None else [found.names[place] for place in kept], vectors
+
+
+def backbone_of(saved: SavedModel, backbone: BackboneLike | None = None) -> Backbone:
+    """Return the backbone of a model, with the weights that fine-tuning gave it if it did.
+
+    Args:
+        saved: a model with a backbone
+        backbone: where the backbone is now, as it was before; None for where it was in training
+    """
+    made_by = saved.card.backbone
+    assert made_by is not None
+    found = same_backbone(made_by, backbone)
+    if saved.encoder_weights is None:
+        return found
+    return TunedBackbone(found, cast(Modality, made_by.modality), saved.encoder_weights)
 
 
 def same_backbone(made_by: EmbeddedBy, backbone: BackboneLike | None = None) -> Backbone:
@@ -79,6 +99,11 @@ def _stored(folder: Path, card: ModelCard) -> tuple[list[str] | list[int], Tenso
     splits = read_embeddings(folder)
     assert splits.embedded_by is not None
     assert card.backbone is not None
+    if card.tuned is not None:
+        raise RunError(
+            f"{folder} holds embeddings, and the model's encoder was fine-tuned after they were "
+            "made: give the images or texts themselves"
+        )
     if splits.embedded_by.fingerprint != card.backbone.fingerprint:
         raise RunError(
             f"{folder} holds embeddings by {splits.embedded_by.name}, which is another encoder, or "
@@ -90,48 +115,58 @@ def _stored(folder: Path, card: ModelCard) -> tuple[list[str] | list[int], Tenso
     return list(splits.train_names), _checked(splits.train.dense_inputs, card)
 
 
-def _new_examples(
-    data: Any, options: ReadingOptions, made_by: EmbeddedBy
-) -> tuple[Examples, list[str] | None] | Tensor:
-    """Return examples and their names; or vectors, where the data is embedded already."""
+class _NewExamples(NamedTuple):
+    """New examples, their names, and the features of the columns beside their texts."""
+
+    examples: Examples
+    names: list[str] | None = None
+    columns: Tensor | None = None
+
+
+def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewExamples | Tensor:
+    """Return examples; or vectors, where the data is embedded already."""
+    assert card.backbone is not None
     if isinstance(data, str | Path) and not _is_published(data):
         path = Path(data)
         if not path.exists():
             raise DataError(f"{data} is neither a file or folder nor a known data set")
         if path.is_dir():
-            return _files(path, options, made_by)
+            return _files(path, options, card)
         if is_table(path):
-            types: dict[str, ColumnType] = dict.fromkeys(made_by.text_columns, "text")
+            types: dict[str, ColumnType] = dict.fromkeys(card.backbone.text_columns, "text")
+            types |= {} if card.encoder is None else card.encoder.types
             data = read_table_file(
                 path, encoding=options.encoding, types=types, skip_bad=options.skip_bad
             ).collect()
         else:
             data = read_inputs(path)
     if is_frame(data):
-        return _rows(as_polars(data), made_by), None
+        return _rows(as_polars(data), card)
     if is_texts(data):
-        return Texts(list(data)), None
+        _refuse_texts_alone(card)
+        return _NewExamples(Texts(list(data)))
     if isinstance(data, str | Path):
         data = load(data, data_dir=options.data_dir)
     if isinstance(data, Splits):
         data = data.test or data.train
     inputs = data.dense_inputs if isinstance(data, Dataset) else inputs_from_array(data)
-    return inputs if inputs.ndim == 2 else (examples_of(inputs), None)
+    return inputs if inputs.ndim == 2 else _NewExamples(examples_of(inputs))
 
 
-def _files(
-    path: Path, options: ReadingOptions, made_by: EmbeddedBy
-) -> tuple[Examples, list[str] | None]:
-    if made_by.modality == "text":
+def _files(path: Path, options: ReadingOptions, card: ModelCard) -> _NewExamples:
+    assert card.backbone is not None
+    if card.backbone.modality == "text":
+        _refuse_texts_alone(card)
         names, frame = read_unlabeled_texts(path, options)
-        return Texts(joined_texts(frame, (TEXT_COLUMN,))), names
+        return _NewExamples(Texts(joined_texts(frame, (TEXT_COLUMN,))), names)
     files, images = unlabeled_names(path)
-    return ImageFiles(files, images), images
+    return _NewExamples(ImageFiles(files, images), images)
 
 
-def _rows(frame: pl.DataFrame, made_by: EmbeddedBy) -> Texts:
-    """Return the texts of a table, from the columns that the model was trained on."""
-    columns = made_by.text_columns
+def _rows(frame: pl.DataFrame, card: ModelCard) -> _NewExamples:
+    """Return the texts of a table and the columns beside them that the model was trained on."""
+    assert card.backbone is not None
+    columns = card.backbone.text_columns
     missing = [name for name in columns if name not in frame.columns]
     if missing or not columns:
         wanted = ", ".join(columns) or "no table"
@@ -139,7 +174,21 @@ def _rows(frame: pl.DataFrame, made_by: EmbeddedBy) -> Texts:
             f"the model was trained on the texts of {wanted}, and this table has the columns "
             f"{', '.join(frame.columns)}"
         )
-    return Texts(joined_texts(frame, columns))
+    texts = Texts(joined_texts(frame, columns))
+    if card.encoder is None:
+        return _NewExamples(texts)
+    features = card.encoder.transform(frame)
+    assert isinstance(features, Tensor)  # the texts have none
+    return _NewExamples(texts, columns=features)
+
+
+def _refuse_texts_alone(card: ModelCard) -> None:
+    if card.encoder is not None:
+        names = [column.name for column in card.encoder.columns]
+        raise DataError(
+            f"the model was trained on a table of the columns {', '.join(names)}: give it a table "
+            "with these, not texts alone"
+        )
 
 
 def _is_published(data: str | Path) -> bool:

@@ -33,6 +33,7 @@ class RunFolder:
         self.cross_fit = self.path / "cross-fit"
         self.metrics = self.path / "metrics.jsonl"
         self.checkpoints = self.path / "checkpoints"
+        self.encoder = self.path / "encoder.safetensors"
         self.weights = self.path / "model.safetensors"
         self.card = self.path / "model.json"
         self.result = self.path / "result.json"

@@ -1,5 +1,6 @@
 """New data in the form that a trained model takes, and tables of what it says."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from noisebound.data.user.texts import (
     texts_frame,
 )
 from noisebound.errors import DataError
-from noisebound.features import BackboneLike
+from noisebound.features import Backbone
 from noisebound.files import written_whole
 from noisebound.runs.embedding import new_embeddings
 from noisebound.runs.saved_model import SavedModel
@@ -33,7 +34,7 @@ def new_inputs(
     model: SavedModel,
     data: Any,
     *,
-    backbone: BackboneLike | None = None,
+    backbone: Callable[[], Backbone] | None = None,
     data_dir: str | Path | None = None,
     skip_bad: bool = False,
     encoding: str | None = None,
@@ -47,7 +48,7 @@ def new_inputs(
         data: a folder of images or of .txt files, a CSV, TSV, JSONL, Parquet, Excel, npz or npy
             file, the name of a data set, whose test examples are then taken; or, in memory, a data
             frame, an array or a list of texts
-        backbone: where the model's backbone is now; by default where it was in training
+        backbone: returns the model's backbone, if it is needed; None for a model without one
         data_dir: where published files are looked for first
         skip_bad: True to leave out images that cannot be read
         encoding: how a table or text file writes letters as bytes; None for UTF-8
@@ -56,9 +57,8 @@ def new_inputs(
         options = reading_options(
             {"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding}
         )
-        return new_embeddings(model.card, data, backbone, options)
-    if backbone is not None:
-        raise DataError("the model was trained without a backbone: leave `backbone` out")
+        assert backbone is not None
+        return new_embeddings(model, data, backbone, options)
     if isinstance(data, str | Path):
         return _read(model, data, data_dir, skip_bad, encoding)
     inputs: Tensor | Rows

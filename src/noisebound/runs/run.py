@@ -7,18 +7,21 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float64
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from noisebound.data import DataOrigin, ReadingOptions, Splits
 from noisebound.data.frames import is_frame
 from noisebound.data.load import load_with
+from noisebound.data.rows import Rows
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects
-from noisebound.features import BackboneLike, load_embedded
+from noisebound.features import Backbone, BackboneLike, load_embedded
+from noisebound.features.load import EmbeddedSplits, embedded
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
 from noisebound.review.corrected_labels import is_trusted
-from noisebound.runs.embedding import same_backbone
+from noisebound.runs.embedding import backbone_of, same_backbone
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_out_of_fold
 from noisebound.runs.metrics_file import read_metrics
@@ -129,6 +132,13 @@ class Run:
         """The trained network, with averaged weights if they were kept, in evaluation mode."""
         return self.saved_model.model
 
+    @cached_property
+    def backbone(self) -> Backbone:
+        """The encoder whose vectors the model takes, fine-tuned if the run did that."""
+        if self.saved_model.card.backbone is None:
+            raise RunError(f"{self.path} was trained without a backbone")
+        return backbone_of(self.saved_model, self._backbone)
+
     @property
     def floor(self) -> float | None:
         """The floor of the training loss, as far as it is known."""
@@ -147,7 +157,7 @@ class Run:
             new: a path, the name of a data set, a data frame of polars or pandas, an array, or
                 texts
         """
-        _, inputs = new_inputs(self.saved_model, new, backbone=self._backbone)
+        _, inputs = self._inputs(new)
         return self.saved_model.classes(self.saved_model.probabilities(inputs).argmax(1))
 
     def predict_proba(self, new: Any) -> NDArray[np.float32]:
@@ -156,7 +166,7 @@ class Run:
         Args:
             new: as in :meth:`predict`
         """
-        _, inputs = new_inputs(self.saved_model, new, backbone=self._backbone)
+        _, inputs = self._inputs(new)
         probs: NDArray[np.float32] = self.saved_model.probabilities(inputs).numpy()
         return probs
 
@@ -176,15 +186,26 @@ class Run:
             skip_bad: True to leave out images that cannot be read
             encoding: how a table or text file writes letters as bytes; None for UTF-8
         """
-        names, inputs = new_inputs(
+        names, inputs = self._inputs(new, data_dir, skip_bad, encoding)
+        return predictions_frame(names, self.saved_model, self.saved_model.probabilities(inputs))
+
+    def _inputs(
+        self,
+        new: Any,
+        data_dir: str | Path | None = None,
+        skip_bad: bool = False,
+        encoding: str | None = None,
+    ) -> tuple[list[str] | list[int], Tensor | Rows]:
+        if self.saved_model.card.backbone is None and self._backbone is not None:
+            raise DataError("the model was trained without a backbone: leave `backbone` out")
+        return new_inputs(
             self.saved_model,
             new,
-            backbone=self._backbone,
+            backbone=lambda: self.backbone,
             data_dir=data_dir,
             skip_bad=skip_bad,
             encoding=encoding,
         )
-        return predictions_frame(names, self.saved_model, self.saved_model.probabilities(inputs))
 
     def suspects(self, data: Any = None) -> pl.DataFrame:
         """Return every training example with how likely its label is wrong, the likeliest first.
@@ -201,7 +222,12 @@ class Run:
         Labels that were checked before the run was trained are never suspects.
         """
         found = suspects_of_run(
-            self.trained_config, self.result, self.noise, self.saved_model, splits
+            self.trained_config,
+            self.result,
+            self.noise,
+            self.saved_model,
+            splits,
+            self._model_inputs(splits),
         )
         if not self.folder.corrections.exists():
             return found
@@ -259,12 +285,36 @@ class Run:
         splits = self.training_data(data)
         noise = None if self.noise.rate is None else (self.noise.rate, self.noise.interval)
         return Audit(
-            observed_label_probabilities(self.saved_model, self.noise, splits),
+            self.label_probabilities(splits),
             self.find_suspects(splits),
             self.decisions_about(splits),
             noise,
             seed,
         )
+
+    def label_probabilities(self, splits: Splits) -> Float64[Tensor, "n classes"]:
+        """Return what the run predicts for the label of every training example.
+
+        Predictions are those of networks that did not see the label, where there are such.
+        """
+        inputs = self._model_inputs(splits)
+        return observed_label_probabilities(self.saved_model, self.noise, inputs)
+
+    def _model_inputs(self, splits: Splits) -> Rows:
+        """Return the training inputs as the trained model takes them."""
+        saved = self.saved_model
+        if saved.encoder_weights is not None:
+            return self._embedded_anew(splits)
+        return splits.encoded_with(saved.card.encoder).train.rows
+
+    def _embedded_anew(self, splits: Splits) -> Rows:
+        """Return the training inputs as the fine-tuned encoder embeds them."""
+        if not isinstance(splits, EmbeddedSplits):
+            raise DataError(
+                "the run's encoder was fine-tuned: give the images or texts that it was trained on"
+            )
+        tuned = embedded(splits.raw, self.backbone, skip_bad=True)
+        return tuned.encoded_with(self.saved_model.card.encoder).train.rows
 
     def training_data(self, data: Any = None) -> Splits:
         """Return the data that the run was trained on.
@@ -292,13 +342,13 @@ class Run:
             origin: where the data is, and how it is read
         """
         if origin.data is None or origin.backbone is None:
-            return origin.load()
+            return origin.load(leave_texts=True)  # the model has its own vocabulary
         return self._loaded(origin.data, origin.options)
 
     def _loaded(self, data: Any, options: ReadingOptions) -> Splits:
         made_by = self.saved_model.card.backbone
         if made_by is None:
-            return load_with(data, options)
+            return load_with(data, options, leave_texts=True)
         return load_embedded(data, same_backbone(made_by, self._backbone), options)
 
 

@@ -43,6 +43,7 @@ class ModelCard(BaseModel):
         std: their deviation, likewise
         encoder: for tables, what turns rows into features
         backbone: the backbone whose embeddings the network takes; None for inputs as they come
+        tuned: hash of the backbone's weights after fine-tuning; None if it stayed as it was
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,6 +56,7 @@ class ModelCard(BaseModel):
     std: tuple[Annotated[float, Field(ge=_SMALLEST, le=_LARGEST)], ...]
     encoder: TableEncoder | None = None
     backbone: EmbeddedBy | None = None
+    tuned: str | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> "ModelCard":
@@ -69,10 +71,18 @@ class ModelCard(BaseModel):
 
 
 class SavedModel:
-    """A model in evaluation mode, with its card."""
+    """A model in evaluation mode, with its card.
 
-    def __init__(self, model: nn.Module, card: ModelCard) -> None:
-        self.model, self.card = model.eval(), card
+    Args:
+        model: the network; on embeddings, the head
+        card: what is known of it
+        encoder_weights: those of the backbone, where it was fine-tuned
+    """
+
+    def __init__(
+        self, model: nn.Module, card: ModelCard, encoder_weights: dict[str, Tensor] | None = None
+    ) -> None:
+        self.model, self.card, self.encoder_weights = model.eval(), card, encoder_weights
         self.normalization = Normalization(card.mean, card.std)
 
     @torch.no_grad()
@@ -118,6 +128,8 @@ class SavedModel:
                 "diverged; lower `learning_rate`, or scale the features"
             )
         files, card = RunFolder(folder), self.card.model_dump_json(indent=2)
+        if self.encoder_weights is not None:
+            save_tensors(files.encoder, self.encoder_weights, {"tuned": self.card.tuned})
         save_tensors(files.weights, self.model.state_dict(), {"card": _checksum(card.encode())})
         write_text(files.card, card)
 
@@ -151,7 +163,21 @@ class SavedModel:
                 f"{files.card} is damaged or was changed: it does not match the checksum in "
                 f"{files.weights.name}; restore it, or train again"
             )
-        return cls(model, card)
+        return cls(model, card, _encoder_weights(files, card))
+
+
+def _encoder_weights(files: RunFolder, card: ModelCard) -> dict[str, Tensor] | None:
+    if card.tuned is None:
+        return None
+    try:
+        weights, about = load_tensors(files.encoder)
+    except FileNotFoundError:
+        raise RunError(
+            f"{files.path} lacks {files.encoder.name}, the encoder that was trained with the model"
+        ) from None
+    if about.get("tuned") != card.tuned:
+        raise DataError(f"{files.encoder} is of another training than {files.card.name}")
+    return weights
 
 
 def _network(

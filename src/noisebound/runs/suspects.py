@@ -22,7 +22,12 @@ _LONGEST_TEXT = 200  # letters of a text in a table: a choice
 
 
 def suspects_of_run(
-    config: TrainingConfig, result: RunResult, noise: Noise, saved: SavedModel, splits: Splits
+    config: TrainingConfig,
+    result: RunResult,
+    noise: Noise,
+    saved: SavedModel,
+    splits: Splits,
+    inputs: Rows,
 ) -> Suspects:
     """Return how suspect each training label is, those of validation included.
 
@@ -35,16 +40,17 @@ def suspects_of_run(
         noise: what is known of the noise, with out-of-fold predictions where they are kept
         saved: the trained model
         splits: the data that it was given; labels may have been corrected since
+        inputs: the training inputs of the data, as the trained model takes them
     """
     train = splits.train
     if train.class_names != saved.card.class_names:
         raise DataError("the run was trained on other classes: give it the same data")
-    if result.inputs != train.rows.fingerprint():
+    if result.inputs != splits.fingerprint():
         raise DataError(
             "the run was trained on other data, or in another order: give it the same examples; "
             "only their labels may differ"
         )
-    probs = saved.probabilities(_encoded(saved, splits)).double()
+    probs = saved.probabilities(inputs).double()
     transition = _transition(noise, probs, train.labels)
     seen, seen_noise = transition, noise
     weights = class_weights(config, train)
@@ -58,16 +64,16 @@ def suspects_of_run(
 
 
 def observed_label_probabilities(
-    saved: SavedModel, noise: Noise, splits: Splits
+    saved: SavedModel, noise: Noise, inputs: Rows
 ) -> Float64[Tensor, "n classes"]:
     """Return what is predicted for every example: out-of-fold where it is kept, else by the model.
 
     Args:
         saved: the trained model
         noise: what is known of the noise, with out-of-fold predictions where they are kept
-        splits: the data that the model was trained on
+        inputs: the training inputs, as the trained model takes them
     """
-    probs = saved.probabilities(_encoded(saved, splits)).double()
+    probs = saved.probabilities(inputs).double()
     out_of_fold = noise.out_of_fold if isinstance(noise, EstimatedNoise) else None
     if out_of_fold is not None:
         probs[out_of_fold.positions] = out_of_fold.probabilities
@@ -108,13 +114,6 @@ def cut(text: str, most: int) -> str:
     """
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-def _encoded(saved: SavedModel, splits: Splits) -> Tensor | Rows:
-    """Return the inputs as the trained model takes them; a table is encoded by its encoder."""
-    if saved.card.encoder is not None and splits.frame is not None:
-        return saved.card.encoder.transform(splits.frame)
-    return splits.train.rows
 
 
 def _transition(

@@ -12,10 +12,13 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from noisebound.data import Splits
-from noisebound.errors import DataError, NoiseboundError, NoRoomError
+from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoRoomError
 from noisebound.features import Backbone
+from noisebound.features.content import hash_of_weights
+from noisebound.features.load import EmbeddedSplits
 from noisebound.files import fingerprint, write_text
 from noisebound.models import ModelName
+from noisebound.models.fine_tuned import FineTuned
 from noisebound.review.decisions import DecisionFile
 from noisebound.runs.corrections import checks_used, corrected_data, read_corrections
 from noisebound.runs.folder import RunFolder
@@ -30,6 +33,10 @@ from noisebound.training.fit import Fitting, model_name, network_for
 from noisebound.training.metrics import METRIC_LABELS
 from noisebound.training.objective import ObjectiveFactory, check_method, make_objective
 from noisebound.training.ranks import first_rank_does
+from noisebound.training.unfrozen import Unfrozen, check_unfreeze
+
+_ADDED_LATER = ("unfreeze", "encoder_rate", "warmup_epochs")
+_DEFAULTS = TrainingConfig.model_fields
 
 
 def train_run(
@@ -72,6 +79,15 @@ def train_run(
         network.to(torch.get_default_dtype())
     identity = run_identity(config, data, network)
     check_method(config)
+    unfrozen = None
+    if config.unfreeze:
+        tuned = check_unfreeze(backbone)
+        if not isinstance(encoded, EmbeddedSplits):
+            raise InvalidValueError(
+                "`unfreeze` needs the raw images or texts behind the embeddings: give the data as "
+                "it was before it was embedded"
+            )
+        unfrozen = Unfrozen.of(encoded, data, tuned)
     with _resumable(), owned(folder, fabric):
         folder.check(config, resume=resume)
         if read_result(folder, identity) is None:
@@ -84,6 +100,7 @@ def train_run(
                 keeper=keeper,
                 objective_factory=objective_factory,
                 show=show,
+                unfrozen=unfrozen,
             )
             try:
                 fitting.run()
@@ -123,6 +140,10 @@ def _conclude(
     assert fitting.objective is not None
     assert fitting.noise is not None
     train, normalization = fitting.data.train, fitting.data.normalization
+    best = network = fitting.state.best_model.cpu()
+    encoder_weights = None
+    if isinstance(best, FineTuned):
+        network, encoder_weights = best.head, best.encoder.state_dict()
     card = ModelCard(
         model=name,
         input_shape=train.input_shape,
@@ -132,8 +153,9 @@ def _conclude(
         std=normalization.std,
         encoder=encoded.encoder,
         backbone=splits.embedded_by,
+        tuned=None if encoder_weights is None else hash_of_weights(encoder_weights),
     )
-    SavedModel(fitting.state.best_model.cpu(), card).save(folder.path)
+    SavedModel(network, card, encoder_weights).save(folder.path)
     checks = None
     if decisions is not None:
         before = _before(decisions.path)
@@ -141,7 +163,7 @@ def _conclude(
         _keep_corrections(folder, decisions)
     result = RunResult.of(
         identity=identity,
-        inputs=splits.train.rows.fingerprint(),
+        inputs=splits.fingerprint(),
         chosen=fitting.objective.chosen,
         noise=fitting.noise,
         choice=fitting.choice,
@@ -176,7 +198,9 @@ def _keep_corrections(folder: RunFolder, decisions: DecisionFile) -> None:
 
 def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module) -> str:
     """Return the hash of the config, of the training data, and of the network's shapes."""
-    digest = hashlib.sha256(config.model_dump_json().encode())
+    # Settings that came later leave the runs before them as they were.
+    unset = {name for name in _ADDED_LATER if getattr(config, name) == _DEFAULTS[name].default}
+    digest = hashlib.sha256(config.model_dump_json(exclude=unset).encode())
     digest.update(repr(data.train.class_names).encode())
     for name, weight in network.state_dict().items():
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())

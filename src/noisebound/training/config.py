@@ -48,6 +48,11 @@ class TrainingConfig(BaseModel):
         weight_decay: Adam's
         class_weight: how much an example counts, by the name of its label's class; ``"balanced"``
             for classes that count alike however many examples they have; None for examples that do
+        unfreeze: True to train the encoder of a backbone too, and not only a head on its vectors
+        encoder_rate: the encoder's learning rate when it is trained, as a share of
+            ``learning_rate``
+        warmup_epochs: over so many epochs the learning rate rises from zero, step by step; None for
+            one epoch if the encoder is trained, and else for none
         augment: True to crop and flip images at random
         average_epochs: the weights are averaged over about so many epochs; 0 for not at all
         cross_fit_epochs: the most epochs that a network trains to estimate the noise; None for a
@@ -75,6 +80,9 @@ class TrainingConfig(BaseModel):
     drop_factor: float = Field(default=0.6, gt=0, le=1)
     weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     class_weight: Literal["balanced"] | dict[str, ClassWeight] | None = None
+    unfreeze: bool = False
+    encoder_rate: float = Field(default=0.03, gt=0, allow_inf_nan=False)
+    warmup_epochs: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     augment: bool = False
     average_epochs: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     cross_fit_epochs: int | None = Field(default=None, ge=1)
@@ -118,6 +126,13 @@ class TrainingConfig(BaseModel):
         """True if the noise is to be estimated, should the loss need it."""
         return self.noise_rate == "auto" and self.transition is None
 
+    @property
+    def warmup(self) -> float:
+        """The number of epochs over which the learning rate rises."""
+        if self.warmup_epochs is not None:
+            return self.warmup_epochs
+        return 1.0 if self.unfreeze else 0.0
+
     def learning_rate_at(self, epoch: int) -> float:
         """Return the learning rate of epoch number ``epoch``, counted from 0."""
         paper = self.loss_name.spec.learning_rate or PAPER_LEARNING_RATE
@@ -144,6 +159,9 @@ class TrainingSettings(TypedDict, total=False):
     drop_factor: float
     weight_decay: float
     class_weight: Literal["balanced"] | dict[str, float] | None
+    unfreeze: bool
+    encoder_rate: float
+    warmup_epochs: float | None
     augment: bool
     average_epochs: float
     cross_fit_epochs: int | None

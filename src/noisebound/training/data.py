@@ -8,6 +8,7 @@ from torch import Tensor
 
 from noisebound.data import Dataset, Normalization, Splits
 from noisebound.data.dataset import stratified_indices
+from noisebound.data.rows import JoinedRows
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidValueError
 from noisebound.estimation.checked import Checked
@@ -61,7 +62,15 @@ class TrainingData:
 
 
 def normalization_of(train: Dataset, *, is_encoded: bool = False) -> Normalization:
-    """Return the normalization of inputs; the identity for sparse ones and for encoded tables."""
+    """Return the normalization of inputs; the identity for sparse ones and for encoded tables.
+
+    Beside embeddings, which are scaled, the columns of a table are left as their encoder gives
+    them.
+    """
+    if isinstance(train.inputs, JoinedRows):
+        vectors = Normalization.of(train.inputs.left, train.weights)
+        others = train.inputs.right.shape[1]
+        return Normalization((*vectors.mean, *(0.0,) * others), (*vectors.std, *(1.0,) * others))
     if is_encoded or isinstance(train.inputs, SparseRows):
         return Normalization.identity()
     return Normalization.of(train.rows, train.weights)

@@ -14,6 +14,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from noisebound.data import Batch, Dataset, Loader, Normalization
 from noisebound.data.sparse_rows import takes_sparse
+from noisebound.models.fine_tuned import FineTuned
 from noisebound.training.ranks import sum_over_ranks
 
 _BATCH = 1000  # examples at once: large enough for full speed, small enough for any memory
@@ -46,7 +47,7 @@ def evaluate(
     with _evaluating(model), _evaluating(criterion):
         for batch in _share_of_rank(model, data, normalization, fabric):
             x, y = batch.x, batch.y
-            logits = model(x.to(dtype))
+            logits = model(_in_type(x, dtype))
             totals += torch.stack(
                 [
                     criterion(logits, y).double() * len(y),
@@ -70,7 +71,7 @@ def predict_logits(
     logits = torch.zeros(len(data), data.num_classes, device=fabric.device, dtype=kept)
     with _evaluating(model):
         for batch in _share_of_rank(model, data, normalization, fabric):
-            logits[batch.indices.to(fabric.device)] = model(batch.x.to(dtype)).to(kept)
+            logits[batch.indices.to(fabric.device)] = model(_in_type(batch.x, dtype)).to(kept)
     return sum_over_ranks(logits, fabric).cpu()
 
 
@@ -85,17 +86,26 @@ def _share_of_rank(
     is_divided = len(data) >= fabric.world_size  # else the first rank does it all
     if not is_divided and not fabric.is_global_zero:
         return ()
+    network = _unwrapped(model)
+    size = examples_at_once(data.input_shape)
+    if isinstance(network, FineTuned):
+        size = network.examples_at_once
     loader = Loader(
         replace(data, targets=None),  # judged by the labels, whatever is trained on
-        examples_at_once(data.input_shape) * fabric.world_size,
+        size * fabric.world_size,
         normalization=normalization,
         shuffle=False,
         rank=fabric.global_rank if is_divided else 0,
         world_size=fabric.world_size if is_divided else 1,
         device=fabric.device,
-        keep_sparse=takes_sparse(_unwrapped(model)),
+        keep_sparse=takes_sparse(network),
     )
     return loader.epoch(0)
+
+
+def _in_type(inputs: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return numbers in the network's type; tokens are no numbers, and stay as they are."""
+    return inputs.to(dtype) if inputs.is_floating_point() else inputs
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:

@@ -56,6 +56,7 @@ from noisebound.training.trusting import (
     judged_weights,
     trusting,
 )
+from noisebound.training.unfrozen import Unfrozen, frozen_config
 
 
 class UnknownNoiseWarning(UserWarning):
@@ -73,6 +74,8 @@ class Fitting:
         keeper: keeps finished folds and epochs, so that an interrupted training goes on
         objective_factory: makes the objective; by default the method that the config names
         show: True to draw the loss as it falls, where someone is looking
+        unfrozen: the raw examples and their encoder, to fine-tune it with the network as its head;
+            the noise is still estimated on `data`, the frozen embeddings
     """
 
     def __init__(
@@ -85,11 +88,12 @@ class Fitting:
         keeper: Keeper = NOTHING_KEPT,
         objective_factory: ObjectiveFactory = make_objective,
         show: bool = True,
+        unfrozen: Unfrozen | None = None,
     ) -> None:
         self.data, self.config, self.network = data, config, network
         self.fabric = fabric or Fabric(devices=1)
         self.keeper, self.show = keeper, show
-        self.objective_factory = objective_factory
+        self.objective_factory, self.unfrozen = objective_factory, unfrozen
         self.search: RecipeSearch | None = None
         self.epoch_search: EpochSearch | None = None
         self.cross_fit: CrossFit | None = None
@@ -118,14 +122,18 @@ class Fitting:
             shares = noisy.class_counts().double() / max(1, len(noisy))
             self.seen_noise = ClassWeightedNoise(self.noise, weights, shares)
         config, data = self._by_recipe(self.noise)
-        train = data.train
+        train, network = data.train, self.network
         self.objective = self.objective_factory(
             config, train.num_classes, len(train), self.seen_noise
         )
         data = data.with_class_weights(weights)
         if data.checked is not None:
             self.objective = trusting(self.objective, data.checked, data.train.weights, config)
-        self.state = initial_state(self.network, self.objective, config, len(train), self.fabric)
+        if self.unfrozen is not None:
+            self.unfrozen.check_mixing(self.objective.mixes)
+            network = self.unfrozen.network(network, data.normalization)
+            data = self.unfrozen.data(data)
+        self.state = initial_state(network, self.objective, config, len(train), self.fabric)
         self.history = self.keeper.resume(self.state)
         training = Training(self.state, self.objective, data, config, self.fabric)
         show = self.show and self.fabric.is_global_zero
@@ -152,7 +160,12 @@ class Fitting:
         if len(self.data.train) < FEWEST_EXAMPLES:
             return named_choice("plain", config.epochs)
         self.search = RecipeSearch(
-            self.data, config, self.network, self.fabric, keeper=self.keeper, show=self.show
+            self.data,
+            self._head_config,
+            self.network,
+            self.fabric,
+            keeper=self.keeper,
+            show=self.show,
         )
         return self.search.choose()
 
@@ -167,6 +180,8 @@ class Fitting:
             self.choice = self.choice.plain
         config = self.choice.recipe.config(self.config)
         data = self.choice.recipe.prepare(self.data, noise)
+        if self.unfrozen is not None:  # where heads stop says nothing of where an encoder should
+            return config, data
         if self.search is not None and not self.search.has_seen_all:
             self.choice = self._stopped(self.choice, config, data)
         return config.model_copy(update={"epochs": self.choice.chosen.epochs}), data
@@ -188,6 +203,11 @@ class Fitting:
         )
         epochs = self.epoch_search.epochs(self.keeper)
         return replace(choice, chosen=replace(choice.chosen, epochs=epochs))
+
+    @property
+    def _head_config(self) -> TrainingConfig:
+        """How networks are trained on `data` to learn of the noise."""
+        return self.config if self.unfrozen is None else frozen_config(self.config)
 
     def _estimate(self) -> Noise:
         train = self.data.train
@@ -222,7 +242,7 @@ class Fitting:
         return EstimatedNoise.of(found, second=second)
 
     def _out_of_fold(self, data: TrainingData, name: str = "") -> OutOfFold:
-        plan = replace(noise_plan(data, self.config), name=name)
+        plan = replace(noise_plan(data, self._head_config), name=name)
         self.cross_fit = CrossFit(
             data, plan, self.network, self.fabric, keeper=self.keeper, show=self.show
         )

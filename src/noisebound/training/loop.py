@@ -18,6 +18,7 @@ from noisebound.data import Batch, CropAndFlip, Dataset, Loader
 from noisebound.data.loader import derived_seed
 from noisebound.data.sparse_rows import takes_sparse
 from noisebound.errors import InvalidValueError
+from noisebound.models.fine_tuned import FineTuned
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.divergence import is_finite
@@ -93,15 +94,12 @@ class Training:
         """Train, and yield the metrics of each epoch."""
         for epoch in range(self.state.epoch, self.config.epochs):
             started = time.perf_counter()
-            rate = self.config.learning_rate_at(epoch)
-            for group in self.state.optimizer.param_groups:
-                group["lr"] = rate
             train_loss, share_below = self._train_epoch(epoch)
             self.state.epoch = epoch + 1
             evaluated = self._evaluate() if self._is_evaluated(self.state.epoch) else {}
             yield EpochMetrics(
                 epoch=self.state.epoch,
-                learning_rate=rate,
+                learning_rate=self.config.learning_rate_at(epoch),
                 train_loss=train_loss,
                 bound=self.objective.bound,
                 share_below=share_below,
@@ -114,11 +112,13 @@ class Training:
         parts: list[_Part] = []
         below: list[Tensor] = []
         visited = []
+        rate = self.config.learning_rate_at(epoch)
         self._largest_logits.clear()
         self.model.train()
         self.objective.criterion.train()
         with self._randomness(epoch) as generator, self._precision():
-            for batch in self.loader.epoch(epoch):
+            for number, batch in enumerate(self.loader.epoch(epoch)):
+                self._set_rate(rate, epoch * len(self.loader) + number)
                 observed, sign = self._step(batch, generator)
                 parts += observed
                 if sign is not None:
@@ -131,6 +131,13 @@ class Training:
         mean = self._mean_of(parts, epoch)
         self._check_finite(epoch)
         return mean, torch.stack(below).double().mean().item() if below else None
+
+    def _set_rate(self, rate: float, step: int) -> None:
+        """Give each group of weights its share of the rate, which rises over the first steps."""
+        rising = self.config.warmup * len(self.loader)
+        warmth = min(1.0, (step + 1) / rising) if rising else 1.0
+        for group in self.state.optimizer.param_groups:
+            group["lr"] = rate * group.get("share", 1.0) * warmth
 
     def _step(
         self, batch: Batch, generator: Generator
@@ -214,7 +221,7 @@ class Training:
         x, y, indices, weights, total = batch
         if self.objective.mixes:
             x, y = mix_up(x, y, self.data.train.num_classes, generator)
-        count = min(self.config.accumulate, len(indices))
+        count = min(max(self.config.accumulate, self._fewest_parts(len(indices))), len(indices))
         if count == 1 and self.fabric.world_size == 1:
             return [Batch(x, y, indices, weights, total)]
         split_weights = [None] * count if weights is None else list(weights.tensor_split(count))
@@ -226,6 +233,11 @@ class Training:
             strict=True,
         )
         return [Batch(*part, _total(part[2], part[3])) for part in parts]
+
+    def _fewest_parts(self, examples: int) -> int:
+        """Return how many parts keep an encoder's activations small: 1 for other networks."""
+        model = self.state.model
+        return -(-examples // model.examples_at_once) if isinstance(model, FineTuned) else 1
 
     def _share_memory(self, visited: Tensor, epoch: int) -> None:
         """Bring a loss that remembers its examples to the same state on every rank."""

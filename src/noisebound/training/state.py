@@ -1,5 +1,6 @@
 """What changes from step to step: the network, its average, the loss's memory, the optimizer."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from noisebound.averaging import AveragedWeights
+from noisebound.models.fine_tuned import FineTuned
 from noisebound.training.config import TrainingConfig
 from noisebound.training.objective import Objective
 
@@ -91,13 +93,25 @@ def initial_state(
     averaged = None
     if config.average_epochs:
         steps = -(-num_examples // config.batch_size)
-        averaged = AveragedWeights(network, max(1.0, config.average_epochs * steps))
+        epochs = config.average_epochs
+        if isinstance(network, FineTuned):  # a few epochs: their average must not lag behind
+            epochs = min(epochs, config.epochs / 10)
+        averaged = AveragedWeights(network, max(1.0, epochs * steps))
     return TrainingState(
         network,
         averaged,
         objective.criterion.to(fabric.device),
-        torch.optim.Adam(network.parameters(), weight_decay=config.weight_decay),
+        torch.optim.Adam(_groups(network, config), weight_decay=config.weight_decay),
     )
+
+
+def _groups(network: nn.Module, config: TrainingConfig) -> Iterable[Any]:
+    """Return what the optimizer trains; each group has its share of the learning rate."""
+    if not isinstance(network, FineTuned):
+        return network.parameters()
+    encoder = [weight for weight in network.encoder.parameters() if weight.requires_grad]
+    head = list(network.head.parameters())
+    return [{"params": encoder, "share": config.encoder_rate}, {"params": head, "share": 1.0}]
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -34,15 +34,19 @@ def are_texts(data: object) -> bool:
     return bool(values) and all(isinstance(value, str) for value in values)
 
 
-def text_splits(texts: Any, labels: Any, options: ReadingOptions) -> Splits:
-    """Return strings in memory as examples."""
+def text_splits(
+    texts: Any, labels: Any, options: ReadingOptions, *, leave_texts: bool = False
+) -> Splits:
+    """Return strings in memory as examples; ``leave_texts`` as in `frame_splits`."""
     listed = list(labels)
     if len(texts) != len(listed):
         raise DataError(f"{len(texts)} texts but {len(listed)} labels: they must be as many")
     indices, class_names = encode_labels(listed)
     names = [class_names[index] for index in indices]
     frame = texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, names))
-    return frame_splits(frame, _of_texts(options), name="texts", source="the texts")
+    return frame_splits(
+        frame, _of_texts(options), name="texts", source="the texts", leave_texts=leave_texts
+    )
 
 
 def texts_frame(texts: Any) -> pl.DataFrame:
@@ -56,13 +60,14 @@ def holds_texts(path: Path) -> bool:
     return 2 * endings.count(".txt") > len(endings)
 
 
-def read_text_folder(path: Path, options: ReadingOptions) -> Splits:
+def read_text_folder(path: Path, options: ReadingOptions, *, leave_texts: bool = False) -> Splits:
     """Return the files of a folder as examples, labeled by the folder of their class.
 
     Args:
         path: a folder with one folder of .txt files per class, or with folders ``train`` and
             ``test`` that have one folder per class each
         options: the encoding of the files, and whether to leave out those that cannot be read
+        leave_texts: True to leave the texts as they are, as in `frame_splits`
     """
     folders = {folder.name.lower(): folder for folder in path.iterdir() if folder.is_dir()}
     train = next((folders[name] for name in _TRAIN_NAMES if name in folders), path)
@@ -73,7 +78,12 @@ def read_text_folder(path: Path, options: ReadingOptions) -> Splits:
         _, test_frame, test_notes = _read_files(test, options)
         notes += test_notes
     splits = frame_splits(
-        frame, _of_texts(options), name=path.name, source=str(path), test=test_frame
+        frame,
+        _of_texts(options),
+        name=path.name,
+        source=str(path),
+        test=test_frame,
+        leave_texts=leave_texts,
     )
     return replace(splits, notes=(*notes, *splits.notes), train_names=tuple(files))
 

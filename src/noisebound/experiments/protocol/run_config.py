@@ -11,7 +11,13 @@ from noisebound.experiments.protocol.columns import Column
 from noisebound.experiments.protocol.contenders import Contender, Granularity, Knowledge, Learner
 from noisebound.training import TrainingConfig
 
-_ADDED_LATER = ("recipe", "class_weight")
+_ADDED_LATER = {
+    "recipe": None,
+    "class_weight": None,
+    "unfreeze": False,
+    "encoder_rate": 0.03,
+    "warmup_epochs": None,
+}
 """Settings that runs of earlier versions did not have; unset, they leave the hash as it was."""
 
 _FIELDS_ADDED_LATER = {"learner": "network", "only_right": False, "backbone": None}
@@ -58,8 +64,8 @@ class RunConfig(BaseModel):
     def key(self) -> str:
         """The hash that names the run's folder."""
         settings = json.loads(self.model_dump_json())
-        for name in _ADDED_LATER:
-            if settings["training"][name] is None:
+        for name, unset in _ADDED_LATER.items():
+            if settings["training"][name] == unset:
                 del settings["training"][name]
         for name, before in _FIELDS_ADDED_LATER.items():
             if settings[name] == before:

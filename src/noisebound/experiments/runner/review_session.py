@@ -16,7 +16,6 @@ from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.review import Audit, DecisionFile, ReviewedData, ReviewQueue
 from noisebound.review.decisions import Decision, Place
 from noisebound.runs import Run, train_run
-from noisebound.runs.suspects import observed_label_probabilities
 from noisebound.training import TrainingConfig
 
 Order: TypeAlias = Literal["noisebound", "random", "self-confidence", "cleanlab"]
@@ -107,7 +106,7 @@ def _planned(order: Order, run: Run, splits: Splits) -> Int64[Tensor, " n"]:
     labels = splits.train.labels
     if order == "random":
         return torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
-    probs = observed_label_probabilities(run.saved_model, run.noise, splits)
+    probs = run.label_probabilities(splits)
     confidence = probs.gather(1, labels[:, None]).squeeze(1)
     by_confidence = confidence.argsort(stable=True)
     if order == "self-confidence":
@@ -146,7 +145,7 @@ def audits(run: Run, splits: Splits, folder: Path) -> Iterator[AuditFindings]:
     train = splits.train
     assert train.true_labels is not None
     actual = (train.labels != train.true_labels).double().mean().item()
-    probs = observed_label_probabilities(run.saved_model, run.noise, splits)
+    probs = run.label_probabilities(splits)
     suspects = run.find_suspects(splits)
     for seed in range(REPETITIONS):
         path = folder / "audit.jsonl"

@@ -21,7 +21,6 @@ from noisebound.review.corrected_labels import corrected_labels
 from noisebound.review.decisions import Manner, Place
 from noisebound.review.queue import LAST, WORTH
 from noisebound.runs import Run
-from noisebound.runs.suspects import observed_label_probabilities
 from noisebound.spreadsheets import quote_formulas
 
 Record = dict[str, Any]
@@ -86,7 +85,7 @@ class ReviewSession:
         self.run, self.splits, self.by = run, splits, by
         self.examples = ShownExamples(splits)
         self._suspects = run.find_suspects(splits)
-        self._probs = observed_label_probabilities(run.saved_model, run.noise, splits)
+        self._probs = run.label_probabilities(splits)
         self._decisions = run.decisions_about(splits)
         self._queue = ReviewQueue(self._suspects, self._decisions)
         noise = None if run.noise.rate is None else (run.noise.rate, run.noise.interval)

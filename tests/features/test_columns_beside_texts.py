@@ -1,0 +1,134 @@
+"""The other columns of a table beside the embeddings of its texts."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import noisebound as nb
+from noisebound.cli import main
+from noisebound.data.text_features import Terms
+from noisebound.errors import DataError
+
+QUICK = {"loss": "ce", "epochs": 60, "learning_rate": 1e-2, "batch_size": 20, "show": False}
+
+
+class Lengths(torch.nn.Module):
+    """Says next to nothing of a text: how long it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, texts):
+        return self.factor * torch.tensor([[float(len(text)), 1.0] for text in texts])
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Texts that say nothing of the label, and numbers that say all of it."""
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(["good", "bad"] * 40)
+    frame = pl.DataFrame(
+        {
+            "review": [f"text of {'some ' * rng.integers(9)}words {k}" for k in range(80)],
+            "stars": np.where(labels == "good", 4.0, 2.0) + rng.normal(0, 0.3, 80),
+            "shop": rng.choice(["north", "south"], 80),
+            "label": labels,
+        }
+    )
+    frame[:60].write_csv(tmp_path / "train.csv")
+    frame[60:].write_csv(tmp_path / "test.csv")
+    return tmp_path / "train.csv"
+
+
+@pytest.fixture
+def run(table, tmp_path):
+    settings = {"target": "label", "text": "review", "test": table.with_name("test.csv")}
+    return nb.fit(table, out=tmp_path / "run", backbone=Lengths(), **settings, **QUICK)
+
+
+def test_the_other_columns_are_learned_from(run, table):
+    card = run.saved_model.card
+    assert card.input_shape == (2 + 1 + 2,)  # the vector, the stars, the two shops
+    assert card.encoder.types == {"review": "text", "stars": "number", "shop": "category"}
+    assert card.mean[2:] == (0.0,) * 3  # the table's encoder has scaled them
+    assert run.final("test_top1") == 1.0
+    new = pl.read_csv(table.with_name("test.csv"))
+    again = nb.load_run(run.path, backbone=Lengths())
+    assert (again.predict(new) == new["label"].to_numpy()).all()
+    assert (again.predict(table.with_name("test.csv")) == new["label"].to_numpy()).all()
+    assert again.suspects().height == 60
+
+
+def test_numbers_are_scaled_by_the_rows_that_are_trained_on(run, table):
+    stars = run.saved_model.card.encoder.columns[1]
+    train = pl.read_csv(table)["stars"]
+    assert stars.mean != pytest.approx(train.mean(), rel=1e-6)
+    assert stars.mean == pytest.approx(train.mean(), rel=0.1)
+
+
+def test_texts_without_the_other_columns_are_refused(run, tmp_path):
+    with pytest.raises(DataError, match="a table of the columns review, stars, shop"):
+        run.predict(["a text"])
+    with pytest.raises(DataError, match="lacks the columns stars, shop"):
+        run.predict(pl.DataFrame({"review": ["a text"]}))
+
+
+def test_rows_whose_text_is_empty_lose_their_columns_too(table, tmp_path):
+    frame = pl.read_csv(table).with_columns(
+        pl.when(pl.arange(pl.len()) == 3).then(pl.lit(" ")).otherwise("review").alias("review")
+    )
+    settings = {"target": "label", "text": "review", "skip_bad": True}
+    run = nb.fit(frame, out=tmp_path / "other", backbone=Lengths(), **settings, **QUICK)
+    assert run.suspects(frame).height == 59
+    said = run.predictions(frame, skip_bad=True)
+    assert said["example"].to_list() == [place for place in range(60) if place != 3]
+    labels = frame["label"].to_numpy()[said["example"].to_numpy()]
+    assert (said["label"].to_numpy() == labels).all()
+
+
+def test_the_noise_is_estimated_with_them(minilm, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    labels = ["good", "bad"] * 60
+    stars = [4.0 if label == "good" else 2.0 for label in labels] + rng.normal(0, 0.1, 120)
+    frame = pl.DataFrame({"review": [f"A text {k}" for k in range(120)], "stars": stars})
+    frame.with_columns(label=pl.Series(labels)).write_csv(tmp_path / "all.csv")
+    words = ["estimate", tmp_path / "all.csv", "--target", "label", "--text", "review"]
+    words += ["--backbone", f"hf:{minilm}", "--epochs", 120, "--learning-rate", 0.01, "--json"]
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in words])
+    assert end.value.code == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record.get("rejected") or record)["noise_rate"] < 0.1
+
+
+def test_a_folder_of_embeddings_says_that_it_lacks_them(table, minilm, tmp_path, capsys):
+    words = ["embed", table, "--target", "label", "--text", "review", "--backbone", f"hf:{minilm}"]
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in [*words, "--out", tmp_path / "vectors"]])
+    assert end.value.code == 0
+    assert "the embeddings of the texts alone, without the columns stars, shop" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+@pytest.mark.parametrize(("backbone", "fitted"), [(Lengths(), 0), (None, 1)])
+def test_a_vocabulary_is_made_once_and_only_where_it_is_used(
+    table, tmp_path, monkeypatch, backbone, fitted
+):
+    counts = []
+    fit = Terms.fit.__func__
+    monkeypatch.setattr(
+        Terms,
+        "fit",
+        classmethod(lambda cls, kind, texts: counts.append(kind) or fit(cls, kind, texts)),
+    )
+    settings = {"target": "label", "text": "review"} | QUICK | {"epochs": 1}
+    run = nb.fit(table, out=tmp_path / "run", backbone=backbone, **settings)
+    assert counts == ["words", "letters"] * fitted
+    assert run.suspects().height == 60
+    assert nb.load_run(run.path, backbone=backbone).suspects().height == 60
+    assert len(counts) == 2 * fitted
