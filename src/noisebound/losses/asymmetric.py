@@ -6,6 +6,7 @@ of the probability. Among classes that are closer than this, the best prediction
 probability.
 """
 
+import math
 from typing import Unpack
 
 import numpy as np
@@ -41,8 +42,9 @@ class AsymmetricGeneralizedCrossEntropy(LikelihoodLoss):
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``(a+1)^q (1 - (1 - (1-q_y)/(a+1))^q) / q``."""
+        largest = math.pow(self.a + 1, self.q) / self.q
         lost = torch.expm1(-surprisal) / (self.a + 1)
-        return -((self.a + 1) ** self.q / self.q) * torch.expm1(self.q * torch.log1p(lost))
+        return -largest * torch.expm1(self.q * torch.log1p(lost))
 
     def best_prediction(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:
         """Return the prediction of least expected loss."""
@@ -78,8 +80,9 @@ class AsymmetricUnhinged(LikelihoodLoss):
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``(a-1)^p ((1 + (1-q_y)/(a-1))^p - 1) / p``."""
+        least = math.pow(self.a - 1, self.p) / self.p
         lost = -torch.expm1(-surprisal) / (self.a - 1)
-        return ((self.a - 1) ** self.p / self.p) * torch.expm1(self.p * torch.log1p(lost))
+        return least * torch.expm1(self.p * torch.log1p(lost))
 
     def best_prediction(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:
         """Return the prediction of least expected loss."""

@@ -24,7 +24,7 @@ Slope: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[
 
 _LARGEST_LOGIT = 60.0  # beyond it a probability is taken as zero or one: they differ by 1e-26
 _TABLE_SIZE = 2**14 + 1  # the logits are 0.007 apart, so that q is exact to 1e-5 of itself
-_HALVINGS = 40  # narrow the common slope down to 1e-12 of the first interval
+_HALVINGS = 45  # narrow the logarithm of the common slope down to 1e-11 at most
 
 
 def likeliest_vertex(p: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:
@@ -50,16 +50,15 @@ def balanced_prediction(
     # At the first end the likeliest class alone has probability one; at the other end it has 1/c,
     # and no class has more.
     even = np.full(1, 1 / p.shape[1])
-    low = largest * chances_at_slope.least
-    high = largest * slope(even, 1 - even)
     with np.errstate(divide="ignore"):
         log_chances = np.log(chances)
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            q = chances_at_slope(np.log(middle) - log_chances)
-            is_too_much = q.sum(1, keepdims=True) > 1
-            low, high = np.where(is_too_much, middle, low), np.where(is_too_much, high, middle)
-        q = chances_at_slope(np.log(low) - log_chances)  # its sum is at least one
+    low = np.log(largest) + chances_at_slope.least
+    high = np.log(largest * slope(even, 1 - even))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        is_too_much = chances_at_slope(middle - log_chances).sum(1, keepdims=True) > 1
+        low, high = np.where(is_too_much, middle, low), np.where(is_too_much, high, middle)
+    q = chances_at_slope(low - log_chances)  # its sum is at least one
     return torch.from_numpy(q / q.sum(1, keepdims=True)).to(p)
 
 
@@ -69,8 +68,8 @@ class _Table:
     def __init__(self, slope: Slope) -> None:
         logits = np.linspace(_LARGEST_LOGIT, -_LARGEST_LOGIT, _TABLE_SIZE)
         slopes = slope(1 / (1 + np.exp(-logits)), 1 / (1 + np.exp(logits)))
-        self.least = slopes[0]
         self.log_slopes, self.logits = np.log(slopes), logits
+        self.least = self.log_slopes[0]
 
     def __call__(self, log_slopes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities at which the slope has these logarithms, or zero or one."""

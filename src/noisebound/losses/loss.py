@@ -220,7 +220,7 @@ class Loss(nn.Module):
         """Return ``H(p) = p · L(p)`` of the base loss; without a noise model the Bayes risk."""
         if self.noise_model is None:
             return bayes_risk(
-                lambda z, classes: self.class_losses(z.log_softmax(0).unsqueeze(0))[0, classes], p
+                lambda z, y: self.class_losses(z.log_softmax(1)).gather(1, y.unsqueeze(1))[:, 0], p
             )
         base_losses = self.class_losses(self.noise_model.inverse(p).log())
         # A loss is infinite only where p is almost zero, and there p · L is zero.
