@@ -222,7 +222,14 @@ ALL_LOSSES = (
     Case(
         "curriculum",
         lambda **o: nb.Curriculum(RATE, **o),
-        references.curriculum(RATE),
+        references.curriculum(RATE, references.hinge()),
+        needs_batch=True,
+        entropy="none",
+    ),
+    Case(
+        "curriculum-ce",
+        lambda **o: nb.Curriculum(RATE, base="cross-entropy", **o),
+        references.curriculum(RATE, references.cross_entropy()),
         needs_batch=True,
         entropy="none",
     ),

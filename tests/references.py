@@ -83,9 +83,17 @@ def early_learning(lam, beta):
     return per_example(lambda q, y: -np.log(q[y]) + lam * np.log(1 - np.dot((1 - beta) * q, q)))
 
 
-def curriculum(rate):
+def hinge():
+    def formula(q, y):
+        logits = np.log(q)
+        return max(0.0, 1 - logits[y] + max(np.delete(logits, y)))
+
+    return per_example(formula)
+
+
+def curriculum(rate, base):
     def batch(q, y):
-        losses = np.array([-np.log(row[label]) for row, label in zip(q, y, strict=True)])
+        losses = base(q, y)
         mistakes = sum(np.argmax(row) != label for row, label in zip(q, y, strict=True))
         threshold = (1 - rate) ** 2 * len(y) + (1 - rate) * mistakes
         kept, total = np.zeros(len(y)), 0.0

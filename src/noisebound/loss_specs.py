@@ -199,7 +199,7 @@ _OF_THE_PAPER = (
         "curriculum",
         "Curriculum",
         "noise-pruned curriculum",
-        "CE of the easiest examples",
+        "hinge of the easiest examples",
         None,
         Curriculum,
         ("noise_rate",),

@@ -131,6 +131,7 @@ def test_prior_shares_the_gradient_of_the_maximum_between_ties():
         (lambda: nb.Truncated(0), "`num_samples` must be at least 1"),
         (lambda: nb.Truncated(10, k=0.0), "`k` must lie in"),
         (lambda: nb.Curriculum(noise_rate=-0.1), "`noise_rate` must lie in"),
+        (lambda: nb.Curriculum(0.1, base="zero-one"), "`base` must be 'hinge' or"),
         (lambda: nb.EarlyLearning(10, 3, beta=1.1), "`beta` must lie in"),
         (lambda: nb.Focal(gamma=-1.0), "`gamma` must be finite and not negative"),
         (lambda: nb.AsymmetricUnhinged(a=1.0), "`a` must be finite and above 1, got 1.0"),
