@@ -87,6 +87,12 @@ class TestTheorems:
         low, high = nb.entropy_interval(loss, rates, CLASSES)
         entropies = nb.entropy(loss, noise)
         assert ((low - 1e-9 <= entropies) & (entropies <= high + 1e-9)).all()
+
+    @every_free
+    def test_bound_is_the_upper_end_of_the_interval(self, case):
+        loss = case.make()
+        rates = torch.linspace(0, 0.99, 100, dtype=torch.float64)
+        _, high = nb.entropy_interval(loss, rates, CLASSES)
         assert torch.equal(high, nb.noise_bound(loss, rates, CLASSES))
 
     @every_free
