@@ -126,6 +126,92 @@ ALL_LOSSES = (
         references.hard_bootstrap(0.8),
         takes_weight=True,
     ),
+    Case("focal", nb.Focal, references.focal(2.0), takes_weight=True),
+    Case(
+        "focal-below-one",
+        lambda **o: nb.Focal(gamma=0.5, **o),
+        references.focal(0.5),
+        takes_weight=True,
+    ),
+    Case(
+        "rce",
+        lambda **o: nb.ReverseCrossEntropy(A=4.0, **o),
+        references.reverse(4.0),
+        takes_weight=True,
+    ),
+    Case(
+        "nce",
+        lambda **o: nb.Normalized(nb.CrossEntropy(), **o),
+        references.normalized_by_sum(references.cross_entropy()),
+        takes_weight=True,
+    ),
+    Case(
+        "nfl",
+        lambda **o: nb.Normalized(nb.Focal(gamma=0.5), **o),
+        references.normalized_by_sum(references.focal(0.5)),
+        takes_weight=True,
+    ),
+    Case(
+        "nfl-rce",
+        lambda **o: nb.ActivePassive(
+            nb.Normalized(nb.Focal(gamma=0.5)), nb.ReverseCrossEntropy(A=4.0), 2.0, 0.5, **o
+        ),
+        references.weighted_sum(
+            2.0,
+            references.normalized_by_sum(references.focal(0.5)),
+            0.5,
+            references.reverse(4.0),
+        ),
+        takes_weight=True,
+    ),
+    Case(
+        "nce-agce",
+        lambda **o: nb.ActivePassive(
+            nb.Normalized(nb.CrossEntropy()),
+            nb.AsymmetricGeneralizedCrossEntropy(a=6.0, q=1.5),
+            beta=4.0,
+            **o,
+        ),
+        references.weighted_sum(
+            1.0,
+            references.normalized_by_sum(references.cross_entropy()),
+            4.0,
+            references.asymmetric_generalized(6.0, 1.5),
+        ),
+        takes_weight=True,
+    ),
+    Case(
+        "agce",
+        nb.AsymmetricGeneralizedCrossEntropy,
+        references.asymmetric_generalized(0.6, 0.6),
+        takes_weight=True,
+    ),
+    Case("aul", nb.AsymmetricUnhinged, references.asymmetric_unhinged(5.5, 3.0), takes_weight=True),
+    Case(
+        "ael",
+        nb.AsymmetricExponential,
+        references.asymmetric_exponential(2.5),
+        takes_weight=True,
+    ),
+    Case(
+        "taylor",
+        lambda **o: nb.TaylorCrossEntropy(order=3, **o),
+        references.taylor(3),
+        takes_weight=True,
+    ),
+    Case("js", nb.JensenShannon, references.jensen_shannon(0.5), takes_weight=True),
+    Case("ls", nb.LabelSmoothing, references.label_smoothing(0.1)),
+    Case(
+        "nls",
+        lambda **o: nb.LabelSmoothing(smoothing=-0.3, **o),
+        references.label_smoothing(-0.3),
+    ),
+    Case(
+        "ldr-kl",
+        lambda **o: nb.LabelDistributionallyRobust(lam=2.0, margin=0.5, **o),
+        references.label_distributionally_robust(2.0, 0.5),
+        takes_weight=True,
+    ),
     Case(
         "truncated",
         lambda **o: nb.Truncated(BATCH, **o),
@@ -136,7 +222,14 @@ ALL_LOSSES = (
     Case(
         "curriculum",
         lambda **o: nb.Curriculum(RATE, **o),
-        references.curriculum(RATE),
+        references.curriculum(RATE, references.hinge()),
+        needs_batch=True,
+        entropy="none",
+    ),
+    Case(
+        "curriculum-ce",
+        lambda **o: nb.Curriculum(RATE, base="cross-entropy", **o),
+        references.curriculum(RATE, references.cross_entropy()),
         needs_batch=True,
         entropy="none",
     ),

@@ -27,9 +27,9 @@ from noisebound.checks import frames_to_caller
 from noisebound.errors import InvalidValueError
 
 ClassLosses: TypeAlias = Callable[
-    [Float[Tensor, " classes"], Int[Tensor, " chosen"]], Float[Tensor, " chosen"]
+    [Float[Tensor, "rows classes"], Int[Tensor, " rows"]], Float[Tensor, " rows"]
 ]
-"""A function ``(logits, classes)`` that returns ``L(q, k)`` for each chosen class ``k``."""
+"""A function ``(logits, labels)`` that returns ``L(q, y)`` for each row of logits and its label."""
 
 # The numbers below are choices; with them the search finds every closed form in the tests.
 _STARTS = (1.0, 0.25, 4.0)  # multiples of log p: p itself, a flatter and a sharper prediction
@@ -40,6 +40,7 @@ _SMALLEST_PROBABILITY = 1e-12  # replaces zero, of which there is no logarithm t
 _SEARCHES = 4  # at most, from the best of the starts
 _SCANNED_GROUPS = 3  # as many logits as a scan takes
 _SCANNED_LOGITS = np.linspace(-4.0, 4.0, 25)  # a third of a unit apart, a choice
+_SCANNED_AT_ONCE = 2**20  # logits per call of the loss: 8 MB, a choice
 _AGREEMENT = 1e-3  # relative difference of two searches that found the same minimum
 _PROBE_CLASSES = 16  # how many classes are compared to see if all are treated alike
 _BOTTOMLESS = -1e9  # a risk below this is taken as unbounded
@@ -56,7 +57,7 @@ def bayes_risk(
     """Return ``min_q p · L(q)`` for each distribution.
 
     Args:
-        class_losses: returns the losses of a prediction, given as logits, at chosen classes.
+        class_losses: returns the losses of predictions, given as logits, at one label each.
         p: distributions in float64, one per row.
 
     Raises:
@@ -76,8 +77,8 @@ def treats_classes_alike(class_losses: ClassLosses, num_classes: int) -> bool:
     renaming = torch.randperm(num_classes, generator=generator)
     chosen = torch.randperm(num_classes, generator=generator)[:_PROBE_CLASSES]
     with torch.no_grad():
-        original = class_losses(logits, renaming[chosen])
-        renamed = class_losses(logits[renaming], chosen)
+        original = class_losses(logits.expand(len(chosen), -1), renaming[chosen])
+        renamed = class_losses(logits[renaming].expand(len(chosen), -1), chosen)
     return torch.allclose(original, renamed, rtol=1e-5, atol=1e-7, equal_nan=True)
 
 
@@ -135,20 +136,32 @@ class _Risk:
         self.is_scanned = groups <= _SCANNED_GROUPS
 
     def __call__(self, logits: Tensor) -> Tensor:
-        losses = self.class_losses(logits[self.group_of_class], self.member[self.present])
-        return (self.mass[self.present] * losses).sum()
+        labels = self.member[self.present]
+        rows = logits[self.group_of_class].expand(len(labels), -1)
+        return (self.mass[self.present] * self.class_losses(rows, labels)).sum()
+
+    def at_points(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the risk of many logits, one row each; it is infinite where it is not finite."""
+        labels = self.member[self.present]
+        logits = torch.from_numpy(points)[:, self.group_of_class]
+        at_once = max(1, _SCANNED_AT_ONCE // (logits.shape[1] * len(labels)))
+        risks = []
+        for chunk in torch.split(logits, at_once):
+            losses = self.class_losses(
+                chunk.repeat_interleave(len(labels), 0), labels.repeat(len(chunk))
+            )
+            risks.append(losses.view(len(chunk), -1) @ self.mass[self.present])
+        return torch.cat(risks).nan_to_num(np.inf, np.inf, np.inf).numpy()
 
     def best_starts(self) -> list[NDArray[np.float64]]:
         """Return the starts with the least risk, and all minima of a scan if that is possible."""
         with torch.no_grad():
-            starts = sorted(self.starts(), key=self._finite)[:_SEARCHES]
+            starts = self.starts()
+            order = self.at_points(np.array(starts)).argsort(kind="stable")
+            starts = [starts[k] for k in order[:_SEARCHES]]
             if self.is_scanned:
                 starts += self._minima_of_scan()
         return starts
-
-    def _finite(self, logits: NDArray[np.float64]) -> float:
-        value = self(torch.from_numpy(logits)).item()
-        return value if np.isfinite(value) else np.inf
 
     def _minima_of_scan(self) -> list[NDArray[np.float64]]:
         """Return the lowest points of a grid that lie below their neighbors on it."""
@@ -159,7 +172,7 @@ class _Risk:
             [(*logits, 0.0) for logits in itertools.product(_SCANNED_LOGITS, repeat=free)]
         )
         shape = (len(_SCANNED_LOGITS),) * free
-        risks = np.array([self._finite(point) for point in points]).reshape(shape)
+        risks = self.at_points(points).reshape(shape)
         is_lowest = (risks == minimum_filter(risks, size=3)) & np.isfinite(risks)
         minima = np.flatnonzero(is_lowest)
         best = minima[risks.flat[minima].argsort(kind="stable")][: 2 * _SEARCHES]

@@ -316,33 +316,32 @@ def _refuse_foreign_weights(loss: AnyLoss) -> None:
 
 
 def _class_losses(loss: AnyLoss) -> ClassLosses:
-    """Return the losses of a foreign loss as a function of the logits and of chosen classes."""
+    """Return a foreign loss as a function that returns one value per example."""
     loss = _for_search(loss)
 
-    def class_losses(logits: Tensor, classes: Tensor) -> Tensor:
-        rows = logits.expand(len(classes), -1)
+    def class_losses(logits: Tensor, labels: Tensor) -> Tensor:
         try:
-            losses = loss(rows, classes)
+            losses = loss(logits, labels)
         except RuntimeError as error:
             raise InvalidValueError(
                 "the noise-bound of this loss is searched in float64 on the CPU, where "
                 f"loss(logits [N, C], labels [N]) failed: {error}"
             ) from error
-        if losses.shape == classes.shape:
+        if losses.shape == labels.shape:
             return losses
         if losses.ndim == 0:
-            return _one_by_one(loss, rows, classes, losses)
+            return _one_by_one(loss, logits, labels, losses)
         raise InvalidValueError(
-            f"loss(logits, labels) must return one value per example: for {len(classes)} examples "
+            f"loss(logits, labels) must return one value per example: for {len(labels)} examples "
             f"it returned a tensor of shape {tuple(losses.shape)}"
         )
 
     return class_losses
 
 
-def _one_by_one(loss: AnyLoss, rows: Tensor, classes: Tensor, reduced: Tensor) -> Tensor:
+def _one_by_one(loss: AnyLoss, logits: Tensor, labels: Tensor, reduced: Tensor) -> Tensor:
     """Return the losses of single examples, for a loss that only returns their mean."""
-    losses = torch.stack([loss(rows[:1], k.reshape(1)) for k in classes])
+    losses = torch.stack([loss(z[None], y[None]) for z, y in zip(logits, labels, strict=True)])
     if not torch.allclose(losses.mean(), reduced, rtol=1e-4, equal_nan=True):
         raise InvalidValueError(
             "loss(logits, labels) returned one number that is not the mean of its examples' "

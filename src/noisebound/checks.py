@@ -174,3 +174,11 @@ def check_finite_number(name: str, value: float) -> float:
     if not math.isfinite(number):
         raise InvalidValueError(f"`{name}` must be a finite number, got {value!r}")
     return number
+
+
+def check_above(name: str, value: float, low: float) -> float:
+    """Return ``value``, a finite number above ``low``."""
+    number = float(value)
+    if not (number > low and math.isfinite(number)):
+        raise InvalidValueError(f"`{name}` must be finite and above {low:g}, got {value!r}")
+    return number

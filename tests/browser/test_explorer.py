@@ -130,7 +130,9 @@ def test_what_it_shows_is_what_its_python_gives(open_page, path):
         value = or_none(eval, line, {"nb": nb})
         text = shown(page)["bound"]
         if value is None:
-            assert (name, rate, classes, text) == ("backward", 0.5, 2, "none")
+            # There is nothing to invert, or less noise than the loss takes out.
+            assert text == "none"
+            assert name == "nls" or (name, rate, classes) == ("backward", 0.5, 2)
         else:
             assert float(text) == pytest.approx(value, **EQUAL), line
 

@@ -24,8 +24,22 @@ def test_drops_the_highest_losses():
     logits = torch.zeros(10, 2)
     logits[:, 0] = 6.0
     labels = torch.tensor([0, 0, 1, 0, 0, 0, 1, 0, 0, 0])
-    loss = nb.Curriculum(noise_rate=0.2, reduction="none")
+    loss = nb.Curriculum(noise_rate=0.2, base="cross-entropy", reduction="none")
     assert torch.equal(loss(logits, labels) > 0, labels == 0)
+    _, weights = nb.Curriculum(noise_rate=0.2).weighted_losses(logits, labels)
+    assert torch.equal(weights > 0, labels == 0)
+
+
+def test_the_hinge_admits_far_more_untrained_examples_than_cross_entropy():
+    """At first all classes are about equally likely, and the hinge is 1 where CE is log 47."""
+    logits = 0.01 * torch.randn(300, 47, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(300) % 47
+    admitted = {
+        base: nb.Curriculum(0.4, base).weighted_losses(logits, labels)[1].sum().item()
+        for base in ("hinge", "cross-entropy")
+    }
+    assert 125 < admitted["hinge"] < 150
+    assert 50 < admitted["cross-entropy"] < 65
 
 
 def test_nothing_admitted_is_zero_and_not_nan():

@@ -10,7 +10,7 @@ import noisebound as nb
 from noisebound.catalog import SPECS
 from noisebound.report.explorer import LOSSES, PARAMETERS, explorer_html, write_explorer
 
-SEARCHED = {"bootstrap"}
+SEARCHED = {"bootstrap", "nce-aul", "nce-ael"}  # the last two where classes are about even
 WITHOUT_BOUND = {"truncated", "curriculum", "elr"}
 
 

@@ -1,13 +1,16 @@
 """The noise-pruned curriculum loss, which leaves out the examples with the highest loss."""
 
+from typing import Literal, TypeAlias, get_args
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisebound.checks import check_within
 from noisebound.errors import InvalidValueError
-from noisebound.losses.likelihood import LikelihoodLoss
-from noisebound.losses.loss import Reduction
+from noisebound.losses.loss import Loss, Pick, Reduction
+
+BaseLoss: TypeAlias = Literal["hinge", "cross-entropy"]
 
 
 def choose_by_curriculum(
@@ -24,34 +27,60 @@ def choose_by_curriculum(
     return torch.zeros_like(admitted).scatter(0, order, admitted)
 
 
-class Curriculum(LikelihoodLoss):
-    """Cross-entropy of the examples that the noise-pruned curriculum admits (Lyu & Tsang, 2020).
+def hinge(
+    log_q: Float[Tensor, "batch classes *positions"], at: Pick
+) -> Float[Tensor, "batch one_or_all *positions"]:
+    """Return ``max(0, 1 - z_y + max_{k≠y} z_k)``; log-probabilities differ as the logits z do."""
+    largest, second = log_q.topk(2, dim=1).values.split(1, dim=1)
+    others = torch.where(log_q >= largest, second, largest)  # the largest of the other classes
+    return (1 - at(log_q) + at(others)).clamp(min=0)
+
+
+class Curriculum(Loss):
+    """The base loss of the examples that the noise-pruned curriculum admits (Lyu & Tsang, 2020).
 
     In a batch of ``n`` examples, ``e`` of them misclassified, the threshold is
     ``C = (1-ε)² n + (1-ε) e``. Examples that are left out have loss zero and do not count in the
     mean; if all are left out, the mean is zero. An example whose loss is NaN is never left out.
 
+    The threshold counts mistakes, so the base loss must be measured like them: Lyu & Tsang ask for
+    an upper bound of the 0-1 loss and take the hinge. At the start of a training the hinge is about
+    1 for each example. Cross-entropy is ``log c``, so that few examples are admitted, and the
+    network never learns the classes whose examples are left out.
+
     Args:
         noise_rate: ε, the share of wrong labels, in ``[0, 1]``.
+        base: ``"hinge"``, which is ``max(0, 1 - z_y + max_{k≠y} z_k)`` of the logits z, or
+            ``"cross-entropy"``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         check_finite: True to refuse NaN and infinite logits.
 
     Example:
         >>> import noisebound as nb, torch
-        >>> logits = torch.tensor([[9.0, 0.0], [9.0, 0.0], [9.0, 0.0]])
+        >>> logits = torch.tensor([[0.5, 0.0], [9.0, 0.0], [9.0, 0.0]])
         >>> nb.Curriculum(noise_rate=0.3, reduction="none")(logits, torch.tensor([0, 0, 1]))
-        tensor([0.0001, 0.0001, 0.0000])
+        tensor([0.5000, 0.0000, 0.0000])
     """
 
     def __init__(
-        self, noise_rate: float, *, reduction: Reduction = "mean", check_finite: bool = False
+        self,
+        noise_rate: float,
+        base: BaseLoss = "hinge",
+        *,
+        reduction: Reduction = "mean",
+        check_finite: bool = False,
     ) -> None:
         super().__init__(reduction=reduction, check_finite=check_finite)
         self.noise_rate = check_within("noise_rate", noise_rate, 0, 1, open_at_low=False)
+        if base not in get_args(BaseLoss):
+            raise InvalidValueError(f"`base` must be 'hinge' or 'cross-entropy', got {base!r}")
+        self.base = base
 
-    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return cross-entropy."""
-        return surprisal
+    def formula(
+        self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
+    ) -> Float[Tensor, "batch one_or_all *positions"]:
+        """Return the base loss."""
+        return hinge(log_q, at) if self.base == "hinge" else -at(log_q)
 
     def weighted_losses(
         self, logits: Tensor, labels: Tensor
@@ -82,5 +111,5 @@ class Curriculum(LikelihoodLoss):
         )
 
     def hyperparameters(self) -> list[str]:
-        """Return ε as the repr shows it."""
-        return [f"noise_rate={self.noise_rate:g}"]
+        """Return ε and the base loss as the repr shows them."""
+        return [f"noise_rate={self.noise_rate:g}", f"base={self.base!r}"]

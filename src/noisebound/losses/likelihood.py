@@ -1,5 +1,6 @@
 """Losses that are a scalar function of ``log q_y``, and so are as fast as cross-entropy."""
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
@@ -36,3 +37,17 @@ class LikelihoodLoss(Loss):
         return self.of_surprisal(
             F.cross_entropy(logits, labels, reduction="none", ignore_index=_NO_LABEL)
         )
+
+    def best_prediction(
+        self, p: Float[Tensor, "batch classes"]
+    ) -> Float[Tensor, "batch classes"] | None:
+        """Return ``argmin_q p · L(q)``; None if it is known only through the noise model."""
+        return None
+
+    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+        """Return ``p · L(q)`` of the best prediction ``q``, if it is known."""
+        best = self.best_prediction(p)
+        if best is None:
+            return super().entropy(p)
+        surprisal = -best.clamp(min=torch.finfo(p.dtype).tiny).log()
+        return (p * self.of_surprisal(surprisal)).sum(1)

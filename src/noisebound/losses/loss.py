@@ -1,7 +1,7 @@
 """What all losses share: labels in all of torch's forms, the reduction, and the entropy."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, TypedDict, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -17,6 +17,16 @@ from noisebound.noise_models import Linear, NoiseModel, Symmetric
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 Pick: TypeAlias = Callable[[Tensor], Tensor]
 """Returns the entries ``[N, 1, …]`` of ``[N, C, …]`` at the labels, or all entries unchanged."""
+
+
+class LossOptions(TypedDict, total=False):
+    """The options that losses share; :class:`Loss` explains them."""
+
+    reduction: Reduction
+    ignore_index: int
+    weight: ArrayLike | None
+    label_smoothing: float
+    check_finite: bool
 
 
 class Loss(nn.Module):
@@ -210,7 +220,7 @@ class Loss(nn.Module):
         """Return ``H(p) = p · L(p)`` of the base loss; without a noise model the Bayes risk."""
         if self.noise_model is None:
             return bayes_risk(
-                lambda z, classes: self.class_losses(z.log_softmax(0).unsqueeze(0))[0, classes], p
+                lambda z, y: self.class_losses(z.log_softmax(1)).gather(1, y.unsqueeze(1))[:, 0], p
             )
         base_losses = self.class_losses(self.noise_model.inverse(p).log())
         # A loss is infinite only where p is almost zero, and there p · L is zero.

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from noisebound.losses.best_prediction import likeliest_vertex
 from noisebound.losses.likelihood import LikelihoodLoss
 
 
@@ -34,6 +35,10 @@ class MeanAbsoluteError(LikelihoodLoss):
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``1 - q_y``."""
         return mean_absolute_error(surprisal)
+
+    def best_prediction(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, "batch classes"]:
+        """Return the vertex of the likeliest class."""
+        return likeliest_vertex(p)
 
     def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
         """Return ``1 - max_k p_k``."""

@@ -65,6 +65,7 @@ PARAMETERS = (
     LossParameter("A", "Weight A", "of the MAE term beside cross-entropy", 0.0, 20.0, 0.1),
 )
 _FOR_THE_NOISE = "(noise_rate={rate}, num_classes={classes})"
+_NCE, _NFL = "nb.Normalized(nb.CrossEntropy())", "nb.Normalized(nb.Focal(gamma=0.5))"
 LOSSES = (
     ExploredLoss("ce", "nb.CrossEntropy()"),
     ExploredLoss("fce", f"nb.ForwardCrossEntropy.symmetric{_FOR_THE_NOISE}"),
@@ -76,6 +77,25 @@ LOSSES = (
     ExploredLoss("spherical", "nb.Spherical()"),
     ExploredLoss("mae", "nb.MeanAbsoluteError()"),
     ExploredLoss("nce-mae", "nb.NormalizedCrossEntropyMAE()"),
+    ExploredLoss("focal", "nb.Focal()"),
+    ExploredLoss("rce", "nb.ReverseCrossEntropy()"),
+    ExploredLoss("nce", _NCE),
+    ExploredLoss("nfl", _NFL),
+    ExploredLoss("nce-rce", f"nb.ActivePassive({_NCE}, nb.ReverseCrossEntropy())"),
+    ExploredLoss("nfl-mae", f"nb.ActivePassive({_NFL}, nb.MeanAbsoluteError())"),
+    ExploredLoss("nfl-rce", f"nb.ActivePassive({_NFL}, nb.ReverseCrossEntropy())"),
+    ExploredLoss("agce", "nb.AsymmetricGeneralizedCrossEntropy()"),
+    ExploredLoss("aul", "nb.AsymmetricUnhinged()"),
+    ExploredLoss("ael", "nb.AsymmetricExponential()"),
+    ExploredLoss(
+        "nce-agce",
+        f"nb.ActivePassive({_NCE}, nb.AsymmetricGeneralizedCrossEntropy(a=6, q=1.5), beta=4)",
+    ),
+    ExploredLoss("taylor", "nb.TaylorCrossEntropy()"),
+    ExploredLoss("js", "nb.JensenShannon()"),
+    ExploredLoss("ls", "nb.LabelSmoothing()"),
+    ExploredLoss("nls", "nb.LabelSmoothing(smoothing=-0.4)"),
+    ExploredLoss("ldr-kl", "nb.LabelDistributionallyRobust()"),
 )
 MOST_CLASSES = 1000  # a choice: ImageNet has as many
 

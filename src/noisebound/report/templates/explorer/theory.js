@@ -177,6 +177,126 @@ function normalizedCrossEntropyMAE() {
   return { noiseModel: null, entropy: p => leastOf(p) + 1 - largestOf(p), best: vertex };
 }
 
+// The least expected loss of a loss φ(q_y) that is convex: all classes with q_k > 0 have the same
+// p_k · slope(q_k), slope(q, 1-q) being -φ'(q). Classes of equal p have equal q.
+function balanced(slope, loss) {
+  const best = p => {
+    const distinct = [...new Set(p)];
+    const largest = largestOf(distinct);
+    const predictions = level =>
+      new Map(distinct.map(value => [value, probabilityAt(slope, level / value)]));
+    let low = largest * slope(1, 1e-26), high = largest * slope(1 / p.length, 1 - 1 / p.length);
+    for (let halving = 0; halving < 50; halving++) {
+      const middle = Math.sqrt(low * high), q = predictions(middle);
+      if (sum(p.map(value => q.get(value))) > 1) low = middle; else high = middle;
+    }
+    const q = predictions(low);
+    return normalized(p.map(value => q.get(value)));
+  };
+  const entropy = p => {
+    const q = best(p);
+    return sum(p.map((value, k) => (value > 0 ? value * loss(Math.max(q[k], 1e-300)) : 0)));
+  };
+  return { noiseModel: null, entropy, best };
+}
+
+// The probability at which the slope has this value: zero if it is nowhere so steep, one if it is
+// nowhere so flat
+function probabilityAt(slope, wanted) {
+  const at = logit => slope(1 / (1 + Math.exp(-logit)), 1 / (1 + Math.exp(logit)));
+  let low = -60, high = 60;
+  if (!(at(low) > wanted)) return 0;
+  if (at(high) >= wanted) return 1;
+  for (let halving = 0; halving < 45; halving++) {
+    const middle = (low + high) / 2;
+    if (at(middle) > wanted) low = middle; else high = middle;
+  }
+  return 1 / (1 + Math.exp(-low));
+}
+
+// (1-q)^γ (-log q), γ = 2
+function focal() {
+  return balanced(
+    (q, rest) => rest * (rest / q + 2 * Math.log1p(rest / q)),
+    q => (1 - q) ** 2 * -Math.log(q));
+}
+
+// A (1 - q), A = -log 1e-4
+const REVERSE = -Math.log(1e-4);
+function reverseCrossEntropy() {
+  return { noiseModel: null, entropy: p => REVERSE * (1 - largestOf(p)), best: vertex };
+}
+
+// A normalized loss alone: the least likely class goes to zero, the others do not matter
+function normalizedLoss() {
+  return { noiseModel: null, entropy: leastOf, best: vertex };
+}
+
+// A normalized loss plus another one that is least at a vertex
+function activePassive(passive, beta) {
+  return {
+    noiseModel: null,
+    entropy: p => leastOf(p) + beta * passive.entropy(p),
+    best: vertex,
+  };
+}
+
+// ((a+1)^n - (a+q)^n) / n
+const agce = (a, n) => q => ((a + 1) ** n - (a + q) ** n) / n;
+
+// An exponent above one makes it concave, and so least at the vertex
+function concaveAGCE(a, n) {
+  const entropy = p => (1 - largestOf(p)) * agce(a, n)(0);
+  return { noiseModel: null, entropy, best: vertex };
+}
+
+// ((a-q)^3 - (a-1)^3) / 3, a = 5.5
+function asymmetricUnhinged() {
+  return balanced(
+    (q, rest) => (4.5 + rest) ** 2, q => ((5.5 - q) ** 3 - 4.5 ** 3) / 3);
+}
+
+// exp(-q/a), a = 2.5
+function asymmetricExponential() {
+  return balanced(q => Math.exp(-q / 2.5) / 2.5, q => Math.exp(-q / 2.5));
+}
+
+// (1-q) + (1-q)²/2
+function taylorCrossEntropy() {
+  return balanced((q, rest) => 1 + rest, q => (1 - q) + (1 - q) ** 2 / 2);
+}
+
+// The divergence of label and prediction with equal weights, over log(2)/2
+function jensenShannon() {
+  const divergence = q =>
+    ((1 + q) / 2 * Math.log((1 + q) / 2) - (1 - q) / 2 * Math.LN2 - q / 2 * Math.log(q))
+      / (-Math.LN2 / 2);
+  return balanced(q => Math.log1p(1 / q) / Math.LN2, divergence);
+}
+
+// CE of labels of which the share s is spread evenly. A negative s may take more noise out of the
+// labels than is in them; then there is no floor.
+function labelSmoothing(s) {
+  const best = p => {
+    const smoothed = p.map(value => (1 - s) * value + s / p.length);
+    return leastOf(smoothed) < -1e-9 ? null : smoothed.map(value => Math.max(0, value));
+  };
+  const entropy = p => {
+    const smoothed = best(p);
+    return smoothed === null ? null : shannonEntropy(smoothed);
+  };
+  return { noiseModel: null, entropy, best };
+}
+
+// LDR-KL at temperature 1 with margin 0.1
+function labelDistributionallyRobust() {
+  const raised = Math.exp(0.1);
+  const loss = balanced(
+    (q, rest) => raised / (q * (1 + (raised - 1) * rest)),
+    q => -Math.log(q) + Math.log1p((raised - 1) * (1 - q)));
+  return { ...loss, entropy: p => loss.entropy(p) - Math.log(p.length) };
+}
+
 const LOSSES = {
   "ce": crossEntropy,
   "fce": forwardCrossEntropy,
@@ -188,6 +308,22 @@ const LOSSES = {
   "spherical": spherical,
   "mae": meanAbsoluteError,
   "nce-mae": normalizedCrossEntropyMAE,
+  "focal": focal,
+  "rce": reverseCrossEntropy,
+  "nce": normalizedLoss,
+  "nfl": normalizedLoss,
+  "nce-rce": () => activePassive(reverseCrossEntropy(), 1),
+  "nfl-mae": () => activePassive(meanAbsoluteError(), 1),
+  "nfl-rce": () => activePassive(reverseCrossEntropy(), 1),
+  "agce": () => balanced(q => (0.6 + q) ** -0.4, agce(0.6, 0.6)),
+  "aul": asymmetricUnhinged,
+  "ael": asymmetricExponential,
+  "nce-agce": () => activePassive(concaveAGCE(6, 1.5), 4),
+  "taylor": taylorCrossEntropy,
+  "js": jensenShannon,
+  "ls": () => labelSmoothing(0.1),
+  "nls": () => labelSmoothing(-0.4),
+  "ldr-kl": labelDistributionallyRobust,
 };
 
 // setting: rate and classes, for which some losses are made, and the loss's own a or A
