@@ -12,11 +12,19 @@ from noisebound.console import Console
 from noisebound.errors import InvalidValueError
 from noisebound.experiments.outcome.finished import Weights
 from noisebound.experiments.outcome.run_report import report_on
+from noisebound.experiments.protocol.estimate_data import EstimateSources
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.presets import check_dataset, find_preset
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce import Reproduction, Request, Target
 from noisebound.experiments.reproduce import reproduce as run_reproduce
+from noisebound.experiments.reproduce_estimates import (
+    EstimatesRequest,
+    EstimatesTarget,
+    HalfOrBoth,
+    reproduce_estimates,
+)
+from noisebound.experiments.runner.estimate_cells import EstimatePart
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.workers import Workers
 from noisebound.report.page import write_page
@@ -28,7 +36,7 @@ Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
 
 
 def reproduce(
-    target: Target,
+    target: Target | EstimatesTarget,
     *,
     preset: str = "cpu",
     set_: Annotated[
@@ -49,6 +57,10 @@ def reproduce(
     name: str | None = None,
     data_dir: DataDir = None,
     source: Names = None,
+    half: HalfOrBoth = "both",
+    part: EstimatePart | None = None,
+    image_backbone: str | None = None,
+    text_backbone: str | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Make a table of the paper. Runs that are finished are not repeated.
@@ -79,20 +91,34 @@ def reproduce(
         The name of the table's files [default: the target].
     source
         Data sets that are read from other files or folders, such as emnist=folder.
+    half
+        For estimates: the half of the settings; constants are chosen on dev, and judge is looked
+            at once.
+    part
+        For estimates: what to measure [default: everything].
+    image_backbone
+        For estimates: what photographs are embedded with, such as onnx:net.onnx?size=128.
+    text_backbone
+        For estimates: what texts are embedded with, such as hf:FOLDER.
     dry_run
         Only list the runs.
     """
+    asked = (
+        None if columns is None else _split(columns),
+        None if methods is None else _split(methods),
+    )
+    console = Console(soft_wrap=True, highlight=False)
+    if target == "estimates":
+        sources = EstimateSources(data_dir, _named(source or ()), image_backbone, text_backbone)
+        wanted = EstimatesRequest(half, _seeds(_split(seeds)), sources, part, *asked)
+        _estimates(wanted, out, Workers(jobs, cluster), console, dry_run=dry_run)
+        return
     plan = Plan(
         find_preset(preset).override(set_),
         _seeds(_split(seeds)),
         DataSources(data_dir, _paths(source or ())),
     )
-    asked = (
-        None if columns is None else _split(columns),
-        None if methods is None else _split(methods),
-    )
     request = Request(target, plan, *asked, weights, name)
-    console = Console(soft_wrap=True, highlight=False)
     if dry_run:
         store = RunStore(out / "runs")
         for run in dict.fromkeys(request.runs()):
@@ -106,6 +132,21 @@ def reproduce(
     if request.runs():
         RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
+    _tell(outcome, out, console)
+
+
+def _estimates(
+    request: EstimatesRequest, out: Path, workers: Workers, console: Console, *, dry_run: bool
+) -> None:
+    if dry_run:
+        for cell in request.cells():
+            console.print(f"{cell.key}  {cell.description}")
+        return
+    try:
+        outcome = reproduce_estimates(request, out, workers)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted; the same command continues from here")
+        raise
     _tell(outcome, out, console)
 
 
@@ -124,6 +165,10 @@ def _seeds(words: list[str]) -> tuple[int, ...]:
 
 
 def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
+    return {check_dataset(dataset): path for dataset, path in _named(sources).items()}
+
+
+def _named(sources: tuple[str, ...]) -> dict[str, Path]:
     paths = {}
     for source in sources:
         dataset, equals, path = source.partition("=")
@@ -131,7 +176,7 @@ def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
             raise InvalidValueError(f"--source must be written data-set=folder; got {source!r}")
         if not Path(path).exists():
             raise InvalidValueError(f"--source {source}: there is no {path}")
-        paths[check_dataset(dataset)] = Path(path)
+        paths[dataset] = Path(path)
     return paths
 
 
