@@ -27,6 +27,9 @@ _LEAST = 1e-12
 _TIE = 1e-6  # log-odds between labels that would else be equally suspect
 _CLEAR = 2.0  # standard errors: a gain that chance explains in one case of forty
 _JUDGES = 20_000  # labels that judge a matrix: a gain of a hundredth of a nat is clear by then
+_MUCH_NEARER = 1 / 4
+"""A matrix is supported too if it moves the predictions so much less than evenly spread noise does:
+then they look already as noise of this kind makes them, and it has nothing to mend. A choice."""
 _SEEN_AS_NOISE = 2 / 3
 """How many of the labels that differ from predictions, beyond the share that the surest examples
 show, are taken to be wrong: a choice on the dev half of ``noisebound reproduce estimates``."""
@@ -138,15 +141,16 @@ def suspects_by_evidence(
     rate = _below_chance(estimate.noise_rate, num_classes)
     calibrated = _calibrated(probs, labels)
     even = symmetric_columns(torch.tensor(rate, dtype=torch.float64), num_classes)
-    even_gain = _gain_of_matrix(calibrated, labels, even)
-    if even_gain < -_CLEAR:
+    even_fit = _fit_of_matrix(calibrated, labels, even)
+    if even_fit.gain < -_CLEAR:
         matrix = estimate.transition
-        if _gain_of_matrix(calibrated, labels, matrix) > _CLEAR:
+        fit = _fit_of_matrix(calibrated, labels, matrix)
+        if fit.gain > _CLEAR or fit.distance < _MUCH_NEARER * even_fit.distance:
             true_probs = true_class_probabilities(calibrated, matrix)
             return Evidence(suspects_of(true_probs, labels, matrix), True)
     differing = (probs.argmax(1) != labels).double().mean().item()
     share = rate + _SEEN_AS_NOISE * max(0.0, differing - rate)
-    return Evidence(_least_probable(probs, calibrated, labels, share), even_gain > _CLEAR)
+    return Evidence(_least_probable(probs, calibrated, labels, share), even_fit.gain > _CLEAR)
 
 
 def _least_probable(
@@ -195,12 +199,25 @@ def _calibrated(
     return (logits / floor.temperature).softmax(1)
 
 
-def _gain_of_matrix(
+@dataclass(frozen=True)
+class _Fit:
+    """How well predictions fit a noise matrix.
+
+    Args:
+        gain: how much better labels are foretold through the matrix, in standard errors
+        distance: how far the matrix moves the predictions, in total variation
+    """
+
+    gain: float
+    distance: float
+
+
+def _fit_of_matrix(
     probs: Float64[Tensor, "n classes"],
     labels: Int64[Tensor, " n"],
     transition: Float64[Tensor, "classes classes"],
-) -> float:
-    """Return how much better labels are foretold through a matrix, in standard errors.
+) -> _Fit:
+    """Return how well predictions fit a matrix, by some of the labels.
 
     What no true class can look like through the matrix is replaced by the nearest that it can. If
     the noise is such, that takes errors out of the predictions; if it is not, it puts errors in.
@@ -211,7 +228,8 @@ def _gain_of_matrix(
     gain = seen.gather(1, labels).clamp(min=1e-6).log()
     gain -= probs.gather(1, labels).clamp(min=1e-6).log()
     error = float(gain.std(correction=0)) / math.sqrt(len(gain))
-    return float(gain.mean()) / max(error, _LEAST)
+    distance = float((seen - probs).abs().sum(1).mean()) / 2
+    return _Fit(float(gain.mean()) / max(error, _LEAST), distance)
 
 
 def _judges(count: int) -> Int64[Tensor, " m"]:
