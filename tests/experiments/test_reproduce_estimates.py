@@ -37,7 +37,7 @@ def test_every_part_is_measured(outcome):
 
 
 def test_what_is_done_is_not_done_again(outcome):
-    out, found = outcome
+    out, _ = outcome
     kept = out / "cells" / f"{ONE[0]}-0-accuracy-plain.json"
     kept.write_text(json.dumps({"accuracy": 0.25, "chosen": ""}))
     again = reproduce_estimates(request(part="accuracy"), out, Workers(jobs=1))
