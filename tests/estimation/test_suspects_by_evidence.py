@@ -70,3 +70,9 @@ def test_a_good_model_has_probabilities_that_come_true(kind):
     found = probability > 0.5
     f1 = 2 * (found * is_wrong).sum() / (found.sum() + is_wrong.sum())
     assert f1 > 0.9
+
+
+def test_labels_that_are_equally_probable_are_equally_suspect():
+    probs, labels, _ = problem("symmetric", n=300)
+    score = nb.find_suspects(probs.repeat(2, 1), labels.repeat(2)).score
+    assert torch.equal(score[:300], score[300:])

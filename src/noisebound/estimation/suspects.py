@@ -162,7 +162,7 @@ def _least_probable(
     """Return suspects in the order of their labels' probabilities, a share of them over one half.
 
     The log-odds are those of evenly spread noise of this rate, moved so that the share comes out,
-    and given out in the order of the probabilities as they came, which leaves no ties.
+    and given out in the order of the probabilities as they came.
     """
     rate = _below_chance(share, probs.shape[1])
     other = rate / (probs.shape[1] - 1)
@@ -180,8 +180,18 @@ def _least_probable(
     own = probs.gather(1, labels[:, None]).squeeze(1)
     ordered = torch.empty_like(score)
     ordered[own.argsort(stable=True)] = score
+    ordered = _mean_of_equals(ordered, own)
     suggested = probs.scatter(1, labels[:, None], -1).argmax(1)
     return Suspects(ordered.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), suggested)
+
+
+def _mean_of_equals(
+    score: Float64[Tensor, " n"], own: Float64[Tensor, " n"]
+) -> Float64[Tensor, " n"]:
+    """Return scores that are equal where the labels' probabilities are equal."""
+    _, which, counts = own.unique(return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, which, score)
+    return (sums / counts)[which]
 
 
 def _below_chance(rate: float, num_classes: int) -> float:
