@@ -76,3 +76,9 @@ def test_labels_that_are_equally_probable_are_equally_suspect():
     probs, labels, _ = problem("symmetric", n=300)
     score = nb.find_suspects(probs.repeat(2, 1), labels.repeat(2)).score
     assert torch.equal(score[:300], score[300:])
+
+
+def test_where_predictions_and_labels_agree_nothing_is_suspect():
+    labels = torch.arange(CLASSES).repeat(40)
+    probs = torch.eye(CLASSES).double()[labels] * 0.9 + 0.1 / CLASSES
+    assert nb.find_suspects(probs, labels).probability.max() < 0.05

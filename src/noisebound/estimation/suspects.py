@@ -171,12 +171,11 @@ def _least_probable(
     score = (other * (1 - true)).clamp(min=_LEAST).log() - ((1 - rate) * true).log()
     score = score.sort(descending=True).values
     count = round(share * len(labels))
-    above, below = score[max(count - 1, 0)], score[min(count, len(labels) - 1)]
-    score = score - (above + below) / 2 if 0 < count < len(labels) else score - above
-    score = score + torch.linspace(_TIE, -_TIE, len(score), dtype=torch.float64)
-    if 0 < count < len(labels):  # equal scores on both sides would lie on the border
-        score[:count].clamp_(min=_TIE / len(score))
-        score[count:].clamp_(max=0.0)
+    if 0 < count < len(labels):
+        score = score - (score[count - 1] + score[count]) / 2
+    # Where the odds are as high or low as they are allowed to be, the order still tells.
+    places = torch.arange(len(score), dtype=torch.float64)
+    score = score + _TIE * (count - 0.5 - places) / len(score)
     own = probs.gather(1, labels[:, None]).squeeze(1)
     ordered = torch.empty_like(score)
     ordered[own.argsort(stable=True)] = score
