@@ -1,36 +1,40 @@
 """The review experiment, small: orders, counts, audits and tables."""
 
-import numpy as np
 import pytest
+import torch
 
+from noisebound.data import Dataset, Splits
 from noisebound.errors import InvalidValueError
 from noisebound.experiments import reproduce_review as experiment
-from noisebound.experiments.protocol.review_data import ReviewSources, load_review_data
+from noisebound.experiments.protocol.review_data import load_review_data
+from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce_review import ReviewRequest, reproduce_review
 from noisebound.experiments.runner import review_session
 from noisebound.training import TrainingConfig
 
 
-@pytest.fixture
-def folder(tmp_path):
-    generator = np.random.default_rng(0)
-    for part, count in (("train", 400), ("test", 200)):
-        true = np.arange(count) % 3
-        inputs = 2 * np.eye(3, 5)[true] + generator.normal(size=(count, 5))
-        labels = np.where(generator.random(count) < 0.25, (true + 1) % 3, true)
-        np.savez(tmp_path / f"{part}.npz", z=inputs.astype(np.float32), y=labels, gt=true)
-    return tmp_path
+class Clouds(DataSources):
+    """Three clouds in place of any data set, a quarter of them labeled wrong."""
+
+    def vectors(self, dataset):
+        generator = torch.Generator().manual_seed(0)
+        true = torch.arange(600) % 3
+        inputs = 2 * torch.eye(3, 5)[true] + torch.randn(600, 5, generator=generator)
+        is_wrong = torch.rand(600, generator=generator) < 0.25
+        labels = torch.where(is_wrong, (true + 1) % 3, true)
+        names = ("a", "b", "c")
+        train = Dataset(inputs[:400], labels[:400], names, true_labels=true[:400])
+        return Splits(dataset, train, Dataset(inputs[400:], true[400:], names), source="made")
 
 
 @pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")
-def test_all_tables_are_written(folder, tmp_path, monkeypatch):
+def test_all_tables_are_written(tmp_path, monkeypatch):
     quick = TrainingConfig(model="linear", epochs=4, learning_rate=0.03, measure_every=4)
     monkeypatch.setattr(experiment, "_CONFIG", quick)
     monkeypatch.setattr(review_session, "COUNTS", (30, 60))
     monkeypatch.setattr(review_session, "REPETITIONS", 2)
     monkeypatch.setattr("noisebound.experiments.outcome.review_tables.COUNTS", (30, 60))
-    sources = ReviewSources(folders={"noisy-ag-news": folder})
-    outcome = reproduce_review(ReviewRequest(sources, ["noisy-ag-news"]), tmp_path / "out")
+    outcome = reproduce_review(ReviewRequest(Clouds(), ["noisy-ag-news"]), tmp_path / "out")
     sessions, rates, audits = outcome.tables
     assert [row.label for row in sessions.rows] == list(review_session.ORDERS)
     assert len(sessions.records) == len(rates.records) == 8
@@ -41,8 +45,8 @@ def test_all_tables_are_written(folder, tmp_path, monkeypatch):
     assert (tmp_path / "out" / "review-noisy-ag-news.md").exists()
 
 
-def test_what_is_missing_is_named(folder):
-    with pytest.raises(InvalidValueError, match="`text_backbone`"):
-        load_review_data("noisy-ag-news", ReviewSources())
+def test_what_is_missing_is_named():
+    with pytest.raises(InvalidValueError, match="`backbone`"):
+        load_review_data("noisy-ag-news", DataSources())
     with pytest.raises(InvalidValueError, match="must be among"):
-        ReviewRequest(ReviewSources(), ["mnist"]).chosen_sets()
+        ReviewRequest(DataSources(), ["mnist"]).chosen_sets()

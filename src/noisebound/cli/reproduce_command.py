@@ -14,11 +14,17 @@ from noisebound.experiments.outcome.finished import Weights
 from noisebound.experiments.outcome.run_report import report_on
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.presets import check_dataset, find_preset
-from noisebound.experiments.protocol.review_data import ReviewSources
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce import Reproduction, Request, Target
 from noisebound.experiments.reproduce import reproduce as run_reproduce
+from noisebound.experiments.reproduce_estimates import (
+    EstimatesRequest,
+    EstimatesTarget,
+    HalfOrBoth,
+    reproduce_estimates,
+)
 from noisebound.experiments.reproduce_review import ReviewRequest, ReviewTarget, reproduce_review
+from noisebound.experiments.runner.estimate_cells import EstimatePart
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.workers import Workers
 from noisebound.report.page import write_page
@@ -30,7 +36,7 @@ Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
 
 
 def reproduce(
-    target: Target | ReviewTarget,
+    target: Target | EstimatesTarget | ReviewTarget,
     *,
     preset: str | None = None,
     set_: Annotated[
@@ -53,6 +59,8 @@ def reproduce(
     data_dir: DataDir = None,
     source: Names = None,
     backbone: Names = None,
+    half: HalfOrBoth = "both",
+    part: EstimatePart | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Make a table of the paper. Runs that are finished are not repeated.
@@ -90,32 +98,35 @@ def reproduce(
     backbone
         Pretrained encoders whose embeddings are trained on: onnx:FILE, hf:FOLDER; one for images,
             one for texts if there are texts.
+    half
+        For estimates: the half of the settings; constants are chosen on dev, and judge is looked
+            at once.
+    part
+        For estimates: what to measure [default: everything].
     dry_run
         Only list the runs.
     """
-    backbones = tuple(backbone or ())
-    if target == "review":
-        folders = {name: Path(path) for name, _, path in (x.partition("=") for x in source or ())}
-        encoders = DataSources(backbones=backbones)
-        wanted = ReviewRequest(
-            ReviewSources(
-                data_dir, folders, encoders.find_backbone("image"), encoders.find_backbone("text")
-            ),
-            None if columns is None else _split(columns),
-        )
-        _tell(reproduce_review(wanted, out), out, Console(soft_wrap=True, highlight=False))
-        return
-    plan = Plan(
-        find_preset(preset or ("features" if backbones else "cpu")).override(set_),
-        _seeds(_split(seeds)),
-        DataSources(data_dir, _paths(source or ()), backbones),
-    )
     asked = (
         None if columns is None else _split(columns),
         None if methods is None else _split(methods),
     )
-    request = Request(target, plan, *asked, weights, name, None if only is None else _split(only))
+    backbones = tuple(backbone or ())
     console = Console(soft_wrap=True, highlight=False)
+    sources = DataSources(data_dir, _paths(source or ()), backbones)
+    if target == "review":
+        request_of_review = ReviewRequest(sources, asked[0])
+        _tell(reproduce_review(request_of_review, out), out, console)
+        return
+    if target == "estimates":
+        wanted = EstimatesRequest(half, _seeds(_split(seeds)), sources, part, *asked)
+        _estimates(wanted, out, Workers(jobs, cluster), console, dry_run=dry_run)
+        return
+    plan = Plan(
+        find_preset(preset or ("features" if backbones else "cpu")).override(set_),
+        _seeds(_split(seeds)),
+        sources,
+    )
+    request = Request(target, plan, *asked, weights, name, None if only is None else _split(only))
     if dry_run:
         store = RunStore(out / "runs")
         for run in dict.fromkeys(request.due_runs()):
@@ -129,6 +140,21 @@ def reproduce(
     if request.runs():
         RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
+    _tell(outcome, out, console)
+
+
+def _estimates(
+    request: EstimatesRequest, out: Path, workers: Workers, console: Console, *, dry_run: bool
+) -> None:
+    if dry_run:
+        for cell in request.cells():
+            console.print(f"{cell.key}  {cell.description}")
+        return
+    try:
+        outcome = reproduce_estimates(request, out, workers)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted; the same command continues from here")
+        raise
     _tell(outcome, out, console)
 
 
@@ -147,6 +173,10 @@ def _seeds(words: list[str]) -> tuple[int, ...]:
 
 
 def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
+    return {check_dataset(dataset): path for dataset, path in _named(sources).items()}
+
+
+def _named(sources: tuple[str, ...]) -> dict[str, Path]:
     paths = {}
     for source in sources:
         dataset, equals, path = source.partition("=")
@@ -154,7 +184,7 @@ def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
             raise InvalidValueError(f"--source must be written data-set=folder; got {source!r}")
         if not Path(path).exists():
             raise InvalidValueError(f"--source {source}: there is no {path}")
-        paths[check_dataset(dataset)] = Path(path)
+        paths[dataset] = Path(path)
     return paths
 
 

@@ -35,6 +35,8 @@ BoundOrigin: TypeAlias = Literal[
     "noise unknown",
 ]
 
+_SETTLED = 0.1  # a rate that is at most this is known well enough to train by: a choice
+
 UNDERFIT = (
     "the networks that were to estimate the noise were still learning when their epochs ended, and "
     "their mistakes would pass for noise: train for more `epochs` or with a higher "
@@ -400,12 +402,21 @@ class EstimatedNoise(Noise):
 
 
 def estimated_noise(out_of_fold: OutOfFold, method: EstimationMethod = "agreement") -> Noise:
-    """Return the noise that out-of-fold predictions show; unknown where they learned too little."""
+    """Return the noise that out-of-fold predictions show; unknown where they learned too little.
+
+    Networks that are still learning make mistakes, which pass for noise. Where they hardly make
+    any, there is hardly any noise either, and how much there is at most is known.
+    """
     noise = EstimatedNoise.of(out_of_fold, method)
-    reason = UNDERFIT if out_of_fold.is_underfit else noise.unknown_because
-    if reason is not None:
-        return UnknownNoise(out_of_fold.num_classes, reason, noise.estimate)
-    return noise
+    if noise.unknown_because is not None:
+        return UnknownNoise(out_of_fold.num_classes, noise.unknown_because, noise.estimate)
+    if not out_of_fold.is_underfit:
+        return noise
+    most = noise.estimate.interval[1]
+    if most > _SETTLED:
+        return UnknownNoise(out_of_fold.num_classes, UNDERFIT, noise.estimate)
+    words = f"About none of the labels are wrong, at most {most:.1%}. {noise.estimate.words}"
+    return replace(noise, estimate=replace(noise.estimate, interval=(0.0, most), words=words))
 
 
 def noise_of_record(record: Mapping[str, Any], out_of_fold: OutOfFold | None = None) -> Noise:

@@ -1,18 +1,21 @@
 """Which labels are wrong: the probability of each, and what the label should be instead."""
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
+from noisebound.bounds import symmetric_columns
 from noisebound.checks import ArrayLike, as_float64, check_transition
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.estimate import estimate_noise
+from noisebound.estimation.floor import measured_floor
 from noisebound.estimation.labels import check_labels, check_predictions
+from noisebound.estimation.loss_mixture import log_odds_of_losses
 from noisebound.estimation.out_of_fold import OutOfFold
-from noisebound.losses import Loss
+from noisebound.losses import CrossEntropy, Loss
 
 _SCORE_LIMIT = 20.0  # log-odds of one in 500 million; no model knows that much
 _UNFORESEEN = 0.02  # of the labels may be wrong in ways that the transition matrix does not know
@@ -21,6 +24,15 @@ _TOLERANCE = 1e-3  # of the log-likelihood of a row
 _LONGEST_STEP = 16.0  # in rounds of EM, by which one step may be stretched
 _START = 1e-3  # EM multiplies: a zero would stay one, and a tiny number grows slowly
 _LEAST = 1e-12
+_TIE = 1e-6  # log-odds between labels that would else be equally suspect
+_CLEAR = 2.0  # standard errors: a gain that chance explains in one case of forty
+_JUDGES = 20_000  # labels that judge a matrix: a gain of a hundredth of a nat is clear by then
+_MUCH_NEARER = 1 / 4
+"""A matrix is supported too if it moves the predictions so much less than evenly spread noise does:
+then they look already as noise of this kind makes them, and it has nothing to mend. A choice."""
+_SEEN_AS_NOISE = 2 / 3
+"""How many of the labels that differ from predictions, beyond the share that the surest examples
+show, are taken to be wrong: a choice on the dev half of ``noisebound reproduce estimates``."""
 _NUMBERS_AT_ONCE = 2**18  # 2 MB of float64, which stays in the processor's cache
 
 
@@ -61,7 +73,10 @@ def find_suspects(
     """Return how likely each label is wrong.
 
     With probabilities ``q`` of the true class, Bayes' rule gives the probability that the label
-    ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``.
+    ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``. A matrix that is not given is estimated, and
+    is used only if it is supported: if seeing the predictions through it foretells the labels
+    better, and seeing them through evenly spread noise does not. Else a label is the more suspect
+    the less probable the model finds it.
 
     Args:
         probs_or_losses: class probabilities, one row per example, by a model that has not memorized
@@ -85,9 +100,11 @@ def find_suspects(
             raise InvalidTypeError(
                 "transition and corrected apply to probabilities, and these are losses"
             )
-        return _suspects_of_losses(as_float64(given), labels)
+        return Suspects(log_odds_of_losses(as_float64(given), labels), None)
     probs = check_predictions(given)
     observed = check_labels(labels, probs, "probs")
+    if transition is None and not corrected:
+        return suspects_by_evidence(probs.double(), observed).suspects
     matrix = (
         estimate_noise(probs, observed).transition
         if transition is None
@@ -99,6 +116,139 @@ def find_suspects(
         )
     true_probs = probs.double() if corrected else true_class_probabilities(probs, matrix)
     return suspects_of(true_probs, observed, matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Suspects by given probabilities, and what they rest on.
+
+    Args:
+        suspects: the suspects
+        is_supported: True if the labels support a noise that has nothing to do with difficulty
+    """
+
+    suspects: Suspects
+    is_supported: bool
+
+
+def suspects_by_evidence(
+    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
+) -> Evidence:
+    """Return the suspects by as much structure of the noise as the labels support.
+
+    Args:
+        probs: out-of-fold probabilities of the observed label
+        labels: observed class indices
+    """
+    num_classes = probs.shape[1]
+    estimate = estimate_noise(probs, labels)
+    rate = _below_chance(estimate.noise_rate, num_classes)
+    calibrated = _calibrated(probs, labels)
+    even = symmetric_columns(torch.tensor(rate, dtype=torch.float64), num_classes)
+    even_fit = _fit_of_matrix(calibrated, labels, even)
+    if even_fit.gain < -_CLEAR:
+        matrix = estimate.transition
+        fit = _fit_of_matrix(calibrated, labels, matrix)
+        if fit.gain > _CLEAR or fit.distance < _MUCH_NEARER * even_fit.distance:
+            true_probs = true_class_probabilities(calibrated, matrix)
+            return Evidence(suspects_of(true_probs, labels, matrix), True)
+    differing = (probs.argmax(1) != labels).double().mean().item()
+    share = rate + _SEEN_AS_NOISE * max(0.0, differing - rate)
+    return Evidence(_least_probable(probs, calibrated, labels, share), even_fit.gain > _CLEAR)
+
+
+def _least_probable(
+    probs: Float64[Tensor, "n classes"],
+    calibrated: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    share: float,
+) -> Suspects:
+    """Return suspects in the order of their labels' probabilities, a share of them over one half.
+
+    The log-odds are those of evenly spread noise of this rate, moved so that the share comes out,
+    and given out in the order of the probabilities as they came.
+    """
+    rate = _below_chance(share, probs.shape[1])
+    other = rate / (probs.shape[1] - 1)
+    of_label = calibrated.gather(1, labels[:, None]).squeeze(1)
+    true = ((of_label - other) / (1 - rate - other)).clamp(_START, 1 - _START)
+    score = (other * (1 - true)).clamp(min=_LEAST).log() - ((1 - rate) * true).log()
+    score = score.sort(descending=True).values
+    count = round(share * len(labels))
+    if 0 < count < len(labels):
+        score = score - (score[count - 1] + score[count]) / 2
+    # Where the odds are as high or low as they are allowed to be, the order still tells.
+    places = torch.arange(len(score), dtype=torch.float64)
+    score = score + _TIE * (count - 0.5 - places) / len(score)
+    own = probs.gather(1, labels[:, None]).squeeze(1)
+    ordered = torch.empty_like(score)
+    ordered[own.argsort(stable=True)] = score
+    ordered = _mean_of_equals(ordered, own)
+    suggested = probs.scatter(1, labels[:, None], -1).argmax(1)
+    return Suspects(ordered.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), suggested)
+
+
+def _mean_of_equals(
+    score: Float64[Tensor, " n"], own: Float64[Tensor, " n"]
+) -> Float64[Tensor, " n"]:
+    """Return scores that are equal where the labels' probabilities are equal."""
+    _, which, counts = torch.unique(own, return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, which, score)
+    means: Tensor = (sums / counts)[which]
+    return means
+
+
+def _below_chance(rate: float, num_classes: int) -> float:
+    """Return the rate, but never so high that labels would say nothing."""
+    return min(rate, 0.95 * (num_classes - 1) / num_classes)
+
+
+def _calibrated(
+    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
+) -> Float64[Tensor, "n classes"]:
+    """Return the probabilities at the temperature that predicts the labels best."""
+    logits = probs.clamp(min=_LEAST).log()
+    judges = _judges(len(labels))
+    floor = measured_floor(CrossEntropy(), logits[judges], labels[judges])
+    return (logits / floor.temperature).softmax(1)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """How well predictions fit a noise matrix.
+
+    Args:
+        gain: how much better labels are foretold through the matrix, in standard errors
+        distance: how far the matrix moves the predictions, in total variation
+    """
+
+    gain: float
+    distance: float
+
+
+def _fit_of_matrix(
+    probs: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    transition: Float64[Tensor, "classes classes"],
+) -> _Fit:
+    """Return how well predictions fit a matrix, by some of the labels.
+
+    What no true class can look like through the matrix is replaced by the nearest that it can. If
+    the noise is such, that takes errors out of the predictions; if it is not, it puts errors in.
+    """
+    judges = _judges(len(labels))
+    probs, labels = probs[judges], labels[judges, None]
+    seen = true_class_probabilities(probs, transition) @ transition.mT
+    gain = seen.gather(1, labels).clamp(min=1e-6).log()
+    gain -= probs.gather(1, labels).clamp(min=1e-6).log()
+    error = float(gain.std(correction=0)) / math.sqrt(len(gain))
+    distance = float((seen - probs).abs().sum(1).mean()) / 2
+    return _Fit(float(gain.mean()) / max(error, _LEAST), distance)
+
+
+def _judges(count: int) -> Int64[Tensor, " m"]:
+    """Return the positions of some random examples, always the same, or of all if they are few."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:_JUDGES]
 
 
 def suspects_of(
@@ -123,7 +273,6 @@ def suspects_by_models(
     loss: Loss,
     transition: Float64[Tensor, "classes classes"],
     out_of_fold: OutOfFold | None,
-    out_of_fold_transition: Float64[Tensor, "classes classes"] | None = None,
 ) -> Suspects:
     """Return the suspects by a trained model and, where there are any, by the networks before it.
 
@@ -133,18 +282,16 @@ def suspects_by_models(
         loss: the loss that the model was trained by
         transition: ``T[noisy, true]``
         out_of_fold: predictions for some of the examples by networks that did not see them
-        out_of_fold_transition: the matrix of the labels that those networks learned, where it is
-            another, as classes had weights in the training
     """
     found = suspects_of(_of_true_class(probs, loss, transition), labels, transition)
     if out_of_fold is None:
         return found
     at = out_of_fold.positions
-    others = transition if out_of_fold_transition is None else out_of_fold_transition
-    observed = true_class_probabilities(out_of_fold.probabilities, others)
-    by_others = suspects_of(observed, labels[at], others)
+    by_others = suspects_by_evidence(out_of_fold.probabilities, labels[at])
     score = found.score.clone()
-    score[at] = (score[at] + by_others.score) / 2
+    # A model that was bounded at a floor that is in doubt may have memorized what it judges.
+    trust = 0.5 if by_others.is_supported else 0.0
+    score[at] = trust * score[at] + (1 - trust) * by_others.suspects.score
     return Suspects(score, found.suggested)
 
 
@@ -238,68 +385,3 @@ def _stretched(probs: Tensor, gain: Tensor, noisy_probs: Tensor, transition: Ten
 def _log_likelihood(probs: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
     expected = (probs @ transition.mT).clamp_(min=_LEAST)
     return (noisy_probs * expected.log_()).sum(1, keepdim=True)
-
-
-def _suspects_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Suspects:
-    """Rate labels by a mixture of two normal distributions, the upper one of wrong labels' losses.
-
-    Both have the same width, so that a higher loss is always more suspect.
-    """
-    if torch.as_tensor(labels).shape != losses.shape or len(losses) < 2:
-        raise InvalidValueError(
-            f"losses and labels must be as many, and at least two; got {len(losses)}"
-        )
-    if not bool(torch.isfinite(losses).all()):
-        raise InvalidValueError("losses must be finite, got NaN or infinite ones")
-    if bool((losses == losses[0]).all()):
-        return Suspects(torch.zeros_like(losses), None)  # nothing to tell them apart by
-    log_joint = _two_normal_distributions(losses)
-    return Suspects(log_joint[:, 1] - log_joint[:, 0], None)
-
-
-# The settings of scikit-learn's GaussianMixture, which gives the same result from the same start.
-_MIXTURE_ROUNDS = 100
-_MIXTURE_TOLERANCE = 1e-3  # change of the mean log-likelihood
-_LEAST_VARIANCE = 1e-6  # keeps the width positive where each distribution has one value only
-
-
-def _two_normal_distributions(losses: Float64[Tensor, " n"]) -> Float64[Tensor, "n two"]:
-    """Return the log-density of each loss under the lower and the upper distribution, by EM.
-
-    EM starts at the best split of the losses in two, which has a closed form, so that the same
-    losses always give the same result.
-    """
-
-    def fitted(shares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        counts = shares.sum(0).clamp(min=_LEAST)
-        means = (shares * losses[:, None]).sum(0) / counts
-        spread = (shares * (losses[:, None] - means) ** 2).sum() / len(losses)
-        return counts / counts.sum(), means, spread + _LEAST_VARIANCE
-
-    is_high = _upper_part(losses).double()
-    weights, _, variance = fitted(torch.stack([1 - is_high, is_high], dim=1))
-    means = torch.from_numpy(np.quantile(losses.numpy(), [0.1, 0.9]))
-    before = -torch.inf
-    for _ in range(_MIXTURE_ROUNDS):
-        log_joint = _log_joint(losses, weights, means, variance)
-        likelihood = log_joint.logsumexp(1).mean().item()
-        weights, means, variance = fitted(log_joint.softmax(1))
-        if abs(likelihood - before) < _MIXTURE_TOLERANCE:
-            break
-        before = likelihood
-    order = means.argsort()
-    return _log_joint(losses, weights[order], means[order], variance)
-
-
-def _log_joint(losses: Tensor, weights: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-    distance = (losses[:, None] - means) ** 2 / (2 * variance)
-    return weights.log() - distance - variance.log() / 2
-
-
-def _upper_part(losses: Float64[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """True for the losses above the split into two parts with the least variance within them."""
-    ascending = losses.sort().values
-    below = torch.arange(1, len(losses), dtype=torch.float64)
-    sums = (ascending - ascending.mean()).cumsum(0)[:-1]
-    between = sums**2 * (1 / below + 1 / (len(losses) - below))
-    return losses > ascending[between.argmax()]

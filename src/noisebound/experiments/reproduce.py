@@ -44,6 +44,7 @@ from noisebound.experiments.protocol.methods import (
 )
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.run_config import RunConfig
+from noisebound.experiments.runner.estimate_cells import EstimateCell
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.sweep import run_sweep
 from noisebound.experiments.runner.workers import Workers
@@ -200,12 +201,12 @@ class Reproduction:
     Args:
         tables: the tables, as far as runs are finished
         files: the files that were written
-        failures: the runs that failed, with their errors
+        failures: the runs or cells that failed, with their errors
     """
 
     tables: tuple[Table, ...]
     files: tuple[Path, ...]
-    failures: Mapping[RunConfig, str]
+    failures: Mapping[RunConfig, str] | Mapping[EstimateCell, str]
 
 
 def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:

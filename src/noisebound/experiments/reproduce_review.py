@@ -11,9 +11,9 @@ from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.experiments.outcome.review_tables import audit_table, rate_table, session_table
 from noisebound.experiments.protocol.review_data import (
     REVIEW_SETS,
-    ReviewSources,
     load_review_data,
 )
+from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce import Reproduction
 from noisebound.experiments.runner.review_session import audits, review_sessions
 from noisebound.report.table import Table
@@ -35,7 +35,7 @@ class ReviewRequest:
         columns: the names of data sets; None for all
     """
 
-    sources: ReviewSources
+    sources: DataSources
     columns: Sequence[str] | None = None
 
     def chosen_sets(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def suspects_of_run(
         seen = seen_noise.transition
     loss = make_criterion(config, len(transition), len(probs), seen_noise)
     out_of_fold = noise.out_of_fold if isinstance(noise, EstimatedNoise) else None
-    return suspects_by_models(probs, train.labels, loss, seen, out_of_fold, transition)
+    return suspects_by_models(probs, train.labels, loss, seen, out_of_fold)
 
 
 def observed_label_probabilities(

@@ -12,6 +12,9 @@ TableName: TypeAlias = Literal["table1", "table2", "open-set", "own", "beyond", 
 Metric: TypeAlias = Literal["top1", "top5"]
 Modality: TypeAlias = Literal["image", "text"]
 
+TEXT_SETS = ("noisy-ag-news",)
+"""The data sets whose examples are texts."""
+
 TABLE_TITLES: dict[str, str] = {
     "table1": "Table 1",
     "table2": "Table 2",

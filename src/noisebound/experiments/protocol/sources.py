@@ -16,7 +16,7 @@ from noisebound.corruption.linear_classifier import linear_probabilities
 from noisebound.data import ReadingOptions, Splits, load
 from noisebound.data.folders import cache_folder
 from noisebound.errors import DataError, InvalidValueError
-from noisebound.experiments.protocol.columns import Modality
+from noisebound.experiments.protocol.columns import TEXT_SETS, Modality
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.features import Backbone, load_embedded, parse_backbone
 from noisebound.files import fingerprint, load_tensors, save_tensors
@@ -76,6 +76,18 @@ class DataSources:
         """Return the name of the first backbone that takes this kind of examples; None if none."""
         takers = (name for name in self.backbones if modality in _backbone(name).modalities)
         return next(takers, None)
+
+    def vectors(self, dataset: str) -> Splits:
+        """Return a data set as embeddings: those of its own folder, or of the backbone for it."""
+        if dataset in self.paths:
+            return self.load(dataset)
+        name = self.backbone_name("text" if dataset in TEXT_SETS else "image")
+        if name is None:
+            raise InvalidValueError(
+                f"{dataset} is judged on the embeddings of a `backbone`: give one, such as "
+                "onnx:FILE or hf:FOLDER, or a folder of embeddings as `source`"
+            )
+        return _load_embedded(*self._place(dataset), name)
 
     def linear_probabilities(self, dataset: str) -> Float64[Tensor, "n classes"]:
         """Return the predictions of a linear classifier for the whole training set."""

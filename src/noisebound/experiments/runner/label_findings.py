@@ -60,8 +60,8 @@ def findings_of_run(run: Run, splits: Splits) -> LabelFindings:
         noise_rate=is_wrong[known].double().mean().item(),
         estimates={method: estimate.noise_rate for method, estimate in found.items()},
         interval=list(found[ESTIMATION_METHODS[0]].interval),
-        suspects_auroc=_auroc(suspects.score, is_wrong),
-        calibration_error=_calibration_error(suspects.probability, is_wrong),
+        suspects_auroc=auroc(suspects.score, is_wrong),
+        calibration_error=calibration_error(suspects.probability, is_wrong),
         epochs=training.epochs + (training.cross_fit_epochs or cross_fit_epochs(training.epochs)),
     )
 
@@ -73,7 +73,7 @@ def findings_of_cleanlab(pruned: Pruned, train: Dataset, training: TrainingConfi
         noise_rate=is_wrong.double().mean().item(),
         estimates={"five folds": pruned.noise_rate},
         interval=None,
-        suspects_auroc=_auroc(pruned.score, is_wrong),
+        suspects_auroc=auroc(pruned.score, is_wrong),
         calibration_error=None,
         epochs=(FOLDS - 1) * training.epochs,
     )
@@ -99,7 +99,8 @@ def _is_wrong(train: Dataset) -> Bool[Tensor, " n"]:
     return train.labels != true
 
 
-def _auroc(score: Float[Tensor, " n"], is_wrong: Bool[Tensor, " n"]) -> float | None:
+def auroc(score: Float[Tensor, " n"], is_wrong: Bool[Tensor, " n"]) -> float | None:
+    """Return the area under the ROC curve; None if no label is wrong, or all are."""
     from sklearn.metrics import roc_auc_score  # takes a second, and most runs do not need it
 
     if is_wrong.all() or not is_wrong.any():
@@ -108,7 +109,7 @@ def _auroc(score: Float[Tensor, " n"], is_wrong: Bool[Tensor, " n"]) -> float | 
     return value if math.isfinite(value) else None
 
 
-def _calibration_error(probability: Float[Tensor, " n"], is_wrong: Bool[Tensor, " n"]) -> float:
+def calibration_error(probability: Float[Tensor, " n"], is_wrong: Bool[Tensor, " n"]) -> float:
     """Return the mean distance of probabilities from realized shares, in ten equal parts."""
     parts = probability.argsort().tensor_split(10)
     gaps = [

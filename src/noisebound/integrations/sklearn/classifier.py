@@ -511,7 +511,6 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             fitting.state.criterion,
             fitting.seen_noise.transition,
             noise.out_of_fold if isinstance(noise, EstimatedNoise) else None,
-            noise.transition,
         )
         ranking = suspects.ranking
         self.suspicion_ = suspects.probability.numpy()

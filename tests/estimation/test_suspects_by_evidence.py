@@ -1,0 +1,84 @@
+"""Suspects go by the structure of the noise where labels support it, else by self-confidence."""
+
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+import noisebound as nb
+from noisebound.estimation.suspects import suspects_by_evidence
+
+CLASSES = 5
+
+
+def problem(kind, rate=0.3, n=3000, sharpness=4.0, blur=1.5):
+    """Noisy labels, and probabilities of them by a model that knows T and nearly the truth."""
+    g = torch.Generator().manual_seed(0)
+    logits = sharpness * torch.randn(n, CLASSES, generator=g).double()
+    true = logits.argmax(1)
+    noisy = nb.corrupt(true, kind, rate, CLASSES, generator=g)
+    blurred = logits + blur * torch.randn(logits.shape, generator=g).double()
+    return blurred.softmax(1) @ noisy.transition.T, noisy.labels, true
+
+
+def of_label(probs, labels):
+    return probs.gather(1, labels[:, None]).squeeze(1)
+
+
+def test_a_structure_that_labels_support_is_used():
+    probs, labels, true = problem("pairwise")
+    found = suspects_by_evidence(probs, labels)
+    assert found.is_supported
+    is_wrong = labels != true
+    assert roc_auc_score(is_wrong, found.suspects.score) > (
+        roc_auc_score(is_wrong, -of_label(probs, labels)) + 0.02
+    )
+
+
+def test_without_structure_the_order_is_that_of_self_confidence():
+    probs, labels, _ = problem("symmetric")
+    ranking = nb.find_suspects(probs, labels).ranking
+    assert (of_label(probs, labels)[ranking].diff() >= 0).all()
+
+
+def test_a_matrix_that_a_weak_model_makes_up_is_not_used():
+    """It confuses classes with each other, and its confusion looks like noise of a structure."""
+    g = torch.Generator().manual_seed(0)
+    true = torch.randint(CLASSES, (600,), generator=g)
+    probs = (
+        (
+            torch.randn(600, CLASSES, generator=g)
+            + (true[:, None] // 2 == torch.arange(CLASSES) // 2)
+        )
+        .double()
+        .softmax(1)
+    )
+    labels = nb.corrupt(true, "symmetric", 0.4, CLASSES, generator=g).labels
+    own = of_label(probs, labels)
+    score = nb.find_suspects(probs, labels).score
+    is_wrong = labels != true
+    assert roc_auc_score(is_wrong, score) >= roc_auc_score(is_wrong, -own) - 1e-9
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "pairwise"])
+def test_a_good_model_has_probabilities_that_come_true(kind):
+    probs, labels, true = problem(kind, blur=0.3)
+    probability = nb.find_suspects(probs, labels).probability
+    is_wrong = (labels != true).double()
+    parts = probability.argsort().tensor_split(10)
+    gaps = [(probability[part].mean() - is_wrong[part].mean()).abs() for part in parts]
+    assert torch.stack(gaps).mean() < 0.07
+    found = probability > 0.5
+    f1 = 2 * (found * is_wrong).sum() / (found.sum() + is_wrong.sum())
+    assert f1 > 0.9
+
+
+def test_labels_that_are_equally_probable_are_equally_suspect():
+    probs, labels, _ = problem("symmetric", n=300)
+    score = nb.find_suspects(probs.repeat(2, 1), labels.repeat(2)).score
+    assert torch.equal(score[:300], score[300:])
+
+
+def test_where_predictions_and_labels_agree_nothing_is_suspect():
+    labels = torch.arange(CLASSES).repeat(40)
+    probs = torch.eye(CLASSES).double()[labels] * 0.9 + 0.1 / CLASSES
+    assert nb.find_suspects(probs, labels).probability.max() < 0.05
