@@ -194,7 +194,7 @@ class TestMemorizing:
 class TestWhatCannotBeMeasured:
     """Then it is said, and no harm is done."""
 
-    slow = {"learning_rate": 1e-4, "batch_size": 400, "epochs": 16}  # noqa: RUF012
+    slow = {"learning_rate": 3e-5, "batch_size": 400, "epochs": 16}  # noqa: RUF012
 
     @pytest.mark.parametrize("loss", ["fce+b", "ce+b", "cep+b"])
     def test_training_is_plain(self, tmp_path, loss):
