@@ -51,6 +51,13 @@ def test_a_thumbnail_is_made_once(folder):
     assert path.stat().st_mtime_ns == written
 
 
+def test_a_cache_that_cannot_be_written_hides_no_picture(folder):
+    pictures = Pictures(load(folder, image_size=8))
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    (cache_folder() / "thumbnails").write_text("in the way")
+    assert size_of(pictures.read(0, "thumbnail")[0]) == (256, 171)
+
+
 def test_another_file_of_the_same_name_gets_another_thumbnail(folder):
     pictures = Pictures(load(folder, image_size=8))
     pictures.read(0, "thumbnail")

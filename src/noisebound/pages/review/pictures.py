@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -53,10 +54,10 @@ class Pictures:
         kept = _place(path, size)
         try:
             return kept.read_bytes(), "image/jpeg"
-        except FileNotFoundError:
+        except OSError:  # it is not kept yet, or cannot be
             content = _scaled(path.read_bytes(), SIZES[size])
-            with written_whole(kept, len(content)) as part:
-                part.write_bytes(content)
+            with suppress(OSError), written_whole(kept, len(content)) as part:
+                part.write_bytes(content)  # a full disk hides no picture
             return content, "image/jpeg"
 
     def _path(self, position: int) -> Path | None:
