@@ -31,7 +31,7 @@ def hinge(
     log_q: Float[Tensor, "batch classes *positions"], at: Pick
 ) -> Float[Tensor, "batch one_or_all *positions"]:
     """Return ``max(0, 1 - z_y + max_{k≠y} z_k)``; log-probabilities differ as the logits z do."""
-    largest, second = log_q.topk(2, dim=1).values.split(1, dim=1)
+    largest, second = torch.split(log_q.topk(2, dim=1).values, 1, dim=1)
     others = torch.where(log_q >= largest, second, largest)  # the largest of the other classes
     return (1 - at(log_q) + at(others)).clamp(min=0)
 
