@@ -1,6 +1,5 @@
 """``noisebound reproduce review``: what it brings that a person checks labels."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,9 @@ from noisebound.training import TrainingConfig
 
 ReviewTarget: TypeAlias = Literal["review"]
 
-_CONFIG = TrainingConfig(model="linear", epochs=40, learning_rate=3e-3, measure_every=40)
+_CONFIG = TrainingConfig(
+    model="linear", epochs=30, cross_fit_epochs=25, validation_share=0.0, measure_every=30
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def reproduce_review(request: ReviewRequest, out: Path) -> Reproduction:
 
     Args:
         request: what to measure
-        out: the folder for the tables; the runs are in its folder ``runs``
+        out: the folder for the tables; the runs are in its folder ``runs``, and those that are
+            finished are not repeated
     """
     require_cleanlab()
     tables: list[Table] = []
@@ -63,14 +65,14 @@ def reproduce_review(request: ReviewRequest, out: Path) -> Reproduction:
         train = splits.train
         assert train.true_labels is not None
         folder = out / "runs" / name
-        shutil.rmtree(folder, ignore_errors=True)
-        run = train_run(splits, _CONFIG, folder / "before", show=False)
+        is_begun = (folder / "before" / "config.json").exists()
+        run = train_run(splits, _CONFIG, folder / "before", resume=is_begun, show=False)
         actual = (train.labels != train.true_labels).double().mean().item()
         audited[name] = (actual, run.noise.assumed_rate, list(audits(run, splits, folder)))
         found = list(review_sessions(run, splits, _CONFIG, folder))
         notes = (
-            f"{len(train):,} training examples, of which validation keeps 10%; a linear classifier "
-            f"of embeddings, {_CONFIG.loss}, {_CONFIG.epochs} epochs, one seed",
+            f"{len(train):,} training examples; a linear classifier of embeddings, "
+            f"{_CONFIG.loss}, {_CONFIG.epochs} epochs, one seed",
         )
         before = run.final("test_top1") or 0.0
         tables += [session_table(name, before, found, notes), rate_table(name, found)]

@@ -21,6 +21,7 @@ from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_che
 from noisebound.review.decisions import Decision, DecisionFile, Verdict
 
 _STRATA = 10
+_SEED = 9_218_403  # apart from the seeds of validation and folds: samples must not coincide
 _BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of the table of how well probabilities hold
 _LEAST_SPREAD = 0.15  # of a stratum, however certain the predictions are: they may be wrong
 
@@ -274,7 +275,7 @@ def _draw(
     sizes = stratum.bincount(minlength=count).double()
     uncertainty = (probability * (1 - probability)).clamp(min=_LEAST_SPREAD**2).sqrt()
     quota = torch.zeros(count, dtype=torch.float64).index_add_(0, stratum, uncertainty)
-    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(_SEED + seed))
     order = shuffled[stratum[shuffled].argsort(stable=True)]  # stratum after stratum
     starts = (sizes.cumsum(0) - sizes).long()
     number = torch.arange(n) - starts[stratum[order]]  # within the stratum

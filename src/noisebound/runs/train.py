@@ -207,5 +207,6 @@ def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module)
     for marks in (data.train.rows.fingerprint(), fingerprint(data.train.labels)):
         digest.update(marks.encode())
     if data.checked is not None:
-        digest.update(fingerprint(data.checked.is_trusted).encode())
+        for part in (data.checked.is_trusted, data.checked.given, data.checked.stands_for):
+            digest.update(fingerprint(part).encode())
     return digest.hexdigest()

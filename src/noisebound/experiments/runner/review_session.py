@@ -1,6 +1,5 @@
 """A person who knows the truth reviews a run's labels, in one order or another."""
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 COUNTS = (100, 300, 1_000, 3_000)
 AUDITED, REPETITIONS = 100, 50
 
+_SEED = 1  # that of no split: zero would draw those that a fold has
 _AT_ONCE = 25  # the queue learns after as many decisions
 
 
@@ -74,18 +74,25 @@ def review_sessions(
         file = DecisionFile(path, ReviewedData.of(splits, run.result.inputs))
         planned = None if order == "noisebound" else _planned(order, run, splits)
         for count in COUNTS:
-            _decide_until(count, file, run, splits, planned)
+            where: Place = "audit" if order == "random" else "review"
+            _decide_until(count, file, run, splits, planned, where)
             out = folder / f"{order}-{count}"
-            shutil.rmtree(out, ignore_errors=True)
-            again = train_run(splits, config, out, corrections=path, show=False)
+            is_begun = (out / "config.json").exists()
+            again = train_run(splits, config, out, corrections=path, resume=is_begun, show=False)
             yield _findings(order, again, file, splits)
 
 
 def _decide_until(
-    count: int, file: DecisionFile, run: Run, splits: Splits, planned: Int64[Tensor, " n"] | None
+    count: int,
+    file: DecisionFile,
+    run: Run,
+    splits: Splits,
+    planned: Int64[Tensor, " n"] | None,
+    where: Place,
 ) -> None:
     if planned is not None:
-        file.add([_truth(file, splits, each) for each in planned[len(file) : count].tolist()])
+        upcoming = planned[len(file) : count].tolist()
+        file.add([_truth(file, splits, each, where) for each in upcoming])
         return
     queue = ReviewQueue(run.find_suspects(splits), file)
     while len(file) < count:
@@ -105,7 +112,7 @@ def _planned(order: Order, run: Run, splits: Splits) -> Int64[Tensor, " n"]:
     """Return all positions in the order of a rival, by the run's out-of-fold predictions."""
     labels = splits.train.labels
     if order == "random":
-        return torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+        return torch.randperm(len(labels), generator=torch.Generator().manual_seed(_SEED))
     probs = run.label_probabilities(splits)
     confidence = probs.gather(1, labels[:, None]).squeeze(1)
     by_confidence = confidence.argsort(stable=True)
