@@ -211,11 +211,11 @@ class Run:
 
     def find_suspects(self, splits: Splits) -> Suspects:
         """Return how suspect each label of the run's training data is, by position."""
-        saved = self.saved_model
+        result, saved = self.result, self.saved_model  # the first says if the run is not finished
         inputs = splits.encoded_with(saved.card.encoder).train.rows
         if saved.encoder_weights is not None:
             inputs = self._embedded_anew(splits)
-        return suspects_of_run(self.trained_config, self.result, self.noise, saved, splits, inputs)
+        return suspects_of_run(self.trained_config, result, self.noise, saved, splits, inputs)
 
     def _embedded_anew(self, splits: Splits) -> Rows:
         """Return the training inputs as the fine-tuned encoder embeds them."""
