@@ -134,7 +134,9 @@ def test_large_batches_are_divided_by_themselves(tmp_path, monkeypatch):
 def test_two_ranks_train_as_one(image_run, text_run, short_minilm, tmp_path):
     script = Path(__file__).with_name("tuning.py")
     command = [sys.executable, script, "2", tmp_path, short_minilm]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=300)
+    result = subprocess.run(
+        command, capture_output=True, text=True, env=environment(), timeout=1200
+    )
     assert result.returncode == 0, result.stderr
     assert difference(tmp_path / "images", image_run.path) < 1e-6
     assert difference(tmp_path / "texts", text_run.path) < 1e-6
