@@ -108,6 +108,11 @@ def reproduce(
         None if methods is None else _split(methods),
     )
     console = Console(soft_wrap=True, highlight=False)
+    _refuse_unused(
+        target,
+        of_estimates=half != "both" or any((part, image_backbone, text_backbone)),
+        of_tables=preset != "cpu" or weights != "last" or bool(set_ or name),
+    )
     if target == "estimates":
         sources = EstimateSources(data_dir, _named(source or ()), image_backbone, text_backbone)
         wanted = EstimatesRequest(half, _seeds(_split(seeds)), sources, part, *asked)
@@ -133,6 +138,19 @@ def reproduce(
         RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
     _tell(outcome, out, console)
+
+
+def _refuse_unused(target: str, *, of_estimates: bool, of_tables: bool) -> None:
+    """Refuse options that the target would ignore."""
+    if target == "estimates" and of_tables:
+        raise InvalidValueError(
+            "estimates have settings of their own: leave --preset, --set, --weights and --name out"
+        )
+    if target != "estimates" and of_estimates:
+        raise InvalidValueError(
+            "--half, --part, --image-backbone and --text-backbone are options of noisebound "
+            f"reproduce estimates, and {target} does not use them: leave them out"
+        )
 
 
 def _estimates(

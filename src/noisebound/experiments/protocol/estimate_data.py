@@ -13,8 +13,11 @@ from torch import Tensor
 
 from noisebound.data import Dataset, ReadingOptions, load
 from noisebound.data.folders import search_folders
-from noisebound.errors import DataError
-from noisebound.experiments.protocol.estimate_settings import EstimateSetting
+from noisebound.errors import DataError, InvalidValueError
+from noisebound.experiments.protocol.estimate_settings import (
+    ESTIMATE_SETTINGS,
+    EstimateSetting,
+)
 from noisebound.experiments.protocol.keel_tables import KEEL_TABLES, read_keel_table
 from noisebound.experiments.protocol.planted_data import PLANTED, TEST_EXAMPLES
 from noisebound.experiments.protocol.planted_noise import noisy_labels
@@ -54,6 +57,14 @@ class EstimateSources:
     paths: Mapping[str, Path] = field(default_factory=dict)
     image_backbone: str | None = None
     text_backbone: str | None = None
+
+    def __post_init__(self) -> None:
+        embedded = {each.dataset: None for each in ESTIMATE_SETTINGS if each.world == "features"}
+        for name in self.paths:
+            if name not in embedded:
+                raise InvalidValueError(
+                    f"`source` gives embeddings of {', '.join(embedded)}, not of {name!r}"
+                )
 
     def data(self, setting: EstimateSetting, seed: int) -> NoisyData:
         """Return the examples of a setting; the seed draws them and their noise."""
