@@ -113,6 +113,11 @@ def reproduce(
     backbones = tuple(backbone or ())
     console = Console(soft_wrap=True, highlight=False)
     sources = DataSources(data_dir, _paths(source or ()), backbones)
+    _refuse_unused(
+        target,
+        of_estimates=half != "both" or part is not None,
+        of_tables=preset is not None or weights != "last" or bool(set_ or name),
+    )
     if target == "review":
         request_of_review = ReviewRequest(sources, asked[0])
         _tell(reproduce_review(request_of_review, out), out, console)
@@ -141,6 +146,19 @@ def reproduce(
         RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
     _tell(outcome, out, console)
+
+
+def _refuse_unused(target: str, *, of_estimates: bool, of_tables: bool) -> None:
+    """Refuse options that the target would ignore."""
+    if target == "estimates" and of_tables:
+        raise InvalidValueError(
+            "estimates have settings of their own: leave --preset, --set, --weights and --name out"
+        )
+    if target != "estimates" and of_estimates:
+        raise InvalidValueError(
+            "--half, --part, --image-backbone and --text-backbone are options of noisebound "
+            f"reproduce estimates, and {target} does not use them: leave them out"
+        )
 
 
 def _estimates(

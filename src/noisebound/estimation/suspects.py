@@ -192,9 +192,12 @@ def _mean_of_equals(
     score: Float64[Tensor, " n"], own: Float64[Tensor, " n"]
 ) -> Float64[Tensor, " n"]:
     """Return scores that are equal where the labels' probabilities are equal."""
-    _, which, counts = torch.unique(own, return_inverse=True, return_counts=True)
-    sums = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, which, score)
-    means: Tensor = (sums / counts)[which]
+    order = own.argsort(stable=True)
+    is_next = own[order].diff() > 0
+    group = torch.zeros(len(own), dtype=torch.int64)
+    group[order[1:]] = is_next.cumsum(0)
+    sums = torch.zeros(len(own), dtype=torch.float64).index_add_(0, group, score)
+    means: Tensor = (sums / group.bincount(minlength=len(own)).clamp(min=1))[group]
     return means
 
 

@@ -84,3 +84,13 @@ def test_embeddings_need_a_backbone():
     setting = EstimateSetting("cifar10", "none", "features", "dev")
     with pytest.raises(InvalidValueError, match="`backbone`"):
         estimate_data(setting, 0, DataSources())
+
+
+def test_a_table_of_numbers_and_words(tmp_path, monkeypatch):
+    path = tmp_path / "splice.dat"
+    path.write_text("1.5, A, EI\n2, G, N\n-3, A, EI\n")
+    monkeypatch.setattr(keel_tables, "_table_path", lambda name: path)
+    table = keel_tables.read_keel_table("splice")
+    assert table.dense_inputs.tolist() == [[1.5, 1, 0], [2, 0, 1], [-3, 1, 0]]
+    assert table.labels.tolist() == [0, 1, 0]
+    assert table.class_names == ("EI", "N")
