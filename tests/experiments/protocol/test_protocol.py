@@ -118,7 +118,7 @@ def test_settings_that_are_none(change, message):
 
 
 def test_presets_that_are_none(tmp_path):
-    with pytest.raises(ValueError, match=r"neither a preset \(paper, cpu\) nor a file"):
+    with pytest.raises(ValueError, match=r"neither a preset \(paper, cpu, features\) nor a file"):
         find_preset("gpu")
     (tmp_path / "y.json").write_text('{"name": "y", "for_dataset": {"mnist": {"epochs": 0}}}')
     with pytest.raises(ValueError, match="is not a preset: for_dataset"):
