@@ -156,8 +156,8 @@ def _refuse_unused(target: str, *, of_estimates: bool, of_tables: bool) -> None:
         )
     if target != "estimates" and of_estimates:
         raise InvalidValueError(
-            "--half, --part, --image-backbone and --text-backbone are options of noisebound "
-            f"reproduce estimates, and {target} does not use them: leave them out"
+            f"--half and --part are options of noisebound reproduce estimates, and {target} does "
+            "not use them: leave them out"
         )
 
 
