@@ -21,7 +21,7 @@ def request(**changes):
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
     out = tmp_path_factory.mktemp("estimates")
-    return out, reproduce_estimates(request(), out, Workers(jobs=1))
+    return out, reproduce_estimates(request(), out, Workers(jobs=1, threads=1))
 
 
 def test_every_part_is_measured(outcome):
@@ -40,13 +40,13 @@ def test_what_is_done_is_not_done_again(outcome):
     out, _ = outcome
     kept = out / "cells" / f"{ONE[0]}-0-accuracy-plain.json"
     kept.write_text(json.dumps({"accuracy": 0.25, "chosen": ""}))
-    again = reproduce_estimates(request(part="accuracy"), out, Workers(jobs=1))
+    again = reproduce_estimates(request(part="accuracy"), out, Workers(jobs=1, threads=1))
     assert again.tables[0].records[0]["accuracy"] == 0.25
 
 
 def test_a_cell_that_fails_does_not_stop_the_others(tmp_path):
     asked = request(columns=["cifar10-none"], part="estimates")
-    found = reproduce_estimates(asked, tmp_path, Workers(jobs=1))
+    found = reproduce_estimates(asked, tmp_path, Workers(jobs=1, threads=1))
     (error,) = found.failures.values()
     assert "`backbone`" in error
     assert not found.tables

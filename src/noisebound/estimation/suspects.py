@@ -132,28 +132,33 @@ class Evidence:
 
 
 def suspects_by_evidence(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
+    probs: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    learned: Int64[Tensor, " n"] | None = None,
 ) -> Evidence:
     """Return the suspects by as much structure of the noise as the labels support.
 
     Args:
         probs: out-of-fold probabilities of the observed label
-        labels: observed class indices
+        labels: class indices to be rated
+        learned: the labels that the model has learned, where some were corrected since
     """
     num_classes = probs.shape[1]
-    estimate = estimate_noise(probs, labels)
+    learned = labels if learned is None else learned
+    estimate = estimate_noise(probs, learned)
     rate = _below_chance(estimate.noise_rate, num_classes)
-    calibrated = _calibrated(probs, labels)
+    calibrated = _calibrated(probs, learned)
     even = symmetric_columns(torch.tensor(rate, dtype=torch.float64), num_classes)
-    even_fit = _fit_of_matrix(calibrated, labels, even)
+    even_fit = _fit_of_matrix(calibrated, learned, even)
     if even_fit.gain < -_CLEAR:
         matrix = estimate.transition
-        fit = _fit_of_matrix(calibrated, labels, matrix)
+        fit = _fit_of_matrix(calibrated, learned, matrix)
         if fit.gain > _CLEAR or fit.distance < _MUCH_NEARER * even_fit.distance:
             true_probs = true_class_probabilities(calibrated, matrix)
             return Evidence(suspects_of(true_probs, labels, matrix), True)
     differing = (probs.argmax(1) != labels).double().mean().item()
-    share = rate + _SEEN_AS_NOISE * max(0.0, differing - rate)
+    rate = min(rate, differing)
+    share = rate + _SEEN_AS_NOISE * (differing - rate)
     return Evidence(_least_probable(probs, calibrated, labels, share), even_fit.gain > _CLEAR)
 
 
@@ -290,7 +295,7 @@ def suspects_by_models(
     if out_of_fold is None:
         return found
     at = out_of_fold.positions
-    by_others = suspects_by_evidence(out_of_fold.probabilities, labels[at])
+    by_others = suspects_by_evidence(out_of_fold.probabilities, labels[at], out_of_fold.labels)
     score = found.score.clone()
     # A model that was bounded at a floor that is in doubt may have memorized what it judges.
     trust = 0.5 if by_others.is_supported else 0.0

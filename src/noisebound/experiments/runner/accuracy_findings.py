@@ -82,7 +82,11 @@ def accuracy_findings(
     assert true is not None
     rate = (data.train.labels != true).double().mean().item()
     changes: dict[str, dict[str, Any]] = {
-        "auto": {"recipe": "auto", "noise_rate": "auto"},
+        "auto": {
+            "recipe": "auto",
+            "noise_rate": "auto",
+            "loss": TrainingConfig().loss,  # a recipe brings its own
+        },
         "plain": {},
         "ce+b": {"loss": "ce+b", "noise_rate": rate},
         "sce+b": {"loss": "sce+b", "noise_rate": rate},

@@ -101,7 +101,7 @@ def do_cells(
     missing = [cell for cell in cells if store.read(cell) is None]
     cores = usable_cores()
     jobs = workers.jobs or cores
-    threads = max(1, cores // jobs)
+    threads = workers.threads or max(1, cores // jobs)
     failures: dict[EstimateCell, str] = {}
     with (
         counting("cells", len(cells), done=len(cells) - len(missing)) as count,
