@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jaxtyping
 import pytest
+import torch
 from hypothesis import settings
 from playwright.sync_api import sync_playwright
 
@@ -77,6 +78,15 @@ def private_folders(tmp_path, monkeypatch):
     monkeypatch.delenv("NOISEBOUND_DATA", raising=False)
     monkeypatch.setenv("NOISEBOUND_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("noisebound.data.folders.DEBIAN_DATASETS", tmp_path / "debian")
+
+
+@pytest.fixture(autouse=True)
+def same_threads():
+    """Keep a test that sets torch's threads from slowing down those after it."""
+    before = torch.get_num_threads()
+    yield
+    if torch.get_num_threads() != before:
+        torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -119,11 +119,14 @@ def _do(
     cell: EstimateCell, store: CellStore, sources: DataSources, threads: int
 ) -> tuple[EstimateCell, str | None]:
     """Do a cell; an error is returned, so that the other cells are done all the same."""
+    before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         store.write(cell, _measured(cell, store, sources))
     except Exception as error:
         return cell, f"{type(error).__name__}: {error}"
+    finally:
+        torch.set_num_threads(before)  # one job at a time is done in the caller's own process
     return cell, None
 
 
