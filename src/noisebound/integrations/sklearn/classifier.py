@@ -4,7 +4,6 @@ import copy
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -20,13 +19,11 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from noisebound.catalog import LOSS_NAMES, SPECS
-from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
 from noisebound.data import Dataset, Normalization
 from noisebound.data.labels import check_none_missing
 from noisebound.data.rows import Rows
 from noisebound.data.sparse_rows import SparseRows
-from noisebound.errors import InvalidTypeError, InvalidValueError
+from noisebound.errors import InvalidValueError
 from noisebound.estimation import (
     BoundChoice,
     EstimatedNoise,
@@ -36,6 +33,12 @@ from noisebound.estimation import (
     UnknownNoise,
 )
 from noisebound.estimation.suspects import suspects_by_models
+from noisebound.integrations.sklearn.parameters import (
+    check_parameters,
+    class_weight_by_position,
+    hidden_widths,
+)
+from noisebound.integrations.sklearn.sparse_scale import scaled_rows, usual_scale
 from noisebound.losses import Loss
 from noisebound.models.heads import linear
 from noisebound.models.mlp import mlp
@@ -46,14 +49,10 @@ from noisebound.training.data import TrainingData, normalization_of
 from noisebound.training.evaluation import predict_logits
 from noisebound.training.loop import Training
 from noisebound.training.objective import Objective, make_criterion, make_objective
-from noisebound.training.recipe import RECIPES
 from noisebound.training.state import TrainingState, initial_state
 
-_NAMES = tuple(name for name in LOSS_NAMES if SPECS[name].floor is not None)
 _LARGEST_SEED = 2**31 - 1
 _FLOATS = (np.float64, np.float32)
-_DENSE_WIDTHS = (256, 256)
-_ROW_LENGTH = 10.0  # of sparse rows, as in TF-IDF of `fit`: a network learns little from length one
 
 
 class InterruptedTrainingWarning(UserWarning):
@@ -68,12 +67,6 @@ def _knows_the_noise(estimator: "NoiseBoundedClassifier") -> bool:
             "noise_rate as a number"
         )
     return True
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise InvalidTypeError(f"{name} must be a number, or 'auto'; got {value!r}")
-    return float(value)
 
 
 class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
@@ -191,7 +184,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             sample_weight: how much each example counts; one without weight is left out
         """
         self._forget()
-        self._check_parameters()
+        check_parameters(self)
         if y is not None:  # which scikit-learn tells in its own words
             check_none_missing(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_FLOATS)
@@ -250,7 +243,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         if is_first:
             self._forget()
         _check_partial_fit_first_call(self, classes)
-        self._check_parameters()
+        check_parameters(self)
         if self.class_weight is not None:
             raise InvalidValueError(
                 "partial_fit sees one part of the labels at a time, and class_weight is about all "
@@ -309,43 +302,6 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _check_parameters(self) -> None:
-        if isinstance(self.loss, str):
-            if self.loss != "auto" and self.loss.removesuffix("+b") not in _NAMES:
-                raise InvalidValueError(
-                    f"loss must be 'auto', one of {', '.join(_NAMES)}, or a noisebound.Loss; "
-                    f"got {self.loss!r}"
-                )
-        elif not isinstance(self.loss, Loss):
-            raise InvalidTypeError(f"loss must be a name or a noisebound.Loss, got {self.loss!r}")
-        if self.recipe not in ("auto", *RECIPES):
-            raise InvalidValueError(
-                f"recipe must be 'auto' or one of {', '.join(RECIPES)}; got {self.recipe!r}"
-            )
-        if self.noise_rate != "auto":
-            check_within(
-                "noise_rate", _number("noise_rate", self.noise_rate), 0, 1, open_at_low=False
-            )
-        if self.bound is not None and self.bound != "auto":
-            check_finite_number("bound", _number("bound", self.bound))
-        check_within("learning_rate", self.learning_rate, 0, np.inf, open_at_low=True)
-        check_non_negative("alpha", self.alpha)
-        check_non_negative("average_epochs", self.average_epochs)
-        for name in ("max_iter", "batch_size"):
-            check_count(name, getattr(self, name))
-        for width in self._hidden_widths():
-            check_count("hidden_layer_sizes", width)
-
-    def _hidden_widths(self, *, is_sparse: bool = False) -> Sequence[int]:
-        sizes = self.hidden_layer_sizes
-        if isinstance(sizes, str):
-            if sizes != "auto":
-                raise InvalidValueError(
-                    f"hidden_layer_sizes must be widths, or 'auto'; got {sizes!r}"
-                )
-            return () if is_sparse else _DENSE_WIDTHS
-        return (int(sizes),) if isinstance(sizes, int | np.integer) else sizes
-
     def _forget(self) -> None:
         """Remove what was learned, so that a training that fails leaves nothing to be used."""
         for name in [name for name in vars(self) if name.endswith("_") or name == "_state"]:
@@ -383,7 +339,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
                 "sample_weight is zero for all examples: none is left to train on"
             )
         if issparse(X) and self._sparse_scale is None:
-            self._sparse_scale = _scale_of(X, weights)
+            self._sparse_scale = usual_scale(X, weights)
         return Dataset(
             self._inputs(X),
             torch.from_numpy(np.searchsorted(self.classes_, y)),
@@ -393,7 +349,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
 
     def _inputs(self, X: Any) -> Tensor | SparseRows:
         if issparse(X):
-            return _scaled_rows(X, self._sparse_scale)
+            return scaled_rows(X, self._sparse_scale)
         return torch.from_numpy(np.require(X, requirements=["C", "W"]))
 
     def _training_data(self, train: Dataset, kept: Tensor) -> TrainingData:
@@ -422,34 +378,12 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             learning_rate=float(self.learning_rate),
             drop_epoch=None,
             weight_decay=float(self.alpha),
-            class_weight=self._class_weight(),
+            class_weight=class_weight_by_position(self.class_weight, self.classes_.tolist()),
             average_epochs=float(self.average_epochs),
             cross_fit_epochs=max(1, int(self.max_iter) // 2),
             measure_every=int(self.max_iter),
             seed=self._seed,
         )
-
-    def _class_weight(self) -> dict[str, float] | Literal["balanced"] | None:
-        """Return the weights by the names that classes have in a `Dataset`: their positions."""
-        given = self.class_weight
-        if given is None or isinstance(given, str):
-            if given not in (None, "balanced"):
-                raise InvalidValueError(
-                    f"class_weight must be a mapping, 'balanced' or None; got {given!r}"
-                )
-            return given
-        unknown = [label for label in given if label not in self.classes_]
-        if unknown:
-            raise InvalidValueError(
-                f"class_weight names {unknown[0]!r}, which is none of the classes "
-                f"{self.classes_.tolist()}"
-            )
-        weights = {label: _number("class_weight", weight) for label, weight in given.items()}
-        return {
-            str(index): check_non_negative("class_weight", weights[label])
-            for index, label in enumerate(self.classes_.tolist())
-            if label in weights
-        }
 
     def _objective(
         self, config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
@@ -472,7 +406,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     def _network(self) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            widths = self._hidden_widths(is_sparse=self._is_sparse)
+            widths = hidden_widths(self.hidden_layer_sizes, is_sparse=self._is_sparse)
             shape, classes = (self.n_features_in_,), len(self.classes_)
             return mlp(shape, classes, widths) if len(widths) else linear(shape, classes)
 
@@ -521,19 +455,6 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
         return predict_logits(self.network_, data, self._normalization, self._fabric()).softmax(1)
-
-
-def _scaled_rows(X: Any, factor: float | None) -> SparseRows:
-    scaled = X.tocsr(copy=True)
-    scaled.data *= factor
-    return SparseRows(scaled)
-
-
-def _scale_of(X: Any, weights: NDArray[Any]) -> float:
-    """Return the factor by which sparse rows get their usual length."""
-    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-    length = float(np.average(lengths, weights=weights))
-    return _ROW_LENGTH / length if length > 0 else 1.0
 
 
 def _with_weight(whole: Dataset) -> Int64[Tensor, " m"]:
