@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from noisebound.catalog import LOSS_NAMES, SPECS
-from noisebound.checks import check_count, check_non_negative, check_within
+from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses import Loss
 from noisebound.training.recipe import RECIPES
