@@ -31,7 +31,7 @@ def test_all_tables_are_written(folder, tmp_path, monkeypatch):
     monkeypatch.setattr("noisebound.experiments.outcome.review_tables.COUNTS", (30, 60))
     sources = ReviewSources(folders={"noisy-ag-news": folder})
     outcome = reproduce_review(ReviewRequest(sources, ["noisy-ag-news"]), tmp_path / "out")
-    sessions, rates, audits = outcome.tables
+    audits, sessions, rates = outcome.tables
     assert [row.label for row in sessions.rows] == list(review_session.ORDERS)
     assert len(sessions.records) == len(rates.records) == 8
     assert {record["decisions"] for record in sessions.records} == {30, 60}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from noisebound.data import Splits
 from noisebound.estimation.confident_learning import require_cleanlab
-from noisebound.review import Audit, DecisionFile, ReviewedData, ReviewQueue
+from noisebound.review import Audit, DecisionFile, ReviewedData
 from noisebound.review.decisions import Decision, Place
 from noisebound.runs import Run, train_run
 from noisebound.runs.suspects import observed_label_probabilities
@@ -35,17 +35,17 @@ class SessionFindings:
         order: the order
         decisions: how many labels were looked at
         wrong: how many of them were wrong
-        accuracy: on the test examples, of the model trained with them
-        rate_error: how far the estimated noise rate of the other labels is off
-        weight: how much a checked label counted
+        accuracy: on the test examples, of the model trained with them; None before it is trained
+        rate_error: how far the estimated noise rate of the other labels is off; None likewise
+        weight: how much a checked label counted; None likewise
     """
 
     order: str
     decisions: int
     wrong: int
-    accuracy: float
-    rate_error: float
-    weight: float
+    accuracy: float | None = None
+    rate_error: float | None = None
+    weight: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class AuditFindings:
 def review_sessions(
     run: Run, splits: Splits, config: TrainingConfig, folder: Path
 ) -> Iterator[SessionFindings]:
-    """Yield what each order comes to after each count of decisions."""
+    """Yield what each order finds after each count of decisions, and then what it comes to."""
+    for order in ORDERS:
+        yield from _looked_at(order, run, splits, folder)
     for order in ORDERS:
         path = folder / f"{order}.jsonl"
         path.unlink(missing_ok=True)
@@ -83,6 +85,18 @@ def review_sessions(
             yield _findings(order, again, file, splits)
 
 
+def _looked_at(order: Order, run: Run, splits: Splits, folder: Path) -> Iterator[SessionFindings]:
+    """Yield how many wrong labels an order finds, without any training."""
+    path = folder / f"{order}.jsonl"
+    path.unlink(missing_ok=True)
+    file = DecisionFile(path, ReviewedData.of(splits, run.result.inputs))
+    planned = None if order == "noisebound" else _planned(order, run, splits)
+    for count in COUNTS:
+        _decide_until(count, file, run, splits, planned, "review")
+        wrong = sum(each.verdict == "wrong" for each in file)
+        yield SessionFindings(order, len(file), wrong)
+
+
 def _decide_until(
     count: int,
     file: DecisionFile,
@@ -95,7 +109,7 @@ def _decide_until(
         upcoming = planned[len(file) : count].tolist()
         file.add([_truth(file, splits, each, where) for each in upcoming])
         return
-    queue = ReviewQueue(run.find_suspects(splits), file)
+    queue = run.queue_of(splits, file)
     while len(file) < count:
         upcoming = queue.next(min(_AT_ONCE, count - len(file)))
         file.add([_truth(file, splits, each.position) for each in upcoming])
