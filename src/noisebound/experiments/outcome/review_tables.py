@@ -35,7 +35,7 @@ def session_table(
         for count in COUNTS:
             found = by_place.get((order, count))
             cells.append(EMPTY if found is None else _cell(found))
-        rows.append(Row(order, tuple(cells), is_shaded=order == "noisebound"))
+        rows.append(Row(order, tuple(cells), is_shaded="noisebound" in order))
     for found in findings:
         record: dict[str, Value] = {"data": name, "before": before, **vars(found)}
         records.append(record)
