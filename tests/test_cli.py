@@ -250,7 +250,7 @@ class TestNoise:
         assert fitted.returncode == 0, fitted.stderr
         rate = re.match(r"estimated noise rate (\S+),", fitted.stdout)[1]
         assert float(rate) == pytest.approx(0.3, abs=0.06)
-        assert "\nbound " in fitted.stdout
+        assert "\nrecipe: " in fitted.stdout
         found = run("suspects", tmp_path / "run", "--out", tmp_path / "suspects.csv")
         assert found.returncode == 0, found.stderr
         lines = (tmp_path / "suspects.csv").read_text().splitlines()
@@ -446,7 +446,7 @@ class TestExperiments:
             (("reproduce", "table1", "--half", "dev"), "options of noisebound reproduce estimates"),
             (("reproduce", "estimates", "--set", "epochs=1"), "settings of their own"),
             (("reproduce", "estimates", "--columns", "svhn"), "'svhn' is no setting"),
-            (("reproduce", "estimates", "--source", "wine=."), "not of 'wine'"),
+            (("reproduce", "estimates", "--source", "wine=."), "no column has a data set 'wine'"),
             (("figure", "rate-sweep", "--table", "no.json"), "there is no no.json: make it with"),
             (("report", "nowhere"), "nowhere is not a folder of runs"),
             (("preset", "gpu"), "neither a preset"),

@@ -33,11 +33,12 @@ def test_all_tables_are_written(tmp_path, monkeypatch):
     monkeypatch.setattr(experiment, "_CONFIG", quick)
     monkeypatch.setattr(review_session, "COUNTS", (30, 60))
     monkeypatch.setattr(review_session, "REPETITIONS", 2)
+    monkeypatch.setattr(review_session, "AUDITED", 20)
     monkeypatch.setattr("noisebound.experiments.outcome.review_tables.COUNTS", (30, 60))
     outcome = reproduce_review(ReviewRequest(Clouds(), ["noisy-ag-news"]), tmp_path / "out")
-    sessions, rates, audits = outcome.tables
+    audits, sessions, rates = outcome.tables
     assert [row.label for row in sessions.rows] == list(review_session.ORDERS)
-    assert len(sessions.records) == len(rates.records) == 8
+    assert len(sessions.records) == len(rates.records) == 10
     assert {record["decisions"] for record in sessions.records} == {30, 60}
     found = {(each["order"], each["decisions"]): each["wrong"] for each in sessions.records}
     assert found["noisebound", 60] > found["random", 60]

@@ -33,7 +33,7 @@ from noisebound.training.recipe import RECIPES
 @pytest.mark.filterwarnings("ignore::noisebound.integrations.sklearn.UnknownNoiseWarning")
 @parametrize_with_checks(
     [
-        NoiseBoundedClassifier(max_iter=12, hidden_layer_sizes=(32,), learning_rate=1e-2),
+        NoiseBoundedClassifier(recipe="dropped", max_iter=30),
         NoiseBoundedClassifier(max_iter=30, noise_rate=0.1),
     ]
 )

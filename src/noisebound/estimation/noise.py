@@ -408,9 +408,10 @@ def estimated_noise(out_of_fold: OutOfFold, method: EstimationMethod = "agreemen
     any, there is hardly any noise either, and how much there is at most is known.
     """
     noise = EstimatedNoise.of(out_of_fold, method)
-    if noise.unknown_because is not None:
-        return UnknownNoise(out_of_fold.num_classes, noise.unknown_because, noise.estimate)
     if not out_of_fold.is_underfit:
+        rejection = noise.unknown_because
+        if rejection is not None:
+            return UnknownNoise(out_of_fold.num_classes, rejection, noise.estimate)
         return noise
     most = noise.estimate.interval[1]
     if most > _SETTLED:

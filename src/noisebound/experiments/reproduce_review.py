@@ -58,7 +58,7 @@ def reproduce_review(request: ReviewRequest, out: Path) -> Reproduction:
             finished are not repeated
     """
     require_cleanlab()
-    tables: list[Table] = []
+    tables: dict[str, Table] = {}
     audited = {}
     for name in request.chosen_sets():
         splits = load_review_data(name, request.sources)
@@ -69,13 +69,22 @@ def reproduce_review(request: ReviewRequest, out: Path) -> Reproduction:
         run = train_run(splits, _CONFIG, folder / "before", resume=is_begun, show=False)
         actual = (train.labels != train.true_labels).double().mean().item()
         audited[name] = (actual, run.noise.assumed_rate, list(audits(run, splits, folder)))
-        found = list(review_sessions(run, splits, _CONFIG, folder))
+        _write(tables, audit_table(audited), out)
         notes = (
             f"{len(train):,} training examples; a linear classifier of embeddings, "
             f"{_CONFIG.loss}, {_CONFIG.epochs} epochs, one seed",
         )
-        before = run.final("test_top1") or 0.0
-        tables += [session_table(name, before, found, notes), rate_table(name, found)]
-    tables.append(audit_table(audited))
-    files = [path for table in tables for path in write_table(table, out)]
-    return Reproduction(tuple(tables), tuple(files), {})
+        before, found = run.final("test_top1") or 0.0, {}
+        for each in review_sessions(run, splits, _CONFIG, folder):
+            found[each.order, each.decisions] = each
+            known = list(found.values())
+            _write(tables, session_table(name, before, known, notes), out)
+            _write(tables, rate_table(name, known), out)
+    files = [out / f"{name}.md" for name in tables]
+    return Reproduction(tuple(tables.values()), tuple(files), {})
+
+
+def _write(tables: dict[str, Table], table: Table, out: Path) -> None:
+    """Write a table as far as it is known, so that an interruption leaves what is done."""
+    tables[table.name] = table
+    write_table(table, out)

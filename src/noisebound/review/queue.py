@@ -68,9 +68,17 @@ class ReviewQueue:
         suspects: how suspect each label is, with suggestions
         decisions: what was decided; the queue follows what any process adds to it
         least: the least probability of being wrong with which a label is a suspect at all
+        surprise: the log-odds that an example has another label than it has, by predictions of
+            the observed label, which suppose nothing of the noise; None to go by `suspects` alone
     """
 
-    def __init__(self, suspects: Suspects, decisions: DecisionFile, least: float = 0.0) -> None:
+    def __init__(
+        self,
+        suspects: Suspects,
+        decisions: DecisionFile,
+        least: float = 0.0,
+        surprise: Float64[Tensor, " n"] | None = None,
+    ) -> None:
         if suspects.suggested is None:
             raise InvalidValueError("a review needs suggested labels, and these suspects have none")
         self.decisions, self.data = decisions, decisions.data
@@ -78,6 +86,8 @@ class ReviewQueue:
         self.suggested: Int64[Tensor, " n"] = suspects.suggested
         self.probability: Float64[Tensor, " n"] = suspects.probability
         self._score = suspects.score
+        if surprise is not None:  # what supposes nothing is wrong in other ways: the mean is better
+            self._score = (suspects.score + surprise) / 2
         self._is_suspect = self.probability >= self.least
         self._ranked_by = -1
         self._ranking = suspects.ranking

@@ -29,6 +29,7 @@ from noisebound.runs.predict import new_inputs, predictions_frame
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
 from noisebound.runs.suspects import (
+    label_surprise,
     observed_label_probabilities,
     suspects_frame,
     suspects_of_run,
@@ -273,7 +274,14 @@ class Run:
 
     def review_queue_of(self, splits: Splits, *, least: float = 0.0) -> ReviewQueue:
         """Return the queue, for training data that is at hand."""
-        return ReviewQueue(self.find_suspects(splits), self.decisions_about(splits), least)
+        return self.queue_of(splits, self.decisions_about(splits), least=least)
+
+    def queue_of(
+        self, splits: Splits, decisions: DecisionFile, *, least: float = 0.0
+    ) -> ReviewQueue:
+        """Return the queue, for training data and decisions that are at hand."""
+        surprise = label_surprise(self.saved_model, self.noise, splits)
+        return ReviewQueue(self.find_suspects(splits), decisions, least, surprise)
 
     def audit(self, data: Any = None, *, seed: int = 0) -> Audit:
         """Return a random sample of the labels to check, and what the answers tell so far.

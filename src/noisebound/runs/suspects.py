@@ -18,6 +18,7 @@ from noisebound.training.config import TrainingConfig
 from noisebound.training.fit import class_weights
 from noisebound.training.objective import make_criterion
 
+_LEAST_PROBABILITY = 1e-9  # log-odds of 20: no model knows more
 _LONGEST_TEXT = 200  # letters of a text in a table: a choice
 
 
@@ -78,6 +79,16 @@ def observed_label_probabilities(
     if out_of_fold is not None:
         probs[out_of_fold.positions] = out_of_fold.probabilities
     return probs
+
+
+def label_surprise(saved: SavedModel, noise: Noise, splits: Splits) -> Float64[Tensor, " n"]:
+    """Return the log-odds that each example has another label than it has, as it is predicted.
+
+    The arguments are those of :func:`observed_label_probabilities`.
+    """
+    probs = observed_label_probabilities(saved, noise, splits)
+    own = probs.gather(1, splits.train.labels[:, None]).squeeze(1)
+    return -own.logit(eps=_LEAST_PROBABILITY)
 
 
 def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:

@@ -35,14 +35,14 @@ def session_table(
         for count in COUNTS:
             found = by_place.get((order, count))
             cells.append(EMPTY if found is None else _cell(found))
-        rows.append(Row(order, tuple(cells), is_shaded=order == "noisebound"))
+        rows.append(Row(order, tuple(cells), is_shaded="noisebound" in order))
     for found in findings:
         record: dict[str, Value] = {"data": name, "before": before, **vars(found)}
         records.append(record)
     return Table(
         f"review-{name}",
-        f"{name}: test accuracy after decisions, before them {before:.1%}; in parentheses the "
-        "share of the decisions that changed a label",
+        f"{name}: test accuracy after decisions, before them {before:.1%}; in parentheses how many "
+        "of the labels that were looked at were wrong",
         ("order", *(f"{count:,} decisions" for count in COUNTS)),
         tuple(rows),
         tuple(records),
@@ -51,8 +51,8 @@ def session_table(
 
 
 def _cell(found: SessionFindings) -> Cell:
-    share = found.wrong / found.decisions
-    return Cell(f"{found.accuracy:.1%}", f"{share:.1%}", found.accuracy)
+    accuracy = "–" if found.accuracy is None else f"{found.accuracy:.1%}"
+    return Cell(accuracy, f"{found.wrong:,} wrong", found.accuracy)
 
 
 def rate_table(name: str, findings: Sequence[SessionFindings]) -> Table:
@@ -63,7 +63,7 @@ def rate_table(name: str, findings: Sequence[SessionFindings]) -> Table:
             order,
             tuple(
                 EMPTY
-                if (found := by_place.get((order, count))) is None
+                if (found := by_place.get((order, count))) is None or found.rate_error is None
                 else Cell(f"{found.rate_error:.3f}", f"×{found.weight:g}", found.rate_error)
                 for count in COUNTS
             ),

@@ -12,12 +12,14 @@ from torch import Tensor
 
 from noisebound.data import Splits
 from noisebound.estimation.confident_learning import require_cleanlab
-from noisebound.review import Audit, DecisionFile, ReviewedData, ReviewQueue
+from noisebound.review import Audit, DecisionFile, ReviewedData
 from noisebound.review.decisions import Decision, Place
 from noisebound.runs import Run, train_run
 from noisebound.training import TrainingConfig
 
-Order: TypeAlias = Literal["noisebound", "random", "self-confidence", "cleanlab"]
+Order: TypeAlias = Literal[
+    "noisebound", "audit, then noisebound", "random", "self-confidence", "cleanlab"
+]
 ORDERS: tuple[Order, ...] = get_args(Order)
 COUNTS = (100, 300, 1_000, 3_000)
 AUDITED, REPETITIONS = 100, 50
@@ -34,17 +36,17 @@ class SessionFindings:
         order: the order
         decisions: how many labels were looked at
         wrong: how many of them were wrong
-        accuracy: on the test examples, of the model trained with them
-        rate_error: how far the estimated noise rate of the other labels is off
-        weight: how much a checked label counted
+        accuracy: on the test examples, of the model trained with them; None before it is trained
+        rate_error: how far the estimated noise rate of the other labels is off; None likewise
+        weight: how much a checked label counted; None likewise
     """
 
     order: str
     decisions: int
     wrong: int
-    accuracy: float
-    rate_error: float
-    weight: float
+    accuracy: float | None = None
+    rate_error: float | None = None
+    weight: float | None = None
 
 
 @dataclass(frozen=True)
@@ -67,37 +69,66 @@ class AuditFindings:
 def review_sessions(
     run: Run, splits: Splits, config: TrainingConfig, folder: Path
 ) -> Iterator[SessionFindings]:
-    """Yield what each order comes to after each count of decisions."""
+    """Yield what each order finds after each count of decisions, and then what it comes to."""
     for order in ORDERS:
+        session = _Session(order, run, splits, folder)
+        for count in COUNTS:
+            session.decide_until(count)
+            yield SessionFindings(order, count, session.wrong)
+    for order in ORDERS:
+        session = _Session(order, run, splits, folder)
+        for count in COUNTS:
+            session.decide_until(count)
+            out = folder / f"{order.replace(', ', '-').replace(' ', '-')}-{count}"
+            is_begun = (out / "config.json").exists()
+            path = session.file.path
+            again = train_run(splits, config, out, corrections=path, resume=is_begun, show=False)
+            yield _findings(session, again)
+
+
+class _Session:
+    """A person at work, in one order.
+
+    Args:
+        order: the order
+        run: the run whose labels are looked at
+        splits: its data, with the truth
+        folder: where the decisions are written
+    """
+
+    def __init__(self, order: Order, run: Run, splits: Splits, folder: Path) -> None:
+        self.order, self.run, self.splits = order, run, splits
         path = folder / f"{order}.jsonl"
         path.unlink(missing_ok=True)
-        file = DecisionFile(path, ReviewedData.of(splits, run.result.inputs))
-        planned = None if order == "noisebound" else _planned(order, run, splits)
-        for count in COUNTS:
-            where: Place = "audit" if order == "random" else "review"
-            _decide_until(count, file, run, splits, planned, where)
-            out = folder / f"{order}-{count}"
-            is_begun = (out / "config.json").exists()
-            again = train_run(splits, config, out, corrections=path, resume=is_begun, show=False)
-            yield _findings(order, again, file, splits)
+        self.file = DecisionFile(path, ReviewedData.of(splits, run.result.inputs))
+        is_own = order in ("noisebound", "audit, then noisebound")
+        self.planned = None if is_own else _planned(order, run, splits)
+        self.queue = run.queue_of(splits, self.file)
+        self.audit = Audit(
+            observed_label_probabilities(run.saved_model, run.noise, splits),
+            run.find_suspects(splits),
+            self.file,
+        )
 
+    @property
+    def wrong(self) -> int:
+        """How many of the labels that were looked at were wrong."""
+        return sum(each.verdict == "wrong" for each in self.file)
 
-def _decide_until(
-    count: int,
-    file: DecisionFile,
-    run: Run,
-    splits: Splits,
-    planned: Int64[Tensor, " n"] | None,
-    where: Place,
-) -> None:
-    if planned is not None:
-        upcoming = planned[len(file) : count].tolist()
-        file.add([_truth(file, splits, each, where) for each in upcoming])
-        return
-    queue = ReviewQueue(run.find_suspects(splits), file)
-    while len(file) < count:
-        upcoming = queue.next(min(_AT_ONCE, count - len(file)))
-        file.add([_truth(file, splits, each.position) for each in upcoming])
+    def decide_until(self, count: int) -> None:
+        """Decide until so many labels were looked at."""
+        file, splits = self.file, self.splits
+        if self.planned is not None:
+            where: Place = "audit" if self.order == "random" else "review"
+            upcoming = self.planned[len(file) : count].tolist()
+            file.add([_truth(file, splits, each, where) for each in upcoming])
+        if self.order == "audit, then noisebound" and not len(file):
+            for position in self.audit.next(AUDITED):
+                told = _truth(file, splits, position)
+                self.audit.decide(position, told.verdict, told.label)
+        while len(file) < count:
+            following = self.queue.next(min(_AT_ONCE, count - len(file)))
+            file.add([_truth(file, splits, each.position) for each in following])
 
 
 def _truth(file: DecisionFile, splits: Splits, position: int, where: Place = "review") -> Decision:
@@ -130,17 +161,17 @@ def _planned(order: Order, run: Run, splits: Splits) -> Int64[Tensor, " n"]:
     return torch.cat([first, by_confidence[~is_first[by_confidence]]])
 
 
-def _findings(order: str, run: Run, file: DecisionFile, splits: Splits) -> SessionFindings:
-    train = splits.train
+def _findings(session: _Session, run: Run) -> SessionFindings:
+    train = session.splits.train
     assert train.true_labels is not None
     assert run.result.checks is not None
     unchecked = torch.ones(len(train), dtype=torch.bool)
-    unchecked[[each.position for each in file]] = False
+    unchecked[[each.position for each in session.file]] = False
     actual = (train.labels != train.true_labels)[unchecked].double().mean().item()
     return SessionFindings(
-        order,
-        len(file),
-        sum(each.verdict == "wrong" for each in file),
+        session.order,
+        len(session.file),
+        session.wrong,
         run.final("test_top1") or 0.0,
         abs(run.noise.assumed_rate - actual),
         run.result.checks.weight,
