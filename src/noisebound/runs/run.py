@@ -280,7 +280,7 @@ class Run:
         self, splits: Splits, decisions: DecisionFile, *, least: float = 0.0
     ) -> ReviewQueue:
         """Return the queue, for training data and decisions that are at hand."""
-        surprise = label_surprise(self.saved_model, self.noise, splits)
+        surprise = label_surprise(self.label_probabilities(splits), splits.train.labels)
         return ReviewQueue(self.find_suspects(splits), decisions, least, surprise)
 
     def audit(self, data: Any = None, *, seed: int = 0) -> Audit:

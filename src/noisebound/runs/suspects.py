@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import polars as pl
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from noisebound.data import Splits
@@ -81,13 +81,16 @@ def observed_label_probabilities(
     return probs
 
 
-def label_surprise(saved: SavedModel, noise: Noise, splits: Splits) -> Float64[Tensor, " n"]:
+def label_surprise(
+    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
+) -> Float64[Tensor, " n"]:
     """Return the log-odds that each example has another label than it has, as it is predicted.
 
-    The arguments are those of :func:`observed_label_probabilities`.
+    Args:
+        probs: what is predicted for the label of every example
+        labels: the labels
     """
-    probs = observed_label_probabilities(saved, noise, splits)
-    own = probs.gather(1, splits.train.labels[:, None]).squeeze(1)
+    own = probs.gather(1, labels[:, None]).squeeze(1)
     return -own.logit(eps=_LEAST_PROBABILITY)
 
 

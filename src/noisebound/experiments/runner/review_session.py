@@ -105,7 +105,7 @@ class _Session:
         self.planned = None if is_own else _planned(order, run, splits)
         self.queue = run.queue_of(splits, self.file)
         self.audit = Audit(
-            observed_label_probabilities(run.saved_model, run.noise, splits),
+            run.label_probabilities(splits),
             run.find_suspects(splits),
             self.file,
         )

@@ -126,7 +126,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         >>> from noisebound import corrupt
         >>> X, y = load_digits(return_X_y=True)
         >>> noisy = corrupt(y, "symmetric", 0.4, 10, generator=torch.Generator().manual_seed(0))
-        >>> model = NoiseBoundedClassifier(random_state=0)
+        >>> model = NoiseBoundedClassifier(max_iter=30, random_state=0)
         >>> model = model.fit(X[:1000], noisy.labels[:1000].numpy())
         >>> abs(model.noise_rate_ - 0.4) < 0.1, model.score(X[1000:], y[1000:]) > 0.8
         (True, True)
