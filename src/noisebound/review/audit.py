@@ -166,7 +166,6 @@ class Audit:
         self, position: int, verdict: Verdict, label: str | None = None, *, by: str | None = None
     ) -> Decision:
         """Write an answer to the disk, with how suspect the label was and what it stands for."""
-        stratum = int(self._stratum[self.data.check_position(position)])
         return self.decisions.decide(
             position,
             verdict,
@@ -174,8 +173,13 @@ class Audit:
             by=by,
             where="audit",
             probability=float(self.probability[position]),
-            stands_for=float(self._sizes[stratum] / self._quota[stratum]),
+            stands_for=self.stands_for(position),
         )
+
+    def stands_for(self, position: int) -> float:
+        """Return how many examples an answer about this one speaks for."""
+        stratum = int(self._stratum[self.data.check_position(position)])
+        return float(self._sizes[stratum] / self._quota[stratum])
 
     @property
     def answers(self) -> list[Decision]:

@@ -47,6 +47,16 @@ def test_it_says_when_nothing_is_left(session):
     assert session.audit()["next"] is None
 
 
+def test_an_answer_of_an_audit_keeps_what_it_stands_for(session, run):
+    position = session.audit()["next"]
+    asked = [AskedDecision(position=position, verdict="right")]
+    session.decide(AskedDecisions(decisions=asked, where="audit", how="person"))
+    decide(session, [next(each for each in range(120) if each != position)])
+    kept = {each.where: each.stands_for for each in run.decisions}
+    assert kept["audit"] >= 1
+    assert kept["review"] is None
+
+
 def test_filters_count_what_waits(session):
     decide(session, [0, 1])
     found = session.filters()

@@ -16,7 +16,7 @@ from noisebound.errors import MisuseError
 from noisebound.pages.review.examples import ShownExamples
 from noisebound.pages.review.neighbors import Neighbors
 from noisebound.pages.review.pictures import Pictures, Size
-from noisebound.review import Audit, AuditResult, Decision, ReviewQueue, Verdict
+from noisebound.review import Audit, AuditResult, Decision, Verdict
 from noisebound.review.corrected_labels import corrected_labels
 from noisebound.review.decisions import Manner, Place
 from noisebound.review.queue import LAST, WORTH
@@ -87,7 +87,7 @@ class ReviewSession:
         self._suspects = run.find_suspects(splits)
         self._probs = run.label_probabilities(splits)
         self._decisions = run.decisions_about(splits)
-        self._queue = ReviewQueue(self._suspects, self._decisions)
+        self._queue = run.queue_of(splits, self._decisions)
         noise = None if run.noise.rate is None else (run.noise.rate, run.noise.interval)
         self._audit = Audit(self._probs, self._suspects, self._decisions, noise)
         self._lock = threading.RLock()
@@ -223,11 +223,16 @@ class ReviewSession:
                     where=asked.where,
                     how=asked.how,
                     probability=float(self._suspects.probability[each.position]),
+                    stands_for=self._stands_for(each.position, asked.where),
                 )
                 for each in asked.decisions
             ]
             self._decisions.add(made)
             return {"made": [asdict(each) for each in made], "progress": self.progress()}
+
+    def _stands_for(self, position: int, where: Place) -> float | None:
+        """Return how many examples the answer of an audit speaks for; None elsewhere."""
+        return self._audit.stands_for(position) if where == "audit" else None
 
     def undo(self, asked: AskedUndo) -> Record:
         """Take decisions back, and return the positions of their examples."""
