@@ -1,9 +1,9 @@
-"""Small data for training: four clouds, a third of their labels wrong."""
+"""Small data for training: four clouds, and digits, a third of their labels wrong."""
 
 import torch
 
 import noisebound as nb
-from noisebound.data import Dataset, Splits
+from noisebound.data import Dataset, Splits, load
 
 NOISE_RATE = 1 / 3
 NAMES = ("a", "b", "c", "d")
@@ -41,3 +41,11 @@ def noisy_images(n: int = 48) -> Splits:
     train, test = images(n), images(16)
     noisy = nb.corrupt(train.labels, "symmetric", NOISE_RATE, 4, generator=generator, exact=True)
     return Splits("images", train.with_labels(noisy.labels), test, source="made")
+
+
+def mistaken_digits() -> Splits:
+    """Digits of which three in ten carry the label of the next one."""
+    splits = load("digits")
+    generator = torch.Generator().manual_seed(0)
+    noisy = nb.corrupt(splits.train.labels, "pairwise", 0.3, 10, generator=generator)
+    return Splits("noisy", splits.train.with_labels(noisy.labels), splits.test, source="made")

@@ -1,20 +1,15 @@
 """A run is reviewed from Python: queue, audit, decisions."""
 
 import pytest
-import torch
 
-import noisebound as nb
-from noisebound.data import Splits, load
 from noisebound.runs import load_run, train_run
 from noisebound.training import TrainingConfig
+from training_data import mistaken_digits
 
 
 @pytest.fixture(scope="module")
 def digits():
-    splits = load("digits")
-    generator = torch.Generator().manual_seed(0)
-    noisy = nb.corrupt(splits.train.labels, "pairwise", 0.3, 10, generator=generator)
-    return Splits("noisy", splits.train.with_labels(noisy.labels), splits.test, source="made")
+    return mistaken_digits()
 
 
 @pytest.fixture(scope="module")

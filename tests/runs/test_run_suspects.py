@@ -6,22 +6,18 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-import noisebound as nb
-from noisebound.data import Dataset, Splits, load
+from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError, RunError
 from noisebound.pages.suspects import suspects_sheet
 from noisebound.runs import load_run, train_run
 from noisebound.runs.suspects import suspects_frame
 from noisebound.training import TrainingConfig
-from training_data import noisy_clouds
+from training_data import mistaken_digits, noisy_clouds
 
 
 @pytest.fixture(scope="module")
 def digits():
-    splits = load("digits")
-    generator = torch.Generator().manual_seed(0)
-    noisy = nb.corrupt(splits.train.labels, "pairwise", 0.3, 10, generator=generator)
-    return Splits("noisy", splits.train.with_labels(noisy.labels), splits.test, source="made")
+    return mistaken_digits()
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,9 @@ class LabelDistributionallyRobust(LikelihoodLoss):
     that belongs into the network.
 
     Args:
-        lam: λ, the temperature, above 0; 1 in the authors' code.
-        margin: m, at least zero; 0.1 in the authors' code.
+        lam: λ, the temperature, above 0; 1 as in public copies of the authors' code, of
+            which one has 10.
+        margin: m, at least zero; 0.1 as in these copies.
         **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
