@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 
 from anonymous_memory import anonymous_bytes
 from noisebound.data import Dataset, Normalization, Splits
-from noisebound.data.rows import Rows, TensorRows, as_rows
+from noisebound.data.rows import Rows, TensorRows, as_rows, held
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.files import fingerprint
 from noisebound.training.config import TrainingConfig
@@ -111,3 +111,10 @@ def test_rows_go_to_a_device_at_once_only_if_they_are_few(monkeypatch):
     assert TensorRows(IMAGES).on(meta).tensor.device == meta
     monkeypatch.setattr("noisebound.data.rows._MOST_ON_DEVICE", 100)
     assert TensorRows(IMAGES).on(meta).tensor is IMAGES
+
+
+def test_mapped_features_are_held_in_memory_only_if_they_are_few(monkeypatch):
+    assert torch.equal(held(IMAGES), IMAGES)
+    assert held(IMAGES).data_ptr() != IMAGES.data_ptr()
+    monkeypatch.setattr("noisebound.data.rows.HELD_IN_MEMORY", 100)
+    assert held(IMAGES) is IMAGES

@@ -62,7 +62,7 @@ def test_a_table_that_stays_on_the_disk(tmp_path, monkeypatch):
     frame.write_csv(tmp_path / "x.csv")
     usual = load(tmp_path / "x.csv", target="y")
     monkeypatch.setattr(csv_files, "_IN_MEMORY", 100)
-    monkeypatch.setattr("noisebound.data.table_encoder._IN_MEMORY", 100)
+    monkeypatch.setattr("noisebound.data.table_encoder.HELD_IN_MEMORY", 100)
     monkeypatch.setattr("noisebound.data.table_encoder._BLOCK", 100)
     mapped = load(tmp_path / "x.csv", target="y")
     assert mapped.train.inputs.equal(usual.train.inputs)

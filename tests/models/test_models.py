@@ -69,7 +69,9 @@ def test_weights_follow_from_the_seed():
 
 
 def test_unknown_model():
-    listed = "mlp, small_mlp, small_cnn, strided_cnn, resnet18, resnet34, linear, mlp_head"
+    listed = (
+        "mlp, small_mlp, small_cnn, strided_cnn, resnet18, resnet34, linear, mlp_head, wide_head"
+    )
     with pytest.raises(ValueError, match=f"one of {listed}, got 'vgg'"):
         create_model("vgg", (1, 8, 8), 2)
 

@@ -32,13 +32,12 @@ from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise
 from noisebound.runs import Run
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
-from noisebound.training.config import settings_of
+from noisebound.training.config import Precision, settings_of
 from noisebound.training.cores import usable_cores, use_threads
 from noisebound.training.metrics import METRIC_LABELS
 from noisebound.training.ranks import leave_ranks
 
 _FLAGS = {name: f"--{name.replace('_', '-')}" for name in TrainingConfig.model_fields}
-Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
 
 class _Options(TrainingConfig):

@@ -70,8 +70,8 @@ def reproduce(
     target
         The table.
     preset
-        The settings: paper, cpu, features, or a file that `noisebound preset` printed [default:
-            features with --backbone, else cpu].
+        The settings: paper, cpu, features, heads, or a file that `noisebound preset` printed
+            [default: heads for pretrained, features with another --backbone, else cpu].
     set_
         Settings of the preset to change, such as epochs=10, or emnist.epochs=10 for one data set.
     columns
@@ -127,7 +127,7 @@ def reproduce(
         _estimates(wanted, out, Workers(jobs, cluster), console, dry_run=dry_run)
         return
     plan = Plan(
-        find_preset(preset or ("features" if backbones else "cpu")).override(set_),
+        find_preset(preset or _usual_preset(target, backbones)).override(set_),
         _seeds(_split(seeds)),
         sources,
     )
@@ -146,6 +146,13 @@ def reproduce(
         RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
     _tell(outcome, out, console)
+
+
+def _usual_preset(target: Target, backbones: tuple[str, ...]) -> str:
+    """Return the preset that fits the inputs; pretrained compares what users would train."""
+    if target == "pretrained":
+        return "heads"
+    return "features" if backbones else "cpu"
 
 
 def _refuse_unused(target: str, *, of_estimates: bool, of_tables: bool) -> None:

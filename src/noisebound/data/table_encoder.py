@@ -18,11 +18,11 @@ from noisebound.data.columns import CategoryColumn, NumberColumn, fit_column
 from noisebound.data.folders import cache_folder
 from noisebound.data.frames import as_lazy
 from noisebound.data.reading import reading
+from noisebound.data.rows import HELD_IN_MEMORY
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.data.text_features import PlainTextColumn, TextColumn
 from noisebound.errors import DataError
 
-_IN_MEMORY = 2**30  # bytes of features: a choice; more are kept in a file that is mapped
 _BLOCK = 2**24  # numbers that are encoded at once: a choice, 128 MB of float64
 
 Column: TypeAlias = Annotated[
@@ -174,7 +174,7 @@ def _fit(
 def _room_for(rows: int, features: int) -> np.ndarray:
     """Return an array to write features to, in memory or in a file that needs none."""
     shape = (rows, features)
-    if 4 * math.prod(shape) <= _IN_MEMORY:
+    if 4 * math.prod(shape) <= HELD_IN_MEMORY:
         return np.empty(shape, np.float32)
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)

@@ -310,6 +310,7 @@ def _circumstances(request: Request, finished: Sequence[FinishedRun]) -> list[st
         scale = f"{'all' if examples is None else f'up to {examples:,}'} training examples, of "
         scale += f"which validation keeps {settings.validation_share:.0%}; {settings.model}, "
         scale += f"{settings.epochs} epochs, batches of {settings.batch_size}"
+        scale += "" if settings.precision == "32-true" else f", computed in {settings.precision}"
         scales.setdefault(scale, []).append(column.title)
     for scale, titles in scales.items():
         notes.append(f"preset {plan.preset.name}, {', '.join(titles)}: {scale}")

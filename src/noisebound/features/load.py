@@ -16,6 +16,7 @@ from noisebound.data import Dataset, ReadingOptions, Splits, TableEncoder
 from noisebound.data.dataset import EmbeddedBy
 from noisebound.data.load import holds_images, load_with
 from noisebound.data.registry import find_published
+from noisebound.data.rows import held
 from noisebound.data.user.image_folder import ImageTree, find_trees
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.features.backbone import Backbone
@@ -245,7 +246,7 @@ def _embedded(
     found = embed_once(part.examples, backbone, tell)
     notes = refuse_bad(part.examples, found, skip_bad)
     true_labels = None if part.true_labels is None else part.true_labels[found.kept]
-    data = Dataset(found.vectors, part.labels[found.kept], class_names, true_labels)
+    data = Dataset(held(found.vectors), part.labels[found.kept], class_names, true_labels)
     return data, found.kept, notes
 
 

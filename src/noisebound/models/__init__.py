@@ -13,7 +13,7 @@ from torch import nn
 
 from noisebound.checks import check_num_classes
 from noisebound.errors import InvalidValueError
-from noisebound.models.heads import linear, mlp_head
+from noisebound.models.heads import linear, mlp_head, wide_head
 from noisebound.models.mlp import mlp, small_mlp
 from noisebound.models.resnet import ResNet, resnet18, resnet34
 from noisebound.models.small_cnn import small_cnn
@@ -29,6 +29,7 @@ ModelName: TypeAlias = Literal[
     "resnet34",
     "linear",
     "mlp_head",
+    "wide_head",
 ]
 MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)
 
@@ -56,6 +57,7 @@ MODELS: dict[ModelName, ModelSpec] = {
     "resnet34": ModelSpec(resnet34, takes="images"),
     "linear": ModelSpec(linear, takes="anything"),
     "mlp_head": ModelSpec(mlp_head, takes="anything"),
+    "wide_head": ModelSpec(wide_head, takes="anything"),
 }
 
 
@@ -126,4 +128,5 @@ __all__ = [
     "small_cnn",
     "small_mlp",
     "strided_cnn",
+    "wide_head",
 ]

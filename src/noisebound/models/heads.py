@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from noisebound.models.dropout import QuickDropout
+from noisebound.models.mlp import mlp
 
 _DROPOUT = 0.3
 _HIDDEN = 256
@@ -46,3 +47,15 @@ def mlp_head(
         QuickDropout(dropout),
         nn.Linear(hidden, num_classes),
     )
+
+
+def wide_head(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
+    """Return a network of one hidden layer of 512 units, with no dropout.
+
+    It memorizes the wrong labels of its training data, as the paper's networks do.
+
+    Args:
+        input_shape: shape of one example
+        num_classes: number of classes, which is the number of logits
+    """
+    return mlp(input_shape, num_classes, hidden=(512,))

@@ -13,6 +13,9 @@ RecipeName: TypeAlias = Literal[
     "plain", "gce", "elr", "sce+b", "ce+b", "dropped", "replaced", "corrected"
 ]
 
+Precision: TypeAlias = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
+"""The numbers that a training computes with, as Lightning Fabric names them."""
+
 DEFAULT_LOSS = "fce+b"
 
 PAPER_LEARNING_RATE = 1e-4

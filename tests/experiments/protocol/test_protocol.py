@@ -118,7 +118,9 @@ def test_settings_that_are_none(change, message):
 
 
 def test_presets_that_are_none(tmp_path):
-    with pytest.raises(ValueError, match=r"neither a preset \(paper, cpu, features\) nor a file"):
+    with pytest.raises(
+        ValueError, match=r"neither a preset \(paper, cpu, features, heads\) nor a file"
+    ):
         find_preset("gpu")
     (tmp_path / "y.json").write_text('{"name": "y", "for_dataset": {"mnist": {"epochs": 0}}}')
     with pytest.raises(ValueError, match="is not a preset: for_dataset"):
@@ -197,9 +199,10 @@ class TestPlan:
             key(PAPER, here),
             key(CPU.override(["epochs=3"]), here),
             key(CPU.override(["train_examples=99"]), here),
+            key(CPU.override(["precision=bf16-mixed"]), here),
             key(CPU, other),
         }
-        assert len(keys) == 5
+        assert len(keys) == 6
         assert key(CPU, here) == key(CPU.override(["mnist.epochs=3"]), here)
 
     def test_where_data_lies_does_not_matter_but_what_it_is_does(self, tmp_path):

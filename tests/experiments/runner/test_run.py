@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiment_runs import digit_runs, measured
+from experiment_runs import QUICK, digit_runs, measured
 from noisebound.data import load
 from noisebound.experiments.protocol.columns import COLUMNS
 from noisebound.experiments.protocol.plan import Plan
@@ -100,6 +100,16 @@ class TestExecute:
         assert store.result(run).final.epoch == 2
         assert not folder.checkpoints.exists()
         assert not folder.running.exists()
+
+    def test_the_numbers_that_it_computes_with(self, store):
+        losses = {}
+        for precision in ("64-true", "32-true", "bf16-mixed"):
+            (run,) = digit_runs(["ce"], settings=(*QUICK, f"precision={precision}"))
+            execute(run, Execution(store, DataSources()))
+            losses[precision] = store.result(run).final.train_loss
+        assert losses["32-true"] == pytest.approx(losses["64-true"], rel=1e-6)
+        assert losses["bf16-mixed"] != pytest.approx(losses["64-true"], rel=1e-6)
+        assert losses["bf16-mixed"] == pytest.approx(losses["64-true"], rel=1e-2)
 
     def test_it_is_not_repeated(self, store):
         (run,) = digit_runs(["ce"])

@@ -10,6 +10,7 @@ from torch import Tensor
 from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
 from noisebound.data.formats.embeddings import EmbeddingStore
 from noisebound.data.reading import reading
+from noisebound.data.rows import held
 from noisebound.errors import DataError
 from noisebound.files import write_text, written_whole
 
@@ -95,7 +96,7 @@ def read_record(folder: Path) -> EmbeddingsRecord:
 
 
 def read_embeddings(folder: Path) -> Splits:
-    """Return the data set that a folder of embeddings holds; the vectors are mapped, not read."""
+    """Return the data set that a folder of embeddings holds; of many, the vectors stay mapped."""
     record = read_record(folder)
     train, names = _part(folder, "train", record.train, record.class_names)
     test = None
@@ -127,4 +128,4 @@ def _part(
             torch.from_numpy(frame["true_label"].to_numpy().copy()).long() if has_truth else None
         )
         names = tuple(frame["example"].to_list())
-    return Dataset(found.vectors, labels, class_names, truth), names
+    return Dataset(held(found.vectors), labels, class_names, truth), names

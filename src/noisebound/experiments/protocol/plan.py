@@ -79,6 +79,7 @@ class Plan:
                     learner=contender.learner,
                     only_right=contender.only_right,
                     backbone=self.sources.backbone_for(column.modality),
+                    precision=settings.precision,
                 )
             )
         return tuple(runs)
@@ -110,13 +111,14 @@ class Plan:
         training = self.preset.training(column, method, seed)
         rate = training.noise_rate if noise_rate is None else noise_rate
         training = training.model_copy(update={"bound_offset": bound_offset, "noise_rate": rate})
-        examples = self.preset.settings_for(column.dataset).train_examples
+        settings = self.preset.settings_for(column.dataset)
         return make_run(
             column,
             training,
-            examples,
+            settings.train_examples,
             self.sources.source_of(column.dataset),
             backbone=self.sources.backbone_for(column.modality),
+            precision=settings.precision,
         )
 
 

@@ -11,9 +11,9 @@ from noisebound.catalog import SPECS, LossName
 from noisebound.errors import InvalidValueError
 from noisebound.experiments.protocol.columns import COLUMNS, Column
 from noisebound.experiments.protocol.methods import BASELINES, BOUNDED
-from noisebound.models import ModelName
+from noisebound.models import DEFAULT_HEAD, ModelName
 from noisebound.training import TrainingConfig
-from noisebound.training.config import PAPER_LEARNING_RATE
+from noisebound.training.config import PAPER_LEARNING_RATE, Precision
 
 Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -38,6 +38,7 @@ class Settings(BaseModel):
         measure_every: accuracies are evaluated after every so many epochs, and after the last
         validation_share: the share of the training examples that validation keeps, with their noisy
             labels
+        precision: the numbers that networks compute with
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,6 +54,7 @@ class Settings(BaseModel):
     average_epochs: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     measure_every: int = Field(default=1, ge=1)
     validation_share: float = Field(default=0.1, ge=0, lt=1)
+    precision: Precision = "32-true"
 
     @field_validator("learning_rates")
     @classmethod
@@ -222,18 +224,25 @@ CPU = Preset(
 FEATURES = Preset(
     name="features",
     settings=Settings(
-        model="mlp_head",
+        model="wide_head",
         epochs=20,
         learning_rate=1e-3,
         learning_rates={},
         drop_epoch=12,
         measure_every=20,
+        precision="bf16-mixed",  # nearly twice as fast, and the same accuracies
     ),
 )
-"""Settings for the embeddings of a pretrained backbone: all examples, a head of one hidden layer,
-and a fifth of the paper's epochs and of its schedule."""
+"""Settings for the embeddings of a pretrained backbone: all examples, a head that memorizes as the
+paper's networks do, and a fifth of the paper's epochs and of its schedule."""
 
-PRESETS = {preset.name: preset for preset in (PAPER, CPU, FEATURES)}
+HEADS = Preset(
+    name="heads",
+    settings=FEATURES.settings.model_copy(update={"model": DEFAULT_HEAD, "precision": "32-true"}),
+)
+"""The same with the head that ``fit`` takes for a backbone, whose dropout hinders memorizing."""
+
+PRESETS = {preset.name: preset for preset in (PAPER, CPU, FEATURES, HEADS)}
 
 
 def find_preset(name_or_path: str) -> Preset:

@@ -10,6 +10,7 @@ from noisebound.corruption import NoiseKind
 from noisebound.experiments.protocol.columns import Column
 from noisebound.experiments.protocol.contenders import Contender, Granularity, Knowledge, Learner
 from noisebound.training import TrainingConfig
+from noisebound.training.config import Precision
 
 _ADDED_LATER = {
     "recipe": None,
@@ -20,7 +21,12 @@ _ADDED_LATER = {
 }
 """Settings that runs of earlier versions did not have; unset, they leave the hash as it was."""
 
-_FIELDS_ADDED_LATER = {"learner": "network", "only_right": False, "backbone": None}
+_FIELDS_ADDED_LATER = {
+    "learner": "network",
+    "only_right": False,
+    "backbone": None,
+    "precision": "32-true",
+}
 """The same of the run's own fields, with the values that stand for what runs did before."""
 
 
@@ -41,6 +47,7 @@ class RunConfig(BaseModel):
         only_right: True if the examples whose labels are wrong are left out of training
         backbone: the hash of the backbone whose embeddings are the inputs; None for the data as it
             is
+        precision: the numbers that the network computes with
         training: the loss, the network and the seed, which also decides the noise
     """
 
@@ -58,6 +65,7 @@ class RunConfig(BaseModel):
     learner: Learner = "network"
     only_right: bool = False
     backbone: str | None = None
+    precision: Precision = "32-true"
     training: TrainingConfig
 
     @cached_property
@@ -134,6 +142,7 @@ def make_run(
     learner: Learner = "network",
     only_right: bool = False,
     backbone: str | None = None,
+    precision: Precision = "32-true",
 ) -> RunConfig:
     """Return the config of a run.
 
@@ -149,6 +158,7 @@ def make_run(
         only_right: True if the examples whose labels are wrong are left out of training
         backbone: the hash of the backbone whose embeddings are the inputs; None for the data as it
             is
+        precision: the numbers that the network computes with
     """
     return RunConfig(
         column=column.name,
@@ -163,5 +173,6 @@ def make_run(
         learner=learner,
         only_right=only_right,
         backbone=backbone,
+        precision=precision,
         training=training,
     )

@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 import torch
 from filelock import FileLock
+from lightning_fabric import Fabric
 
 from noisebound.console import warnings_as_notes
 from noisebound.experiments.protocol.run_config import RunConfig
@@ -95,6 +96,7 @@ def _train(run: RunConfig, execution: Execution) -> None:
         checkpoint_seconds=execution.checkpoint_seconds,
         objective_factory=objective_factory(run.granularity),
         show=False,
+        fabric=Fabric(devices=1, precision=run.precision),
     )
     if run.judges_labels and findings is None:
         findings = findings_of_run(done, splits)
