@@ -10,6 +10,7 @@ import sys
 import polars as pl
 import pytest
 import torch
+from axe_playwright_python.sync_playwright import Axe
 
 from noisebound.data import Dataset, Splits
 from noisebound.runs import train_run
@@ -317,6 +318,24 @@ def test_a_hundred_thousand_suspects_scroll(open_review, tmp_path):
         page.close()
 
 
+def breaches_of_wcag(page):
+    """Return what axe-core finds on the page as it stands, at the levels A and AA."""
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+    found = Axe().run(page, options={"runOnly": tags, "resultTypes": ["violations"]})
+    return [
+        (each["id"], [node["html"] for node in each["nodes"]])
+        for each in found.response["violations"]
+    ]
+
+
+@pytest.mark.parametrize(("key", "dialog"), [("c", "chooser"), ("b", "batch"), ("?", "help")])
+def test_dialogs_are_accessible(server, open_review, key, dialog):
+    page = open_review(server.address, "#review", color_scheme="dark")
+    page.keyboard.press(key)
+    page.wait_for_selector(f"#{dialog}[open]")
+    assert breaches_of_wcag(page) == []
+
+
 @pytest.mark.parametrize("view", ["audit", "review", "list", "finish"])
 def test_every_view_is_legible_and_fits_a_phone(server, open_review, view):
     for scheme, width in (("light", 1280), ("dark", 360)):
@@ -328,6 +347,7 @@ def test_every_view_is_legible_and_fits_a_phone(server, open_review, view):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         named = "all => all.every(each => (each.ariaLabel ?? each.textContent).trim() !== '')"
         assert page.eval_on_selector_all(f"#{view} button, #{view} a", named)
+        assert breaches_of_wcag(page) == []
         tab_to(page, "nav a")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 

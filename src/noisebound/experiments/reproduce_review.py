@@ -15,6 +15,7 @@ from noisebound.experiments.protocol.review_data import (
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.experiments.reproduce import Reproduction
 from noisebound.experiments.runner.review_session import audits, review_sessions
+from noisebound.models import DEFAULT_HEAD
 from noisebound.report.table import Table
 from noisebound.report.table_formats import write_table
 from noisebound.runs import train_run
@@ -23,7 +24,7 @@ from noisebound.training import TrainingConfig
 ReviewTarget: TypeAlias = Literal["review"]
 
 _CONFIG = TrainingConfig(
-    model="linear", epochs=30, cross_fit_epochs=25, validation_share=0.0, measure_every=30
+    recipe="auto", model=DEFAULT_HEAD, epochs=30, validation_share=0.0, measure_every=30
 )
 
 
@@ -71,8 +72,8 @@ def reproduce_review(request: ReviewRequest, out: Path) -> Reproduction:
         audited[name] = (actual, run.noise.assumed_rate, list(audits(run, splits, folder)))
         _write(tables, audit_table(audited), out)
         notes = (
-            f"{len(train):,} training examples; a linear classifier of embeddings, "
-            f"{_CONFIG.loss}, {_CONFIG.epochs} epochs, one seed",
+            f"{len(train):,} training examples; {_CONFIG.model} on embeddings, a recipe by trials, "
+            f"at most {_CONFIG.epochs} epochs, one seed",
         )
         before, found = run.final("test_top1") or 0.0, {}
         for each in review_sessions(run, splits, _CONFIG, folder):

@@ -238,7 +238,7 @@ paper's networks do, and a fifth of the paper's epochs and of its schedule."""
 
 HEADS = Preset(
     name="heads",
-    settings=FEATURES.settings.model_copy(update={"model": DEFAULT_HEAD, "precision": "32-true"}),
+    settings=FEATURES.settings.model_copy(update={"model": DEFAULT_HEAD}),
 )
 """The same with the head that ``fit`` takes for a backbone, whose dropout hinders memorizing."""
 
