@@ -24,7 +24,7 @@ from noisebound.training.data import TrainingData
 from noisebound.training.recipe import RECIPES
 from noisebound.training.stopping import _left_out
 from noisebound.training.trial import Trial
-from training_data import NAMES, noisy_clouds
+from training_data import noisy_clouds
 
 
 def hits(agreements, m=400, seed=0):
