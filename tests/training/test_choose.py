@@ -17,7 +17,7 @@ from noisebound.experiments.protocol.planted_data import PLANTED
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
-from noisebound.training.best_epoch import most_agreeing
+from noisebound.training.best_epoch import soonest_agreeing
 from noisebound.training.choose import Choice, Evidence, choice_by
 from noisebound.training.config import RecipeName
 from noisebound.training.data import TrainingData
@@ -37,6 +37,23 @@ def hits(agreements, m=400, seed=0):
 def test_every_name_is_a_recipe():
     assert set(get_args(RecipeName)) == set(RECIPES)
     assert next(iter(RECIPES)) == "plain"
+
+
+class TestWhenToStop:
+    def test_at_a_clear_peak(self):
+        assert soonest_agreeing(hits([0.2, 0.4, 0.6, 0.9, 0.6, 0.4, 0.2])) == 4
+
+    def test_late_epochs_that_are_better_by_chance_alone(self):
+        """The last of thirty epochs agree with a few more labels, and with others: no gain."""
+        found = hits([0.5] * 3 + [0.7] * 27)
+        found[20:] = found[20:].roll(7, dims=1)
+        found[20:, (~found[20]).nonzero().flatten()[:2]] = True
+        assert found[20:].sum(1).min() > found[:20].sum(1).max()
+        assert soonest_agreeing(found) < 10
+
+    def test_late_epochs_that_are_better(self):
+        rising = [0.5 + 0.01 * epoch for epoch in range(30)]
+        assert soonest_agreeing(hits(rising)) > 25
 
 
 class TestChoiceByEvidence:
@@ -139,7 +156,7 @@ class TestRuns:
         assert again.recipe == run.recipe
         assert len(again.suspects(splits)) == 240
 
-    def test_all_examples_decide_when_to_stop(self, tmp_path, monkeypatch):
+    def test_all_examples_decide_soonest_agreeing(self, tmp_path, monkeypatch):
         """A search on a part of the examples does not tell the epochs of the whole."""
         monkeypatch.setattr("noisebound.training.search.SEARCH_EXAMPLES", 120)
         stopped = Evidence("gce", True, 7, 0.9, 0.1, 0.01, 120)
@@ -151,15 +168,15 @@ class TestRuns:
         def watch(trial, *args, **kwargs):
             found = run_trial(trial, *args, **kwargs)
             if trial.title == "when to stop":
-                watched.append(found.hits.double().mean(1))
+                watched.append(found.hits)
             return found
 
         monkeypatch.setattr(Trial, "run", watch)
         run = train_run(noisy_clouds(n=400), self.config(validation_share=0.2), tmp_path / "run")
         assert len(watched) == 1
-        assert run.recipe.chosen.epochs == most_agreeing(watched[0]) == len(run.epochs)
+        assert run.recipe.chosen.epochs == soonest_agreeing(watched[0]) == len(run.epochs)
 
-    def test_without_validation_a_tenth_decides_when_to_stop(self):
+    def test_without_validation_a_tenth_decides_soonest_agreeing(self):
         data = TrainingData.unsplit(noisy_clouds(n=300).train)
         data = replace(data, positions=torch.arange(300))
         trained, watched = _left_out(data, data, seed=0)

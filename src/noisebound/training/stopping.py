@@ -15,7 +15,7 @@ from torch import nn
 
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
-from noisebound.training.best_epoch import most_agreeing
+from noisebound.training.best_epoch import soonest_agreeing
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import once
 from noisebound.training.data import TrainingData
@@ -65,11 +65,11 @@ class EpochSearch:
         )
 
     def epochs(self, keeper: Keeper) -> int:
-        """Return the number of epochs after which most of the left-out labels are predicted."""
+        """Return the number of epochs after which the left-out labels are predicted best."""
         positions = torch.arange(len(self.left_out))
         found = once("stop", partial(self.trial.run, positions), keeper, self.fabric)
         assert found.hits is not None
-        return most_agreeing(found.hits.double().mean(1))
+        return soonest_agreeing(found.hits)
 
 
 def _left_out(

@@ -1,0 +1,148 @@
+"""Run the preset `paper` for a few steps, interrupt it, resume it, and say what a table would take.
+
+CIFAR-100 is read from its own files; TinyImageNet and Animals-10N are folders of random images of
+their layout and size. Each command is the real one, with fewer examples and two epochs: it is
+interrupted after the first, and the same command finishes it.
+
+    NOISEBOUND_DATA=… python benchmarks/paper_scale.py
+"""
+
+import argparse
+import json
+import math
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+METHODS, SEEDS = 19, 3  # the fourteen rows of a table and the five bounded ones
+
+
+@dataclass(frozen=True)
+class Case:
+    """A column, and how much of it is trained.
+
+    Args:
+        target: the table
+        column: the column
+        batch: the paper's batch size
+        examples: drawn from the training set
+        full_examples: that the paper's training set has
+        epochs: the paper's
+    """
+
+    target: str
+    column: str
+    batch: int
+    examples: int
+    full_examples: int
+    epochs: int
+
+    def steps(self, examples: int) -> int:
+        """Return the steps of an epoch; a tenth of the examples is validation's."""
+        return math.ceil(0.9 * examples / self.batch)
+
+
+CASES = (
+    Case("table2", "cifar100-0.4", 300, 1000, 50_000, 120),
+    Case("open-set", "tiny-imagenet-0.4", 200, 450, 100_000, 100),
+    Case("open-set", "animals-10n", 200, 450, 50_000, 100),
+)
+
+
+def random_image(path: Path, generator: np.random.Generator) -> None:
+    """Write an image of 64 pixels."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(generator.integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(path, "JPEG")
+
+
+def write_trees(root: Path) -> None:
+    """Write small folders of TinyImageNet's and Animals-10N's layout."""
+    generator = np.random.default_rng(0)
+    base, names = root / "tiny-imagenet-200", [f"n{number:08}" for number in range(200)]
+    for name in names:
+        for number in range(3):
+            path = base / "train" / name / "images" / f"{name}_{number}.JPEG"
+            random_image(path, generator)
+    lines = []
+    for number in range(100):
+        random_image(base / "val" / "images" / f"val_{number}.JPEG", generator)
+        lines.append(f"val_{number}.JPEG\t{names[number]}\t0\t0\t63\t63\n")
+    (base / "val" / "val_annotations.txt").write_text("".join(lines))
+    (base / "wnids.txt").write_text("\n".join(names) + "\n")
+    (base / "words.txt").write_text("".join(f"{name}\tthing {name}\n" for name in names))
+    for part, count in (("training", 600), ("testing", 100)):
+        for number in range(count):
+            path = root / "animals-10n" / part / f"{number % 10}_{number}.jpg"
+            random_image(path, generator)
+
+
+def interrupted_and_resumed(case: Case, data: Path | None, out: Path) -> float:
+    """Return the seconds of a step of the first epoch, after which the command is interrupted."""
+    command = [
+        *(sys.executable, "-m", "noisebound", "reproduce", case.target, "--preset", "paper"),
+        *("--columns", case.column, "--methods", "ce+b", "--seeds", "1", "--jobs", "1"),
+        *("--set", f"train_examples={case.examples}", "epochs=2", "drop_epoch=1"),
+        *("measure_every=2", f"{dataset_of(case)}.epochs=2", "--out", str(out)),
+        *(() if data is None else ("--data-dir", str(data))),
+    ]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (seconds := epoch_seconds(out)):
+        assert first.poll() is None, "the command ended before its first epoch did"
+        time.sleep(0.2)
+    first.send_signal(signal.SIGINT)
+    assert first.wait() != 0
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "1 finished" in done.stderr + done.stdout
+    assert len(epoch_seconds(out)) == 2
+    return seconds[0] / case.steps(case.examples)
+
+
+def dataset_of(case: Case) -> str:
+    """Return the data set of the case's column."""
+    return case.column.removesuffix("-0.4")
+
+
+def epoch_seconds(out: Path) -> list[float]:
+    """Return what each epoch of the run has taken so far."""
+    found = list(out.glob("runs/*/metrics.jsonl"))
+    lines = found[0].read_text().splitlines() if found else []
+    return [json.loads(line)["seconds"] for line in lines]
+
+
+def main() -> None:
+    """Print a row per case."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--columns", nargs="+", default=[case.column for case in CASES])
+    options = parser.parse_args()
+    print(f"torch {torch.__version__}, {platform.machine()}, {os.cpu_count()} cores")
+    print("| column | batch | seconds per step | steps of a run | a run | 19 methods, 3 seeds |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        write_trees(root)
+        for case in CASES:
+            if case.column not in options.columns:
+                continue
+            data = None if case.column.startswith("cifar100") else root
+            step = interrupted_and_resumed(case, data, root / "out" / case.column)
+            steps = case.steps(case.full_examples) * case.epochs
+            hours = step * steps / 3600
+            print(
+                f"| {case.column} | {case.batch} | {step:.1f} | {steps:,} | {hours:,.0f} h "
+                f"| {hours * METHODS * SEEDS / 24:,.0f} days |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
