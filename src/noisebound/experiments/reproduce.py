@@ -11,7 +11,8 @@ from noisebound.errors import InvalidValueError
 from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
 from noisebound.experiments.outcome.bound_table import comparison_table, noise_bound_table
-from noisebound.experiments.outcome.contender_table import Contest, contender_table
+from noisebound.experiments.outcome.contender_table import contender_table
+from noisebound.experiments.outcome.contest import Contest
 from noisebound.experiments.outcome.finished import (
     FinishedRun,
     Measurements,
@@ -65,8 +66,11 @@ Target: TypeAlias = Literal[
     "granularity",
     "backward",
     "pretrained",
+    "losses",
+    "bounds",
 ]
 
+_EMBEDDED_COLUMNS = ("cifar10-0.4", "cifar100-0.4", "asym-cifar100-0.4")
 _FEW_COLUMNS = ("fashion-mnist-0.4", "fashion-mnist-pairwise-0.4", "mnist-0.4")
 
 
@@ -138,6 +142,8 @@ class Request:
                 return PRETRAINED
             case "granularity" | "backward":
                 return find_columns(_FEW_COLUMNS)
+            case "losses" | "bounds":
+                return find_columns(_EMBEDDED_COLUMNS)
             case table:
                 return columns_of(table)
 
@@ -153,7 +159,7 @@ class Request:
                     ("ce", "sce") if self.methods is None else self.methods,
                     lambda name: name.bounded,
                 )
-            case "beyond" | "granularity" | "backward" | "pretrained":
+            case "beyond" | "granularity" | "backward" | "pretrained" | "losses" | "bounds":
                 among = CONTESTS[self.target]
                 return check_contenders(
                     tuple(among) if self.methods is None else self.methods, among
@@ -165,6 +171,8 @@ class Request:
         """Return the columns that a data set's name stands for; None for those of the paper."""
         if self.target == "pretrained":
             return PRETRAINED
+        if self.target in ("losses", "bounds"):
+            return None
         return BEYOND if self.target in CONTESTS else None
 
     def due_runs(self) -> list[RunConfig]:

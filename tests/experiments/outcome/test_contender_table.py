@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from experiment_runs import finished_run
-from noisebound.experiments.outcome.contender_table import Contest, contender_table
+from noisebound.experiments.outcome.contender_table import contender_table
+from noisebound.experiments.outcome.contest import Contest
 from noisebound.experiments.outcome.label_tables import estimate_table, suspect_table
 from noisebound.experiments.protocol.columns import COLUMNS
-from noisebound.experiments.protocol.contenders import PEERS
+from noisebound.experiments.protocol.contenders import BOUNDS, PEERS
 from noisebound.experiments.protocol.plan import Plan
 from noisebound.experiments.protocol.presets import CPU
 from noisebound.experiments.protocol.sources import DataSources
@@ -21,16 +22,17 @@ PLAN = Plan(CPU, (0, 1), DataSources())
 CLEAN, NOISY = COLUMNS["mnist-clean"], COLUMNS["mnist-pairwise-0.4"]
 
 
-def contest(scores, folder=Path("nowhere"), columns=(CLEAN, NOISY)):
+def contest(scores, folder=Path("nowhere"), columns=(CLEAN, NOISY), contenders=PEERS):
     """Scores by contender: one pair of accuracies for each column."""
     finished = []
     for name, by_column in scores.items():
         for column, values in zip(columns, by_column, strict=True):
-            for run, value in zip(PLAN.contender_runs(column, PEERS[name]), values, strict=False):
+            runs = PLAN.contender_runs(column, contenders[name])
+            for run, value in zip(runs, values, strict=False):
                 final = EpochMetrics(50, 1e-3, 1.0, test_top1=value - 0.5, averaged_test_top1=value)
                 best = replace(final, averaged_test_top1=value + 0.1)
                 finished.append(finished_run(run, final, best=best, store=RunStore(folder)))
-    return Contest("beyond", "title", finished, columns, PEERS, "averaged")
+    return Contest("beyond", "title", finished, columns, contenders, "averaged")
 
 
 SCORES = {
@@ -122,3 +124,18 @@ def test_suspects(judged):
     assert rows["one bounded training (ours)"] == ["0.990", "0.990", "62"]
     assert rows["cleanlab, five folds"] == ["0.700", "0.700", "200"]
     assert rows["calibration error of our probabilities"] == ["0.050", "0.050", "–"]
+
+
+def test_in_how_many_pairs_the_bound_helps():
+    scores = {
+        "ce": [(0.5, 0.6), (0.6, 0.7)],
+        "ce+b": [(0.4, 0.5), (0.7, 0.7)],
+        "ce+auto": [(0.6, 0.7), (0.6, 0.7)],
+        "gce": [(0.5,), (0.5,)],
+        "gce+b": [(0.7,), (0.7,)],
+        "sce+b": [(0.9,), (0.9,)],
+    }
+    words = contender_table(contest(scores, contenders=BOUNDS)).summary
+    assert "bound of the noise rate helps in 3 of 4 pairs (75%, counting ties)" in words
+    assert "by +8.8 points on average, and by -10.0 in the worst" in words
+    assert "measured helps in 2 of 2 pairs (100%, counting ties), by +5.0 points" in words

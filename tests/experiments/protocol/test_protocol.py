@@ -8,6 +8,7 @@ from noisebound.catalog import METHOD_NAMES
 from noisebound.data import DATASETS
 from noisebound.estimation import GivenRate
 from noisebound.experiments.protocol.columns import COLUMNS, columns_of, find_columns
+from noisebound.experiments.protocol.contenders import BOUNDS, LOSSES
 from noisebound.experiments.protocol.methods import BASELINES, BOUNDED, METHODS, check_methods
 from noisebound.experiments.protocol.plan import Plan, offsets
 from noisebound.experiments.protocol.presets import CPU, FEATURES, PAPER, Preset, find_preset
@@ -174,6 +175,8 @@ class TestPlan:
         bounded = self.plan.method_runs(self.column, "ce+b")
         assert self.plan.offset_runs(self.column, "ce+b*")[0.0] == bounded
         assert self.plan.rate_runs(self.column, "ce+b")[0.4] == bounded
+        assert self.plan.contender_runs(self.column, LOSSES["ce+b"]) == bounded
+        assert self.plan.contender_runs(self.column, BOUNDS["ce+auto"]) != bounded
 
     def test_how_many(self):
         runs = self.plan.table_runs([self.column], ["ce", "ce+b", "ce+b*"])

@@ -1,11 +1,12 @@
 """A page about the paper's experiments: tables, curves, runs and configs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from noisebound.estimation import EstimatedNoise
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
-from noisebound.experiments.outcome.contender_table import Contest, contender_table
+from noisebound.experiments.outcome.contender_table import contender_table
+from noisebound.experiments.outcome.contest import Contest
 from noisebound.experiments.outcome.epoch_figure import epoch_figure
 from noisebound.experiments.outcome.finished import FinishedRun, Measurements, Selection
 from noisebound.experiments.outcome.label_tables import estimate_table, suspect_table
@@ -13,7 +14,7 @@ from noisebound.experiments.outcome.offset_search import offset_table
 from noisebound.experiments.outcome.rate_sweep import rate_curves, rate_table
 from noisebound.experiments.outcome.standing_table import standing_table
 from noisebound.experiments.protocol.columns import COLUMNS, TABLE_TITLES, Column
-from noisebound.experiments.protocol.contenders import CONTEST_TITLES, CONTESTS
+from noisebound.experiments.protocol.contenders import CONTEST_TITLES, CONTESTS, Contender
 from noisebound.experiments.protocol.methods import BOUNDED, METHODS, SEARCHED_METHODS
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.pages.run_page import heat_map_of
@@ -139,7 +140,7 @@ def _contest_tables(runs: Sequence[FinishedRun], columns: Sequence[Column]) -> l
     """Return the tables beyond the paper, which judge averaged weights."""
     tables = []
     for name, contenders in CONTESTS.items():
-        on_embeddings = name == "pretrained"
+        on_embeddings = name in ("pretrained", "losses", "bounds")
         entered = [run for run in runs if (run.config.backbone is not None) == on_embeddings]
         settings = [
             column
@@ -147,7 +148,7 @@ def _contest_tables(runs: Sequence[FinishedRun], columns: Sequence[Column]) -> l
             if any(
                 run.config.column == column.name and run.config.is_by(contender)
                 for run in entered
-                for contender in contenders.values()
+                for contender in _beyond_the_paper(contenders)
             )
         ]
         if settings:
@@ -159,6 +160,15 @@ def _contest_tables(runs: Sequence[FinishedRun], columns: Sequence[Column]) -> l
             if name == "pretrained":
                 tables.append(standing_table(contest))
     return tables
+
+
+def _beyond_the_paper(contenders: Mapping[str, Contender]) -> list[Contender]:
+    """Return the contenders that no table of the paper shows."""
+    return [
+        contender
+        for contender in contenders.values()
+        if contender.knows != "noise rate" or contender.loss not in METHODS
+    ]
 
 
 def _swept(runs: Sequence[FinishedRun]) -> tuple[list[Column], list[str]] | None:

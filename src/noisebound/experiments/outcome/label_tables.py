@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from noisebound.estimation import ESTIMATION_METHODS
-from noisebound.experiments.outcome.contender_table import Contest
+from noisebound.experiments.outcome.contest import Contest
 from noisebound.experiments.protocol.columns import Column
 from noisebound.experiments.runner.label_findings import LabelFindings, read_findings
 from noisebound.report.table import EMPTY, Cell, Row, Table, Value

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from noisebound.experiments.outcome.contender_table import Contest
+from noisebound.experiments.outcome.contest import Contest
 from noisebound.experiments.outcome.statistics import Gain, Summary, paired_gain, summarize
 from noisebound.experiments.protocol.columns import Column
 from noisebound.report.table import EMPTY, Cell, Row, Table, Value, number_cell

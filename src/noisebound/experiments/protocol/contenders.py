@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
+from noisebound.catalog import SPECS, LossName
 from noisebound.errors import InvalidValueError
 from noisebound.experiments.protocol.methods import BOUNDED, label_of
 from noisebound.training.config import DEFAULT_LOSS
@@ -60,7 +61,7 @@ class Contender(BaseModel):
     def needs_every_epoch(self) -> bool:
         """True if the run also serves early stopping, which chooses among epochs."""
         is_plain = self.learner == "network" and self.loss == "ce" and self.recipe is None
-        return is_plain and not self.only_right
+        return is_plain and not self.only_right and self.knows == "nothing"
 
 
 _RATE: Knowledge = "true rate"
@@ -127,17 +128,43 @@ PRETRAINED_CONTENDERS = {
 }
 """The rows of the experiment on embeddings: ours, what others would do, and two that know more."""
 
+LOSSES = {
+    str(name): Contender(label=name.label, loss=str(name), knows="noise rate")
+    for spec in SPECS.values()
+    if spec.floor is not None
+    for name in (LossName(spec), LossName(spec).bounded)
+}
+"""Every loss that has a floor, without and with its bound."""
+
+BOUNDS = {
+    name: contender
+    for loss in BOUNDED
+    for name, contender in (
+        (loss, LOSSES[loss]),
+        (f"{loss}+b", LOSSES[f"{loss}+b"]),
+        (
+            f"{loss}+auto",
+            Contender(label=f"{label_of(loss)}+B, measured", loss=f"{loss}+b"),
+        ),
+    )
+}
+"""The paper's five losses at the bound of the column's rate, and at the bound that is measured."""
+
 CONTESTS = {
     "beyond": PEERS,
     "granularity": GRANULARITIES,
     "backward": BACKWARD,
     "pretrained": PRETRAINED_CONTENDERS,
+    "losses": LOSSES,
+    "bounds": BOUNDS,
 }
 CONTEST_TITLES = {
     "beyond": "Nothing given: the noise is estimated",
     "granularity": "Whose mean loss is held against the bound",
     "backward": "The backward correction, plain and bounded",
     "pretrained": "Heads on pretrained embeddings",
+    "losses": "Every loss that has a floor, without and with its bound",
+    "bounds": "The bound of the noise rate, and the bound that is measured",
 }
 
 

@@ -9,6 +9,7 @@ from noisebound.experiments.protocol.contenders import Contender
 from noisebound.experiments.protocol.presets import Preset
 from noisebound.experiments.protocol.run_config import RunConfig, make_run
 from noisebound.experiments.protocol.sources import DataSources
+from noisebound.training import TrainingConfig
 
 _OFFSET_STEP = 0.05  # the paper's
 _SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -56,13 +57,11 @@ class Plan:
         settings = self.preset.settings_for(column.dataset)
         runs = []
         for seed in self.seeds:
-            training = self.preset.training(column, contender.loss, seed).model_copy(
+            training = self.preset.training(column, contender.loss, seed)
+            if contender.knows != "noise rate":
+                training = _untold(training, column, contender)
+            training = training.model_copy(
                 update={
-                    "noise_rate": "auto" if contender.knows == "nothing" else None,
-                    # the paper's c belongs to its noise-bound, which follows from a rate
-                    "bound_classes": (
-                        column.bound_classes if contender.knows == "true rate" else None
-                    ),
                     "measure_every": 1 if contender.needs_every_epoch else settings.measure_every,
                     "recipe": contender.recipe,
                 }
@@ -120,6 +119,17 @@ class Plan:
             backbone=self.sources.backbone_for(column.modality),
             precision=settings.precision,
         )
+
+
+def _untold(training: TrainingConfig, column: Column, contender: Contender) -> TrainingConfig:
+    """Return the config of a method that is not told the column's noise rate."""
+    return training.model_copy(
+        update={
+            "noise_rate": "auto" if contender.knows == "nothing" else None,
+            # the paper's c belongs to its noise-bound, which follows from a rate
+            "bound_classes": column.bound_classes if contender.knows == "true rate" else None,
+        }
+    )
 
 
 def swept_rates(column: Column) -> tuple[float, ...]:
