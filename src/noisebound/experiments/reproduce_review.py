@@ -9,6 +9,7 @@ from noisebound.errors import InvalidValueError
 from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.experiments.outcome.review_tables import audit_table, rate_table, session_table
 from noisebound.experiments.protocol.review_data import (
+    OTHER_REVIEW_SETS,
     REVIEW_SETS,
     load_review_data,
 )
@@ -34,7 +35,7 @@ class ReviewRequest:
 
     Args:
         sources: where the data comes from
-        columns: the names of data sets; None for all
+        columns: the names of data sets; None for the usual two
     """
 
     sources: DataSources
@@ -43,10 +44,9 @@ class ReviewRequest:
     def chosen_sets(self) -> tuple[str, ...]:
         """Return the names of the data sets, or refuse what is none."""
         for name in self.columns or ():
-            if name not in REVIEW_SETS:
-                raise InvalidValueError(
-                    f"`columns` of review must be among {', '.join(REVIEW_SETS)}; got {name!r}"
-                )
+            if name not in (*REVIEW_SETS, *OTHER_REVIEW_SETS):
+                known = ", ".join((*REVIEW_SETS, *OTHER_REVIEW_SETS))
+                raise InvalidValueError(f"`columns` of review must be among {known}; got {name!r}")
         return REVIEW_SETS if self.columns is None else tuple(self.columns)
 
 
