@@ -371,7 +371,7 @@ class TestAnyLoss:
             return loss.reduced("none", logits, labels)
 
         found = nb.noise_bound(foreign, rate, CLASSES)
-        assert found == pytest.approx(nb.noise_bound(loss, rate, CLASSES), abs=1e-6)
+        assert found == pytest.approx(nb.noise_bound(loss, rate, CLASSES), rel=1e-6, abs=1e-6)
 
     @pytest.fixture(scope="class")
     @staticmethod
