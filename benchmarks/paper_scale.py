@@ -1,8 +1,8 @@
 """Run the preset `paper` for a few steps, interrupt it, resume it, and say what a table would take.
 
-CIFAR-100 is read from its own files; TinyImageNet and Animals-10N are folders of random images of
-their layout and size. Each command is the real one, with fewer examples and two epochs: it is
-interrupted after the first, and the same command finishes it.
+CIFAR-100 is read from its own files; in place of TinyImageNet and Animals-10N there are folders of
+random images of their size, with as many classes. Each command is the real one, with fewer examples
+and two epochs: it is interrupted after the first, and the same command finishes it.
 
     NOISEBOUND_DATA=… python benchmarks/paper_scale.py
 """
@@ -66,24 +66,14 @@ def random_image(path: Path, generator: np.random.Generator) -> None:
 
 
 def write_trees(root: Path) -> None:
-    """Write small folders of TinyImageNet's and Animals-10N's layout."""
+    """Write folders of images with as many classes as TinyImageNet and Animals-10N have."""
     generator = np.random.default_rng(0)
-    base, names = root / "tiny-imagenet-200", [f"n{number:08}" for number in range(200)]
-    for name in names:
-        for number in range(3):
-            path = base / "train" / name / "images" / f"{name}_{number}.JPEG"
-            random_image(path, generator)
-    lines = []
-    for number in range(100):
-        random_image(base / "val" / "images" / f"val_{number}.JPEG", generator)
-        lines.append(f"val_{number}.JPEG\t{names[number]}\t0\t0\t63\t63\n")
-    (base / "val" / "val_annotations.txt").write_text("".join(lines))
-    (base / "wnids.txt").write_text("\n".join(names) + "\n")
-    (base / "words.txt").write_text("".join(f"{name}\tthing {name}\n" for name in names))
-    for part, count in (("training", 600), ("testing", 100)):
-        for number in range(count):
-            path = root / "animals-10n" / part / f"{number % 10}_{number}.jpg"
-            random_image(path, generator)
+    for dataset, classes, per_class in (("tiny-imagenet", 200, 3), ("animals-10n", 10, 60)):
+        for label in range(classes):
+            for part, count in (("train", per_class), ("test", 1)):
+                for number in range(count):
+                    path = root / dataset / part / f"class{label}" / f"{number}.jpg"
+                    random_image(path, generator)
 
 
 def interrupted_and_resumed(case: Case, data: Path | None, out: Path) -> float:
@@ -93,7 +83,7 @@ def interrupted_and_resumed(case: Case, data: Path | None, out: Path) -> float:
         *("--columns", case.column, "--methods", "ce+b", "--seeds", "1", "--jobs", "1"),
         *("--set", f"train_examples={case.examples}", "epochs=2", "drop_epoch=1"),
         *("measure_every=2", f"{dataset_of(case)}.epochs=2", "--out", str(out)),
-        *(() if data is None else ("--data-dir", str(data))),
+        *(() if data is None else ("--source", f"{dataset_of(case)}={data}")),
     ]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not (seconds := epoch_seconds(out)):
@@ -133,7 +123,7 @@ def main() -> None:
         for case in CASES:
             if case.column not in options.columns:
                 continue
-            data = None if case.column.startswith("cifar100") else root
+            data = None if dataset_of(case) == "cifar100" else root / dataset_of(case)
             step = interrupted_and_resumed(case, data, root / "out" / case.column)
             steps = case.steps(case.full_examples) * case.epochs
             hours = step * steps / 3600

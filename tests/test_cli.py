@@ -389,6 +389,14 @@ class TestExperiments:
         assert re.search(r"^MAE +[\d.]+.*\*", result.stdout, re.MULTILINE)
         assert "\\" not in result.stdout  # no Markdown for people to read
 
+    def test_if_every_run_fails_the_reason_is_told_too(self, run, tmp_path):
+        bad = ("--set", "epochs=2", "learning_rate=1e30", "--seeds", 1)
+        rows = ("--columns", "digits-0.4", "--methods", "ce")
+        result = run("reproduce", "own", *rows, *bad, "--out", tmp_path)
+        assert result.returncode == 1
+        assert "digits-0.4 ce seed 0: InvalidValueError: the training loss is" in result.stderr
+        assert not (tmp_path / "report.html").exists()
+
     def test_bound_table(self, run, tmp_path):
         result = run("reproduce", "bound-table", "--columns", "mnist", "--out", tmp_path)
         assert result.returncode == 0, result.stderr

@@ -142,7 +142,8 @@ def reproduce(
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted; the same command continues from here")
         raise
-    if request.runs():
+    store = RunStore(out / "runs")
+    if any(store.state(run) == "finished" for run in request.runs()):
         RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
     _tell(outcome, out, console)
