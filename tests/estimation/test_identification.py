@@ -38,6 +38,41 @@ def test_two_models_that_err_bracket_the_truth(error):
     assert abs(found - rate) < 0.12
 
 
+def test_errors_that_models_share_among_hard_examples_do_not_raise_the_lower_end():
+    """Where predictions are surest they are right; of the others two models know nothing."""
+    g = torch.Generator().manual_seed(0)
+    n = 3000
+    true = torch.randint(CLASSES, (n,), generator=g)
+    labels = nb.corrupt(true, "symmetric", 0.4, CLASSES, generator=g).labels
+    rate = (labels != true).double().mean().item()
+    models = []
+    for _ in range(2):
+        is_hard = torch.arange(n) >= n // 2
+        guess = torch.randint(CLASSES, (n,), generator=g)
+        said = torch.where(is_hard, guess, true)
+        sureness = torch.where(is_hard, 0.4, 0.6)[:, None]
+        others = (1 - sureness) / (CLASSES - 1)
+        models.append(others.expand(n, CLASSES).scatter(1, said[:, None], sureness).double())
+    found = estimate_noise(models[0], labels, second_probs=models[1])
+    low, high = found.interval
+    assert low <= rate <= high
+    assert abs(found.noise_rate - rate) < 0.04
+
+
+def test_the_point_lies_midway_between_the_surest_examples_and_all():
+    """No one errs where the model is surest; a quarter of the labels of all others differ."""
+    n = 2000
+    labels = torch.zeros(n, dtype=torch.int64)
+    labels[n // 2 :: 4] = 1
+    labels[: n // 4] = torch.arange(n // 4) % 2
+    predicted = torch.where(torch.arange(n) < n // 4, labels, 0)
+    sureness = torch.where(torch.arange(n) < n // 2, 0.9, 0.8)[:, None].double()
+    probs = (1 - sureness).expand(n, 2).scatter(1, predicted[:, None], sureness)
+    assert estimate_noise(probs, labels).noise_rate == pytest.approx(0, abs=0.005)
+    found = estimate_noise(probs, labels, second_probs=probs).noise_rate
+    assert found == pytest.approx(0.125 / 2, abs=0.005)
+
+
 def test_a_model_that_guesses_tells_nothing():
     g = torch.Generator().manual_seed(0)
     labels = torch.randint(CLASSES, (2000,), generator=g)

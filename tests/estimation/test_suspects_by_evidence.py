@@ -59,6 +59,22 @@ def test_a_matrix_that_a_weak_model_makes_up_is_not_used():
     assert roc_auc_score(is_wrong, score) >= roc_auc_score(is_wrong, -own) - 1e-9
 
 
+def test_a_matrix_that_explains_few_of_the_differing_labels_is_not_used():
+    """Half the hard labels of one class are wrong, which a few of its surest ones hardly show."""
+    g = torch.Generator().manual_seed(0)
+    true = torch.arange(2).repeat(1000)
+    margin = 4 * torch.rand(2000, generator=g).double()
+    chance = torch.where(margin < 1.2, 0.5, 0.05)
+    is_wrong = (true == 1) & (torch.rand(2000, generator=g) < chance)
+    labels = torch.where(is_wrong, 0, true)
+    of_true = (2 + margin).sigmoid()[:, None]
+    probs = torch.cat([1 - of_true, of_true], 1)
+    probs = torch.where((true == 1)[:, None], probs, probs.flip(1))
+    probs = probs @ torch.tensor([[1.0, 0.05], [0.0, 0.95]]).double().T
+    found = suspects_by_evidence(probs, labels).suspects.probability > 0.5
+    assert found.sum() > is_wrong.sum() / 2
+
+
 @pytest.mark.parametrize("kind", ["symmetric", "pairwise"])
 def test_a_good_model_has_probabilities_that_come_true(kind):
     probs, labels, true = problem(kind, blur=0.3)

@@ -87,7 +87,8 @@ def estimate_noise(
         labels: observed class indices
         method: see above
         second_probs: out-of-fold probabilities by models that were trained on other examples, such
-            as a second cross-validation with other folds; where both differ, they do not know
+            as a second cross-validation with other folds; where both differ, they do not know, and
+            their mean is what labels are compared with
         trusted: ``(positions, true_labels)`` of examples that were drawn at random and whose labels
             a person has checked: they make the rate unbiased, whatever the noise. A `Trusted`
             where some were likelier to be drawn than others
@@ -108,12 +109,16 @@ def estimate_noise(
     predictions = check_predictions(probs)
     observed = check_labels(labels, predictions, "probs")
     level = check_within("confidence", confidence, 0.0, 1.0, open_at_low=True)
-    second = None if second_probs is None else _check_second(second_probs, predictions, method)
+    in_doubt = None
+    if second_probs is not None:
+        second = _check_second(second_probs, predictions, method)
+        in_doubt = predictions.argmax(1) != second.argmax(1)
+        predictions = (predictions + second) / 2
     sample = _sample(method, predictions, observed, features)
     transition = sample.transition(torch.arange(sample.size))
     prior = _predicted_shares(predictions)
     if method == "agreement":
-        found = identify(predictions, observed, _rate(transition, prior), second)
+        found = identify(predictions, observed, _rate(transition, prior), in_doubt)
         rate, interval, words = found.point, found.interval(level), found.words
         transition = with_rate(transition, prior, rate)
     else:

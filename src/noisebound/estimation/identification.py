@@ -5,9 +5,15 @@ differ is an upper end: nobody who predicts better will differ more. Where a mod
 hardly ever wrong itself, so the labels that differ there are a lower end, unless the model is sure
 without reason: two models that were trained on different examples then differ from each other, and
 as often as they do the lower end comes down.
+
+Noise that has nothing to do with difficulty shows where the model is surest; noise that goes with
+difficulty shows among all examples. Two models of a kind err in about half of the cases in which
+they differ, so that half comes off both rates, and the point lies midway between them: labels cannot
+tell which of the two is right.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,10 +23,13 @@ from torch import Tensor
 from noisebound.bounds import symmetric_columns
 from noisebound.estimation.agreement import SUREST, surest_of_each_class
 
-_TRUST_IN_SUREST = 2 / 3
-"""How far the point lies from the rate that all examples show to the rate that the surest show. The
-former is right if noise goes with difficulty, the latter if it does not. Chosen on seven tables and
-three planted cases; `benchmarks/noise_interval.py` has others."""
+
+@dataclass(frozen=True)
+class _End:
+    """A share of examples that is a lower end, and its standard error."""
+
+    share: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -28,36 +37,36 @@ class Identification:
     """The rates that the labels allow, before chance is added.
 
     Args:
-        low: the least
-        high: the greatest
-        point: one in between
-        low_error: the standard error of the least
-        high_error: the standard error of the greatest
+        lows: lower ends by all examples, by the surest and by the very surest; the least counts
+        high: how often labels differ from predictions
+        high_error: its standard error
+        point: a rate in between
     """
 
-    low: float
+    lows: Sequence[_End]
     high: float
-    point: float
-    low_error: float
     high_error: float
+    point: float
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the two ends with chance added, at a confidence in ``(0, 1)``."""
         from scipy.special import ndtri  # takes longer to import than all of noisebound
 
         reach = float(ndtri((1 + confidence) / 2))
-        low, high = self.low - reach * self.low_error, self.high + reach * self.high_error
-        return max(0.0, low), min(1.0, high)
+        low = min(end.share - reach * end.error for end in self.lows)
+        return max(0.0, low), min(1.0, self.high + reach * self.high_error)
 
     @property
     def words(self) -> str:
         """What the labels can tell and what they cannot, in sentences."""
+        low = max(0.0, min(end.share for end in self.lows))
         return (
             f"Labels differ from predictions in {self.high:.1%} of the examples. No more are "
             "wrong, unless the inputs foretell where people err, which no method can see. "
-            f"At least {self.low:.1%} differ where the predictions are surest. "
-            "The estimate in between assumes that labels of hard examples are wrong hardly more "
-            "often than those of easy ones. Only labels that a person has checked can settle it."
+            f"At least {low:.1%} are wrong, if predictions are right where they are surest and "
+            "agree. The estimate lies between what all examples and what the surest ones show: "
+            "if labels are wrong as often on easy examples as on hard ones, the truth is nearer to "
+            "the latter. Only labels that a person has checked can settle it."
         )
 
 
@@ -65,44 +74,39 @@ def identify(
     probs: Float[Tensor, "n classes"],
     labels: Int64[Tensor, " n"],
     surest_rate: float,
-    second_probs: Float[Tensor, "n classes"] | None = None,
+    in_doubt: Bool[Tensor, " n"] | None = None,
 ) -> Identification:
     """Return the rates that labels and out-of-fold predictions allow.
 
     Args:
-        probs: predictions of a model that was not trained on these examples
+        probs: predictions of a model that was not trained on these examples, or the mean of two
         labels: the observed labels
         surest_rate: how often labels differ where the model is surest, each class by its share
-        second_probs: predictions of a second model that was trained on other examples
+        in_doubt: where two models, trained on other examples, predict different classes; None if
+            there is one model only
     """
     sureness, predicted = probs.max(1)
     differs = predicted != labels
-    other = None if second_probs is None else predicted != second_probs.argmax(1)
     high, high_error = _share(differs)
     # Without a second model only its distance from guessing speaks for the first.
     commonest = labels.bincount().max().item() / len(labels)
     skill = max(0.0, 1 - high / max(1 - commonest, 1 / len(labels)))
+    surest = {
+        share: surest_of_each_class(sureness, predicted, probs.shape[1], share)
+        for share in (1.0, SUREST, SUREST / 2)
+    }
     lows = []
-    for share in (SUREST, SUREST / 2):
-        surest = surest_of_each_class(sureness, predicted, probs.shape[1], share)
-        seen, error = _share(differs[surest])
-        low = skill * seen if other is None else seen - _share(other[surest])[0]
-        lows.append((low, error))
-    low, low_error = min(lows)
-    surest = surest_of_each_class(sureness, predicted, probs.shape[1], SUREST)
-    sure_rate = _without_own_errors(surest_rate, None if other is None else other[surest])
-    whole_rate = _without_own_errors(high, other)
-    # One model cannot tell its own errors from the labels': then only the surest examples count.
-    trust = 1.0 if other is None else _TRUST_IN_SUREST
-    low = min(max(0.0, low), high)
-    point = trust * sure_rate + (1 - trust) * whole_rate
-    return Identification(
-        low=low,
-        high=high,
-        point=min(max(point, low), high),
-        low_error=low_error,
-        high_error=high_error,
-    )
+    for rows in surest.values():
+        seen, error = _share(differs[rows])
+        low = skill * seen if in_doubt is None else seen - _share(in_doubt[rows])[0]
+        lows.append(_End(min(low, high), error))
+    point = surest_rate
+    if in_doubt is not None:
+        of_surest = max(0.0, surest_rate - _share(in_doubt[surest[SUREST]])[0] / 2)
+        of_all = max(0.0, high - _share(in_doubt)[0] / 2)
+        point = (of_surest + of_all) / 2
+    least = max(0.0, min(end.share for end in lows))
+    return Identification(lows, high, high_error, min(max(point, least), high))
 
 
 def _share(is_true: Bool[Tensor, " n"]) -> tuple[float, float]:
@@ -111,20 +115,6 @@ def _share(is_true: Bool[Tensor, " n"]) -> tuple[float, float]:
     share = count / n
     cautious = (count + 1) / (n + 2)
     return share, math.sqrt(cautious * (1 - cautious) / n)
-
-
-def _without_own_errors(differing: float, other: Bool[Tensor, " n"] | None) -> float:
-    """Return the rate that is left when a model's own errors are taken out.
-
-    Two models of a kind err in about half of the cases in which they differ. A label agrees with a
-    prediction if both are right: ``1 - d = (1 - rate)(1 - e)``.
-
-    Args:
-        differing: the share d of labels that differ from the predictions
-        other: where a second model differs from the first; None if there is one only
-    """
-    own = 0.0 if other is None else _share(other)[0] / 2
-    return max(0.0, 1 - (1 - differing) / (1 - own))
 
 
 def with_rate(

@@ -150,13 +150,14 @@ def suspects_by_evidence(
     calibrated = _calibrated(probs, learned)
     even = symmetric_columns(torch.tensor(rate, dtype=torch.float64), num_classes)
     even_fit = _fit_of_matrix(calibrated, learned, even)
-    if even_fit.gain < -_CLEAR:
+    differing = (probs.argmax(1) != labels).double().mean().item()
+    # A matrix that explains few of the labels that differ would call the others right.
+    if even_fit.gain < -_CLEAR and rate > differing / 2:
         matrix = estimate.transition
         fit = _fit_of_matrix(calibrated, learned, matrix)
         if fit.gain > _CLEAR or fit.distance < _MUCH_NEARER * even_fit.distance:
             true_probs = true_class_probabilities(calibrated, matrix)
             return Evidence(suspects_of(true_probs, labels, matrix), True)
-    differing = (probs.argmax(1) != labels).double().mean().item()
     rate = min(rate, differing)
     share = rate + _SEEN_AS_NOISE * (differing - rate)
     return Evidence(_least_probable(probs, calibrated, labels, share), even_fit.gain > _CLEAR)
