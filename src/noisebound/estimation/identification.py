@@ -8,8 +8,8 @@ as often as they do the lower end comes down.
 
 Noise that has nothing to do with difficulty shows where the model is surest; noise that goes with
 difficulty shows among all examples. Two models of a kind err in about half of the cases in which
-they differ, so that half comes off both rates, and the point lies midway between them: labels cannot
-tell which of the two is right.
+they differ, so that half comes off both rates, and the point lies midway between them, since labels
+cannot tell which of the two is right.
 """
 
 import math
