@@ -21,8 +21,8 @@ from noisebound.training.best_epoch import soonest_agreeing
 from noisebound.training.choose import Choice, Evidence, choice_by
 from noisebound.training.config import RecipeName
 from noisebound.training.data import TrainingData
+from noisebound.training.finals import _left_out
 from noisebound.training.recipe import RECIPES
-from noisebound.training.stopping import _left_out
 from noisebound.training.trial import Trial
 from training_data import noisy_clouds
 
@@ -167,7 +167,7 @@ class TestRuns:
 
         def watch(trial, *args, **kwargs):
             found = run_trial(trial, *args, **kwargs)
-            if trial.title == "when to stop":
+            if trial.title.startswith("all examples"):
                 watched.append(found.hits)
             return found
 
@@ -175,6 +175,31 @@ class TestRuns:
         run = train_run(noisy_clouds(n=400), self.config(validation_share=0.2), tmp_path / "run")
         assert len(watched) == 1
         assert run.recipe.chosen.epochs == soonest_agreeing(watched[0]) == len(run.epochs)
+
+    def test_two_recipes_abreast_are_told_apart_by_all_examples(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("noisebound.training.search.SEARCH_EXAMPLES", 120)
+        first = Evidence("gce", True, 7, 0.8, 0.10, 0.02, 120)
+        second = Evidence("dropped", True, 5, 0.79, 0.09, 0.02, 120)
+        far = Evidence("elr", True, 5, 0.75, 0.05, 0.02, 120)
+        plain = Evidence("plain", False, 8, 0.7, 0.0, 0.0, 120)
+        tried = Choice(first, (first, second, far, plain))
+        assert tried.finalists == (first, second)
+        monkeypatch.setattr("noisebound.training.search.choice_by", lambda trials: tried)
+        run = train_run(noisy_clouds(n=400), self.config(validation_share=0.2), tmp_path / "run")
+        assert [each.recipe for each in run.recipe.finals] == ["gce", "dropped"]
+        assert [each.examples for each in run.recipe.finals] == [80, 80]
+        assert run.recipe.chosen in run.recipe.finals
+        assert nb.load_run(tmp_path / "run").recipe == run.recipe
+        assert "trained on all examples" in run.recipe.reason
+
+    def test_finals_overrule_the_trials_on_clear_evidence_alone(self):
+        first = Evidence("elr", True, 7, 0.8, 0.10, 0.02, 400)
+        second = Evidence("gce", False, 10, 0.79, 0.09, 0.02, 400)
+        choice = Choice(first, (first, second))
+        worse, better = hits([0.3, 0.5, 0.4]), hits([0.3, 0.5, 0.6])
+        assert choice.after_finals([worse, better]).chosen.recipe == "gce"
+        assert choice.after_finals([worse, better]).chosen.epochs == 3
+        assert choice.after_finals([worse, worse]).chosen.recipe == "elr"
 
     def test_without_validation_a_tenth_decides_soonest_agreeing(self):
         data = TrainingData.unsplit(noisy_clouds(n=300).train)

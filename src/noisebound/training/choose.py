@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from noisebound.training.best_epoch import smooth
+from noisebound.training.best_epoch import smooth, soonest_agreeing
 from noisebound.training.config import RecipeName
 from noisebound.training.recipe import RECIPES, Recipe
 
@@ -22,6 +22,9 @@ would be blind; among clean labels a laxer one would follow chance. Chosen in 41
 tables and three planted cases, one seed, by a prototype of these trials: by half a standard error
 alone and by a whole one the choice gained 4.4 and 3.9 points over plain training,
 by this rule 4.5."""
+
+_ABREAST = 1.0
+"""A recipe that is at most so many standard errors behind the chosen one may be the better one."""
 
 _HOPELESS = 2.0
 """A recipe that is so many standard errors behind the best after one half is given up."""
@@ -74,10 +77,13 @@ class Choice:
     Args:
         chosen: the evidence of the recipe that trains
         tried: the evidence of all recipes, the best first; empty if the recipe was named
+        finals: the evidence of the best recipes when they were trained on all examples, where the
+            trials had a part of them; gains are over the first of these
     """
 
     chosen: Evidence
     tried: tuple[Evidence, ...] = ()
+    finals: tuple[Evidence, ...] = ()
 
     @property
     def recipe(self) -> Recipe:
@@ -90,6 +96,13 @@ class Choice:
         if not self.tried:
             return "the recipe that was named"
         chosen, best = self.chosen, self.tried[0]
+        if len(self.finals) > 1:
+            first, other = self.finals
+            return (
+                f"trained on all examples, {first.label} predicts {first.agreement:.1%} of the "
+                f"labels it did not see, and {other.label} {other.gain:+.1%} ± "
+                f"{other.standard_error:.1%} more"
+            )
         if chosen.recipe != "plain" or chosen.stops_early:
             return (
                 f"it predicts {chosen.agreement:.1%} of the labels of examples it did not see, "
@@ -103,19 +116,57 @@ class Choice:
         )
 
     @property
+    def finalists(self) -> tuple[Evidence, ...]:
+        """The chosen recipe and, where there is one, another that is abreast of it."""
+        others = [
+            each
+            for each in self.tried
+            if each.recipe != self.chosen.recipe
+            and each.examples == self.chosen.examples
+            and each.gain > 0
+            and self.chosen.gain - each.gain <= _ABREAST * each.standard_error
+        ]
+        return (self.chosen, *others[:1])
+
+    def after_finals(self, hits: Sequence[Bool[Tensor, "epochs _"]]) -> "Choice":
+        """Return the choice when all examples have shown which finalist is best, and its epochs.
+
+        Args:
+            hits: for each finalist, whether each epoch predicted each label that watched it
+        """
+        epochs = [
+            soonest_agreeing(found) if each.stops_early else len(found)
+            for each, found in zip(self.finalists, hits, strict=True)
+        ]
+        last = [found[count - 1] for found, count in zip(hits, epochs, strict=True)]
+        finals = tuple(
+            _evidence(each.recipe, [found], last[:1], count, each.stops_early)
+            for each, found, count in zip(self.finalists, last, epochs, strict=True)
+        )
+        return replace(
+            self, chosen=finals[-1] if finals[-1].is_convincing else finals[0], finals=finals
+        )
+
+    @property
     def plain(self) -> "Choice":
         """The choice of plain training, whatever the evidence."""
         return replace(self, chosen=_plain_among(self.tried))
 
     def record(self) -> dict[str, Any]:
         """Return everything, as JSON can hold it."""
-        return {"chosen": vars(self.chosen), "tried": [vars(each) for each in self.tried]}
+        return {
+            "chosen": vars(self.chosen),
+            "tried": [vars(each) for each in self.tried],
+            "finals": [vars(each) for each in self.finals],
+        }
 
     @classmethod
     def of_record(cls, record: dict[str, Any]) -> "Choice":
         """Return the choice that :meth:`record` wrote."""
-        tried = tuple(Evidence(**each) for each in record["tried"])
-        return cls(Evidence(**record["chosen"]), tried)
+        tried, finals = (
+            tuple(Evidence(**each) for each in record.get(name, ())) for name in ("tried", "finals")
+        )
+        return cls(Evidence(**record["chosen"]), tried, finals)
 
 
 def named_choice(name: RecipeName, epochs: int) -> Choice:

@@ -28,11 +28,12 @@ from noisebound.estimation.checked import noise_of_unchecked
 from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
-from noisebound.training.choose import Choice, named_choice
+from noisebound.training.choose import Choice, Evidence, named_choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
 from noisebound.training.data import TrainingData
 from noisebound.training.display import Display
+from noisebound.training.finals import Finalist, Finals
 from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.loop import Training
 from noisebound.training.metrics import EpochMetrics
@@ -47,7 +48,6 @@ from noisebound.training.ranks import first_rank_does
 from noisebound.training.recipe import RECIPES
 from noisebound.training.search import RecipeSearch
 from noisebound.training.state import TrainingState, initial_state
-from noisebound.training.stopping import EpochSearch
 from noisebound.training.trusting import (
     FEWEST_CHECKED,
     WEIGHTS,
@@ -95,7 +95,7 @@ class Fitting:
         self.keeper, self.show = keeper, show
         self.objective_factory, self.unfrozen = objective_factory, unfrozen
         self.search: RecipeSearch | None = None
-        self.epoch_search: EpochSearch | None = None
+        self.finals: Finals | None = None
         self.cross_fit: CrossFit | None = None
         self.choice: Choice | None = None
         self.noise: Noise | None = None
@@ -178,31 +178,40 @@ class Fitting:
         if noise.unknown_because is not None and self.choice.tried:
             # Of networks that hardly do better than guessing, none can be told to be better.
             self.choice = self.choice.plain
+        # Where heads stop says nothing of where an encoder should.
+        if self.unfrozen is None and self.search is not None and not self.search.has_seen_all:
+            self.choice = self._after_finals(self.choice, noise)
         config = self.choice.recipe.config(self.config)
         data = self.choice.recipe.prepare(self.data, noise)
-        if self.unfrozen is not None:  # where heads stop says nothing of where an encoder should
-            return config, data
-        if self.search is not None and not self.search.has_seen_all:
-            self.choice = self._stopped(self.choice, config, data)
-        return config.model_copy(update={"epochs": self.choice.chosen.epochs}), data
+        if self.unfrozen is None:
+            config = config.model_copy(update={"epochs": self.choice.chosen.epochs})
+        return config, data
 
-    def _stopped(self, choice: Choice, config: TrainingConfig, data: TrainingData) -> Choice:
-        """Return the choice with the epochs that all examples take, if it is to stop early."""
-        if not choice.chosen.stops_early:
+    def _after_finals(self, choice: Choice, noise: EstimatedNoise) -> Choice:
+        """Return the choice by all examples, if they have anything to tell."""
+        finalists = choice.finalists
+        if len(finalists) == 1 and not choice.chosen.stops_early:
             return choice
-        assert self.seen_noise is not None
-        classes, noise = data.train.num_classes, self.seen_noise
-        self.epoch_search = EpochSearch(
+        self.finals = Finals(
             self.data,
-            data,
-            config,
-            lambda examples: self.objective_factory(config, classes, examples, noise),
+            [self._finalist(evidence, noise) for evidence in finalists],
             self.network,
             self.fabric,
             show=self.show,
         )
-        epochs = self.epoch_search.epochs(self.keeper)
-        return replace(choice, chosen=replace(choice.chosen, epochs=epochs))
+        return choice.after_finals(self.finals.hits(self.keeper))
+
+    def _finalist(self, evidence: Evidence, noise: EstimatedNoise) -> Finalist:
+        assert self.seen_noise is not None
+        recipe, seen_noise = RECIPES[evidence.recipe], self.seen_noise
+        config, data = recipe.config(self.config), recipe.prepare(self.data, noise)
+        classes = data.train.num_classes
+        return Finalist(
+            evidence,
+            data,
+            config,
+            lambda examples: self.objective_factory(config, classes, examples, seen_noise),
+        )
 
     @property
     def _head_config(self) -> TrainingConfig:
@@ -268,8 +277,8 @@ class Fitting:
     @property
     def latest_state(self) -> TrainingState | None:
         """The state of the training, or of the network that was estimating the noise before it."""
-        stop = None if self.epoch_search is None else self.epoch_search.trial
-        before = (each.state for each in (stop, self.cross_fit, self.search) if each is not None)
+        final = None if self.finals is None else self.finals.trial
+        before = (each.state for each in (final, self.cross_fit, self.search) if each is not None)
         return self.state or next(before, None)
 
 
