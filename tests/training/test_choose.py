@@ -78,6 +78,12 @@ class TestChoiceByEvidence:
     def test_a_small_gain_has_to_be_certain(self, gain, error, is_convincing):
         assert Evidence("elr", False, 9, 0.7, gain, error, 500).is_convincing == is_convincing
 
+    def test_what_predicts_no_more_than_guessing_is_not_chosen(self):
+        """Plain training has memorized; the other predicts the commonest label and nothing else."""
+        trials = self.trials(gce=[hits([0.6, 0.6, 0.6])] * 2)
+        assert choice_by(trials, commonest=0.5).chosen.recipe == "gce"
+        assert choice_by(trials, commonest=0.6).chosen.recipe == "plain"
+
     def test_it_stops_where_the_other_half_stops_best(self):
         """Both halves peak at the third of seven epochs; the last epochs have memorized."""
         curve = [0.4, 0.6, 0.7, 0.6, 0.5, 0.5, 0.5]
@@ -161,7 +167,7 @@ class TestRuns:
         monkeypatch.setattr("noisebound.training.search.SEARCH_EXAMPLES", 120)
         stopped = Evidence("gce", True, 7, 0.9, 0.1, 0.01, 120)
         monkeypatch.setattr(
-            "noisebound.training.search.choice_by", lambda trials: Choice(stopped, (stopped,))
+            "noisebound.training.search.choice_by", lambda *_, **__: Choice(stopped, (stopped,))
         )
         watched, run_trial = [], Trial.run
 
@@ -184,7 +190,7 @@ class TestRuns:
         plain = Evidence("plain", False, 8, 0.7, 0.0, 0.0, 120)
         tried = Choice(first, (first, second, far, plain))
         assert tried.finalists == (first, second)
-        monkeypatch.setattr("noisebound.training.search.choice_by", lambda trials: tried)
+        monkeypatch.setattr("noisebound.training.search.choice_by", lambda *_, **__: tried)
         run = train_run(noisy_clouds(n=400), self.config(validation_share=0.2), tmp_path / "run")
         assert [each.recipe for each in run.recipe.finals] == ["gce", "dropped"]
         assert [each.examples for each in run.recipe.finals] == [80, 80]

@@ -23,6 +23,8 @@ tables and three planted cases, one seed, by a prototype of these trials: by hal
 alone and by a whole one the choice gained 4.4 and 3.9 points over plain training,
 by this rule 4.5."""
 
+_ABOVE_GUESSING = 1.0  # standard errors of the share of the commonest label: a choice
+
 _ABREAST = 1.0
 """A recipe that is at most so many standard errors behind the chosen one may be the better one."""
 
@@ -147,11 +149,6 @@ class Choice:
             self, chosen=finals[-1] if finals[-1].is_convincing else finals[0], finals=finals
         )
 
-    @property
-    def plain(self) -> "Choice":
-        """The choice of plain training, whatever the evidence."""
-        return replace(self, chosen=_plain_among(self.tried))
-
     def record(self) -> dict[str, Any]:
         """Return everything, as JSON can hold it."""
         return {
@@ -174,12 +171,16 @@ def named_choice(name: RecipeName, epochs: int) -> Choice:
     return Choice(Evidence(name, False, epochs, 0.0, 0.0, 0.0, 0))
 
 
-def choice_by(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs _"]]]) -> Choice:
+def choice_by(
+    trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs _"]]], commonest: float = 0.0
+) -> Choice:
     """Return the choice that these trials justify.
 
     Args:
         trials: for each recipe and half, whether each epoch predicted each judged label; a recipe
             that was given up has one half only
+        commonest: the share of the commonest label. A recipe that predicts hardly more labels has
+            learned nothing, even if plain training has memorized and predicts fewer
     """
     plain = [hits[-1] for hits in trials["plain"]]
     tried = []
@@ -194,9 +195,11 @@ def choice_by(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs _"]]]) -
             tried.append(_evidence(name, stopped, plain, epochs, True))
     tried.sort(key=lambda each: -each.gain)  # stable: of equals the plainer first
     baseline = _plain_among(tried)
-    eligible = [each for each in tried if each.examples == baseline.examples]
-    best = eligible[0]
-    return Choice(best if best.is_convincing else baseline, tuple(tried))
+    examples = baseline.examples
+    guessed = commonest + _ABOVE_GUESSING * math.sqrt(commonest * (1 - commonest) / examples)
+    eligible = [each for each in tried if each.examples == examples and each.agreement > guessed]
+    is_found = bool(eligible) and eligible[0].is_convincing
+    return Choice(eligible[0] if is_found else baseline, tuple(tried))
 
 
 def _plain_among(tried: Sequence[Evidence]) -> Evidence:

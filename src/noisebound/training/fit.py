@@ -175,9 +175,6 @@ class Fitting:
             return self.config, self.data
         if not isinstance(noise, EstimatedNoise):  # of too few examples nothing is known
             return RECIPES["plain"].config(self.config), self.data
-        if noise.unknown_because is not None and self.choice.tried:
-            # Of networks that hardly do better than guessing, none can be told to be better.
-            self.choice = self.choice.plain
         # Where heads stop says nothing of where an encoder should.
         if self.unfrozen is None and self.search is not None and not self.search.has_seen_all:
             self.choice = self._after_finals(self.choice, noise)

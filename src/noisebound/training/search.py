@@ -102,7 +102,8 @@ class RecipeSearch:
                 trials[recipe.name].append(found.hits)
                 if recipe.name == "plain":
                     self._plain.append(found)
-        return choice_by(trials)
+        labels = part.train.labels
+        return choice_by(trials, commonest=labels.bincount().max().item() / len(labels))
 
     def _part(self) -> TrainingData:
         """Return the examples that recipes are tried on: all, or some thousands of them."""
