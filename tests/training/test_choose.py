@@ -15,6 +15,7 @@ from noisebound.experiments.protocol.estimate_data import estimate_data
 from noisebound.experiments.protocol.estimate_settings import EstimateSetting
 from noisebound.experiments.protocol.planted_data import PLANTED
 from noisebound.experiments.protocol.sources import DataSources
+from noisebound.pages.run_page import run_page
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
 from noisebound.training.best_epoch import soonest_agreeing
@@ -197,6 +198,8 @@ class TestRuns:
         assert run.recipe.chosen in run.recipe.finals
         assert nb.load_run(tmp_path / "run").recipe == run.recipe
         assert "trained on all examples" in run.recipe.reason
+        (recipe,) = (each for each in run_page(run).sections if each.title == "The recipe")
+        assert [table.name for table in recipe.tables] == ["recipes", "finals"]
 
     def test_finals_overrule_the_trials_on_clear_evidence_alone(self):
         first = Evidence("elr", True, 7, 0.8, 0.10, 0.02, 400)

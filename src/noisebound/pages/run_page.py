@@ -12,6 +12,7 @@ from noisebound.report.page import Code, Fact, Page, Picture, Section
 from noisebound.report.plots import one_panel
 from noisebound.report.table import Cell, Row, Table
 from noisebound.runs import Run
+from noisebound.training.choose import Evidence
 from noisebound.training.metrics import METRIC_LABELS
 
 _CONFUSIONS = 20  # rows of a table that is still read
@@ -113,6 +114,14 @@ def _recipe_sections(run: Run) -> list[Section]:
     if choice is None:
         return []
     text = f"Trained by {choice.chosen.label}: {choice.reason}."
+    tables = [
+        _evidence_table("recipes", "What was tried on halves of the examples", choice.tried),
+        _evidence_table("finals", "The best of these, trained on all examples", choice.finals),
+    ]
+    return [Section("The recipe", text, [table for table in tables if table.rows])]
+
+
+def _evidence_table(name: str, title: str, found: Sequence[Evidence]) -> Table:
     rows = [
         Row(
             each.name,
@@ -123,18 +132,11 @@ def _recipe_sections(run: Run) -> list[Section]:
                 Cell(f"{each.examples:,}", "", each.examples),
             ),
         )
-        for each in choice.tried
+        for each in found
     ]
-    header = (
-        "recipe",
-        "epochs",
-        "left-out labels predicted",
-        "over plain training",
-        "labels",
-    )
-    title = "What was tried on halves of the examples"
-    tables = [Table("recipes", title, header, tuple(rows), ())] if rows else []
-    return [Section("The recipe", text, tables)]
+    over = "over the first" if name == "finals" else "over plain training"
+    header = ("recipe", "epochs", "left-out labels predicted", over, "labels")
+    return Table(name, title, header, tuple(rows), ())
 
 
 def _checks_sections(run: Run) -> list[Section]:
