@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from noisebound.data import Dataset, EmbeddedBy, ReadingOptions, Splits, load
-from noisebound.data.column_types import ColumnType
 from noisebound.data.dataset import inputs_from_array, joined_texts
 from noisebound.data.formats.table_files import is_table, read_table_file
 from noisebound.data.frames import as_polars, is_frame
@@ -133,10 +132,10 @@ def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewEx
         if path.is_dir():
             return _files(path, options, card)
         if is_table(path):
-            types: dict[str, ColumnType] = dict.fromkeys(card.backbone.text_columns, "text")
-            types |= {} if card.encoder is None else card.encoder.types
+            written = frozenset(card.backbone.text_columns)
+            written |= frozenset() if card.encoder is None else card.encoder.written_columns
             data = read_table_file(
-                path, encoding=options.encoding, types=types, skip_bad=options.skip_bad
+                path, encoding=options.encoding, written=written, skip_bad=options.skip_bad
             ).collect()
         else:
             data = read_inputs(path)

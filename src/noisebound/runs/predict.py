@@ -130,8 +130,9 @@ def _read(
     if not path.exists():
         raise DataError(f"{data} is neither a file or folder nor a known data set")
     if is_table(path):
-        types = model.card.encoder.types if model.card.encoder is not None else None
-        frame = read_table_file(path, encoding=encoding, types=types, skip_bad=skip_bad)
+        encoder = model.card.encoder
+        written = frozenset[str]() if encoder is None else encoder.written_columns
+        frame = read_table_file(path, encoding=encoding, written=written, skip_bad=skip_bad)
         inputs = _encoded(model, frame, str(path))
     else:
         inputs = inputs_from_array(read_inputs(path))
