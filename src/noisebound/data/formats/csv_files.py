@@ -75,7 +75,10 @@ def _schema(plain: Path, separator: str, written: Collection[str]) -> dict[str, 
         n_rows=_ROWS_FOR_TYPES,
         infer_schema_length=_ROWS_FOR_TYPES,
     )
-    return {name: pl.String() if name in written else dtype for name, dtype in first.schema.items()}
+    return {
+        name: pl.String() if name.strip() in written else dtype
+        for name, dtype in first.schema.items()
+    }
 
 
 def _read_as_text(plain: Path, separator: str, written: Collection[str]) -> pl.LazyFrame:
@@ -85,7 +88,7 @@ def _read_as_text(plain: Path, separator: str, written: Collection[str]) -> pl.L
     casts = [
         _narrowest(lazy.select(name).collect().to_series())
         for name in header
-        if name not in written
+        if name.strip() not in written
     ]
     return lazy.with_columns(casts)
 

@@ -60,12 +60,19 @@ def read_table_file(
             else:
                 with plain_text(path, encoding) as plain:
                     frame = read_csv(plain, path, _SEPARATORS[kind], written, skip_bad)
+            frame = _with_bare_names(frame)
             is_empty = frame.head(1).collect().is_empty()
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes
             raise pl.exceptions.ComputeError(str(error)) from error
     if is_empty:
         raise DataError(f"{path} has no rows")
     return frame
+
+
+def _with_bare_names(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the table with names of columns that have no spaces around them."""
+    bare = {name: name.strip() for name in frame.collect_schema().names()}
+    return frame.rename(bare) if len(set(bare.values())) == len(bare) else frame
 
 
 def _scan_parquet(path: Path) -> pl.LazyFrame:
