@@ -58,6 +58,88 @@ def test_dates_as_strings_are_dates(tmp_path, suffix, pattern):
     torch.testing.assert_close(splits.train.inputs[:, 0], standard.float())
 
 
+WRITTEN_DAYS = (
+    "%m/%d/%Y",
+    "%m/%d/%y",
+    "%d.%m.%Y",
+    "%d-%b-%Y",
+    "%B %d, %Y",
+    "%m/%d/%Y %I:%M %p",
+    "%Y-%m-%dT%H:%M:%SZ",
+    "%Y-%m-%d %H:%M:%S+00:00",
+)
+
+
+@pytest.mark.parametrize("pattern", WRITTEN_DAYS)
+def test_dates_as_people_write_them(tmp_path, pattern):
+    days = [date(2024, 1, 1) + timedelta(int(days)) for days in RNG.integers(0, 90, 200)]
+    splits = loaded(tmp_path, frame_of(day=[day.strftime(pattern) for day in days]))
+    assert splits.encoder.types == {"day": "date"}
+    assert splits.notes == ()
+    exact = splits.encoder.transform(pl.DataFrame({"day": days}))
+    torch.testing.assert_close(splits.train.inputs, exact)
+
+
+def test_new_dates_are_read_in_the_order_of_those_trained_on(tmp_path):
+    days = [date(2024, 3, 1) + timedelta(int(days)) for days in RNG.integers(0, 90, 200)]
+    frame = frame_of(day=[day.strftime("%m/%d/%Y") for day in days])
+    encoder = loaded(tmp_path, frame).encoded_by(torch.arange(200) < 150).encoder
+    new = encoder.transform(pl.DataFrame({"day": ["3/4/2024"]}))
+    assert new.item() == encoder.transform(pl.DataFrame({"day": [date(2024, 3, 4)]})).item()
+
+
+def test_dates_whose_order_nobody_can_tell_are_said(tmp_path):
+    frame = frame_of(day=[f"{1 + int(k)}/{1 + int(k) % 5}/2024" for k in RNG.integers(0, 12, 200)])
+    note = loaded(tmp_path, frame).notes[0]
+    assert "is read as 2024-" in note
+    assert "could mean 2024-" in note
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda number: f"{number:.2f}".replace(".", ","),
+        lambda number: f"{1000 * number:,.2f}",
+        lambda number: f"{1000 * number:,.2f}".translate(str.maketrans(",.", ".,")),
+        lambda number: f"${number:.4f}",
+        lambda number: f"{number:.4f} %",
+        lambda number: f"{number:.4f}",
+    ],
+)
+def test_numbers_as_people_write_them(tmp_path, written):
+    numbers = RNG.uniform(0, 5000, 200)
+    splits = loaded(tmp_path, frame_of(a=[written(number) for number in numbers]))
+    assert splits.encoder.types == {"a": "number"}
+    assert splits.notes == ()
+    standard = torch.from_numpy((numbers - numbers.mean()) / numbers.std()).float()
+    torch.testing.assert_close(splits.train.inputs[:, 0], standard, atol=1e-4, rtol=0)
+
+
+def test_new_numbers_are_read_in_the_style_of_those_trained_on(tmp_path):
+    values = [f"{value:.2f}".replace(".", ",") for value in RNG.uniform(0, 5000, 200)]
+    trained = loaded(tmp_path, frame_of(a=values))
+    frame_of(a=["1.234", "2.000"] * 100).write_csv(tmp_path / "test.csv")
+    tested = loaded(tmp_path, frame_of(a=values), test=tmp_path / "test.csv")
+    expected = trained.encoder.transform(pl.DataFrame({"a": [1234.0, 2000.0]}))
+    torch.testing.assert_close(tested.test.inputs[:2], expected)
+
+
+def test_a_column_that_is_nearly_one_of_numbers_is_said(tmp_path):
+    values = [str(value) for value in RNG.integers(0, 9, 200)]
+    values[::40] = ["12 kg"] * 5
+    splits = loaded(tmp_path, frame_of(a=values))
+    assert splits.encoder.types == {"a": "category"}
+    assert "is taken for categories, because 5 values such as '12 kg'" in splits.notes[0]
+    assert (
+        loaded(tmp_path, frame_of(a=values), types={"a": "number"}).encoder.types["a"] == "number"
+    )
+
+
+def test_merged_labels_have_a_name_without_spaces_around_it(tmp_path):
+    frame = pl.DataFrame({"a": RNG.normal(size=200), "y": [" stay", " stay", "stay", "go"] * 50})
+    assert loaded(tmp_path, frame, merge_labels=True).train.class_names == ("go", "stay")
+
+
 @pytest.mark.parametrize(
     "index",
     [
@@ -143,7 +225,7 @@ def test_labels_that_differ_by_case_or_spaces(tmp_path):
     assert splits.train.num_classes == 5
     assert splits.notes == (
         "labels differ by case or spaces only, and count as different classes: "
-        "'stay', ' stay', 'Stay'; 'go', 'GO'; to make them one: `merge_labels`",
+        "'stay', 'Stay', ' stay'; 'go', 'GO'; to make them one: `merge_labels`",
     )
     merged = loaded(tmp_path, frame, merge_labels=True)
     assert merged.train.class_names == ("go", "stay")
@@ -177,3 +259,19 @@ def test_none_among_the_labels_of_frames():
         with pytest.raises(DataError, match="1 of 4 rows of the data frame have no label"):
             load(frame, target="y")
         assert len(load(frame, target="y", skip_bad=True).train) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pd.to_timedelta(RNG.integers(0, 1000, 200), unit="h"), "date"),
+        (pd.period_range("2020-01", periods=200, freq="D")[RNG.permutation(200)], "date"),
+        (pd.cut(RNG.normal(size=200), 4), "category"),
+        ([pd.Timestamp("2024-01-01"), "x"] * 100, "category"),
+        (pd.Categorical(RNG.integers(0, 4, 200)), "number"),
+        (pd.array([1, None] * 50 + [2, 3] * 50, dtype="Int64"), "number"),
+    ],
+)
+def test_columns_that_only_pandas_has(values, kind):
+    frame = pd.DataFrame({"a": values, "y": KINDS})
+    assert load(frame, target="y").encoder.types == {"a": kind}

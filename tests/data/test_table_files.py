@@ -104,3 +104,9 @@ def test_a_parquet_file_that_would_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setenv(UNPACKED_VARIABLE, "1M")
     with pytest.raises(DataError, match=r"would unpack to 3\.2 MB or more"):
         load(tmp_path / "x.parquet", target="y")
+
+
+def test_spaces_around_the_names_of_columns(tmp_path):
+    (tmp_path / "x.csv").write_text("code , size, y \n" + "01, 2.5,u\n02, 3.5,v\n" * 10)
+    splits = load(tmp_path / "x.csv", target="y", types={"code": "category"})
+    assert splits.encoder.feature_names == ["code = 01", "code = 02", "size"]

@@ -130,6 +130,18 @@ class Payload:
         return (open, (str(self.path), "w"))
 
 
+def test_weights_that_the_folder_lacks_are_not_drawn_at_random(vit):
+    config = json.loads((vit / "config.json").read_text())
+    (vit / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 2}))
+    with pytest.raises(DataError, match=r"lacks 16 of the weights .* such as .*layer"):
+        parse_backbone(f"hf:{vit}").embed([torch.zeros(3, 32, 32)])
+
+
+def test_a_pooling_that_the_folder_lacks_is_refused(vit):
+    with pytest.raises(DataError, match=r"lacks 2 of the weights .* such as pooler"):
+        parse_backbone(f"hf:{vit}?pooling=pooler").embed([torch.zeros(3, 32, 32)])
+
+
 def small_bert(folder, minilm):
     """Write a BERT with random weights and the real tokenizer."""
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):

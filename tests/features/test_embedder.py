@@ -1,6 +1,8 @@
 """The transformer of scikit-learn's, on real encoders."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from PIL import Image
 from sklearn.base import clone
@@ -41,3 +43,36 @@ def test_what_cannot_be_embedded(onnx_file, tmp_path):
         embedder.fit("photo.png")
     with pytest.raises(DataError, match="takes images, and these examples are rows of numbers"):
         embedder.fit(np.zeros((3, 4)))
+
+
+def lengths(texts):
+    return [[len(text), text.count(" ")] for text in texts]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(["a text", "word"], index=[7, 3]),
+        pd.DataFrame({"t": ["a text", "word"]}),
+        pl.DataFrame({"t": ["a text", "word"]}),
+        np.array([["a text"], ["word"]]),
+    ],
+)
+def test_a_column_of_texts_in_any_form(column):
+    assert Embedder(lengths).fit_transform(column).tolist() == [[6, 1], [4, 0]]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, " "])
+def test_a_text_that_is_missing(missing):
+    with pytest.raises(
+        DataError, match=r"1 of 3 texts .*:\n  text 1 \(the text is empty\)"
+    ) as said:
+        Embedder(lengths).fit_transform(["a text", missing, "word"])
+    assert "skip_bad" not in str(said.value)
+
+
+def test_what_is_no_column_of_texts():
+    with pytest.raises(DataError, match="expected texts, got 5 at position 1"):
+        Embedder(lengths).fit_transform(["a text", 5])
+    with pytest.raises(DataError, match=r"one column of texts or paths, got 2: .*ColumnTransf"):
+        Embedder(lengths).fit_transform(pd.DataFrame({"t": ["a"], "u": ["b"]}))

@@ -136,6 +136,27 @@ def test_empty_texts_are_said_and_have_no_features():
     assert splits.train.rows.dense(torch.arange(2)).abs().sum() == 0
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_text_that_is_missing_counts_as_empty(missing):
+    splits = load((["", missing, "a word", "two words here"] * 20, ["u", "v"] * 40))
+    assert any("40" in note for note in splits.notes)
+    assert splits.train.rows.dense(torch.arange(2)).abs().sum() == 0
+
+
+def test_a_model_says_that_a_new_table_has_no_rows(run):
+    with pytest.raises(DataError, match="the table has no rows"):
+        run.predict(pl.DataFrame({"review": [], "stars": []}))
+
+
+def test_an_empty_file_is_named_for_a_backbone(tmp_path):
+    for kind in ("sport", "money"):
+        (tmp_path / kind).mkdir()
+        for place, text in enumerate([*TEXTS[:3], ""]):
+            (tmp_path / kind / f"{place}.txt").write_text(text)
+    with pytest.raises(DataError, match=r"text money/3\.txt \(the text is empty\)"):
+        nb.fit(tmp_path, out=tmp_path / "run", backbone=lambda texts: [[1.0]] * len(texts), **QUICK)
+
+
 def test_texts_that_are_all_empty():
     with pytest.raises(DataError, match="column 'text' holds no text"):
         load((["", " "] * 20, ["a", "b"] * 20))

@@ -6,22 +6,29 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
+from noisebound.data.written import (
+    DATE_STYLES,
+    NUMBER_STYLES,
+    Style,
+    note_of_doubt,
+    read_best,
+    unreadable,
+)
 from noisebound.errors import DataError
 
 ColumnType: TypeAlias = Literal["number", "category", "text", "date"]
 """How a column is used: as a number, as one feature per value, as words, or as a point in time."""
 
-MISSING_WORDS = ("", "na", "n/a", "n.a.", "nan", "null", "none", "missing", "-", "--", "?", ".")
-"""What people write, in any case, where a number or a date is missing."""
-
 # A choice: so many values that are no numbers are slips of the pen, and more are a category.
 _FEW_SLIPS = 0.01
-_LOOKED_AT = 1000  # values from which a format of dates is guessed before all are tried: a choice
+_SOME_SLIPS = 0.1  # with more, a column was hardly meant to hold numbers: a choice
 _MANY_TEXTS = 32  # fewer distinct texts are categories, however long they are: a choice
 _DISTINCT_SHARE = 0.5  # "mostly distinct": a choice
 _WORDS_OF_A_SENTENCE = 3.0  # on average; names and places have fewer: a choice
 _LETTERS_OF_A_SENTENCE = 6.0  # in scripts that write no spaces, on average: a choice
+_SENTENCES_LOOKED_AT = 10_000  # a choice
 _WITHOUT_SPACES = r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]"  # Japanese, Chinese, Thai
+_STYLES: dict[ColumnType, tuple[Style, ...]] = {"number": NUMBER_STYLES, "date": DATE_STYLES}
 
 
 @dataclass(frozen=True)
@@ -30,85 +37,82 @@ class ColumnDecision:
 
     Args:
         kind: the type; None for a column that cannot be used
-        values: the expression that gives the values in that type
+        values: the values in that type
         note: what was done, in a sentence; empty if nothing was
+        style: how the numbers or dates of a column of text are written; None for all others
     """
 
     kind: ColumnType | None
-    values: pl.Expr
+    values: pl.Series
     note: str = ""
+    style: Style | None = None
 
 
-def decide_type(series: pl.Series, wanted: ColumnType | None = None) -> ColumnDecision:
+def decide_type(
+    series: pl.Series, wanted: ColumnType | None = None, style: Style | None = None
+) -> ColumnDecision:
     """Return what a column is.
 
     Args:
         series: all values of the column
         wanted: the type that the user gave; None to decide it
+        style: how numbers or dates are written, if that is known; None to decide it
 
     Raises:
         DataError: the values cannot be of the type that the user gave
     """
-    as_it_is = pl.col(series.name)
     if wanted in ("category", "text"):
         if not is_scalar(series.dtype):
             raise DataError(f"column {series.name!r} of type {series.dtype} cannot be {wanted}")
-        return ColumnDecision(wanted, as_text(series.name, series.dtype))
+        return ColumnDecision(wanted, as_text(series))
     if series.dtype.is_temporal() and wanted in (None, "date"):
-        return ColumnDecision("date", as_it_is)
+        return ColumnDecision("date", series)
     if is_number(series.dtype) and wanted in (None, "number"):
-        return ColumnDecision("number", as_it_is)
+        return ColumnDecision("number", series)
     if not is_string(series.dtype):
         if wanted is not None:
             raise DataError(
                 f"column {series.name!r} of type {series.dtype} cannot be read as {wanted}s"
             )
-        return ColumnDecision(None, as_it_is, _left_out(series))
-    return _decide_strings(series.cast(pl.String), wanted)
+        return ColumnDecision(None, series, _left_out(series))
+    return _decide_strings(series.cast(pl.String), wanted, style)
 
 
-def _decide_strings(series: pl.Series, wanted: ColumnType | None) -> ColumnDecision:
-    if series.null_count() == len(series):
-        return ColumnDecision(wanted or "category", pl.col(series.name))
-    candidates: list[tuple[ColumnType, pl.Expr]] = [("number", parsed_numbers(series.name))]
-    dates = _parsed_dates(series)
-    candidates += [] if dates is None else [("date", dates)]
-    for kind, values in candidates:
+def _decide_strings(
+    series: pl.Series, wanted: ColumnType | None, style: Style | None
+) -> ColumnDecision:
+    present = len(series) - series.null_count()
+    if not present:
+        return ColumnDecision(wanted or "category", series)
+    note = ""
+    for kind, styles in _STYLES.items():
         if wanted not in (None, kind):
             continue
-        slips = slips_of(series, values)
-        share = len(slips) / max(1, len(series) - series.null_count())
-        if share <= _FEW_SLIPS or (wanted is not None and share < 1):
-            return ColumnDecision(kind, values, _note_of_slips(slips, kind))
+        chosen, values = read_best(series, styles if style is None else (style,))
+        slips = unreadable(series, values)
+        if len(slips) <= _FEW_SLIPS * present or (wanted is not None and len(slips) < present):
+            said = (_note_of_slips(slips, kind), note_of_doubt(series, values, chosen))
+            return ColumnDecision(kind, values, "; ".join(filter(None, said)), chosen)
+        if len(slips) <= _SOME_SLIPS * present:
+            note = _note_of_categories(slips, kind)
     if wanted is not None:
         raise DataError(
             f"column {series.name!r} cannot be read as {wanted}s: it has values such as "
             f"{series.drop_nulls()[0]!r}"
         )
     if looks_like_text(series):
-        return ColumnDecision(None, pl.col(series.name), _is_text_note(series))
-    return ColumnDecision("category", pl.col(series.name))
+        return ColumnDecision(None, series, _is_text_note(series))
+    return ColumnDecision("category", series, note)
 
 
-def parsed_numbers(name: str) -> pl.Expr:
-    """Return the expression that reads text as numbers; what is no number becomes null."""
-    return pl.col(name).cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False).alias(name)
-
-
-def parsed_dates(name: str) -> pl.Expr:
-    """Return the expression that reads text as dates in one format, guessed from the values."""
-    stripped = pl.col(name).cast(pl.String).str.strip_chars().str.strip_suffix("Z")
-    return stripped.str.to_datetime(strict=False, time_unit="us").alias(name)
-
-
-def as_text(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Return the expression that writes values as text; whole numbers have no fraction."""
-    column = pl.col(name)
-    if dtype.is_float():
-        whole = column.cast(pl.Int64, strict=False)
-        is_whole = whole.cast(pl.Float64) == column
-        return pl.when(is_whole).then(whole.cast(pl.String)).otherwise(column.cast(pl.String))
-    return column.cast(pl.String)
+def as_text(series: pl.Series) -> pl.Series:
+    """Return values as text; whole numbers have no fraction."""
+    texts = series.cast(pl.String)
+    if not series.dtype.is_float():
+        return texts
+    whole = series.cast(pl.Int64, strict=False)
+    is_whole = (whole.cast(pl.Float64) == series).fill_null(False)
+    return whole.cast(pl.String).zip_with(is_whole, texts)
 
 
 def looks_like_text(series: pl.Series) -> bool:
@@ -117,7 +121,7 @@ def looks_like_text(series: pl.Series) -> bool:
     distinct = present.n_unique()
     if distinct <= _MANY_TEXTS or distinct < _DISTINCT_SHARE * len(present):
         return False
-    sample = present.head(10 * _LOOKED_AT)
+    sample = present.head(_SENTENCES_LOOKED_AT)
     words = sample.str.count_matches(r"\S+").mean()
     letters = sample.str.count_matches(_WITHOUT_SPACES).mean()
     assert isinstance(words, float)
@@ -155,37 +159,19 @@ def listed_names(columns: list[str], most: int = 30) -> str:
     return f"{', '.join(columns[:most])}{more}"
 
 
-def _parsed_dates(series: pl.Series) -> pl.Expr | None:
-    """Return how to read dates, if the first values are dates in a format that polars knows."""
-    expression = parsed_dates(series.name)
-    first = _without_missing(series).head(_LOOKED_AT).to_frame()
-    try:
-        is_date = first.select(expression).to_series().is_not_null()
-    except pl.exceptions.PolarsError:  # no format fits the first value
-        return None
-    return expression if len(first) and is_date.any() else None
-
-
-def _without_missing(series: pl.Series) -> pl.Series:
-    is_missing = series.str.strip_chars().str.to_lowercase().is_in(MISSING_WORDS)
-    return series.filter(~is_missing.fill_null(True))
-
-
-def slips_of(series: pl.Series, values: pl.Expr) -> pl.Series:
-    """Return the texts that an expression cannot read, and that are no word for what is missing."""
-    try:
-        parsed = series.to_frame().select(values).to_series()
-    except pl.exceptions.PolarsError:
-        return series
-    return _without_missing(series.filter(parsed.is_null()))
-
-
 def _note_of_slips(slips: pl.Series, kind: ColumnType) -> str:
     if slips.is_empty():
         return ""
     return (
         f"column {slips.name!r}: {len(slips)} values such as {slips[0]!r} are no {kind}s and count "
         "as missing"
+    )
+
+
+def _note_of_categories(slips: pl.Series, kind: ColumnType) -> str:
+    return (
+        f"column {slips.name!r} is taken for categories, because {len(slips)} values such as "
+        f"{slips[0]!r} are no {kind}s; to count these as missing, say the type: `types`"
     )
 
 

@@ -7,16 +7,21 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
 from noisebound.data.column_types import (
+    ColumnDecision,
     ColumnType,
     as_text,
     is_number,
     is_scalar,
     is_string,
-    parsed_dates,
-    parsed_numbers,
-    slips_of,
 )
 from noisebound.data.identifiers import identifier_reason
+from noisebound.data.written import (
+    DATE_STYLES,
+    NUMBER_STYLES,
+    Style,
+    read_best,
+    unreadable,
+)
 from noisebound.errors import DataError
 
 MAX_CATEGORIES = 32  # a choice: one feature each, and rarer ones share one
@@ -35,10 +40,18 @@ class NumberColumn(BaseModel):
     std: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     has_missing: bool
     is_time: bool = False
+    style: Style | None = None
 
     @classmethod
-    def fit(cls, series: pl.Series) -> tuple["NumberColumn | None", str]:
-        """Return the column with the statistics of these values, and a note; None if left out."""
+    def fit(
+        cls, series: pl.Series, style: Style | None = None
+    ) -> tuple["NumberColumn | None", str]:
+        """Return the column with the statistics of these values, and a note; None if left out.
+
+        Args:
+            series: the values as numbers or points in time
+            style: how they were written as text; None if they were not
+        """
         values = _numbers(series)
         is_missing = np.isnan(values)
         present = values[~is_missing]
@@ -53,6 +66,7 @@ class NumberColumn(BaseModel):
             std=float(present.std()) if low < high else 1.0,
             has_missing=bool(is_missing.any()),
             is_time=series.dtype.is_temporal(),
+            style=style,
         )
         note = f"column {series.name!r}: {is_missing.sum()} missing numbers became the mean"
         return column, note if is_missing.any() else ""
@@ -78,10 +92,10 @@ class NumberColumn(BaseModel):
         """Return the values as numbers or dates, also where a file has them as text."""
         has_values = column.null_count() < len(column)
         if is_string(column.dtype) and has_values:
-            values = (parsed_dates if self.is_time else parsed_numbers)(column.name)
-            slips = slips_of(column.cast(pl.String), values)
-            if len(slips) <= _MOST_SLIPS * len(column):
-                return column.to_frame().select(values).to_series()
+            usual = DATE_STYLES if self.is_time else NUMBER_STYLES
+            _, values = read_best(column, usual if self.style is None else (self.style,))
+            if len(unreadable(column, values)) <= _MOST_SLIPS * len(column):
+                return values
         is_right = is_number(column.dtype) or column.dtype.is_temporal()
         if has_values and not (is_right and column.dtype.is_temporal() == self.is_time):
             wanted = "dates or times" if self.is_time else "numbers"
@@ -159,7 +173,7 @@ class CategoryColumn(BaseModel):
         """
         if not is_scalar(column.dtype) and column.null_count() < len(column):
             raise DataError(f"column {self.name!r} must hold text, got {column.dtype}")
-        texts = column.to_frame().select(as_text(column.name, column.dtype)).to_series()
+        texts = as_text(column)
         is_category = [(texts == category).fill_null(False) for category in self.categories]
         features = [flags.to_numpy() for flags in is_category]
         if self.has_other:
@@ -170,18 +184,18 @@ class CategoryColumn(BaseModel):
 
 
 def fit_column(
-    series: pl.Series, kind: ColumnType, *, is_wanted: bool
+    decision: ColumnDecision, *, is_wanted: bool
 ) -> tuple[NumberColumn | CategoryColumn | None, str]:
     """Return a column that is no text, with the statistics of its values, and a note.
 
     Args:
-        series: the values, in their type
-        kind: the type
+        decision: what the column is, and its values
         is_wanted: True if the user gave the type, and the column is to be used whatever it holds
     """
+    series = decision.values
     if series.null_count() == len(series):
         return None, f"column {series.name!r} is empty and was left out"
-    if kind == "category":
+    if decision.kind == "category":
         return CategoryColumn.fit(series, is_wanted=is_wanted)
     reason = None if is_wanted else identifier_reason(series)
     if reason is not None:
@@ -189,7 +203,7 @@ def fit_column(
             f"column {series.name!r} was left out: {reason}; to use it all the same, say its type: "
             "`types`"
         )
-    return NumberColumn.fit(series)
+    return NumberColumn.fit(series, decision.style)
 
 
 def _numbers(series: pl.Series) -> np.ndarray:

@@ -224,7 +224,10 @@ class Splits:
             return self
         kept = self.frame.with_columns(pl.Series(_ROW_MASK, rows.numpy())).filter(_ROW_MASK)
         encoder = TableEncoder.fit(
-            kept.drop(_ROW_MASK), self.encoder.types, leave_texts=self.embedded_by is not None
+            kept.drop(_ROW_MASK),
+            self.encoder.types,
+            styles=self.encoder.styles,
+            leave_texts=self.embedded_by is not None,
         )
         return self.encoded_with(encoder)
 

@@ -40,12 +40,16 @@ def _is_pandas(data: object) -> bool:
 
 def _column(name: str, column: Any) -> pl.Series:
     values = column.to_numpy()
-    if values.dtype.kind in "biufM":
+    if values.dtype.kind in "biufMm":
         return pl.Series(name, values, nan_to_null=True)
     # Text and mixtures hold None, NaN or NaT for what is missing.
     missing = column.isna().to_numpy()
-    return pl.Series(
-        name,
-        [None if is_missing else value for value, is_missing in zip(values, missing, strict=True)],
-        strict=False,
-    )
+    present = [None if gone else value for value, gone in zip(values, missing, strict=True)]
+    try:
+        found = pl.Series(name, present, strict=False)
+    except (pl.exceptions.PolarsError, TypeError, ValueError):
+        found = pl.Series(name, present, pl.Object)
+    if found.dtype != pl.Object:
+        return found
+    # Periods, intervals, paths and mixtures are what they are written as.
+    return pl.Series(name, [None if value is None else str(value) for value in present], pl.String)

@@ -15,7 +15,7 @@ from noisebound.data.user.embeddings_folder import holds_embeddings, read_embedd
 from noisebound.data.user.idx_folder import holds_idx, read_idx_folder
 from noisebound.data.user.image_folder import read_image_folder
 from noisebound.data.user.tables import frame_splits, read_table
-from noisebound.data.user.texts import are_texts, holds_texts, read_text_folder, text_splits
+from noisebound.data.user.texts import as_texts, holds_texts, read_text_folder, text_splits
 from noisebound.errors import DataError
 
 Source: TypeAlias = "str | Path | Dataset | Splits | tuple[Any, Any] | Any"
@@ -80,7 +80,7 @@ def _from_memory(data: Source, options: ReadingOptions, leave_texts: bool) -> Sp
             source="the data frame",
             leave_texts=leave_texts,
         )
-    if isinstance(data, tuple) and len(data) == 2 and are_texts(data[0]):
+    if isinstance(data, tuple) and len(data) == 2 and as_texts(data[0]) is not None:
         options.refuse_all_but("skip_bad", "merge_labels", what="texts in memory")
         return text_splits(*data, options, leave_texts=leave_texts)
     options.refuse_all_but(what="arrays")

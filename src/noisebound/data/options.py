@@ -69,6 +69,12 @@ class ReadingOptions(BaseModel):
         """What the user said of columns, texts included."""
         return {**self.types, **dict.fromkeys(self.text, "text")}
 
+    @property
+    def written_columns(self) -> frozenset[str]:
+        """The columns that a file must give as they are written, even if they are all digits."""
+        types = self.column_types
+        return frozenset(name for name, kind in types.items() if kind in ("category", "text"))
+
     def refuse_all_but(self, *allowed: str, what: str) -> None:
         """Raise a `DataError` if an option is set that does not apply.
 

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 
 def spellings(counts: Mapping[str, int]) -> list[list[str]]:
-    """Return the labels that are one but for case and spaces, each group's most frequent first.
+    """Return the labels that are one but for case and spaces, each group's usual spelling first.
+
+    That is the most frequent of those without spaces around it, if there are any.
 
     Args:
         counts: how often each label occurs
@@ -14,7 +16,7 @@ def spellings(counts: Mapping[str, int]) -> list[list[str]]:
         [['stay', 'Stay', ' stay']]
     """
     groups: dict[str, list[str]] = {}
-    for label in sorted(counts, key=lambda label: (-counts[label], label)):
+    for label in sorted(counts, key=lambda label: (label != label.strip(), -counts[label], label)):
         groups.setdefault(" ".join(label.casefold().split()), []).append(label)
     return [group for group in groups.values() if len(group) > 1]
 

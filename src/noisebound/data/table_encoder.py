@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import csr_matrix, hstack, vstack
 from torch import Tensor
 
-from noisebound.data.column_types import ColumnType, decide_type
+from noisebound.data.column_types import ColumnDecision, ColumnType, decide_type
 from noisebound.data.columns import CategoryColumn, NumberColumn, fit_column
 from noisebound.data.folders import cache_folder
 from noisebound.data.frames import as_lazy
@@ -21,6 +21,7 @@ from noisebound.data.reading import reading
 from noisebound.data.rows import HELD_IN_MEMORY
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.data.text_features import PlainTextColumn, TextColumn
+from noisebound.data.written import Style
 from noisebound.errors import DataError
 
 _BLOCK = 2**24  # numbers that are encoded at once: a choice, 128 MB of float64
@@ -54,6 +55,7 @@ class TableEncoder(BaseModel):
         frame: Frame,
         types: Mapping[str, ColumnType] | None = None,
         *,
+        styles: Mapping[str, Style] | None = None,
         leave_texts: bool = False,
     ) -> "TableEncoder":
         """Return the rule with the means, deviations, categories and vocabularies of these rows.
@@ -61,6 +63,7 @@ class TableEncoder(BaseModel):
         Args:
             frame: the rows; of a lazy frame one column at a time is in memory
             types: what columns are, where the user said so or an encoder before has decided it
+            styles: how numbers and dates are written, where an encoder before has decided it
             leave_texts: True to leave texts as they are, without a vocabulary or features
         """
         lazy, wanted = as_lazy(frame), types or {}
@@ -68,11 +71,13 @@ class TableEncoder(BaseModel):
         notes: list[str] = []
         for name in lazy.collect_schema().names():
             series = lazy.select(name).collect().to_series()
-            column, said = _fit(series, wanted.get(name), leave_texts=leave_texts)
+            decision = decide_type(series, wanted.get(name), (styles or {}).get(name))
+            column, said = _fit(decision, is_wanted=name in wanted, leave_texts=leave_texts)
             columns += [] if column is None else [column]
             notes += [note for note in said if note]
         if not columns:
-            raise DataError("no column can be used as a feature: " + "; ".join(notes))
+            reasons = "; ".join(notes) or "there is none beside the labels"
+            raise DataError(f"no column can be used as a feature: {reasons}")
         return cls(columns=tuple(columns), notes=tuple(notes))
 
     @property
@@ -87,6 +92,18 @@ class TableEncoder(BaseModel):
             column.name: "text" if isinstance(column, _TEXTS) else column.column_type
             for column in self.columns
         }
+
+    @property
+    def styles(self) -> dict[str, Style]:
+        """How the numbers and dates were written that were read from text."""
+        columns = [column for column in self.columns if isinstance(column, NumberColumn)]
+        return {column.name: column.style for column in columns if column.style is not None}
+
+    @property
+    def written_columns(self) -> frozenset[str]:
+        """The columns that a file must give as they are written, even if they are all digits."""
+        codes = {name for name, kind in self.types.items() if kind in ("category", "text")}
+        return frozenset(codes | self.styles.keys())
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -116,6 +133,8 @@ class TableEncoder(BaseModel):
         if missing:
             raise DataError(f"the table lacks the columns {', '.join(missing)}")
         count = int(lazy.select(pl.len()).collect().item())
+        if not count:
+            raise DataError("the table has no rows")
         with reading("the table", remedy="give the columns the types they had"):
             if any(isinstance(column, TextColumn) for column in self.columns):
                 parts = [self._sparse(block) for block in self._blocks(lazy, count)]
@@ -157,17 +176,15 @@ _TEXTS = (TextColumn, PlainTextColumn)
 
 
 def _fit(
-    series: pl.Series, wanted: ColumnType | None, *, leave_texts: bool
+    decision: ColumnDecision, *, is_wanted: bool, leave_texts: bool
 ) -> tuple[Column | None, tuple[str, ...]]:
-    decision = decide_type(series, wanted)
     if decision.kind is None:
         return None, (decision.note,)
-    values = series.to_frame().select(decision.values.alias(series.name)).to_series()
     if decision.kind == "text":
         kind = PlainTextColumn if leave_texts else TextColumn
-        text_column, note = kind.fit(values)
+        text_column, note = kind.fit(decision.values)
         return text_column, (decision.note, note)
-    column, note = fit_column(values, decision.kind, is_wanted=wanted is not None)
+    column, note = fit_column(decision, is_wanted=is_wanted)
     return column, (decision.note, note)
 
 

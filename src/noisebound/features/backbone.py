@@ -87,9 +87,11 @@ class Backbone(ABC):
         """Refuse examples of a kind that this encoder was not made for."""
         if modality not in self.modalities:
             takes = " or ".join(f"{_KINDS[kind]}" for kind in sorted(self.modalities))
+            are_rows = modality == "features"
+            remedy = ", or name the columns that hold texts: `text`" if are_rows else ""
             raise DataError(
                 f"the backbone {self.name} takes {takes}, and these examples are "
-                f"{_KINDS[modality]}: choose another `backbone`"
+                f"{_KINDS[modality]}: choose another `backbone`{remedy}"
             )
 
 

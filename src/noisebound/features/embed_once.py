@@ -133,8 +133,16 @@ def embed_rows(
     return Embeddings(_checked(vectors, backbone), torch.tensor(kept, dtype=torch.int64), bad)
 
 
-def refuse_bad(examples: Examples, found: Embeddings, skip_bad: bool) -> tuple[str, ...]:
-    """Return a note on the examples that could not be read, or raise an error that lists them."""
+def refuse_bad(
+    examples: Examples, found: Embeddings, skip_bad: bool | None = None
+) -> tuple[str, ...]:
+    """Return a note on the examples that could not be read, or raise an error that lists them.
+
+    Args:
+        examples: the examples
+        found: their embeddings
+        skip_bad: True to leave them out; None where that is impossible
+    """
     if not found.bad:
         return ()
     kind = _PLURALS[examples.modality]
@@ -144,7 +152,8 @@ def refuse_bad(examples: Examples, found: Embeddings, skip_bad: bool) -> tuple[s
     if not skip_bad:
         raise DataError(
             f"{len(lines)} of {len(examples)} {kind} cannot be read:\n{listed(lines)}\n"
-            "repair or remove them, or leave them out with `skip_bad`"
+            "repair or remove them"
+            + ("" if skip_bad is None else ", or leave them out with `skip_bad`")
         )
     return (f"{len(lines)} {kind} that cannot be read were left out:\n{listed(lines)}",)
 

@@ -190,7 +190,7 @@ class Texts(Examples):
 
     def where(self, position: int) -> str:
         """Return the text's name."""
-        return f"text {position}" if self.names is None else self.names[position]
+        return f"text {position if self.names is None else self.names[position]}"
 
 
 class Rows(Examples):

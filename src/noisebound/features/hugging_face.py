@@ -35,6 +35,8 @@ from noisebound.features.tunable import Tunable, trainable_copy
 
 _IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _TEXT_CONFIGS = ("tokenizer_config.json", "tokenizer.json", "vocab.txt")
+# Parts of names: weights that vectors do not depend on, and that many published models lack.
+_OFTEN_UNUSED = ("pooler", "mask_token", "logit_scale")
 _LONGEST = 512  # tokens: what encoders without a limit of their own are cut at; a choice
 _MOSTLY = 0.5
 
@@ -249,10 +251,23 @@ class HuggingFaceBackbone(Backbone):
                 weights_only=True,  # of a pickle, nothing but tensors is read
                 output_loading_info=True,
             )
+        missing = sorted(about["missing_keys"])
         if network.config.is_encoder_decoder:
             network = network.get_encoder()
+            missing = [name for name in missing if not name.startswith("decoder")]
+        self._check_complete(missing)
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        return network.eval().to(device), sorted(about["missing_keys"])
+        return network.eval().to(device), missing
+
+    def _check_complete(self, missing: Sequence[str]) -> None:
+        """Refuse a model with weights that transformers would draw at random, in silence."""
+        unused = _OFTEN_UNUSED if self._pooling != "pooler" else _OFTEN_UNUSED[1:]
+        needed = [name for name in missing if not any(part in name for part in unused)]
+        if needed:
+            raise DataError(
+                f"{self.folder} lacks {len(needed)} of the weights that its config.json asks for, "
+                f"such as {needed[0]}: they are of another model; copy the whole model folder"
+            )
 
     @contextlib.contextmanager
     def _reading(self, what: str) -> Iterator[None]:

@@ -186,7 +186,7 @@ def _texts_of_table(splits: Splits) -> RawSplits:
     assert encoder is not None
     has_others = len(encoder.columns) > len(encoder.text_columns)
     train = RawPart(
-        Texts(splits.texts() or []),
+        Texts(splits.texts() or [], splits.train_names),
         splits.train.labels,
         splits.train.true_labels,
         splits.train_names,
@@ -211,15 +211,6 @@ def _texts_of_table(splits: Splits) -> RawSplits:
 def examples_of(inputs: Tensor) -> Examples:
     """Return the examples of a tensor: images, or rows of features."""
     return ImageTensor(inputs) if inputs.ndim == 4 else Rows(inputs)
-
-
-def is_texts(values: Any) -> bool:
-    """True if these are several texts."""
-    if isinstance(values, str | Path | Tensor) or not hasattr(values, "__len__"):
-        return False
-    if isinstance(values, np.ndarray) and values.dtype.kind not in "UO":
-        return False
-    return len(values) > 0 and all(isinstance(each, str) or each is None for each in values)
 
 
 def is_image_folder(source: Any) -> bool:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from noisebound.data import Dataset, EmbeddedBy, ReadingOptions, Splits, load
-from noisebound.data.column_types import ColumnType
 from noisebound.data.dataset import inputs_from_array, joined_texts
 from noisebound.data.formats.table_files import is_table, read_table_file
 from noisebound.data.frames import as_polars, is_frame
@@ -17,12 +16,12 @@ from noisebound.data.registry import find_published
 from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.embeddings_folder import holds_embeddings, read_embeddings
 from noisebound.data.user.image_folder import unlabeled_names
-from noisebound.data.user.texts import TEXT_COLUMN, read_unlabeled_texts
+from noisebound.data.user.texts import TEXT_COLUMN, as_texts, read_unlabeled_texts
 from noisebound.errors import DataError, RunError
 from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
 from noisebound.features.embed_once import embed_once, refuse_bad
 from noisebound.features.examples import ImageFiles, Modality, Texts
-from noisebound.features.load import examples_of, is_texts
+from noisebound.features.load import examples_of
 from noisebound.features.tunable import TunedBackbone
 from noisebound.runs.saved_model import ModelCard, SavedModel
 
@@ -133,18 +132,19 @@ def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewEx
         if path.is_dir():
             return _files(path, options, card)
         if is_table(path):
-            types: dict[str, ColumnType] = dict.fromkeys(card.backbone.text_columns, "text")
-            types |= {} if card.encoder is None else card.encoder.types
+            written = frozenset(card.backbone.text_columns)
+            written |= frozenset() if card.encoder is None else card.encoder.written_columns
             data = read_table_file(
-                path, encoding=options.encoding, types=types, skip_bad=options.skip_bad
+                path, encoding=options.encoding, written=written, skip_bad=options.skip_bad
             ).collect()
         else:
             data = read_inputs(path)
     if is_frame(data):
         return _rows(as_polars(data), card)
-    if is_texts(data):
+    texts = as_texts(data)
+    if texts is not None:
         _refuse_texts_alone(card)
-        return _NewExamples(Texts(list(data)))
+        return _NewExamples(Texts(texts))
     if isinstance(data, str | Path):
         data = load(data, data_dir=options.data_dir)
     if isinstance(data, Splits):
@@ -158,7 +158,7 @@ def _files(path: Path, options: ReadingOptions, card: ModelCard) -> _NewExamples
     if card.backbone.modality == "text":
         _refuse_texts_alone(card)
         names, frame = read_unlabeled_texts(path, options)
-        return _NewExamples(Texts(joined_texts(frame, (TEXT_COLUMN,))), names)
+        return _NewExamples(Texts(joined_texts(frame, (TEXT_COLUMN,)), names), names)
     files, images = unlabeled_names(path)
     return _NewExamples(ImageFiles(files, images), images)
 

@@ -18,7 +18,7 @@ from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.image_folder import read_unlabeled
 from noisebound.data.user.texts import (
     TEXT_COLUMN,
-    are_texts,
+    as_texts,
     read_unlabeled_texts,
     texts_frame,
 )
@@ -62,7 +62,7 @@ def new_inputs(
     if isinstance(data, str | Path):
         return _read(model, data, data_dir, skip_bad, encoding)
     inputs: Tensor | Rows
-    if are_texts(data):
+    if as_texts(data) is not None:
         inputs = _encoded(model, texts_frame(data), "the list of texts")
     elif is_frame(data):
         inputs = _encoded(model, as_polars(data), "the data frame")
@@ -130,8 +130,9 @@ def _read(
     if not path.exists():
         raise DataError(f"{data} is neither a file or folder nor a known data set")
     if is_table(path):
-        types = model.card.encoder.types if model.card.encoder is not None else None
-        frame = read_table_file(path, encoding=encoding, types=types, skip_bad=skip_bad)
+        encoder = model.card.encoder
+        written = frozenset[str]() if encoder is None else encoder.written_columns
+        frame = read_table_file(path, encoding=encoding, written=written, skip_bad=skip_bad)
         inputs = _encoded(model, frame, str(path))
     else:
         inputs = inputs_from_array(read_inputs(path))

@@ -3,12 +3,11 @@
 import codecs
 import csv
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import polars as pl
 
-from noisebound.data.column_types import ColumnType
 from noisebound.data.folders import cache_folder, temporary_file
 from noisebound.errors import DataError
 
@@ -19,7 +18,7 @@ _IN_MEMORY = 2**29  # bytes of a file: a choice; a larger one becomes a Parquet 
 
 
 def read_csv(
-    plain: Path, path: Path, separator: str, types: Mapping[str, ColumnType], skip_bad: bool
+    plain: Path, path: Path, separator: str, written: Collection[str], skip_bad: bool
 ) -> pl.LazyFrame:
     """Return the table; a large one is read in parts and kept as Parquet, which needs no memory.
 
@@ -27,7 +26,7 @@ def read_csv(
         plain: the file, not compressed and in UTF-8
         path: the file that the user named, for messages
         separator: what stands between fields, unless the first line has only another
-        types: columns whose type is known
+        written: columns that stay text even if they are all digits
         skip_bad: True to leave out lines with too many fields
     """
     separator = _separator(plain, separator)
@@ -36,13 +35,13 @@ def read_csv(
     if repeated:
         raise DataError(f"{path} has several columns called {repeated[0]!r}: rename all but one")
     try:
-        return _read(plain, separator, _schema(plain, separator, types))
+        return _read(plain, separator, _schema(plain, separator, written))
     except pl.exceptions.PolarsError:
         _check_utf8(plain, path)
     ragged = _first_ragged_line(plain, separator, len(header))
     if ragged is None:
         # A value does not fit the type that the first rows have: all are read as text first.
-        return _read_as_text(plain, separator, types)
+        return _read_as_text(plain, separator, written)
     if not skip_bad:
         raise DataError(
             f"{path} cannot be read: the record that ends in line {ragged[0]} has {ragged[1]} "
@@ -52,13 +51,11 @@ def read_csv(
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / plain.name
         _copy_whole_records(plain, whole, separator, len(header))
-        return read_csv(whole, path, separator, types, skip_bad)
+        return read_csv(whole, path, separator, written, skip_bad)
 
 
 def _read(plain: Path, separator: str, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    scan = pl.scan_csv(
-        plain, separator=separator, null_values=NULLS, schema=dict(schema), try_parse_dates=True
-    )
+    scan = pl.scan_csv(plain, separator=separator, null_values=NULLS, schema=dict(schema))
     if plain.stat().st_size <= _IN_MEMORY:
         return scan.collect().lazy()
     folder = cache_folder() / "tables"
@@ -69,28 +66,29 @@ def _read(plain: Path, separator: str, schema: Mapping[str, pl.DataType]) -> pl.
     return pl.scan_parquet(stored)
 
 
-def _schema(plain: Path, separator: str, types: Mapping[str, ColumnType]) -> dict[str, pl.DataType]:
-    """Return the types that the first rows have; codes and texts stay text even if all digits."""
+def _schema(plain: Path, separator: str, written: Collection[str]) -> dict[str, pl.DataType]:
+    """Return the types that the first rows have; dates are text, which a column's rule reads."""
     first = pl.read_csv(
         plain,
         separator=separator,
         null_values=NULLS,
         n_rows=_ROWS_FOR_TYPES,
         infer_schema_length=_ROWS_FOR_TYPES,
-        try_parse_dates=True,
     )
-    known = {name for name, kind in types.items() if kind in ("category", "text")}
-    return {name: pl.String() if name in known else dtype for name, dtype in first.schema.items()}
+    return {
+        name: pl.String() if name.strip() in written else dtype
+        for name, dtype in first.schema.items()
+    }
 
 
-def _read_as_text(plain: Path, separator: str, types: Mapping[str, ColumnType]) -> pl.LazyFrame:
+def _read_as_text(plain: Path, separator: str, written: Collection[str]) -> pl.LazyFrame:
     """Return the table with each column in the narrowest type that holds all its values."""
     header = pl.read_csv(plain, separator=separator, n_rows=0, infer_schema=False).columns
     lazy = _read(plain, separator, dict.fromkeys(header, pl.String()))
     casts = [
         _narrowest(lazy.select(name).collect().to_series())
         for name in header
-        if types.get(name) not in ("category", "text")
+        if name.strip() not in written
     ]
     return lazy.with_columns(casts)
 

@@ -3,13 +3,12 @@
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 import polars as pl
 from polars.exceptions import PanicException
 
-from noisebound.data.column_types import ColumnType
 from noisebound.data.formats.csv_files import read_csv
 from noisebound.data.formats.text_files import file_type, plain_text
 from noisebound.data.limits import check_unpacked
@@ -35,7 +34,7 @@ def read_table_file(
     path: Path,
     *,
     encoding: str | None = None,
-    types: Mapping[str, ColumnType] | None = None,
+    written: Collection[str] = (),
     skip_bad: bool = False,
 ) -> pl.LazyFrame:
     """Return the table as it is in the file; a large one stays on the disk.
@@ -43,8 +42,7 @@ def read_table_file(
     Args:
         path: the file
         encoding: how a CSV or JSON file writes letters as bytes; None for UTF-8
-        types: columns whose type is known: categories and texts are read as text even if they are
-            all digits
+        written: columns that a CSV file gives as text even if they are all digits
         skip_bad: True to leave out lines with too many fields
     """
     kind = file_type(path)
@@ -61,13 +59,20 @@ def read_table_file(
                     frame = pl.read_ndjson(plain, infer_schema_length=None).lazy()
             else:
                 with plain_text(path, encoding) as plain:
-                    frame = read_csv(plain, path, _SEPARATORS[kind], types or {}, skip_bad)
+                    frame = read_csv(plain, path, _SEPARATORS[kind], written, skip_bad)
+            frame = _with_bare_names(frame)
             is_empty = frame.head(1).collect().is_empty()
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes
             raise pl.exceptions.ComputeError(str(error)) from error
     if is_empty:
         raise DataError(f"{path} has no rows")
     return frame
+
+
+def _with_bare_names(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the table with names of columns that have no spaces around them."""
+    bare = {name: name.strip() for name in frame.collect_schema().names()}
+    return frame.rename(bare) if len(set(bare.values())) == len(bare) else frame
 
 
 def _scan_parquet(path: Path) -> pl.LazyFrame:

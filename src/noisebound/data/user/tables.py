@@ -108,7 +108,7 @@ def _read(path: Path, options: ReadingOptions) -> pl.LazyFrame:
     return read_table_file(
         path,
         encoding=options.encoding,
-        types=options.column_types,
+        written=options.written_columns,
         skip_bad=options.skip_bad,
     )
 
@@ -140,8 +140,8 @@ def _with_labels(
     names = None
     if missing and not options.skip_bad:
         raise DataError(
-            f"{missing} of {total} rows of {source} have no label in column {target!r}: fill them "
-            "in, or leave the rows out: `skip_bad`"
+            f"{missing} of {total} rows of {source} have no label in column {target!r}, where NA "
+            "and ? count as none: fill them in, or leave the rows out: `skip_bad`"
         )
     if missing == total:
         raise DataError(f"column {target!r} of {source} is empty")
@@ -182,9 +182,11 @@ def _read_test(options: ReadingOptions, encoder: TableEncoder) -> pl.LazyFrame:
     assert options.test is not None
     if not options.test.exists():
         raise DataError(f"the `test` table {options.test} is not there")
-    types = {**encoder.types, **options.column_types}
     return read_table_file(
-        options.test, encoding=options.encoding, types=types, skip_bad=options.skip_bad
+        options.test,
+        encoding=options.encoding,
+        written=encoder.written_columns,
+        skip_bad=options.skip_bad,
     )
 
 

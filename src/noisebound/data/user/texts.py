@@ -24,14 +24,27 @@ _TRAIN_NAMES = ("train", "training")
 _TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # in the order of preference
 
 
-def are_texts(data: object) -> bool:
-    """True for a list, an array or a series whose values are all strings."""
+def as_texts(data: object) -> list[str | None] | None:
+    """Return the strings of a list, an array or a series, None where one is missing.
+
+    None in place of the list if the data is something else.
+
+    Raises:
+        DataError: there are strings, and something else among them
+    """
     if isinstance(data, pl.Series):
-        return data.dtype == pl.String
+        return data.to_list() if data.dtype == pl.String else None
     if isinstance(data, str) or not (isinstance(data, Sequence) or _is_column(data)):
-        return False
-    values = list(data)  # type: ignore[call-overload]
-    return bool(values) and all(isinstance(value, str) for value in values)
+        return None
+    values = [None if _is_missing(value) else value for value in data]  # type: ignore[attr-defined]
+    if not any(isinstance(value, str) for value in values):
+        return None
+    for place, value in enumerate(values):
+        if not (value is None or isinstance(value, str)):
+            raise DataError(
+                f"expected texts, got {value!r} at position {place}: write it as a text"
+            )
+    return values
 
 
 def text_splits(
@@ -51,7 +64,7 @@ def text_splits(
 
 def texts_frame(texts: Any) -> pl.DataFrame:
     """Return strings as the table that a model of texts takes."""
-    return pl.DataFrame({TEXT_COLUMN: pl.Series([str(text) for text in texts], dtype=pl.String)})
+    return pl.DataFrame({TEXT_COLUMN: pl.Series(as_texts(texts), dtype=pl.String)})
 
 
 def holds_texts(path: Path) -> bool:
@@ -133,8 +146,14 @@ def _read_texts(
     return names, texts, [f"{len(bad)} unreadable files were left out"] if bad else []
 
 
+def _is_missing(value: object) -> bool:
+    """True for None, NaN and what pandas has for them, known by its name so as not to import it."""
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
 def _is_column(data: object) -> bool:
-    """True for an array or a pandas series, which is known by its name so as not to import it."""
+    """True for an array or a pandas series."""
     if isinstance(data, np.ndarray):
         return data.ndim == 1 and data.dtype.kind in "OU"
     kind = type(data)

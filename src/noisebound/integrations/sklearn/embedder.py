@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from noisebound.data.dataset import inputs_from_array
+from noisebound.data.frames import as_polars, is_frame
+from noisebound.data.user.texts import as_texts
 from noisebound.errors import DataError
 from noisebound.features import (
     Backbone,
@@ -65,7 +67,8 @@ class Embedder(TransformerMixin, BaseEstimator):
         """Return one vector per example.
 
         Args:
-            X: a list, an array or a column of texts, or of paths of images; or images
+            X: a list, an array, a column or a frame of one column of texts, or of paths of images;
+                or images
                 ``[n, height, width, channels]`` or with channels first
         """
         check_is_fitted(self, "backbone_")
@@ -85,7 +88,7 @@ class Embedder(TransformerMixin, BaseEstimator):
     def _vectors(self, X: Any) -> NDArray[np.float32]:
         examples = _examples(X, self.backbone_)
         found = embed_once(examples, self.backbone_)
-        refuse_bad(examples, found, skip_bad=False)
+        refuse_bad(examples, found)
         vectors: NDArray[np.float32] = found.vectors.numpy()
         return vectors
 
@@ -98,13 +101,30 @@ class Embedder(TransformerMixin, BaseEstimator):
 
 
 def _examples(X: Any, backbone: Backbone) -> Examples:
-    values = X.to_list() if hasattr(X, "to_list") else X  # a column of pandas or polars
-    if isinstance(values, np.ndarray) and values.dtype.kind in "OU":
-        values = values.ravel().tolist()
-    if isinstance(values, list | tuple) and values and isinstance(values[0], str | Path | None):
-        if "text" not in backbone.modalities or isinstance(values[0], Path):
-            return ImageFiles(PathFiles(), [str(path) for path in values])
-        return Texts(values)
-    if isinstance(values, str):
+    if isinstance(X, str):
         raise DataError("expected several texts or paths, got one: put it in a list")
-    return examples_of(inputs_from_array(values))
+    values = _one_column(X)
+    if isinstance(values, list | tuple) and values and isinstance(values[0], Path):
+        return ImageFiles(PathFiles(), list(map(str, values)))
+    texts = as_texts(values)
+    if texts is None:
+        return examples_of(inputs_from_array(values))
+    if "text" in backbone.modalities:
+        return Texts(texts)
+    return ImageFiles(PathFiles(), list(map(str, texts)))
+
+
+def _one_column(X: Any) -> Any:
+    """Return a column of texts or paths as a list, and all else as it is."""
+    if is_frame(X):
+        if X.shape[1] != 1:
+            raise DataError(
+                f"expected one column of texts or paths, got {X.shape[1]}: embed each by itself, "
+                "as with scikit-learn's ColumnTransformer"
+            )
+        return as_polars(X).to_series().to_list()
+    values = X.to_list() if hasattr(X, "to_list") else X  # a column of pandas or polars
+    is_of_objects = isinstance(values, np.ndarray) and values.dtype.kind in "OU"
+    if is_of_objects and values.size == len(values):
+        return values.ravel().tolist()
+    return values
