@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import settings
 from playwright.sync_api import sync_playwright
+from xdist.scheduler import LoadGroupScheduling
 
 from watched_page import CHROMIUM, NO_CHROMIUM, watch
 
@@ -43,6 +44,14 @@ settings.register_profile("noisebound", deadline=None, derandomize="CI" in os.en
 settings.load_profile("noisebound")
 
 SHARED_DATA = os.environ.get("NOISEBOUND_DATA")
+# They train or start processes. They come first, because short modules even out the workers' end.
+LONG_MODULES = tuple(
+    f"tests/{place}"
+    for place in (
+        *("browser", "examples", "experiments", "features", "integrations", "review", "runs"),
+        *("test_cli", "test_entry", "test_interrupts", "training"),
+    )
+)
 
 
 def pytest_configure(config):
@@ -51,12 +60,29 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselect the tests that need real data sets or a browser if there are none."""
+    """Deselect the tests that need real data sets or a browser if there are none; sort the rest."""
     found = {"data": SHARED_DATA, "browser": CHROMIUM}
     missing = [marker for marker, place in found.items() if place is None]
     absent = [item for item in items if any(map(item.get_closest_marker, missing))]
     config.hook.pytest_deselected(items=absent)
     items[:] = [item for item in items if item not in absent]
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG_MODULES))
+
+
+class ByModule(LoadGroupScheduling):
+    """Give the tests of a module to one worker, so that what its fixtures train is trained once.
+
+    A test with a mark ``xdist_group`` goes with its group instead.
+    """
+
+    def _split_scope(self, nodeid):
+        scope = super()._split_scope(nodeid)
+        return scope.partition("::")[0] if scope == nodeid else scope
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return ByModule(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_terminal_summary(terminalreporter):
