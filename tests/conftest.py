@@ -1,10 +1,13 @@
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import jaxtyping
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings
 from playwright.sync_api import sync_playwright
 from xdist.scheduler import LoadGroupScheduling
@@ -52,6 +55,7 @@ LONG_MODULES = tuple(
         *("test_cli", "test_entry", "test_interrupts", "training"),
     )
 )
+EXPORT = Path(__file__).parents[1] / "examples" / "export_efficientnet.py"
 
 
 def pytest_configure(config):
@@ -149,6 +153,21 @@ def heeds_interrupts():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def onnx_file(tmp_path_factory):
+    """Return a real encoder as an ONNX file: an example writes it, once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    path = shared / "efficientnet.onnx"
+    with FileLock(shared / "efficientnet.lock"):
+        if not path.exists():
+            part = path.with_suffix(".part")
+            command = [sys.executable, EXPORT, part, "--size", "64"]  # small, so embedding is quick
+            subprocess.run(command, check=True, capture_output=True, timeout=300)
+            part.rename(path)
+    return path
 
 
 @pytest.fixture(scope="session")

