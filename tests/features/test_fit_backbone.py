@@ -25,9 +25,14 @@ def command(*words):
 QUICK = {"loss": "ce+b", "noise_rate": 0.1, "epochs": 30, "learning_rate": 1e-2, "show": False}
 
 
-@pytest.fixture
-def photo_run(photos, onnx_file, tmp_path):
-    return nb.fit(photos, out=tmp_path / "run", backbone=f"onnx:{onnx_file}", **QUICK)
+@pytest.fixture(scope="module")
+def photo_run(lasting_photos, onnx_file, tmp_path_factory):
+    """A run on photos, trained once for the tests that only use it."""
+    folder = tmp_path_factory.mktemp("photos")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOISEBOUND_CACHE", str(folder / "cache"))
+        backbone = f"onnx:{onnx_file}"
+        return nb.fit(lasting_photos, out=folder / "run", backbone=backbone, **QUICK)
 
 
 def test_photos(photo_run, photos, onnx_file, tmp_path):
@@ -46,9 +51,9 @@ def test_photos(photo_run, photos, onnx_file, tmp_path):
     assert photo_run.predict(pixels).tolist() == ["blobs"]
 
 
-def test_suspects_and_pages_show_the_images(photo_run, capsys):
+def test_suspects_and_pages_show_the_images(photo_run, tmp_path, capsys):
     assert "data:image" in (photo_run.path / "report.html").read_text()
-    out = photo_run.path / "suspects.csv"
+    out = tmp_path / "suspects.csv"
     assert command("suspects", photo_run.path, "--out", out) == 0
     assert pl.read_csv(out)["example"][0].endswith(".png")
     assert out.with_suffix(".png").exists()

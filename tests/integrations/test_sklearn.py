@@ -29,12 +29,14 @@ from noisebound.integrations.sklearn import (
 )
 from noisebound.training.recipe import RECIPES
 
+FEW_STEPS = {"max_iter": 10, "learning_rate": 1e-2}  # enough for the data of scikit-learn's checks
+
 
 @pytest.mark.filterwarnings("ignore::noisebound.integrations.sklearn.UnknownNoiseWarning")
 @parametrize_with_checks(
     [
-        NoiseBoundedClassifier(recipe="dropped", max_iter=30),
-        NoiseBoundedClassifier(max_iter=30, noise_rate=0.1),
+        NoiseBoundedClassifier(recipe="dropped", **FEW_STEPS),
+        NoiseBoundedClassifier(noise_rate=0.1, **FEW_STEPS),
     ]
 )
 def test_scikit_learn_s_checks(estimator, check):

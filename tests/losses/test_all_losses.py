@@ -315,16 +315,23 @@ def test_unknown_reduction_is_refused(case):
         case.make(reduction="average")
 
 
-@pytest.mark.parametrize("name", ["gce", "cep", "fce"])
 @pytest.mark.usefixtures("unchecked_shapes")
-def test_inductor_gives_the_eager_value(name):
+def test_inductor_gives_the_eager_values():
+    """All in one graph, because each graph keeps the C++ compiler busy for seconds."""
     logits, labels = batch(torch.float32)
-    loss = nb.create_loss(name, noise_rate=0.3, num_classes=CLASSES)
-    logits.requires_grad_()
-    value = torch.compile(loss, fullgraph=True)(logits, labels)
-    torch.testing.assert_close(value, loss(logits, labels))
-    (gradient,) = torch.autograd.grad(value, logits)
-    torch.testing.assert_close(gradient, torch.autograd.grad(loss(logits, labels), logits)[0])
+    losses = [
+        nb.create_loss(name, noise_rate=0.3, num_classes=CLASSES) for name in ("gce", "cep", "fce")
+    ]
+
+    def values(*each):
+        return [loss(one, labels) for loss, one in zip(losses, each, strict=True)]
+
+    eager, compiled = ([logits.clone().requires_grad_() for _ in losses] for _ in range(2))
+    expected, found = values(*eager), torch.compile(values, fullgraph=True)(*compiled)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(sum(found), compiled), torch.autograd.grad(sum(expected), eager)
+    )
 
 
 @every_loss

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,25 +28,38 @@ def train_for_long(folder: str) -> None:
     train_run(noisy_clouds(), LONG, folder, resume=True, checkpoint_seconds=0)
 
 
-@pytest.fixture
-def owner(tmp_path):
-    """A process that trains in ``run``."""
+@contextmanager
+def training(folder):
+    """Have a process train in a folder within the context."""
     script = "import sys, test_ownership; test_ownership.train_for_long(sys.argv[1])"
-    command = [sys.executable, "-c", script, tmp_path / "run"]
+    command = [sys.executable, "-c", script, folder]
     paths = f"{Path(__file__).parent}{os.pathsep}{environment()['PYTHONPATH']}"
     process = subprocess.Popen(command, env=environment() | {"PYTHONPATH": paths})
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "run" / "checkpoints").exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    yield process
-    process.kill()
-    process.wait()
+    try:
+        deadline = time.monotonic() + 120
+        while not (folder / "checkpoints").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
-def test_the_other_says_who_has_it(tmp_path, owner):
-    folder = RunFolder(tmp_path / "run")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return RunFolder(tmp_path_factory.mktemp("owned") / "run")
+
+
+@pytest.fixture(scope="module")
+def owner(folder):
+    """A process that trains in ``folder``, to be left alive."""
+    with training(folder.path) as process:
+        yield process
+
+
+def test_the_other_says_who_has_it(folder, owner):
     record = json.loads(folder.owner.read_text())
     assert record["pid"] == owner.pid
     message = (
@@ -59,9 +73,9 @@ def test_the_other_says_who_has_it(tmp_path, owner):
     assert epochs == list(range(1, len(epochs) + 1))
 
 
-def test_the_lock_dies_with_its_process(tmp_path, owner):
-    owner.send_signal(signal.SIGKILL)
-    owner.wait()
+def test_the_lock_dies_with_its_process(tmp_path):
+    with training(tmp_path / "run") as owner:
+        owner.send_signal(signal.SIGKILL)
     for place in (".", "checkpoints", "cross-fit"):
         (tmp_path / "run" / place).mkdir(exist_ok=True)
         (tmp_path / "run" / place / ".half.part").touch()
@@ -74,12 +88,12 @@ def test_the_lock_dies_with_its_process(tmp_path, owner):
     assert len(read_metrics(folder.metrics)) == done
 
 
-def test_several_ranks_are_told_once(tmp_path, owner):
+def test_several_ranks_are_told_once(folder, owner):
     command = [
-        sys.executable, "-m", "noisebound", "fit", "digits", "--out", tmp_path / "run",
+        sys.executable, "-m", "noisebound", "fit", "digits", "--out", folder.path,
         "--noise-rate", "0.4", "--devices", "2", "--accelerator", "cpu",
     ]  # fmt: skip
-    (tmp_path / "run" / "config.json").unlink()  # what `fit` looks at before the lock
+    folder.config.unlink()  # what `fit` looks at before the lock
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment())
     assert result.returncode == 2
     assert result.stderr.count(f"is in use: process {owner.pid} on ") == 1

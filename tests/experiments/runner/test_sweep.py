@@ -32,18 +32,11 @@ TESTS = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_processes(tmp_path_factory):
-    """Processes that are started here find the tests' modules, and no torchmetrics.
-
-    Nothing here uses torchmetrics, but lightning_fabric imports it where it is installed, which is
-    half of the time that a process takes to start.
-    """
-    folder = tmp_path_factory.mktemp("absent")
-    (folder / "torchmetrics.py").write_text("raise ImportError\n")
-    paths = filter(None, [str(folder), str(TESTS), os.environ.get("PYTHONPATH")])
+def quick_processes(without_torchmetrics):
+    """Let processes find the tests' modules, and joblib's, too, find no torchmetrics."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)  # joblib's workers inherit it
-        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        patch.syspath_prepend(without_torchmetrics)  # joblib's workers inherit it
+        patch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
         yield
 
 
