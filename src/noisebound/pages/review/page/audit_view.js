@@ -112,9 +112,13 @@ export class AuditView {
     return tables;
   }
 
+  // Until the next example is shown there is none to decide about, however fast the keys come.
   async decide(verdict, label) {
-    if (this.example === null) return;
-    await this.session.decide([{ example: this.example, verdict, label }], "audit", "person");
+    const { example } = this;
+    if (example === null) return;
+    this.example = null;
+    const isSaved = await this.session.decide([{ example, verdict, label }], "audit", "person");
+    if (!isSaved) this.example = example;
   }
 
   async choose() {
