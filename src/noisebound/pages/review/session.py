@@ -31,7 +31,6 @@ MOST_AT_ONCE = 500
 _NEIGHBORS = 8
 _LOOK_ALIKES = 24  # a grid that is seen at once: a choice
 _CONFUSED_PAIRS = 50
-_POINTS = (5, 3)  # percentage points to which an audit may know the noise rate
 
 
 class AskedDecision(BaseModel):
@@ -131,15 +130,13 @@ class ReviewSession:
     def audit(self) -> Record:
         """Return the next example of the audit, and what the answers tell so far."""
         with self._lock:
-            following = self._audit.next()
-            sizes = [
-                {"points": points, "labels": self._audit.size_for(points / 100)}
-                for points in _POINTS
-            ]
+            following, result = self._audit.next(), self._audit.result()
+            looked_at = result.answered + result.undecided
+            more = {5: result.more_for_5, 3: result.more_for_3}
             return {
                 "next": following[0] if following else None,
-                "sizes": sizes,
-                "result": _audit_record(self._audit.result()),
+                "sizes": [{"points": each, "labels": looked_at + more[each]} for each in more],
+                "result": _audit_record(result),
             }
 
     def queue(

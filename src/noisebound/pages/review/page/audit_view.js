@@ -47,18 +47,19 @@ export class AuditView {
     return Number(byId("audit-size").value);
   }
 
+  // The more answers there are, the better it is known how many it takes.
   showSizes() {
     const select = byId("audit-size");
-    if (select.options.length) return;
-    select.append(
+    const chosen = select.selectedIndex;
+    select.replaceChildren(
       ...this.audit.sizes.map(({ points, labels }) =>
         element("option", { value: labels }, `${count(labels, "label")}, for ±${points} points`),
       ),
       element("option", { value: this.session.about.examples }, "as many as you like"),
     );
     // After a reload, the audit goes on towards the first size that it has not reached.
-    const next = [...select.options].find(option => Number(option.value) > this.answered);
-    select.value = (next ?? select.options[0]).value;
+    const next = [...select.options].findIndex(option => Number(option.value) > this.answered);
+    select.selectedIndex = chosen >= 0 ? chosen : Math.max(0, next);
   }
 
   showProgress() {
