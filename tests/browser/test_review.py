@@ -124,6 +124,9 @@ def test_the_whole_way_by_keyboard(server, open_review, run):
     chosen = choose(page, "audit")
     told = page.inner_text("#audit-card .evidence")
     assert "1 of 12" in told
+    assert re.search(r"of all labels are wrong \([\d.]+% to [\d.]+%\)", told)
+    sizes = page.locator("#audit-size option").all_inner_texts()
+    assert re.fullmatch(r"\d+ labels, for ±5 points", sizes[0])
     assert "33.3%\nis what the run estimated by itself" in told
     assert "Which classes are confused" in told
     assert "How well the probabilities hold" in told

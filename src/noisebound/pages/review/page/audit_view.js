@@ -12,7 +12,7 @@ export class AuditView {
     this.example = null;
     this.actions = [
       { key: "r", name: "Right", rank: "main", run: () => this.decide("right", null) },
-      { key: "c", name: "Wrong: choose the class", run: () => this.choose() },
+      { key: "c", name: "Wrong: choose", run: () => this.choose() },
       { key: "u", name: "Unsure", run: () => this.decide("unsure", null) },
       { key: "x", name: "Not usable", run: () => this.decide("unusable", null) },
       { key: "z", name: "Undo", rank: "quiet", run: () => this.session.undo() },
@@ -83,7 +83,10 @@ export class AuditView {
     const { result } = this.audit;
     if (result.answered === 0) return element("div");
     const facts = [fact(`${result.wrong} of ${result.answered}`, "checked labels are wrong")];
-    if (result.rate !== null) facts.push(fact(percent(result.rate), "of all labels are wrong"));
+    if (result.rate !== null) {
+      const [low, high] = result.interval;
+      facts.push(fact(percent(result.rate), `of all labels are wrong (${percent(low)} to ${percent(high)})`));
+    }
     if (result.run_rate !== null) facts.push(fact(percent(result.run_rate), "is what the run estimated by itself"));
     return element(
       "div",
@@ -103,7 +106,7 @@ export class AuditView {
     }
     if (result.reliability.length) {
       const rows = result.reliability.map(each => [
-        `${percent(each.low)} to ${percent(each.high)}`,
+        `${Math.round(100 * each.low)}–${Math.round(100 * each.high)}%`,
         String(each.checked),
         percent(each.predicted),
         percent(each.found),
