@@ -124,6 +124,9 @@ def test_the_whole_way_by_keyboard(server, open_review, run):
     chosen = choose(page, "audit")
     told = page.inner_text("#audit-card .evidence")
     assert "1 of 12" in told
+    assert re.search(r"of all labels are wrong \([\d.]+% to [\d.]+%\)", told)
+    sizes = page.locator("#audit-size option").all_inner_texts()
+    assert re.fullmatch(r"\d+ labels, for ±5 points", sizes[0])
     assert "33.3%\nis what the run estimated by itself" in told
     assert "Which classes are confused" in told
     assert "How well the probabilities hold" in told
@@ -258,6 +261,50 @@ def test_two_windows_do_not_overwrite_each_other(server, open_review, run):
     )
     assert run.decisions.get(position).verdict == "right"
     assert len(lines(run)) == 1
+
+
+def test_a_key_that_comes_too_fast_decides_nothing(server, open_review, run):
+    """The next example is not there yet, and the last one is decided."""
+    page = open_review(server.address, "#review")
+    waiting = []
+    page.route("**/api/queue*", lambda route: waiting.append(route))
+    position = shown(page)
+    page.keyboard.press("r")
+    page.wait_for_function(
+        "() => document.getElementById('spoken').textContent.startsWith('Saved')"
+    )
+    page.keyboard.press("s")
+    for route in waiting:
+        route.continue_()
+    page.unroute("**/api/queue*")
+    page.wait_for_function(
+        "before => document.getElementById('review-card').dataset.position !== before",
+        arg=str(position),
+    )
+    assert "another window" not in page.inner_text("#spoken").lower()
+    assert [(each["position"], each["verdict"]) for each in lines(run)] == [(position, "right")]
+    press(page, "s")
+    assert [each["verdict"] for each in lines(run)] == ["right", "wrong"]
+
+
+def test_what_another_window_has_undone_does_not_stop_undo(server, open_review, run):
+    first = open_review(server.address, "#review")
+    press(first, "r")
+    press(first, "s")
+    second = open_review(server.address, "#review")
+    second.keyboard.press("z")  # it has decided nothing itself: the person's last decision
+    second.wait_for_function(
+        "() => document.getElementById('spoken').textContent.startsWith('Undone')"
+    )
+    first.keyboard.press("z")
+    first.wait_for_function(
+        "() => document.getElementById('spoken').textContent.includes('undone in another window')"
+    )
+    first.keyboard.press("z")
+    first.wait_for_function(
+        "() => document.getElementById('spoken').textContent === 'Undone: 1 decision.'"
+    )
+    assert len(run.decisions) == 0
 
 
 def start_command(run):

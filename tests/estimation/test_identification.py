@@ -7,7 +7,12 @@ import noisebound as nb
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation import estimate_noise
 from noisebound.estimation.identification import with_rate
-from noisebound.estimation.trusted import audited_rate, clopper_pearson, labels_to_check
+from noisebound.estimation.trusted import (
+    audited_rate,
+    calibrated,
+    clopper_pearson,
+    labels_to_check,
+)
 
 CLASSES = 4
 
@@ -151,6 +156,17 @@ class TestTrusted:
         found = audited_rate(quiet, torch.zeros(50).double(), torch.zeros(1000).double(), 0.95)
         assert found.rate == 0
         assert found.interval == clopper_pearson(0, 50, 0.95)
+
+    @pytest.mark.parametrize("shift", [-6.0, 0.0, 6.0])
+    @pytest.mark.parametrize("slope", [0.2, 1.0, 4.0])
+    def test_the_curve_fits_however_far_the_suspicions_are_off(self, shift, slope):
+        """Checked labels that are wrong as often as the curve says, weighted by that often."""
+        told = torch.linspace(-3, 3, 400).double()
+        actual = told.sigmoid()
+        both = torch.cat([torch.ones(400), torch.zeros(400)]).double()
+        log_odds = slope * told + shift
+        curve = calibrated(both, log_odds.repeat(2), torch.cat([actual, 1 - actual]) / 400)
+        torch.testing.assert_close(curve(log_odds), actual, atol=0.01, rtol=0)
 
     @pytest.mark.parametrize(
         ("trusted", "complaint"),

@@ -60,6 +60,59 @@ def test_the_rate_is_unbiased_though_suspicions_are_not(tmp_path):
     assert sum(held) >= 35
 
 
+@pytest.mark.parametrize("told", ["too little", "too much", "nothing"])
+def test_intervals_hold_rare_noise_whatever_suspicions_say(tmp_path, told):
+    """Three labels in a hundred are wrong: the variance of answers would often be too small."""
+    generator = torch.Generator().manual_seed(1)
+    log_odds = 2.5 * torch.randn(4000, generator=generator).double() - 6
+    true = torch.arange(4000) % 2
+    wrong = torch.rand(4000, generator=generator).double() < log_odds.sigmoid()
+    labels = torch.where(wrong, 1 - true, true)
+    shown = {
+        "too little": log_odds - 3,
+        "too much": 2.5 * log_odds + 2,
+        "nothing": torch.randn(4000, generator=generator).double(),
+    }[told]
+    held = 0
+    for seed in range(60):
+        audit = make_audit(tmp_path, labels, shown.sigmoid().clamp(1e-8, 1 - 1e-8), seed)
+        positions = torch.tensor(audit.next(100))
+        weights = torch.tensor([audit.stands_for(each) for each in positions.tolist()])
+        found = audited_rate(
+            wrong[positions],
+            audit.probability[positions],
+            audit.probability,
+            0.95,
+            weights.double(),
+        )
+        held += found.interval[0] <= wrong.double().mean() <= found.interval[1]
+    assert held >= 52  # of 57 expected; 95 % less three standard errors
+
+
+def test_no_answer_stands_for_more_than_twice_its_even_share(tmp_path):
+    labels, _, suspicion = planted()
+    certain = torch.where(torch.arange(3000) % 50 == 0, 0.5, 1e-9).double()
+    for each in (suspicion, certain):
+        audit = make_audit(tmp_path, labels, each)
+        stands_for = torch.tensor([audit.stands_for(place) for place in range(3000)])
+        even = (1 / stands_for).mean()  # an example is drawn by the inverse of what it stands for
+        assert (stands_for * even).max() <= 2 + 1e-9
+
+
+def test_how_many_it_takes_follows_the_answers(tmp_path):
+    """The suspicions say that nothing is wrong, and half of the labels are."""
+    true = torch.arange(1000) % 2
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.where(torch.rand(1000, generator=generator) < 0.5, 1 - true, true)
+    audit = make_audit(tmp_path, labels, torch.full((1000,), 1e-4).double())
+    before = audit.size_for(0.05)
+    answer(audit, true, 40)
+    after = audit.size_for(0.05)
+    assert after > 2 * before
+    result = audit.result()
+    assert result.answered + result.more_for_5 == after
+
+
 def test_what_it_tells(tmp_path):
     labels, true, suspicion = planted()
     audit = make_audit(tmp_path, labels, suspicion)

@@ -52,14 +52,19 @@ def test_every_label_says_why(queue):
     assert kept["example"].to_list() == [0, 1, 3]
 
 
-def test_links_lie_by_corrected_class(tmp_path):
-    for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
-        path = tmp_path / "photos" / name
+def photos(folder, names):
+    """Return a file of decisions about images of cats and dogs, which are written as files."""
+    for name in names:
+        path = folder / "photos" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(name.encode())
-    train = Dataset(torch.zeros(3, 2), torch.tensor([0, 0, 1]), ("cat", "dog"))
-    names = ("cat/1.png", "cat/2.png", "dog/1.png")
-    file = DecisionFile(tmp_path / "d.jsonl", ReviewedData(train, names))
+    labels = torch.tensor([("cat", "dog").index(name.split("/")[0]) for name in names])
+    train = Dataset(torch.zeros(len(names), 2), labels, ("cat", "dog"))
+    return DecisionFile(folder / "d.jsonl", ReviewedData(train, names))
+
+
+def test_links_lie_by_corrected_class(tmp_path):
+    file = photos(tmp_path, ("cat/1.png", "cat/2.png", "dog/1.png"))
     file.decide(0, "wrong", "dog")
     file.decide(1, "unusable")
     out = tmp_path / "links"
@@ -70,6 +75,39 @@ def test_links_lie_by_corrected_class(tmp_path):
     assert (out / "dog/1.png").readlink() == (tmp_path / "photos/dog/1.png").resolve()
     with pytest.raises(DataError, match="not empty"):
         link_tree(file, tmp_path / "photos", out)
+
+
+def test_two_images_do_not_share_a_link(tmp_path):
+    file = photos(tmp_path, ("cat/1.png", "dog/cat--1.png", "dog/cat/1.png"))
+    file.decide(0, "wrong", "dog")
+    out = tmp_path / "links"
+    assert link_tree(file, tmp_path / "photos", out) == 3
+    content = {path.name: path.read_text() for path in (out / "dog").iterdir()}
+    assert content == {
+        "cat--1.png": "cat/1.png",
+        "cat--1--2.png": "dog/cat--1.png",
+        "cat--1--3.png": "dog/cat/1.png",
+    }
+
+
+def test_no_link_is_made_if_an_image_is_missing(tmp_path):
+    file = photos(tmp_path, ("cat/1.png", "dog/1.png", "dog/2.png"))
+    (tmp_path / "photos" / "dog" / "1.png").unlink()
+    with pytest.raises(DataError, match=r"1\.png is no longer there"):
+        link_tree(file, tmp_path / "photos", tmp_path / "links")
+    assert not (tmp_path / "links").exists()
+
+
+def test_images_are_named_so_that_the_tools_find_them(tmp_path):
+    names = ("cat/a b&c#1.png", "dog/1.png")
+    file = photos(tmp_path, names)
+    train = Dataset(torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.tensor([0, 1]), CLASSES)
+    splits = Splits("two", train, None, str(tmp_path / "photos"), train_names=names)
+    queue = ReviewQueue(Suspects(torch.tensor([1.0, 0.0]).double(), 1 - file.data.labels), file)
+    item = label_studio_tasks(queue, splits)[0]["data"]["item"]
+    assert item == "/data/local-files/?d=cat/a%20b%26c%231.png"
+    image = argilla_records(queue, splits)[0]["fields"]["image"]
+    assert image == str((tmp_path / "photos" / names[0]).resolve())
 
 
 def test_label_studio_and_back(queue, splits, tmp_path):

@@ -1,8 +1,17 @@
-"""What labels that a person has checked tell of all labels: prediction-powered inference.
+r"""What labels that a person has checked tell of all labels.
 
-The checked labels alone give an unbiased rate with an exact interval. Suspicions about all labels
-make it sharper: their mean is corrected by how far they are off on the checked ones, so that the
-rate stays unbiased however wrong the suspicions are (Angelopoulos et al., 2023).
+Suspicions say how likely each label is wrong, and may be far off. The checked labels calibrate
+them: a logistic curve ``θ(s)`` in the log-odds of the suspicion ``s``. The rate is the curve's mean
+over all labels, corrected by how far it is off on the checked ones, each of which stands for a part
+``a_i`` of all labels: ``mean θ(s_j) + Σ a_i (z_i - θ(s_i))``, where ``z_i`` is 1 for a wrong label.
+So an error of the curve cancels, and the bias is of the order of one answer in all (Lehtonen and
+Veijanen, 1998; Angelopoulos et al., 2023).
+
+The interval holds every rate ``r`` that the checked labels do not contradict. To suppose ``r``, the
+curve is moved along its log-odds until its mean is ``r``. Then the estimate has the variance
+``Σ a_i² θ_i (1 - θ_i)``, and ``r`` is kept if the estimate is not too many standard errors away.
+This is Wilson's interval for parts that differ. Where few labels are wrong, a variance that is
+estimated from the answers is too small just when the estimate is too low; this one is not.
 """
 
 import math
@@ -16,6 +25,13 @@ from torch import Tensor
 from noisebound.errors import InvalidValueError
 
 FEWEST_TRUSTED = 10  # checked labels: the standard error of a rate is then at most 0.16
+
+_LEAST = 1e-9  # probability: suspicions of 0 and 1 have no log-odds
+_ROUNDS = 300  # of fitting the curve
+_TOLERANCE = 1e-6  # log-odds
+_FARTHEST = 60.0  # log-odds by which the curve is moved: beyond twice those of `_LEAST`
+_HALVINGS = 50
+_ENOUGH = 1000  # labels that stand for all where only the mean of a smooth curve is needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,42 +135,124 @@ def audited_rate(
         weights: how many examples each checked label stands for; None if all stand for as many
     """
     wrong = is_wrong.double()
-    n, count = len(all_suspicion), len(wrong)
+    count, size = len(wrong), len(all_suspicion)
     parts = torch.full_like(wrong, 1 / count) if weights is None else weights / weights.sum()
-    share = _best_share(wrong, suspicion, parts)
-    residual = wrong - share * suspicion
-    rate = float(share * all_suspicion.mean() + parts @ residual)
-    variance = _variance_of_mean(residual, parts) * (1 - count / n)
-    variance += share**2 * float(all_suspicion.var()) / n
-    exact_rate = float(parts @ wrong)
-    exact = _exact_interval(wrong, parts, confidence)
-    reach = _quantile(count - 1, confidence) * math.sqrt(variance)
-    sharpened = (max(0.0, rate - reach), min(1.0, rate + reach))
-    # No residual varies where every suspicion was right so far: then only the exact one is honest.
-    if reach == 0 or sharpened[1] - sharpened[0] > exact[1] - exact[0]:
-        spread = math.sqrt(count * _variance_of_mean(wrong, parts))
-        return AuditedRate(exact_rate, exact, count, spread)
-    spread = math.sqrt(count * _variance_of_mean(residual, parts))
-    return AuditedRate(min(max(rate, 0.0), 1.0), sharpened, count, spread)
+    checked, others = (each.logit(eps=_LEAST) for each in (suspicion, all_suspicion))
+    curve = calibrated(wrong, checked, parts)
+    rate = float(curve(others).mean() + parts @ (wrong - curve(checked)))
+    rate = min(max(rate, 0.0), 1.0)
+    # The part of the variance that is left: a label that stands for itself alone is known.
+    shares = parts**2 * (1 - 1 / (parts * size)).clamp(min=0)
+    spread = math.sqrt(count * float(_variance(curve(checked), shares)))
+    if bool((checked == checked[0]).all() and (parts == parts[0]).all()):
+        exact = clopper_pearson(int(wrong.sum()), count, confidence)
+        return AuditedRate(float(wrong.mean()), exact, count, spread)
+    limit = _quantile(count - 1, confidence)
+    interval = _uncontradicted(rate, curve, checked, _thinned(others), shares, limit)
+    return AuditedRate(rate, interval, count, spread)
 
 
-def _variance_of_mean(values: Float64[Tensor, " m"], parts: Float64[Tensor, " m"]) -> float:
-    """Return the variance of a weighted mean, as if examples had been drawn one by one."""
-    count = len(values)
-    return float((parts**2) @ (values - parts @ values) ** 2) * count / (count - 1)
+@dataclass(frozen=True)
+class Curve:
+    """The probability that a label is wrong, by the log-odds of how suspect it is.
 
-
-def _exact_interval(
-    wrong: Float64[Tensor, " m"], parts: Float64[Tensor, " m"], confidence: float
-) -> tuple[float, float]:
-    """Return the exact interval; of weighted answers, that of as many as they are worth.
-
-    Answers of unequal weight are worth ``1 / Σ parts²`` of equal weight (Kish, 1965).
+    Args:
+        intercept: the log-odds where those of the suspicion are 0
+        slope: by how much they grow with those of the suspicion
     """
-    if bool((parts == parts[0]).all()):
-        return clopper_pearson(int(wrong.sum()), len(wrong), confidence)
-    worth = float(1 / (parts**2).sum())
-    return clopper_pearson(float(parts @ wrong) * worth, worth, confidence)
+
+    intercept: float
+    slope: float
+
+    def __call__(self, log_odds: Float64[Tensor, " m"]) -> Float64[Tensor, " m"]:
+        """Return the probability of each label."""
+        return (self.intercept + self.slope * log_odds).sigmoid()
+
+    def moved(self, by: float) -> "Curve":
+        """Return the curve with this added to its log-odds."""
+        return Curve(self.intercept + by, self.slope)
+
+
+def calibrated(
+    wrong: Float64[Tensor, " m"], log_odds: Float64[Tensor, " m"], parts: Float64[Tensor, " m"]
+) -> Curve:
+    """Return the curve that fits the checked labels best.
+
+    One more answer, half wrong and half right, is spread over the checked labels, so that no
+    answers make the curve certain (Clogg et al., 1991). Each round solves the quadratic that
+    touches the log-likelihood and lies below it everywhere (Jaakkola and Jordan, 2000): unlike
+    Newton's method it cannot overshoot.
+
+    Args:
+        wrong: 1 for a checked label that is wrong, else 0
+        log_odds: of how suspect each of them was
+        parts: the part of all labels that each of them stands for
+    """
+    count = len(wrong)
+    weight = count * parts + 1 / count
+    answer = (count * parts * wrong + 0.5 / count) / weight
+    design = torch.stack([torch.ones_like(log_odds), log_odds], 1)
+    pulled = design.T @ (weight * (answer - 0.5))
+    ridge = _LEAST * torch.eye(2, dtype=torch.float64)  # for suspicions that are all alike
+    found = torch.zeros(2, dtype=torch.float64)
+    for _ in range(_ROUNDS):
+        fitted = (design @ found).abs().clamp(min=_LEAST)
+        bend = weight * (fitted / 2).tanh() / (2 * fitted)
+        better = torch.linalg.solve((design * bend[:, None]).T @ design + ridge, pulled)
+        is_found = float((better - found).abs().max()) < _TOLERANCE
+        found = better
+        if is_found:
+            break
+    return Curve(*found.tolist())
+
+
+def _uncontradicted(
+    rate: float,
+    curve: Curve,
+    checked: Float64[Tensor, " m"],
+    others: Float64[Tensor, " k"],
+    shares: Float64[Tensor, " m"],
+    limit: float,
+) -> tuple[float, float]:
+    """Return the least and the greatest rate that lie within so many standard errors.
+
+    Args:
+        rate: the estimate
+        curve: the calibrated suspicions
+        checked: the log-odds of how suspect the checked labels are
+        others: the same for all labels
+        shares: the squared part that each checked label stands for
+        limit: the greatest distance of the estimate from a rate, in standard errors
+    """
+
+    def end(sign: float) -> float:
+        low, high = -_FARTHEST, _FARTHEST
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            supposed = curve.moved(middle)
+            error = math.sqrt(float(_variance(supposed(checked), shares)))
+            is_below = rate - float(supposed(others).mean()) > sign * limit * error
+            low, high = (middle, high) if is_below else (low, middle)
+        return float(curve.moved(low)(others).mean())
+
+    lowest = 0.0 if rate <= 0 else end(1.0)
+    highest = 1.0 if rate >= 1 else end(-1.0)
+    return lowest, highest
+
+
+def _variance(
+    expected: Float64[Tensor, " m"], shares: Float64[Tensor, " m"]
+) -> Float64[Tensor, ""]:
+    """Return the variance of a weighted sum of answers that are wrong so often."""
+    return shares @ (expected * (1 - expected))
+
+
+def _thinned(values: Float64[Tensor, " n"]) -> Float64[Tensor, " k"]:
+    """Return a thousand of the values, evenly by rank, which have about the same mean."""
+    if len(values) <= _ENOUGH:
+        return values
+    places = (torch.arange(_ENOUGH) + 0.5) * (len(values) / _ENOUGH)
+    return values.sort().values[places.long()]
 
 
 def labels_to_check(spread: float, precision: float, num_examples: int) -> int:
@@ -177,18 +275,6 @@ def clopper_pearson(count: float, of: float, confidence: float) -> tuple[float, 
     low = 0.0 if count <= 0 else float(betaincinv(count, of - count + 1, tail))
     high = 1.0 if count >= of else float(betaincinv(count + 1, of - count, 1 - tail))
     return low, high
-
-
-def _best_share(
-    wrong: Float64[Tensor, " m"], suspicion: Float64[Tensor, " m"], parts: Float64[Tensor, " m"]
-) -> float:
-    """Return how much to believe the suspicions, so that the rate varies least; in ``[0, 1]``."""
-    centered = suspicion - parts @ suspicion
-    variance = float(parts @ centered**2)
-    if variance == 0:
-        return 0.0
-    covariance = float(parts @ ((wrong - parts @ wrong) * centered))
-    return min(1.0, max(0.0, covariance / variance))
 
 
 def _quantile(freedom: int, confidence: float) -> float:

@@ -1,8 +1,10 @@
 """An audit: a random sample of labels is checked, and tells how many of all labels are wrong.
 
-The examples are drawn from strata of equal suspicion, more of them where the answer is less
-certain, and each answer counts for the examples that it stands for. The order is random within
-strata, so that an audit may end after any answer.
+The examples are drawn from strata of similar suspicion, and each answer counts for the examples
+that it stands for. Half of the sample is spread evenly, and half goes where the answer is less
+certain by the suspicions (Neyman's allocation). So where the suspicions are right the rate varies
+less, and where they are wrong no answer stands for more than twice as many examples as in an even
+sample. The order is random within strata, so that an audit may end after any answer.
 """
 
 import math
@@ -20,10 +22,10 @@ from noisebound.estimation import NoiseEstimate, Suspects, estimate_noise
 from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_check
 from noisebound.review.decisions import Decision, DecisionFile, Verdict
 
-_STRATA = 10
+_STRATA = 25  # of as many answers each, so that a hundred answers are four in each: a choice
 _SEED = 9_218_403  # apart from the seeds of validation and folds: samples must not coincide
 _BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of the table of how well probabilities hold
-_LEAST_SPREAD = 0.15  # of a stratum, however certain the predictions are: they may be wrong
+_LEAST_SPREAD = 0.25  # before ten answers, however certain the suspicions are: they may be wrong
 
 
 @dataclass(frozen=True)
@@ -146,9 +148,22 @@ class Audit:
         self._place = {position: place for place, position in enumerate(self.order.tolist())}
 
     def size_for(self, precision: float) -> int:
-        """Return about how many labels to check to know the rate to ``± precision``."""
-        spread = math.sqrt(float((self.probability * (1 - self.probability)).mean()))
-        return labels_to_check(max(spread, _LEAST_SPREAD), precision, len(self.data))
+        """Return about how many labels to check to know the rate to ``± precision``.
+
+        Before ten answers the suspicions tell it, and after that the answers.
+        """
+        told = [each for each in self.answers if each.is_trusted]
+        return self._size_for(precision, told, self._estimate(told))
+
+    def _size_for(
+        self, precision: float, told: list[Decision], estimate: NoiseEstimate | None
+    ) -> int:
+        if estimate is None:
+            spread = math.sqrt(float((self.probability * (1 - self.probability)).mean()))
+            return labels_to_check(max(spread, _LEAST_SPREAD), precision, len(self.data))
+        low, high = estimate.interval
+        reach = (high - low) / 2
+        return min(len(self.data), math.ceil(len(told) * (reach / precision) ** 2))
 
     def next(self, count: int = 1) -> list[int]:
         """Return the positions of the next examples to check."""
@@ -203,7 +218,7 @@ class Audit:
         """Return what the answers tell so far."""
         answers = self.answers
         told = [each for each in answers if each.is_trusted]
-        estimate = self._estimate(told) if len(told) >= FEWEST_TRUSTED else None
+        estimate = self._estimate(told)
         run_rate, run_interval = self._run if self._run is not None else (None, None)
         return AuditResult(
             answered=len(told),
@@ -212,8 +227,8 @@ class Audit:
             estimate=estimate,
             confusions=self._confusions(told),
             reliability=self._reliability(told),
-            more_for_5=max(0, self.size_for(0.05) - len(told)),
-            more_for_3=max(0, self.size_for(0.03) - len(told)),
+            more_for_5=max(0, self._size_for(0.05, told, estimate) - len(told)),
+            more_for_3=max(0, self._size_for(0.03, told, estimate) - len(told)),
             run_rate=run_rate,
             run_interval=run_interval,
         )
@@ -232,7 +247,10 @@ class Audit:
         sizes = torch.zeros(len(seen), dtype=torch.float64).index_add_(0, nearest, self._sizes)
         return sizes[nearest[stratum]] / counts[stratum]
 
-    def _estimate(self, told: list[Decision]) -> NoiseEstimate:
+    def _estimate(self, told: list[Decision]) -> NoiseEstimate | None:
+        """Return what the answers tell of all labels; None if there are too few."""
+        if len(told) < FEWEST_TRUSTED:
+            return None
         positions = torch.tensor([each.position for each in told])
         true_labels = torch.tensor([self._true_label(each) for each in told])
         trusted = Trusted(positions, true_labels, self.weights(told), self.probability)
@@ -272,13 +290,18 @@ def _draw(
     """Return an order to check in, each example's stratum, and the strata's sizes and quotas."""
     if not len(probability):
         raise InvalidValueError("there are no examples to audit")
-    n, count = len(probability), min(_STRATA, len(probability))
-    stratum = torch.empty(n, dtype=torch.long)
+    n = len(probability)
+    uncertainty = (probability * (1 - probability)).sqrt()
+    # Half the sample evenly, half by uncertainty; each part has the mean 1/2.
+    chance = 0.5 + 0.5 * uncertainty / uncertainty.mean().clamp(min=torch.finfo(torch.float64).tiny)
     by_suspicion = probability.argsort(stable=True)
-    stratum[by_suspicion] = torch.arange(n) * count // n
+    reached = chance[by_suspicion].cumsum(0) - chance[by_suspicion] / 2
+    cuts = (reached * (min(_STRATA, n) / chance.sum())).long()
+    stratum = torch.empty(n, dtype=torch.long)
+    stratum[by_suspicion] = torch.unique_consecutive(cuts, return_inverse=True)[1]
+    count = int(stratum.max()) + 1
     sizes = stratum.bincount(minlength=count).double()
-    uncertainty = (probability * (1 - probability)).clamp(min=_LEAST_SPREAD**2).sqrt()
-    quota = torch.zeros(count, dtype=torch.float64).index_add_(0, stratum, uncertainty)
+    quota = torch.zeros(count, dtype=torch.float64).index_add_(0, stratum, chance)
     shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(_SEED + seed))
     order = shuffled[stratum[shuffled].argsort(stable=True)]  # stratum after stratum
     starts = (sizes.cumsum(0) - sizes).long()

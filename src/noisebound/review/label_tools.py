@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from noisebound.data import Splits
+from noisebound.data.user.image_folder import find_trees
 from noisebound.errors import DataError
 from noisebound.review.decisions import Decision
 from noisebound.review.queue import ReviewQueue
@@ -79,6 +81,7 @@ def argilla_records(queue: ReviewQueue, splits: Splits) -> list[dict[str, Any]]:
     """
     content, records = _content(splits), []
     field = "image" if splits.has_pictures else "text"
+    folder = _image_folder(splits) if splits.has_pictures else None
     for position in _in_order(queue):
         suspect, made = queue.suspect(position), queue.decisions.get(position)
         label, score = _likeliest(queue, position)
@@ -88,7 +91,7 @@ def argilla_records(queue: ReviewQueue, splits: Splits) -> list[dict[str, Any]]:
         records.append(
             {
                 "id": str(position),
-                "fields": {field: content(position)},
+                "fields": {field: _for_argilla(content(position), folder)},
                 "metadata": {
                     "given": suspect.label,
                     "probability_wrong": suspect.probability,
@@ -233,7 +236,17 @@ def _content(splits: Splits) -> Callable[[int], str]:
 
 def _for_label_studio(content: str, *, has_pictures: bool) -> dict[str, str]:
     """Return the item; an image is looked for in the local files that Label Studio may serve."""
-    return {_ITEM: f"/data/local-files/?d={content}" if has_pictures else content}
+    return {_ITEM: f"/data/local-files/?d={quote(content)}" if has_pictures else content}
+
+
+def _for_argilla(content: str, folder: Path | None) -> str:
+    """Return the item; argilla reads an image from its path, in whatever folder it is started."""
+    return content if folder is None else str(folder / content)
+
+
+def _image_folder(splits: Splits) -> Path:
+    """Return the folder to which the names of images are relative."""
+    return find_trees(Path(splits.source))[0].files.path.resolve()
 
 
 def _choice(label: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A tree of links to images, one folder per corrected class; the images stay where they are."""
 
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 
 from noisebound.data.user.image_folder import find_trees
@@ -29,19 +30,30 @@ def link_tree(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} is not empty: name a new folder for the links")
     dropped = is_unusable(decisions) if drop_unusable else None
-    classes = corrected_indices(decisions).tolist()
-    for position, (name, index) in enumerate(zip(data.names, classes, strict=True)):
-        if dropped is not None and dropped[position]:
-            continue
-        image, folder = source / name, out / data.class_names[index]
-        if not image.is_file():
-            raise DataError(f"{image} is no longer there: restore it, or train again")
+    links = [
+        (source / name, data.class_names[index], _link_name(name, data.class_names[index]))
+        for position, (name, index) in enumerate(
+            zip(data.names, corrected_indices(decisions).tolist(), strict=True)
+        )
+        if dropped is None or not dropped[position]
+    ]
+    missing = next((image for image, *_ in links if not image.is_file()), None)
+    if missing is not None:
+        raise DataError(f"{missing} is no longer there: restore it, or train again")
+    for image, class_name, name in links:
+        folder = out / class_name
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / _link_name(name, data.class_names[index])).symlink_to(image)
-    return len(data) if dropped is None else len(data) - int(dropped.sum())
+        _free_place(folder / name).symlink_to(image)
+    return len(links)
 
 
 def _link_name(name: str, class_name: str) -> str:
     given, *rest = PurePosixPath(name).parts
     parts = rest if given == class_name else [given, *rest]
     return "--".join(parts)
+
+
+def _free_place(path: Path) -> Path:
+    """Return the path, or one with a number if another image has that name already."""
+    places = (path.with_stem(f"{path.stem}--{number}") for number in count(2))
+    return next(place for place in chain([path], places) if not place.is_symlink())

@@ -1,7 +1,10 @@
 """What the page is answered: progress, advice, filters, look-alikes, and whose decision stands."""
 
+import shlex
+
 import pytest
 
+from noisebound.cli import app
 from noisebound.pages.review.session import (
     AskedDecision,
     AskedDecisions,
@@ -9,7 +12,8 @@ from noisebound.pages.review.session import (
     DecidedElsewhereError,
     ReviewSession,
 )
-from reviewed_runs import copied
+from noisebound.runs import load_run
+from reviewed_runs import CLASSES, copied, text_run
 
 
 @pytest.fixture
@@ -108,4 +112,24 @@ def test_a_position_without_an_example_is_refused(session):
 def test_the_commands_name_the_run_and_its_data(session, run):
     labels, fit = session.finish()["commands"]
     assert labels == f"noisebound labels {run.path} --out labels.csv"
-    assert fit.startswith(f"noisebound fit {run.folder.read_origin().data} --corrections ")
+    assert fit.startswith(f"noisebound fit {run.folder.read_origin().data} --image-size 8 ")
+    assert fit.endswith(f" --corrections {run.folder.decisions} --out {run.path}-reviewed")
+
+
+def test_the_command_trains_again_as_the_run_was_trained(tmp_path):
+    run = text_run(tmp_path)
+    run.decide(0, CLASSES[0], by="Ada")
+    *_, fit = ReviewSession(run, run.training_data(), "Ada").finish()["commands"]
+    app(shlex.split(fit)[1:], result_action="return_value")
+    again = load_run(f"{run.path}-reviewed")
+    assert again.config == run.config
+    assert again.result.checks.trusted == 1
+
+
+def test_what_another_window_has_undone_is_not_undone_again(session, run):
+    first, second = decide(session, [3, 4])["made"]
+    session.undo(AskedUndo(keys=[first["key"]]))
+    keys = [first["key"], second["key"]]
+    assert session.undo(AskedUndo(keys=keys))["undone"] == [4]
+    assert session.undo(AskedUndo(keys=keys))["undone"] == []
+    assert len(run.decisions) == 0

@@ -21,6 +21,7 @@ from noisebound.review.corrected_labels import corrected_labels
 from noisebound.review.decisions import Manner, Place
 from noisebound.review.queue import LAST, WORTH
 from noisebound.runs import Run
+from noisebound.runs.fit_again import fit_again
 from noisebound.spreadsheets import quote_formulas
 
 Record = dict[str, Any]
@@ -30,7 +31,6 @@ MOST_AT_ONCE = 500
 _NEIGHBORS = 8
 _LOOK_ALIKES = 24  # a grid that is seen at once: a choice
 _CONFUSED_PAIRS = 50
-_POINTS = (5, 3)  # percentage points to which an audit may know the noise rate
 
 
 class AskedDecision(BaseModel):
@@ -130,15 +130,13 @@ class ReviewSession:
     def audit(self) -> Record:
         """Return the next example of the audit, and what the answers tell so far."""
         with self._lock:
-            following = self._audit.next()
-            sizes = [
-                {"points": points, "labels": self._audit.size_for(points / 100)}
-                for points in _POINTS
-            ]
+            following, result = self._audit.next(), self._audit.result()
+            looked_at = result.answered + result.undecided
+            more = {5: result.more_for_5, 3: result.more_for_3}
             return {
                 "next": following[0] if following else None,
-                "sizes": sizes,
-                "result": _audit_record(self._audit.result()),
+                "sizes": [{"points": each, "labels": looked_at + more[each]} for each in more],
+                "result": _audit_record(result),
             }
 
     def queue(
@@ -235,11 +233,16 @@ class ReviewSession:
         return self._audit.stands_for(position) if where == "audit" else None
 
     def undo(self, asked: AskedUndo) -> Record:
-        """Take decisions back, and return the positions of their examples."""
+        """Take decisions back, and return the positions of their examples.
+
+        What another window has taken back already is left out.
+        """
         with self._lock:
-            self._decisions.refresh()
+            standing = {each.key for each in self._decisions.refresh().history}
             keys = self._last_key() if asked.keys is None else asked.keys
-            undone = [self._decisions.undo(key, by=self.by).position for key in keys]
+            undone = [
+                self._decisions.undo(key, by=self.by).position for key in keys if key in standing
+            ]
             return {"undone": undone, "progress": self.progress()}
 
     def finish(self) -> Record:
@@ -263,18 +266,12 @@ class ReviewSession:
         return quote_formulas(table).write_csv().encode()
 
     def _commands(self) -> list[str]:
-        folder = self.run.path
+        folder, decisions = self.run.path, self.run.folder.decisions
         again = folder.with_name(f"{self.run.name}-reviewed")
-        corrections = ["--corrections", str(self.run.folder.decisions)]
         return [
             shlex.join(["noisebound", "labels", str(folder), "--out", "labels.csv"]),
-            shlex.join(["noisebound", "fit", self._data(), *corrections, "--out", str(again)]),
+            shlex.join(fit_again(self.run, decisions, again)),
         ]
-
-    def _data(self) -> str:
-        """Return where the data is, as `fit` takes it; a placeholder if it was in memory."""
-        is_known = self.run.folder.data.exists()
-        return (self.run.folder.read_origin().data if is_known else None) or "DATA"
 
     def _check_known(self, asked: AskedDecision) -> None:
         self._decisions.data.check_position(asked.position)

@@ -12,7 +12,7 @@ export class AuditView {
     this.example = null;
     this.actions = [
       { key: "r", name: "Right", rank: "main", run: () => this.decide("right", null) },
-      { key: "c", name: "Wrong: choose the class", run: () => this.choose() },
+      { key: "c", name: "Wrong: choose", run: () => this.choose() },
       { key: "u", name: "Unsure", run: () => this.decide("unsure", null) },
       { key: "x", name: "Not usable", run: () => this.decide("unusable", null) },
       { key: "z", name: "Undo", rank: "quiet", run: () => this.session.undo() },
@@ -47,18 +47,19 @@ export class AuditView {
     return Number(byId("audit-size").value);
   }
 
+  // The more answers there are, the better it is known how many it takes.
   showSizes() {
     const select = byId("audit-size");
-    if (select.options.length) return;
-    select.append(
+    const chosen = select.selectedIndex;
+    select.replaceChildren(
       ...this.audit.sizes.map(({ points, labels }) =>
         element("option", { value: labels }, `${count(labels, "label")}, for ±${points} points`),
       ),
       element("option", { value: this.session.about.examples }, "as many as you like"),
     );
     // After a reload, the audit goes on towards the first size that it has not reached.
-    const next = [...select.options].find(option => Number(option.value) > this.answered);
-    select.value = (next ?? select.options[0]).value;
+    const next = [...select.options].findIndex(option => Number(option.value) > this.answered);
+    select.selectedIndex = chosen >= 0 ? chosen : Math.max(0, next);
   }
 
   showProgress() {
@@ -82,7 +83,10 @@ export class AuditView {
     const { result } = this.audit;
     if (result.answered === 0) return element("div");
     const facts = [fact(`${result.wrong} of ${result.answered}`, "checked labels are wrong")];
-    if (result.rate !== null) facts.push(fact(percent(result.rate), "of all labels are wrong"));
+    if (result.rate !== null) {
+      const [low, high] = result.interval;
+      facts.push(fact(percent(result.rate), `of all labels are wrong (${percent(low)} to ${percent(high)})`));
+    }
     if (result.run_rate !== null) facts.push(fact(percent(result.run_rate), "is what the run estimated by itself"));
     return element(
       "div",
@@ -102,7 +106,7 @@ export class AuditView {
     }
     if (result.reliability.length) {
       const rows = result.reliability.map(each => [
-        `${percent(each.low)} to ${percent(each.high)}`,
+        `${Math.round(100 * each.low)}–${Math.round(100 * each.high)}%`,
         String(each.checked),
         percent(each.predicted),
         percent(each.found),
@@ -112,9 +116,13 @@ export class AuditView {
     return tables;
   }
 
+  // Until the next example is shown there is none to decide about, however fast the keys come.
   async decide(verdict, label) {
-    if (this.example === null) return;
-    await this.session.decide([{ example: this.example, verdict, label }], "audit", "person");
+    const { example } = this;
+    if (example === null) return;
+    this.example = null;
+    const isSaved = await this.session.decide([{ example, verdict, label }], "audit", "person");
+    if (!isSaved) this.example = example;
   }
 
   async choose() {

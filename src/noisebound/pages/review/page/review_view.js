@@ -125,12 +125,14 @@ export class ReviewView {
     return this.load();
   }
 
+  // Until the next example is shown there is none to decide about, however fast the keys come.
   async decide(verdict, label) {
-    if (this.example === null) return;
-    const before = this.pinned;
+    const { example, pinned } = this;
+    if (example === null) return;
+    this.example = null;
     this.pinned = null; // so that the next example follows
-    const isSaved = await this.session.decide([{ example: this.example, verdict, label }], "review", "person");
-    if (!isSaved) this.pinned = before;
+    const isSaved = await this.session.decide([{ example, verdict, label }], "review", "person");
+    if (!isSaved) Object.assign(this, { example, pinned });
   }
 
   async choose() {

@@ -64,7 +64,8 @@ export class Session {
     const answer = await this.send("undo", { keys });
     if (answer === null) return null;
     this.remember(this.undoable.slice(0, -1));
-    this.say(answer.undone.length ? `Undone: ${count(answer.undone.length, "decision")}.` : "There is nothing to undo.");
+    const nothing = keys === null ? "There is nothing to undo." : "That was undone in another window already.";
+    this.say(answer.undone.length ? `Undone: ${count(answer.undone.length, "decision")}.` : nothing);
     return answer.undone;
   }
 

@@ -1,0 +1,33 @@
+"""The command that trains again says all that a command line can say."""
+
+from pathlib import Path
+
+from noisebound.runs import train_run
+from noisebound.runs.fit_again import fit_again
+from noisebound.training import TrainingConfig
+from training_data import noisy_clouds
+
+
+def test_it_names_what_differs_from_the_defaults(tmp_path):
+    splits = noisy_clouds()
+    names = splits.train.class_names
+    size = len(names)
+    transition = tuple(
+        tuple(0.7 if row == column else 0.3 / (size - 1) for column in range(size))
+        for row in range(size)
+    )
+    config = TrainingConfig(
+        loss="fce",
+        transition=transition,
+        model="linear",
+        epochs=1,
+        drop_epoch=None,
+        class_weight={names[0]: 2.0, names[1]: 0.5},
+    )
+    run = train_run(splits, config, tmp_path / "run", show=False)
+    words = fit_again(run, Path("decisions.jsonl"), Path("again"))
+    assert words == [
+        *("noisebound", "fit", "DATA", "--loss", "fce", "--model", "linear", "--epochs", "1"),
+        *("--class-weight", f"{names[0]}=2.0", f"{names[1]}=0.5", "--transition", "MATRIX.csv"),
+        *("--corrections", "decisions.jsonl", "--out", "again"),
+    ]
