@@ -74,9 +74,9 @@ class TestChoiceByEvidence:
 
     @pytest.mark.parametrize(
         ("gain", "error", "is_convincing"),
-        [(0.02, 0.03, True), (0.02, 0.05, False), (0.005, 0.004, False), (0.005, 0.002, True)],
+        [(0.07, 0.03, True), (0.05, 0.03, False), (0.005, 0.004, False), (0.005, 0.002, True)],
     )
-    def test_a_small_gain_has_to_be_certain(self, gain, error, is_convincing):
+    def test_a_gain_has_to_be_certain(self, gain, error, is_convincing):
         assert Evidence("elr", False, 9, 0.7, gain, error, 500).is_convincing == is_convincing
 
     def test_what_predicts_no_more_than_guessing_is_not_chosen(self):
@@ -101,6 +101,15 @@ class TestChoiceByEvidence:
             each for each in choice_by({"plain": [first, second]}).tried if each.stops_early
         )
         assert stopped.gain == pytest.approx(0, abs=0.03)
+
+    def test_a_recipe_that_breaks_its_promise_is_withdrawn(self):
+        """Its trials predicted 60 % of unseen labels; trained on all, it knows half of its own."""
+        choice = choice_by(self.trials(gce=[hits([0.6, 0.6, 0.6])] * 2))
+        assert choice.after_rehearsal(hits([0.6], m=800)[0]) == choice
+        plain = choice.after_rehearsal(hits([0.5], m=800)[0])
+        assert (plain.is_plain, plain.withdrawn) == (True, choice.chosen)
+        assert "predicts fewer of the labels" in plain.reason
+        assert Choice.of_record(plain.record()) == plain
 
     def test_what_was_given_up_is_not_chosen(self):
         choice = choice_by(self.trials(elr=[hits([0.9, 0.9, 0.9])]))
@@ -182,6 +191,16 @@ class TestRuns:
         run = train_run(noisy_clouds(n=400), self.config(validation_share=0.2), tmp_path / "run")
         assert len(watched) == 1
         assert run.recipe.chosen.epochs == soonest_agreeing(watched[0]) == len(run.epochs)
+
+    def test_a_recipe_is_rehearsed_on_all_examples(self, tmp_path, monkeypatch):
+        """No network agrees with nearly all of these labels, a fifth of which are wrong."""
+        promise = Evidence("gce", True, 2, 0.99, 0.3, 0.01, 240)
+        plain = Evidence("plain", False, 8, 0.69, 0.0, 0.0, 240)
+        chosen = Choice(promise, (promise, plain))
+        monkeypatch.setattr("noisebound.training.search.choice_by", lambda *_, **__: chosen)
+        run = train_run(noisy_clouds(n=240), self.config(), tmp_path / "run")
+        assert run.recipe.withdrawn == promise
+        assert (run.recipe.recipe.name, len(run.epochs)) == ("plain", 8)
 
     def test_two_recipes_abreast_are_told_apart_by_all_examples(self, tmp_path, monkeypatch):
         monkeypatch.setattr("noisebound.training.search.SEARCH_EXAMPLES", 120)

@@ -1,9 +1,11 @@
-"""The best recipes of the trials on a part are trained on all examples, and watched once more.
+"""What a recipe does on all examples, before it trains: finals, or a rehearsal.
 
 The more examples there are, the sooner a network has learned what they have in common, and the
 sooner it memorizes; and with more examples of each class another recipe may be the better one. So
 where recipes were tried on some thousands of many examples, the epochs that the trials have found
-do not hold for the whole, and two recipes that were abreast are told apart by all examples.
+do not hold for the whole, and two recipes that were abreast are told apart by all examples. Where
+they were tried on all, in halves, the chosen one is rehearsed: a network that knows the labels it
+was trained on worse than its trials knew others has not learned what they had learned.
 """
 
 import copy
@@ -18,13 +20,14 @@ from torch import Tensor, nn
 
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
+from noisebound.estimation import OutOfFold
 from noisebound.training.choose import Evidence
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import once
 from noisebound.training.data import TrainingData
 from noisebound.training.keeper import Keeper
 from noisebound.training.objective import Objective
-from noisebound.training.trial import Trial
+from noisebound.training.trial import Stop, Trial
 
 _LEFT_OUT_SHARE = 0.1  # of the examples, where there is no validation: a choice
 
@@ -78,24 +81,53 @@ class Finals:
         """
         return [self._watched(finalist, keeper) for finalist in self.finalists]
 
+    def rehearsal(self, keeper: Keeper) -> Bool[Tensor, " n"]:
+        """Return which labels of all examples the first finalist predicts, trained on all of them.
+
+        Args:
+            keeper: keeps the training if it is done
+        """
+        first = self.finalists[0]
+        config = first.config.model_copy(update={"epochs": first.evidence.epochs})
+        own = self.whole.train
+        self.trial = self._trial(first, first.data, own, config, "never", "rehearsal")
+        run = partial(self.trial.run, torch.arange(len(own)), keeps_best_epoch=False)
+        return _hits(once("rehearsal", run, keeper, self.fabric))[-1]
+
     def _watched(self, finalist: Finalist, keeper: Keeper) -> Bool[Tensor, "epochs n"]:
-        config, evidence = finalist.config, finalist.evidence
-        data, left_out = _left_out(self.whole, finalist.data, config.seed)
-        self.trial = Trial(
+        data, left_out = _left_out(self.whole, finalist.data, finalist.config.seed)
+        evidence = finalist.evidence
+        stops: Stop = "well past the most hits" if evidence.stops_early else "never"
+        title = f"all examples: {evidence.recipe}"
+        self.trial = self._trial(finalist, data, left_out, finalist.config, stops, title)
+        run = partial(self.trial.run, torch.arange(len(left_out)))
+        return _hits(once(f"final-{evidence.recipe}", run, keeper, self.fabric))
+
+    def _trial(
+        self,
+        finalist: Finalist,
+        data: TrainingData,
+        judged: Dataset,
+        config: TrainingConfig,
+        stops: Stop,
+        title: str,
+    ) -> Trial:
+        return Trial(
             data,
-            left_out,
+            judged,
             config,
             finalist.make_objective(len(data.train)),
             copy.deepcopy(self.network),
             self.fabric,
-            stops="well past the most hits" if evidence.stops_early else "never",
-            title=f"all examples: {evidence.recipe}",
+            stops=stops,
+            title=title,
             show=self.show,
         )
-        run = partial(self.trial.run, torch.arange(len(left_out)))
-        found = once(f"final-{evidence.recipe}", run, keeper, self.fabric)
-        assert found.hits is not None
-        return found.hits
+
+
+def _hits(found: OutOfFold) -> Bool[Tensor, "epochs n"]:
+    assert found.hits is not None
+    return found.hits
 
 
 def _left_out(

@@ -175,19 +175,21 @@ class Fitting:
             return self.config, self.data
         if not isinstance(noise, EstimatedNoise):  # of too few examples nothing is known
             return RECIPES["plain"].config(self.config), self.data
-        # Where heads stop says nothing of where an encoder should.
-        if self.unfrozen is None and self.search is not None and not self.search.has_seen_all:
-            self.choice = self._after_finals(self.choice, noise)
+        # What heads do on all examples says nothing of what an encoder does.
+        if self.unfrozen is None and self.search is not None:
+            self.choice = self._on_all_examples(self.choice, noise, self.search)
         config = self.choice.recipe.config(self.config)
         data = self.choice.recipe.prepare(self.data, noise)
         if self.unfrozen is None:
             config = config.model_copy(update={"epochs": self.choice.chosen.epochs})
         return config, data
 
-    def _after_finals(self, choice: Choice, noise: EstimatedNoise) -> Choice:
-        """Return the choice by all examples, if they have anything to tell."""
-        finalists = choice.finalists
-        if len(finalists) == 1 and not choice.chosen.stops_early:
+    def _on_all_examples(
+        self, choice: Choice, noise: EstimatedNoise, search: RecipeSearch
+    ) -> Choice:
+        """Return the choice when all examples have said what they have to say."""
+        finalists = choice.finalists[:1] if search.has_seen_all else choice.finalists
+        if len(finalists) == 1 and choice.is_plain:
             return choice
         self.finals = Finals(
             self.data,
@@ -196,6 +198,10 @@ class Fitting:
             self.fabric,
             show=self.show,
         )
+        if search.has_seen_all:
+            return choice.after_rehearsal(self.finals.rehearsal(self.keeper))
+        if len(finalists) == 1 and not choice.chosen.stops_early:
+            return choice
         return choice.after_finals(self.finals.hits(self.keeper))
 
     def _finalist(self, evidence: Evidence, noise: EstimatedNoise) -> Finalist:
