@@ -127,6 +127,17 @@ class TestTrusted:
         assert told.transition[1, 0] > 0.5
         assert "100 labels that a person has checked" in told.words
 
+    @pytest.mark.parametrize("seed", range(4))
+    def test_labels_that_are_all_right_do_not_exclude_that_none_is_wrong(self, seed):
+        """Suspicions differ, so that the estimate is a little above zero."""
+        g = torch.Generator().manual_seed(seed)
+        _labels, true, _ = problem(rate=0.0)
+        logits = torch.randn(4000, CLASSES, generator=g) + 4 * torch.eye(CLASSES)[true]
+        at = self.sample(seed)
+        found = estimate_noise(logits.double().softmax(1), true, trusted=(at, true[at]))
+        assert found.interval[0] == 0
+        assert found.interval[1] < 0.06
+
     def test_the_interval_holds_the_truth_as_often_as_it_says(self):
         labels, true, (first, _) = problem(error=0.1)
         rate = (labels != true).double().mean().item()

@@ -148,7 +148,9 @@ def audited_rate(
         exact = clopper_pearson(int(wrong.sum()), count, confidence)
         return AuditedRate(float(wrong.mean()), exact, count, spread)
     limit = _quantile(count - 1, confidence)
-    interval = _uncontradicted(rate, curve, checked, _thinned(others), shares, limit)
+    low, high = _uncontradicted(rate, curve, checked, _thinned(others), shares, limit)
+    # Where no wrong label was found, or no right one, none contradicts that there is none.
+    interval = (low if is_wrong.any() else 0.0, 1.0 if is_wrong.all() else high)
     return AuditedRate(rate, interval, count, spread)
 
 
