@@ -188,9 +188,16 @@ class Fitting:
         self, choice: Choice, noise: EstimatedNoise, search: RecipeSearch
     ) -> Choice:
         """Return the choice when all examples have said what they have to say."""
-        finalists = choice.finalists[:1] if search.has_seen_all else choice.finalists
-        if len(finalists) == 1 and choice.is_plain:
-            return choice
+        finalists = choice.finalists
+        if search.has_seen_all:
+            if choice.is_plain:
+                return choice
+            return choice.after_rehearsal(self._finals(finalists[:1], noise).rehearsal(self.keeper))
+        if len(finalists) > 1 or choice.chosen.stops_early:
+            return choice.after_finals(self._finals(finalists, noise).hits(self.keeper))
+        return choice
+
+    def _finals(self, finalists: Sequence[Evidence], noise: EstimatedNoise) -> Finals:
         self.finals = Finals(
             self.data,
             [self._finalist(evidence, noise) for evidence in finalists],
@@ -198,11 +205,7 @@ class Fitting:
             self.fabric,
             show=self.show,
         )
-        if search.has_seen_all:
-            return choice.after_rehearsal(self.finals.rehearsal(self.keeper))
-        if len(finalists) == 1 and not choice.chosen.stops_early:
-            return choice
-        return choice.after_finals(self.finals.hits(self.keeper))
+        return self.finals
 
     def _finalist(self, evidence: Evidence, noise: EstimatedNoise) -> Finalist:
         assert self.seen_noise is not None
