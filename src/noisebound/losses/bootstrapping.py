@@ -1,16 +1,16 @@
 """Bootstrapping: cross-entropy against a mixture of the label and the model's prediction."""
 
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from noisebound.checks import ArrayLike, check_within
+from noisebound.checks import check_within
 from noisebound.errors import InvalidValueError
 from noisebound.losses.cross_entropy import shannon_entropy
-from noisebound.losses.loss import Loss, Pick, Reduction
+from noisebound.losses.loss import Loss, LossOptions, Pick
 
 _DEFAULT_BETA = {"soft": 0.95, "hard": 0.8}  # the values of Reed et al.
 
@@ -39,11 +39,7 @@ class Bootstrapping(Loss):
     Args:
         mode: ``"soft"`` mixes in the predicted probabilities, ``"hard"`` the predicted class.
         beta: the share of the label, in ``[0, 1]``; if not given, 0.95 for soft and 0.8 for hard.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples are left out.
-        weight: one weight per class, at least zero.
-        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
-        check_finite: True to refuse NaN and infinite logits.
+        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -55,20 +51,9 @@ class Bootstrapping(Loss):
         self,
         mode: Literal["soft", "hard"] = "soft",
         beta: float | None = None,
-        *,
-        reduction: Reduction = "mean",
-        ignore_index: int = -100,
-        weight: ArrayLike | None = None,
-        label_smoothing: float = 0.0,
-        check_finite: bool = False,
+        **options: Unpack[LossOptions],
     ) -> None:
-        super().__init__(
-            reduction=reduction,
-            ignore_index=ignore_index,
-            weight=weight,
-            label_smoothing=label_smoothing,
-            check_finite=check_finite,
-        )
+        super().__init__(**options)
         if mode not in _DEFAULT_BETA:
             raise InvalidValueError(f"`mode` must be 'soft' or 'hard', got {mode!r}")
         self.mode = mode

@@ -1,6 +1,7 @@
 """FCE: cross-entropy of the noised prediction ``T q``."""
 
 import math
+from typing import Unpack
 
 import torch
 from jaxtyping import Float, Int
@@ -10,7 +11,7 @@ from torch.nn import functional as F
 from noisebound.checks import ArrayLike
 from noisebound.losses.cross_entropy import CrossEntropy, shannon_entropy
 from noisebound.losses.likelihood import LikelihoodLoss
-from noisebound.losses.loss import Loss, Reduction
+from noisebound.losses.loss import Loss, LossOptions
 from noisebound.noise_models import Linear, Symmetric
 
 
@@ -36,11 +37,7 @@ class SymmetricForwardCrossEntropy(LikelihoodLoss):
     Args:
         noise_rate: η, the probability that a label changes, in ``[0, 1]``.
         num_classes: c, at least two.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples are left out.
-        weight: one weight per class, at least zero.
-        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
-        check_finite: True to refuse NaN and infinite logits.
+        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb
@@ -55,20 +52,9 @@ class SymmetricForwardCrossEntropy(LikelihoodLoss):
         self,
         noise_rate: float,
         num_classes: int,
-        *,
-        reduction: Reduction = "mean",
-        ignore_index: int = -100,
-        weight: ArrayLike | None = None,
-        label_smoothing: float = 0.0,
-        check_finite: bool = False,
+        **options: Unpack[LossOptions],
     ) -> None:
-        super().__init__(
-            reduction=reduction,
-            ignore_index=ignore_index,
-            weight=weight,
-            label_smoothing=label_smoothing,
-            check_finite=check_finite,
-        )
+        super().__init__(**options)
         self.noise_model = Symmetric(noise_rate, num_classes)
         self.require_num_classes(self.noise_model.num_classes)
 
@@ -104,11 +90,7 @@ class ForwardCrossEntropy(Loss):
 
     Args:
         transition: ``T[noisy, true]``, columns summing to one.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples are left out.
-        weight: one weight per class, at least zero.
-        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
-        check_finite: True to refuse NaN and infinite logits.
+        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -127,20 +109,9 @@ class ForwardCrossEntropy(Loss):
     def __init__(
         self,
         transition: ArrayLike,
-        *,
-        reduction: Reduction = "mean",
-        ignore_index: int = -100,
-        weight: ArrayLike | None = None,
-        label_smoothing: float = 0.0,
-        check_finite: bool = False,
+        **options: Unpack[LossOptions],
     ) -> None:
-        super().__init__(
-            reduction=reduction,
-            ignore_index=ignore_index,
-            weight=weight,
-            label_smoothing=label_smoothing,
-            check_finite=check_finite,
-        )
+        super().__init__(**options)
         self.noise_model = Linear(transition)
         self.require_num_classes(len(self.noise_model.transition))
         self.register_buffer("log_transition", _log_transition(self.noise_model.transition))

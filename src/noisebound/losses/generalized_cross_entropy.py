@@ -1,12 +1,14 @@
 """GCE, which lies between cross-entropy (a → 0) and MAE (a = 1)."""
 
+from typing import Unpack
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisebound.checks import ArrayLike, check_within
+from noisebound.checks import check_within
 from noisebound.losses.likelihood import LikelihoodLoss
-from noisebound.losses.loss import Reduction
+from noisebound.losses.loss import LossOptions
 from noisebound.losses.mean_absolute_error import least_mean_absolute_error
 from noisebound.noise_models import Power
 
@@ -28,11 +30,7 @@ class GeneralizedCrossEntropy(LikelihoodLoss):
 
     Args:
         a: exponent in ``(0, 1]``; the paper uses 0.4. At 1 the loss is MAE and has no noise model.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples are left out.
-        weight: one weight per class, at least zero.
-        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
-        check_finite: True to refuse NaN and infinite logits.
+        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -43,20 +41,9 @@ class GeneralizedCrossEntropy(LikelihoodLoss):
     def __init__(
         self,
         a: float = 0.4,
-        *,
-        reduction: Reduction = "mean",
-        ignore_index: int = -100,
-        weight: ArrayLike | None = None,
-        label_smoothing: float = 0.0,
-        check_finite: bool = False,
+        **options: Unpack[LossOptions],
     ) -> None:
-        super().__init__(
-            reduction=reduction,
-            ignore_index=ignore_index,
-            weight=weight,
-            label_smoothing=label_smoothing,
-            check_finite=check_finite,
-        )
+        super().__init__(**options)
         self.a = check_within("a", a, 0, 1, open_at_low=True)
         self.noise_model = Power(self.a) if self.a < 1 else None
 

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisebound.checks import ArrayLike, check_non_negative
+from noisebound.checks import check_non_negative
 from noisebound.errors import InvalidTypeError
 from noisebound.losses.likelihood import LikelihoodLoss
-from noisebound.losses.loss import Loss, LossOptions, Pick, Reduction
+from noisebound.losses.loss import Loss, LossOptions, Pick
 from noisebound.losses.mean_absolute_error import least_mean_absolute_error, mean_absolute_error
 
 
@@ -135,11 +135,7 @@ class NormalizedCrossEntropyMAE(Loss):
     Args:
         alpha: weight of the normalized cross-entropy, at least zero.
         beta: weight of MAE, at least zero.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples are left out.
-        weight: one weight per class, at least zero.
-        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
-        check_finite: True to refuse NaN and infinite logits.
+        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -151,20 +147,9 @@ class NormalizedCrossEntropyMAE(Loss):
         self,
         alpha: float = 1.0,
         beta: float = 1.0,
-        *,
-        reduction: Reduction = "mean",
-        ignore_index: int = -100,
-        weight: ArrayLike | None = None,
-        label_smoothing: float = 0.0,
-        check_finite: bool = False,
+        **options: Unpack[LossOptions],
     ) -> None:
-        super().__init__(
-            reduction=reduction,
-            ignore_index=ignore_index,
-            weight=weight,
-            label_smoothing=label_smoothing,
-            check_finite=check_finite,
-        )
+        super().__init__(**options)
         self.alpha = check_non_negative("alpha", alpha)
         self.beta = check_non_negative("beta", beta)
 

@@ -1,12 +1,14 @@
 """SCE: cross-entropy plus a multiple of MAE."""
 
+from typing import Unpack
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisebound.checks import ArrayLike, check_non_negative
+from noisebound.checks import check_non_negative
 from noisebound.losses.likelihood import LikelihoodLoss
-from noisebound.losses.loss import Reduction
+from noisebound.losses.loss import LossOptions
 from noisebound.noise_models import Saturating
 
 
@@ -22,11 +24,7 @@ class SymmetricCrossEntropy(LikelihoodLoss):
 
     Args:
         A: weight of the MAE term, at least zero; the paper uses 8.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: class index whose examples are left out.
-        weight: one weight per class, at least zero.
-        label_smoothing: share of each label that is spread evenly over all classes, in ``[0, 1]``.
-        check_finite: True to refuse NaN and infinite logits.
+        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -37,20 +35,9 @@ class SymmetricCrossEntropy(LikelihoodLoss):
     def __init__(
         self,
         A: float = 8.0,
-        *,
-        reduction: Reduction = "mean",
-        ignore_index: int = -100,
-        weight: ArrayLike | None = None,
-        label_smoothing: float = 0.0,
-        check_finite: bool = False,
+        **options: Unpack[LossOptions],
     ) -> None:
-        super().__init__(
-            reduction=reduction,
-            ignore_index=ignore_index,
-            weight=weight,
-            label_smoothing=label_smoothing,
-            check_finite=check_finite,
-        )
+        super().__init__(**options)
         self.A = check_non_negative("A", A)
         self.noise_model = Saturating(self.A)
 
