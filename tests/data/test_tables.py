@@ -165,6 +165,27 @@ def test_other_separators(tmp_path):
     assert data.class_names == ("u", "v")
 
 
+@pytest.mark.parametrize("rows", [2, 50])
+def test_commas_in_the_names_of_a_file_of_semicolons(tmp_path, rows):
+    lines = [f"{7 * n % 5},5;{n % 3};{'uv'[n % 2]}" for n in range(rows)]
+    (tmp_path / "x.csv").write_text("\n".join(["price, EUR;area;y", *lines]))
+    splits = load(tmp_path / "x.csv", target="y")
+    assert splits.train.class_names == ("u", "v")
+    assert splits.encoder.feature_names == ["price, EUR", "area"]
+
+
+def test_ragged_line_does_not_change_the_separator(tmp_path):
+    (tmp_path / "x.csv").write_text("a,y\n1;2,u\n3;4,v\n5;6,u,7\n")
+    with pytest.raises(DataError, match="line 4 has 3 fields, and the header has 2"):
+        load(tmp_path / "x.csv", target="y")
+
+
+def test_bare_carriage_returns(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"a,y\r1,u\r2,v\r")
+    with pytest.raises(DataError, match=r"bare carriage returns.* save it with line feeds"):
+        load(tmp_path / "x.csv", target="y")
+
+
 def test_byte_order_mark_and_quoted_lines(tmp_path):
     (tmp_path / "x.csv").write_text('\ufeffy,a\nu,"1"\n"v\nw",2\nu,3\n', encoding="utf-8")
     assert load(tmp_path / "x.csv", target="y").train.class_names == ("u", "v\nw")

@@ -13,6 +13,8 @@ from noisebound.errors import DataError
 
 NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 _ROWS_FOR_TYPES = 10_000  # a choice; a row beyond them that does not fit makes all be looked at
+_ROWS_FOR_SEPARATOR = 20  # lines that tell what stands between fields: a choice
+_MARKS = ",;\t|"
 _CHUNK = 2**20
 _IN_MEMORY = 2**29  # bytes of a file: a choice; a larger one becomes a Parquet file on the disk
 
@@ -25,10 +27,11 @@ def read_csv(
     Args:
         plain: the file, not compressed and in UTF-8
         path: the file that the user named, for messages
-        separator: what stands between fields, unless the first line has only another
+        separator: what stands between fields, unless the first lines fit another better
         written: columns that stay text even if they are all digits
         skip_bad: True to leave out lines with too many fields
     """
+    _check_line_ends(plain, path)
     separator = _separator(plain, separator)
     header = _header(plain, separator, path)
     repeated = [name for name in header if name and header.count(name) > 1]
@@ -112,6 +115,17 @@ def _header(plain: Path, separator: str, path: Path) -> list[str]:
     return header
 
 
+def _check_line_ends(plain: Path, path: Path) -> None:
+    """Refuse a file whose lines end in bare carriage returns, which would be read as one line."""
+    with plain.open("rb") as file:
+        start = file.read(_CHUNK)
+    if b"\r" in start and b"\n" not in start:
+        raise DataError(
+            f"the lines of {path} end in bare carriage returns, as old Macintosh programs wrote "
+            "them: save it with line feeds (in Excel as 'CSV UTF-8')"
+        )
+
+
 def _check_utf8(plain: Path, path: Path) -> None:
     """Refuse a file that is not UTF-8, with the place where it is not."""
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -154,8 +168,29 @@ def _copy_whole_records(plain: Path, copy: Path, separator: str, width: int) -> 
 
 
 def _separator(plain: Path, usual: str) -> str:
-    """Return the usual separator, unless the first line uses only another one."""
-    with plain.open("rb") as file:
-        header = file.readline(1 << 16).decode(errors="replace")
-    others = [mark for mark in ",;\t|" if mark in header]
-    return usual if usual in header or not others else max(others, key=header.count)
+    """Return the usual separator, unless the first records fit another one better.
+
+    A separator fits if it gives every record as many fields as the header, the more the better: so
+    commas in the names of columns and in numbers do not make a file of semicolons one of commas.
+    """
+    with plain.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        lines = [file.readline(_CHUNK) for _ in range(_ROWS_FOR_SEPARATOR)]
+    marks: list[str] = [usual, *(mark for mark in _MARKS if mark != usual)]
+    widths = {mark: _widths(lines, mark) for mark in marks}
+    fitting = [mark for mark in marks if len(widths[mark]) == 1 and max(widths[mark]) > 1]
+    if fitting:
+        return max(fitting, key=lambda mark: max(widths[mark]))  # of equals the usual one
+    header = lines[0]
+    if usual in header:
+        return usual  # which of its records is wrong will be told
+    return max(marks, key=header.count)
+
+
+def _widths(lines: list[str], mark: str) -> set[int]:
+    """Return the numbers of fields that records have; a last one may be cut, and is not counted."""
+    try:
+        records = [record for record in csv.reader(lines, delimiter=mark) if record]
+    except csv.Error:  # such as a field larger than any
+        return {0}
+    whole = records[:-1] if lines[-1] else records  # else the file has ended before
+    return {len(record) for record in whole} or {0}
