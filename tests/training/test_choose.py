@@ -116,6 +116,21 @@ class TestChoiceByEvidence:
         assert choice.chosen.recipe == "plain"
         assert any(each.recipe == "elr" and each.examples == 400 for each in choice.tried)
 
+    def test_what_memorizes_is_chosen_for_its_best_epoch_alone(self):
+        """Its trials ended after six and five of the seven epochs that plain training has."""
+        curve = [0.4, 0.6, 0.8, 0.7, 0.6, 0.5]
+        plain = [hits([0.5] * 7), hits([0.5] * 7, seed=1)]
+        choice = choice_by({"plain": plain, "gce": [hits(curve), hits(curve[:5], seed=1)]})
+        assert [each.stops_early for each in choice.tried if each.recipe == "gce"] == [True]
+        assert (choice.chosen.recipe, choice.chosen.epochs) == ("gce", 3)
+        assert choice.chosen.gain == pytest.approx(0.3, abs=0.05)
+
+    def test_what_was_given_up_says_how_far_it_came(self):
+        choice = choice_by({"plain": [hits([0.5] * 7)] * 2, "gce": [hits([0.4, 0.3])]})
+        given_up = choice.tried[-1]
+        assert (given_up.recipe, given_up.stops_early, given_up.epochs) == ("gce", True, 2)
+        assert given_up.gain == pytest.approx(-0.2, abs=0.05)
+
     def test_the_record_is_lossless(self):
         choice = choice_by(self.trials(dropped=[hits([0.6, 0.6, 0.6])] * 2))
         assert Choice.of_record(choice.record()) == choice

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Bool
@@ -12,6 +12,9 @@ from torch import Tensor
 from noisebound.training.best_epoch import smooth, soonest_agreeing
 from noisebound.training.config import RecipeName
 from noisebound.training.recipe import RECIPES, Recipe
+
+Hits: TypeAlias = Bool[Tensor, "_ _"]
+"""Whether each epoch of a trial predicted each label that judges it, one row per epoch."""
 
 _CERTAIN = 2.0
 """A recipe takes the place of plain training if it is ahead by so many standard errors. The best of
@@ -138,7 +141,7 @@ class Choice:
         ]
         return (self.chosen, *others[:1])
 
-    def after_finals(self, hits: Sequence[Bool[Tensor, "epochs _"]]) -> "Choice":
+    def after_finals(self, hits: Sequence[Hits]) -> "Choice":
         """Return the choice when all examples have shown which finalist is best, and its epochs.
 
         Args:
@@ -206,28 +209,26 @@ def named_choice(name: RecipeName, epochs: int) -> Choice:
     return Choice(Evidence(name, False, epochs, 0.0, 0.0, 0.0, 0))
 
 
-def choice_by(
-    trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs _"]]], commonest: float = 0.0
-) -> Choice:
+def choice_by(trials: Mapping[RecipeName, Sequence[Hits]], commonest: float = 0.0) -> Choice:
     """Return the choice that these trials justify.
 
     Args:
         trials: for each recipe and half, whether each epoch predicted each judged label; a recipe
-            that was given up has one half only
+            that was given up has one half only, and one that memorizes may have fewer epochs than
+            plain training
         commonest: the share of the commonest label. A recipe that predicts hardly more labels has
             learned nothing, even if plain training has memorized and predicts fewer
     """
     plain = [hits[-1] for hits in trials["plain"]]
+    epochs = len(trials["plain"][0])
     tried = []
     for name, halves in trials.items():
-        tried.append(_evidence(name, [hits[-1] for hits in halves], plain, len(halves[0]), False))
+        is_whole = all(len(hits) == epochs for hits in halves)
+        if is_whole or len(halves) == 1:
+            last = [hits[-1] for hits in halves]
+            tried.append(_evidence(name, last, plain, len(halves[0]), not is_whole))
         if len(halves) == 2:
-            curves = [smooth(hits.double().mean(1)) for hits in halves]
-            sizes = [hits.shape[1] for hits in halves]
-            # Each half is judged at the epoch that the other half prefers.
-            stopped = [halves[0][curves[1].argmax()], halves[1][curves[0].argmax()]]
-            epochs = int((sizes[0] * curves[0] + sizes[1] * curves[1]).argmax()) + 1
-            tried.append(_evidence(name, stopped, plain, epochs, True))
+            tried.append(_stopped(name, halves, plain))
     tried.sort(key=lambda each: -each.gain)  # stable: of equals the plainer first
     baseline = _plain_among(tried)
     examples = baseline.examples
@@ -235,6 +236,21 @@ def choice_by(
     eligible = [each for each in tried if each.examples == examples and each.agreement > guessed]
     is_found = bool(eligible) and eligible[0].is_convincing
     return Choice(eligible[0] if is_found else baseline, tuple(tried))
+
+
+def _stopped(
+    name: RecipeName,
+    halves: Sequence[Hits],
+    plain: Sequence[Bool[Tensor, " _"]],
+) -> Evidence:
+    """Return the evidence of a recipe that stops at the epoch that predicts most labels."""
+    shared = min(len(hits) for hits in halves)
+    first, second = (hits[:shared] for hits in halves)
+    curves = [smooth(hits.double().mean(1)) for hits in (first, second)]
+    # Each half is judged at the epoch that the other half prefers.
+    judged = [first[curves[1].argmax()], second[curves[0].argmax()]]
+    both = first.shape[1] * curves[0] + second.shape[1] * curves[1]
+    return _evidence(name, judged, plain, int(both.argmax()) + 1, True)
 
 
 def _plain_among(tried: Sequence[Evidence]) -> Evidence:
@@ -262,7 +278,7 @@ def _evidence(
     )
 
 
-def hopeful(trials: Mapping[RecipeName, Sequence[Bool[Tensor, "epochs _"]]]) -> list[Recipe]:
+def hopeful(trials: Mapping[RecipeName, Sequence[Hits]]) -> list[Recipe]:
     """Return the recipes that may still turn out best: at first all, then all but clear losers."""
     last = {name: halves[0].double() for name, halves in trials.items() if halves}
     if not last:
