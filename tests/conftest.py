@@ -12,6 +12,7 @@ from hypothesis import settings
 from playwright.sync_api import sync_playwright
 from xdist.scheduler import LoadGroupScheduling
 
+from shape_checks import jaxtyped_where_shaped
 from watched_page import CHROMIUM, NO_CHROMIUM, watch
 
 # The tests check the shapes in the signatures of these modules, with each call. This must come
@@ -38,6 +39,7 @@ CHECKED = (
     "runs",
     "training",
 )
+jaxtyping.jaxtyped = jaxtyped_where_shaped  # by which the hook decorates
 jaxtyping.install_import_hook(
     [f"noisebound.{module}" for module in CHECKED], "shape_checks.check_shapes"
 )
