@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # The constraint keeps pip from resolving torch to several gigabytes of CUDA packages. Only some of
 # 23,000 modules are ever imported, and Python compiles those when it first does, so pip compiles none.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+# Where this is set, as in some container images, each process compiles torch and all else that it
+# imports again, which is most of the time that it takes to start.
+unexport PYTHONDONTWRITEBYTECODE
 # One torch thread per test process, because two processes already use both cores; nor does
 # torch.compile start a process of its own then.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1

@@ -12,6 +12,7 @@ from hypothesis import settings
 from playwright.sync_api import sync_playwright
 from xdist.scheduler import LoadGroupScheduling
 
+from shape_checks import jaxtyped_where_shaped
 from watched_page import CHROMIUM, NO_CHROMIUM, watch
 
 # The tests check the shapes in the signatures of these modules, with each call. This must come
@@ -38,6 +39,7 @@ CHECKED = (
     "runs",
     "training",
 )
+jaxtyping.jaxtyped = jaxtyped_where_shaped  # by which the hook decorates
 jaxtyping.install_import_hook(
     [f"noisebound.{module}" for module in CHECKED], "shape_checks.check_shapes"
 )
@@ -105,6 +107,7 @@ def without_torchmetrics(tmp_path_factory):
     (folder / "torchmetrics.py").write_text("raise ImportError\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        patch.syspath_prepend(folder)  # joblib's workers inherit it
         yield folder
 
 

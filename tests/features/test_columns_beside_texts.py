@@ -13,6 +13,7 @@ from noisebound.data.text_features import Terms
 from noisebound.errors import DataError
 
 QUICK = {"loss": "ce", "epochs": 60, "learning_rate": 1e-2, "batch_size": 20, "show": False}
+QUICK |= {"measure_every": 60}  # no test looks at the accuracies before the end
 
 
 class Lengths(torch.nn.Module):
@@ -26,8 +27,8 @@ class Lengths(torch.nn.Module):
         return self.factor * torch.tensor([[float(len(text)), 1.0] for text in texts])
 
 
-@pytest.fixture
-def table(tmp_path):
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
     """Texts that say nothing of the label, and numbers that say all of it."""
     rng = np.random.default_rng(0)
     labels = rng.permutation(["good", "bad"] * 40)
@@ -39,15 +40,19 @@ def table(tmp_path):
             "label": labels,
         }
     )
-    frame[:60].write_csv(tmp_path / "train.csv")
-    frame[60:].write_csv(tmp_path / "test.csv")
-    return tmp_path / "train.csv"
+    folder = tmp_path_factory.mktemp("table")
+    frame[:60].write_csv(folder / "train.csv")
+    frame[60:].write_csv(folder / "test.csv")
+    return folder / "train.csv"
 
 
-@pytest.fixture
-def run(table, tmp_path):
+@pytest.fixture(scope="module")
+def run(table):
+    """A run on the table, trained once for the tests that only use it."""
     settings = {"target": "label", "text": "review", "test": table.with_name("test.csv")}
-    return nb.fit(table, out=tmp_path / "run", backbone=Lengths(), **settings, **QUICK)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOISEBOUND_CACHE", str(table.with_name("cache")))
+        return nb.fit(table, out=table.with_name("run"), backbone=Lengths(), **settings, **QUICK)
 
 
 def test_the_other_columns_are_learned_from(run, table):
@@ -70,7 +75,7 @@ def test_numbers_are_scaled_by_the_rows_that_are_trained_on(run, table):
     assert stars.mean == pytest.approx(train.mean(), rel=0.1)
 
 
-def test_texts_without_the_other_columns_are_refused(run, tmp_path):
+def test_texts_without_the_other_columns_are_refused(run):
     with pytest.raises(DataError, match="a table of the columns review, stars, shop"):
         run.predict(["a text"])
     with pytest.raises(DataError, match="lacks the columns stars, shop"):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,13 @@ def train_on_whole_batches(kind, folder, bound, **options):
     return train_with(kind, folder, bounded_mean, **options), criterion.share_below
 
 
+@pytest.fixture(scope="module")
+def on_whole_batches(tmp_path_factory):
+    """A function that trains as usual on whole batches, once for each kind of model and bound."""
+    folder = tmp_path_factory.mktemp("whole")
+    return cache(lambda kind, bound: train_on_whole_batches(kind, folder, bound))
+
+
 def weights(trainer):
     return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
 
@@ -68,7 +76,7 @@ def assert_same(found, expected):
 @every_kind
 @every_bound
 @pytest.mark.parametrize("parts", [1, 4])
-def test_a_step_is_that_of_one_big_batch(kind, bound, parts, tmp_path):
+def test_a_step_is_that_of_one_big_batch(kind, bound, parts, on_whole_batches, tmp_path):
     bounded = bounded_at(bound)
     trainer = train(
         kind,
@@ -77,7 +85,7 @@ def test_a_step_is_that_of_one_big_batch(kind, bound, parts, tmp_path):
         per_device_train_batch_size=BATCH // parts,
         gradient_accumulation_steps=parts,
     )
-    expected, share = train_on_whole_batches(kind, tmp_path, bound)
+    expected, share = on_whole_batches(kind, bound)
     assert_same(trainer, expected)
     assert bounded.share_below == share
     assert (0 < share < 1) == (bound == CROSSED)
@@ -229,7 +237,7 @@ def test_a_number_for_each_device():
     assert bounded((logits,), labels).item() == pytest.approx(2 * one.item())
 
 
-def test_two_ranks_are_one(tmp_path):
+def test_two_ranks_are_one(on_whole_batches, tmp_path):
     """Two real processes with two parts each, joined by gloo."""
     script = Path(__file__).parent / "transformers_ranks.py"
     command = [
@@ -239,7 +247,7 @@ def test_two_ranks_are_one(tmp_path):
     subprocess.run(command, check=True, timeout=300)
     for kind in ("sequences", "tokens"):
         for bound in BOUNDS.values():
-            expected, share = train_on_whole_batches(kind, tmp_path, bound)
+            expected, share = on_whole_batches(kind, bound)
             for rank in range(2):
                 state, found_share, _ = torch.load(tmp_path / f"{kind}-{bound}-rank{rank}.pt")
                 for name, value in expected.model.state_dict().items():

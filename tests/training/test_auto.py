@@ -1,6 +1,7 @@
 """``noise_rate="auto"``: estimated before training, told in the result, as good as known."""
 
 import json
+from functools import cache
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from training_data import NOISE_RATE, noisy_clouds
 
 def config(**changes):
     settings = {"epochs": 30, "batch_size": 30, "learning_rate": 3e-3, "average_epochs": 3}
+    settings |= {"measure_every": 30}  # no test looks at the accuracies before the end
     return TrainingConfig(**(settings | changes))
 
 
@@ -31,6 +33,14 @@ def many_clouds(kind="symmetric", rate=NOISE_RATE):
 def default_run(tmp_path_factory):
     """A third of 2,000 labels wrong, nothing given; trained once for the tests that only read."""
     return train_run(many_clouds(), config(), tmp_path_factory.mktemp("default") / "run")
+
+
+@pytest.fixture(scope="module")
+def found_noise():
+    """A function that estimates the noise of two in five of 2,000 labels, once for each kind."""
+    return cache(
+        lambda kind: estimate_label_noise(many_clouds(kind, 0.4).train, config(model="mlp"))
+    )
 
 
 def test_it_is_the_default(default_run):
@@ -50,10 +60,11 @@ def test_it_is_the_default(default_run):
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "pairwise"])
-def test_the_structure_of_the_noise_is_found(kind):
-    splits = many_clouds(kind, 0.4)
-    found = estimate_label_noise(splits.train, config(model="mlp")).estimate
-    truth = nb.corrupt(splits.train.true_labels, kind, 0.4, 4, exact=True).transition
+def test_the_structure_of_the_noise_is_found(kind, found_noise):
+    found = found_noise(kind).estimate
+    truth = nb.corrupt(
+        many_clouds(kind, 0.4).train.true_labels, kind, 0.4, 4, exact=True
+    ).transition
     torch.testing.assert_close(found.transition, truth, atol=0.12, rtol=0)
 
 
@@ -89,8 +100,8 @@ def test_a_given_bound_does_not_say_what_to_correct(tmp_path):
     assert (run.result.chosen.level, run.result.chosen.origin) == (0.7, "given")
 
 
-def test_the_bound_is_the_lower_of_theory_and_measurement():
-    noise = estimate_label_noise(many_clouds("pairwise", 0.4).train, config(model="mlp"))
+def test_the_bound_is_the_lower_of_theory_and_measurement(found_noise):
+    noise = found_noise("pairwise")
     plain = nb.CrossEntropy()
     chosen = noise.bound(plain)
     assert chosen.level == pytest.approx(
@@ -191,24 +202,31 @@ class TestMemorizing:
         assert result.memorizing_since is None
 
 
+SLOW = {"learning_rate": 3e-5, "batch_size": 400, "epochs": 16}
+
+
+@pytest.fixture(scope="module")
+def plain_run(tmp_path_factory):
+    """A slow training without a bound, for comparison."""
+    folder = tmp_path_factory.mktemp("plain") / "run"
+    return train_run(many_clouds(rate=0.0), config(loss="ce", **SLOW), folder)
+
+
 class TestWhatCannotBeMeasured:
     """Then it is said, and no harm is done."""
 
-    slow = {"learning_rate": 3e-5, "batch_size": 400, "epochs": 16}  # noqa: RUF012
-
     @pytest.mark.parametrize("loss", ["fce+b", "ce+b", "cep+b"])
-    def test_training_is_plain(self, tmp_path, loss):
+    def test_training_is_plain(self, tmp_path, loss, plain_run):
         with pytest.warns(UnknownNoiseWarning, match="still learning when their epochs ended"):
-            run = train_run(many_clouds(rate=0.0), config(loss=loss, **self.slow), tmp_path / "run")
+            run = train_run(many_clouds(rate=0.0), config(loss=loss, **SLOW), tmp_path / "run")
         result = run.result
         assert result.chosen.origin == "noise unknown"
         assert result.bound == pytest.approx(0, abs=1e-6)
         assert "still learning when their epochs ended" in result.chosen.reason
         assert run.noise.warnings
         assert not run.noise.is_known
-        plain = train_run(many_clouds(rate=0.0), config(loss="ce", **self.slow), tmp_path / "plain")
         if loss != "cep+b":
-            assert result.final.test_top1 == plain.result.final.test_top1
+            assert result.final.test_top1 == plain_run.result.final.test_top1
 
 
 @pytest.mark.parametrize(
