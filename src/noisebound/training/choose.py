@@ -19,14 +19,12 @@ Hits: TypeAlias = Bool[Tensor, "_ _"]
 _CERTAIN = 2.0
 """A recipe takes the place of plain training if it is ahead by so many standard errors. The best of
 sixteen that are no better than plain training is ahead by about one. On the tables of the dev half
-of ``noisebound reproduce estimates``, one seed, nearly all that a choice gained was so certain."""
+of ``noisebound reproduce estimates``, one seed, nearly all that a choice gained was so certain. By
+the same measure another recipe is abreast of the chosen one, and may be better on all examples."""
 
 _ABOVE_GUESSING = 1.0  # standard errors of the share of the commonest label: a choice
 
 _FALLS_SHORT = 1.0  # standard errors: a choice; most networks know their own labels better by more
-
-_ABREAST = 1.0
-"""A recipe that is at most so many standard errors behind the chosen one may be the better one."""
 
 _HOPELESS = 2.0
 """A recipe that is so many standard errors behind the best after one half is given up."""
@@ -137,7 +135,7 @@ class Choice:
             if each.recipe != self.chosen.recipe
             and each.examples == self.chosen.examples
             and each.gain > 0
-            and self.chosen.gain - each.gain <= _ABREAST * each.standard_error
+            and self.chosen.gain - each.gain <= _CERTAIN * each.standard_error
         ]
         return (self.chosen, *others[:1])
 
