@@ -107,7 +107,6 @@ def without_torchmetrics(tmp_path_factory):
     (folder / "torchmetrics.py").write_text("raise ImportError\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
-        patch.syspath_prepend(folder)  # joblib's workers inherit it
         yield folder
 
 

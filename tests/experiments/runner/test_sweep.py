@@ -32,8 +32,10 @@ TESTS = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def processes_find_the_tests_modules():
+def quick_processes(without_torchmetrics):
+    """Let processes find the tests' modules, and joblib's, too, find no torchmetrics."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(without_torchmetrics)  # joblib's workers inherit it
         patch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
         yield
 
