@@ -181,21 +181,15 @@ _chosen_penalties: dict[str, tuple[float, float]] = {}
 def _search_penalty(
     x: NDArray[np.float32], labels: NDArray[np.int64], seed: int
 ) -> tuple[float, float]:
-    """Try ever larger values of C, which fit ever more closely, until they only do worse.
-
-    Each fit starts from the weights of the last value of C, which takes a few steps from there.
-    """
+    """Try ever larger values of C, which fit ever more closely, until they only do worse."""
     from sklearn.model_selection import KFold
 
     folds = list(KFold(_CHOICE_FOLDS, shuffle=True, random_state=seed).split(x))
-    models = [_regression(PENALTIES[0], warm_start=True) for _ in folds]
     best, most, worse = PENALTIES[0], 0.0, 0
     for penalty in PENALTIES:
         scores = [
-            model.set_params(C=penalty)
-            .fit(x[inside], labels[inside])
-            .score(x[outside], labels[outside])
-            for model, (inside, outside) in zip(models, folds, strict=True)
+            _regression(penalty).fit(x[inside], labels[inside]).score(x[outside], labels[outside])
+            for inside, outside in folds
         ]
         accuracy = float(np.mean(scores))
         if accuracy > most:
@@ -207,12 +201,10 @@ def _search_penalty(
     return best, most
 
 
-def _regression(penalty: float, *, warm_start: bool = False) -> "LogisticRegression":
+def _regression(penalty: float) -> "LogisticRegression":
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(
-        C=penalty, max_iter=_ITERATIONS, tol=_TOLERANCE, warm_start=warm_start
-    )
+    return LogisticRegression(C=penalty, max_iter=_ITERATIONS, tol=_TOLERANCE)
 
 
 def _predicted(
