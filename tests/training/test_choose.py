@@ -19,9 +19,10 @@ from noisebound.pages.run_page import run_page
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
 from noisebound.training.best_epoch import soonest_agreeing
-from noisebound.training.choose import Choice, Evidence, choice_by
+from noisebound.training.choose import Choice, choice_by
 from noisebound.training.config import RecipeName
 from noisebound.training.data import TrainingData
+from noisebound.training.evidence import Evidence, Judges
 from noisebound.training.finals import _left_out
 from noisebound.training.recipe import RECIPES
 from noisebound.training.trial import Trial
@@ -33,6 +34,13 @@ def hits(agreements, m=400, seed=0):
     generator = torch.Generator().manual_seed(seed)
     level = torch.rand(m, generator=generator)
     return torch.stack([level < share for share in agreements])
+
+
+def judges(halves=2, m=400):
+    """The labels that judge trials: of two classes, and all others of each division."""
+    whole = torch.arange(2 * m)
+    divisions = [(whole[:m], whole[m:]), (whole[::2], whole[1::2]), (whole[1::2], whole[::2])]
+    return Judges((whole % 3 > 0).long(), [half for pair in divisions for half in pair][:halves])
 
 
 def test_every_name_is_a_recipe():
@@ -62,14 +70,14 @@ class TestChoiceByEvidence:
         return {"plain": [hits([0.5, 0.5, 0.5])] * 2} | others
 
     def test_a_clear_winner(self):
-        choice = choice_by(self.trials(dropped=[hits([0.6, 0.6, 0.6])] * 2))
+        choice = choice_by(self.trials(dropped=[hits([0.6, 0.6, 0.6])] * 2), judges())
         assert choice.chosen.recipe == "dropped"
         assert choice.chosen.gain == pytest.approx(0.1, abs=0.02)
         assert "over plain training" in choice.reason
 
     def test_in_doubt_plain(self):
         again = hits([0.5, 0.5, 0.5], seed=1)
-        choice = choice_by(self.trials(gce=[again] * 2))
+        choice = choice_by(self.trials(gce=[again] * 2), judges())
         assert (choice.chosen.recipe, choice.chosen.stops_early) == ("plain", False)
 
     @pytest.mark.parametrize(
@@ -79,16 +87,62 @@ class TestChoiceByEvidence:
     def test_a_gain_has_to_be_certain(self, gain, error, is_convincing):
         assert Evidence("elr", False, 9, 0.7, gain, error, 500).is_convincing == is_convincing
 
-    def test_what_predicts_no_more_than_guessing_is_not_chosen(self):
-        """Plain training has memorized; the other predicts the commonest label and nothing else."""
-        trials = self.trials(gce=[hits([0.6, 0.6, 0.6])] * 2)
-        assert choice_by(trials, commonest=0.5).chosen.recipe == "gce"
-        assert choice_by(trials, commonest=0.6).chosen.recipe == "plain"
+    def test_what_only_favors_the_commonest_label_is_not_chosen(self):
+        """It always predicts class 1, which two labels in three are; plain training knows both."""
+        asked = judges()
+        guesses = [(asked.labels[half] == 1).expand(3, -1) for half in asked.halves]
+        choice = choice_by(self.trials(gce=guesses), asked)
+        assert choice.tried[0].recipe == "gce"
+        assert choice.tried[0].gain > 0.1
+        assert choice.tried[0].balanced_gain == pytest.approx(0, abs=0.03)
+        knows_both = [hits([0.55, 0.55, 0.55])] * 2
+        choice = choice_by({"plain": knows_both, "gce": guesses}, asked)
+        assert choice.tried[0].gain > 2 * choice.tried[0].standard_error
+        assert choice.is_plain
+        assert "favors the commoner labels" in choice.reason
+
+    def test_another_takes_the_place_of_what_only_favors_the_commonest_label(self):
+        asked = judges()
+        guesses = [(asked.labels[half] == 1).expand(3, -1) for half in asked.halves]
+        knows_more = [hits([0.62, 0.62, 0.62])] * 2
+        trials = {"plain": [hits([0.55, 0.55, 0.55])] * 2, "gce": guesses, "elr": knows_more}
+        choice = choice_by(trials, asked)
+        assert [each.recipe for each in choice.tried[:2]] == ["gce", "gce"]
+        assert choice.chosen.recipe == "elr"
+
+    def test_more_divisions_are_more_evidence(self):
+        """What a network predicts by chance differs from division to division."""
+
+        def chance(share, count):
+            return [hits([share] * 3, seed=number) for number in range(count)]
+
+        errors = [
+            choice_by(
+                {"plain": chance(0.5, count), "gce": [each.flip(1) for each in chance(0.6, count)]},
+                judges(count),
+            ).chosen.standard_error
+            for count in (2, 6)
+        ]
+        assert errors[1] < 0.8 * errors[0]
+
+    def test_a_label_counts_once_however_often_it_judges(self):
+        once, thrice = (
+            choice_by(
+                {"plain": [hits([0.5] * 3, m=800)[:, half] for half in asked.halves]}
+                | {"gce": [hits([0.6] * 3, m=800)[:, half] for half in asked.halves]},
+                asked,
+            ).chosen
+            for asked in (judges(2), judges(6))
+        )
+        assert (thrice.gain, thrice.standard_error) == pytest.approx(
+            (once.gain, once.standard_error)
+        )
+        assert thrice.examples == once.examples == 800
 
     def test_it_stops_where_the_other_half_stops_best(self):
         """Both halves peak at the third of seven epochs; the last epochs have memorized."""
         curve = [0.4, 0.6, 0.7, 0.6, 0.5, 0.5, 0.5]
-        choice = choice_by({"plain": [hits(curve), hits(curve, seed=1)]})
+        choice = choice_by({"plain": [hits(curve), hits(curve, seed=1)]}, judges())
         assert choice.chosen.stops_early
         assert choice.chosen.epochs == 3
         assert choice.chosen.gain == pytest.approx(0.2, abs=0.05)
@@ -97,14 +151,13 @@ class TestChoiceByEvidence:
         """Each half is read at the epoch that the other prefers, and not at its own best."""
         first = hits([0.5, 0.5, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
         second = hits([0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.9, 0.5, 0.5], seed=1)
-        stopped = next(
-            each for each in choice_by({"plain": [first, second]}).tried if each.stops_early
-        )
+        choice = choice_by({"plain": [first, second]}, judges())
+        stopped = next(each for each in choice.tried if each.stops_early)
         assert stopped.gain == pytest.approx(0, abs=0.03)
 
     def test_a_recipe_that_breaks_its_promise_is_withdrawn(self):
         """Its trials predicted 60 % of unseen labels; trained on all, it knows half of its own."""
-        choice = choice_by(self.trials(gce=[hits([0.6, 0.6, 0.6])] * 2))
+        choice = choice_by(self.trials(gce=[hits([0.6, 0.6, 0.6])] * 2), judges())
         assert choice.after_rehearsal(hits([0.6], m=800)[0]) == choice
         plain = choice.after_rehearsal(hits([0.5], m=800)[0])
         assert (plain.is_plain, plain.withdrawn) == (True, choice.chosen)
@@ -112,7 +165,7 @@ class TestChoiceByEvidence:
         assert Choice.of_record(plain.record()) == plain
 
     def test_what_was_given_up_is_not_chosen(self):
-        choice = choice_by(self.trials(elr=[hits([0.9, 0.9, 0.9])]))
+        choice = choice_by(self.trials(elr=[hits([0.9, 0.9, 0.9])]), judges())
         assert choice.chosen.recipe == "plain"
         assert any(each.recipe == "elr" and each.examples == 400 for each in choice.tried)
 
@@ -120,19 +173,21 @@ class TestChoiceByEvidence:
         """Its trials ended after six and five of the seven epochs that plain training has."""
         curve = [0.4, 0.6, 0.8, 0.7, 0.6, 0.5]
         plain = [hits([0.5] * 7), hits([0.5] * 7, seed=1)]
-        choice = choice_by({"plain": plain, "gce": [hits(curve), hits(curve[:5], seed=1)]})
+        choice = choice_by(
+            {"plain": plain, "gce": [hits(curve), hits(curve[:5], seed=1)]}, judges()
+        )
         assert [each.stops_early for each in choice.tried if each.recipe == "gce"] == [True]
         assert (choice.chosen.recipe, choice.chosen.epochs) == ("gce", 3)
         assert choice.chosen.gain == pytest.approx(0.3, abs=0.05)
 
     def test_what_was_given_up_says_how_far_it_came(self):
-        choice = choice_by({"plain": [hits([0.5] * 7)] * 2, "gce": [hits([0.4, 0.3])]})
+        choice = choice_by({"plain": [hits([0.5] * 7)] * 2, "gce": [hits([0.4, 0.3])]}, judges())
         given_up = choice.tried[-1]
         assert (given_up.recipe, given_up.stops_early, given_up.epochs) == ("gce", True, 2)
         assert given_up.gain == pytest.approx(-0.2, abs=0.05)
 
     def test_the_record_is_lossless(self):
-        choice = choice_by(self.trials(dropped=[hits([0.6, 0.6, 0.6])] * 2))
+        choice = choice_by(self.trials(dropped=[hits([0.6, 0.6, 0.6])] * 2), judges())
         assert Choice.of_record(choice.record()) == choice
 
 
@@ -240,9 +295,10 @@ class TestRuns:
         second = Evidence("gce", False, 10, 0.79, 0.09, 0.02, 400)
         choice = Choice(first, (first, second))
         worse, better = hits([0.3, 0.5, 0.4]), hits([0.3, 0.5, 0.6])
-        assert choice.after_finals([worse, better]).chosen.recipe == "gce"
-        assert choice.after_finals([worse, better]).chosen.epochs == 3
-        assert choice.after_finals([worse, worse]).chosen.recipe == "elr"
+        labels = torch.arange(400) % 2
+        assert choice.after_finals([worse, better], labels).chosen.recipe == "gce"
+        assert choice.after_finals([worse, better], labels).chosen.epochs == 3
+        assert choice.after_finals([worse, worse], labels).chosen.recipe == "elr"
 
     def test_without_validation_a_tenth_decides_soonest_agreeing(self):
         data = TrainingData.unsplit(noisy_clouds(n=300).train)
@@ -263,7 +319,7 @@ class TestRuns:
         monkeypatch.setattr(EstimatedNoise, "of", classmethod(watched))
         train_run(noisy_clouds(n=240), self.config(), tmp_path / "run")
         (found, second) = seen[-1]
-        assert [one is None for _, one in seen] == [True, True, False]
+        assert [one is None for _, one in seen] == [True] * 6 + [False]  # three divisions
         assert second.shape == found.probabilities.shape
         assert (second.argmax(1) == found.labels).double().mean() > 0.5
         assert not torch.equal(second, found.probabilities)

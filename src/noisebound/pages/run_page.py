@@ -12,7 +12,7 @@ from noisebound.report.page import Code, Fact, Page, Picture, Section
 from noisebound.report.plots import one_panel
 from noisebound.report.table import Cell, Row, Table
 from noisebound.runs import Run
-from noisebound.training.choose import Evidence
+from noisebound.training.evidence import Evidence
 from noisebound.training.metrics import METRIC_LABELS
 
 _CONFUSIONS = 20  # rows of a table that is still read
@@ -129,13 +129,15 @@ def _evidence_table(name: str, title: str, found: Sequence[Evidence]) -> Table:
                 Cell(str(each.epochs), "", each.epochs),
                 Cell(f"{each.agreement:.1%}", "", each.agreement),
                 Cell(f"{each.gain:+.1%} ± {each.standard_error:.1%}", "", each.gain),
+                Cell(f"{each.balanced_gain:+.1%}", "", each.balanced_gain),
                 Cell(f"{each.examples:,}", "", each.examples),
             ),
         )
         for each in found
     ]
     over = "over the first" if name == "finals" else "over plain training"
-    header = ("recipe", "epochs", "left-out labels predicted", over, "labels")
+    alike = "if classes count alike"
+    header = ("recipe", "epochs", "left-out labels predicted", over, alike, "labels")
     return Table(name, title, header, tuple(rows), ())
 
 

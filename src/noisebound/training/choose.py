@@ -3,75 +3,21 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from noisebound.training.best_epoch import smooth, soonest_agreeing
 from noisebound.training.config import RecipeName
+from noisebound.training.evidence import CERTAIN, Evidence, Hits, Judges
 from noisebound.training.recipe import RECIPES, Recipe
-
-Hits: TypeAlias = Bool[Tensor, "_ _"]
-"""Whether each epoch of a trial predicted each label that judges it, one row per epoch."""
-
-_CERTAIN = 2.0
-"""A recipe takes the place of plain training if it is ahead by so many standard errors. The best of
-sixteen that are no better than plain training is ahead by about one. On the tables of the dev half
-of ``noisebound reproduce estimates``, one seed, nearly all that a choice gained was so certain. By
-the same measure another recipe is abreast of the chosen one, and may be better on all examples."""
-
-_ABOVE_GUESSING = 1.0  # standard errors of the share of the commonest label: a choice
 
 _FALLS_SHORT = 1.0  # standard errors: a choice; most networks know their own labels better by more
 
 _HOPELESS = 2.0
-"""A recipe that is so many standard errors behind the best after one half is given up."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What the trials of a recipe say of it.
-
-    Args:
-        recipe: the recipe
-        stops_early: True if training ends at the epoch that agrees best with left-out labels
-        epochs: the number of epochs that a training by it takes
-        agreement: the share of the judged labels that it predicted
-        gain: its agreement less that of plain training on the same examples
-        standard_error: the standard error of the gain
-        examples: how many labels judged it; 0 if the recipe was named and nothing was tried
-    """
-
-    recipe: RecipeName
-    stops_early: bool
-    epochs: int
-    agreement: float
-    gain: float
-    standard_error: float
-    examples: int
-
-    @property
-    def is_convincing(self) -> bool:
-        """True if it is so far ahead of plain training that it should take its place."""
-        return self.gain > _CERTAIN * self.standard_error
-
-    @property
-    def agreement_error(self) -> float:
-        """The standard error of the agreement."""
-        return math.sqrt(self.agreement * (1 - self.agreement) / max(1, self.examples))
-
-    @property
-    def name(self) -> str:
-        """The recipe's name, for a plot or a table."""
-        return f"{self.recipe}, stopped early" if self.stops_early else self.recipe
-
-    @property
-    def label(self) -> str:
-        """What it does, for people."""
-        text = RECIPES[self.recipe].label
-        return f"{text}, stopped after epoch {self.epochs}" if self.stops_early else text
+"""A recipe that is so many standard errors behind the best after some trials is given up."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +67,12 @@ class Choice:
             )
         if best.gain <= 0:
             return "no recipe predicts more labels of examples that it did not see"
+        if best.balanced_gain < 0:
+            return (
+                f"the best other recipe, {best.label}, predicts {best.gain:+.1%} of the labels it "
+                f"did not see, but {best.balanced_gain:+.1%} if all classes count alike: it only "
+                "favors the commoner labels"
+            )
         return (
             f"the best other recipe, {best.label}, predicts {best.gain:+.1%} ± "
             f"{best.standard_error:.1%} of the labels it did not see: too little to tell them apart"
@@ -135,23 +87,27 @@ class Choice:
             if each.recipe != self.chosen.recipe
             and each.examples == self.chosen.examples
             and each.gain > 0
-            and self.chosen.gain - each.gain <= _CERTAIN * each.standard_error
+            and self.chosen.gain - each.gain <= CERTAIN * each.standard_error
         ]
         return (self.chosen, *others[:1])
 
-    def after_finals(self, hits: Sequence[Hits]) -> "Choice":
+    def after_finals(self, hits: Sequence[Hits], labels: Int64[Tensor, " n"]) -> "Choice":
         """Return the choice when all examples have shown which finalist is best, and its epochs.
 
         Args:
             hits: for each finalist, whether each epoch predicted each label that watched it
+            labels: these labels
         """
         epochs = [
             soonest_agreeing(found) if each.stops_early else len(found)
             for each, found in zip(self.finalists, hits, strict=True)
         ]
         last = [found[count - 1] for found, count in zip(hits, epochs, strict=True)]
+        judges = Judges(labels, [torch.arange(len(labels))])
         finals = tuple(
-            _evidence(each.recipe, [found], last[:1], count, each.stops_early)
+            judges.evidence(
+                each.recipe, [found], last[:1], epochs=count, stops_early=each.stops_early
+            )
             for each, found, count in zip(self.finalists, last, epochs, strict=True)
         )
         return replace(
@@ -207,84 +163,74 @@ def named_choice(name: RecipeName, epochs: int) -> Choice:
     return Choice(Evidence(name, False, epochs, 0.0, 0.0, 0.0, 0))
 
 
-def choice_by(trials: Mapping[RecipeName, Sequence[Hits]], commonest: float = 0.0) -> Choice:
+def choice_by(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> Choice:
     """Return the choice that these trials justify.
 
     Args:
         trials: for each recipe and half, whether each epoch predicted each judged label; a recipe
-            that was given up has one half only, and one that memorizes may have fewer epochs than
+            that was given up has fewer halves, and one that memorizes may have fewer epochs than
             plain training
-        commonest: the share of the commonest label. A recipe that predicts hardly more labels has
-            learned nothing, even if plain training has memorized and predicts fewer
+        judges: the labels
     """
     plain = [hits[-1] for hits in trials["plain"]]
     epochs = len(trials["plain"][0])
-    tried = []
+    tried, eligible = [], []
     for name, halves in trials.items():
+        found = []
         is_whole = all(len(hits) == epochs for hits in halves)
         if is_whole or len(halves) == 1:
-            last = [hits[-1] for hits in halves]
-            tried.append(_evidence(name, last, plain, len(halves[0]), not is_whole))
-        if len(halves) == 2:
-            tried.append(_stopped(name, halves, plain))
+            last, count = [hits[-1] for hits in halves], len(halves[0])
+            found.append(judges.evidence(name, last, plain, epochs=count, stops_early=not is_whole))
+        if len(halves) > 1:
+            found.append(_stopped(name, halves, plain, judges))
+        tried += found
+        if len(halves) == len(plain):
+            eligible += [each for each in found if each.is_convincing]
     tried.sort(key=lambda each: -each.gain)  # stable: of equals the plainer first
-    baseline = _plain_among(tried)
-    examples = baseline.examples
-    guessed = commonest + _ABOVE_GUESSING * math.sqrt(commonest * (1 - commonest) / examples)
-    eligible = [each for each in tried if each.examples == examples and each.agreement > guessed]
-    is_found = bool(eligible) and eligible[0].is_convincing
-    return Choice(eligible[0] if is_found else baseline, tuple(tried))
+    best = max(eligible, key=lambda each: each.gain, default=_plain_among(tried))
+    return Choice(best, tuple(tried))
 
 
 def _stopped(
     name: RecipeName,
     halves: Sequence[Hits],
     plain: Sequence[Bool[Tensor, " _"]],
+    judges: Judges,
 ) -> Evidence:
     """Return the evidence of a recipe that stops at the epoch that predicts most labels."""
+    halves = halves[: len(halves) // 2 * 2]  # whole divisions
     shared = min(len(hits) for hits in halves)
-    first, second = (hits[:shared] for hits in halves)
-    curves = [smooth(hits.double().mean(1)) for hits in (first, second)]
-    # Each half is judged at the epoch that the other half prefers.
-    judged = [first[curves[1].argmax()], second[curves[0].argmax()]]
-    both = first.shape[1] * curves[0] + second.shape[1] * curves[1]
-    return _evidence(name, judged, plain, int(both.argmax()) + 1, True)
+    curves = [smooth(hits[:shared].double().mean(1)) for hits in halves]
+    # Each half is judged at the epoch that the other half of its division prefers.
+    judged = [hits[curves[number ^ 1].argmax()] for number, hits in enumerate(halves)]
+    total = torch.stack([hits.shape[1] * curve for hits, curve in zip(halves, curves, strict=True)])
+    count = int(total.sum(0).argmax()) + 1
+    return judges.evidence(name, judged, plain, epochs=count, stops_early=True)
 
 
 def _plain_among(tried: Sequence[Evidence]) -> Evidence:
     return next(each for each in tried if each.recipe == "plain" and not each.stops_early)
 
 
-def _evidence(
-    name: RecipeName,
-    hits: Sequence[Bool[Tensor, " _"]],
-    plain: Sequence[Bool[Tensor, " _"]],
-    epochs: int,
-    stops_early: bool,
-) -> Evidence:
-    found = torch.cat(list(hits)).double()
-    difference = found - torch.cat(list(plain[: len(hits)])).double()
-    error = difference.std(correction=0).item() / math.sqrt(len(found))
-    return Evidence(
-        name,
-        stops_early,
-        epochs,
-        found.mean().item(),
-        difference.mean().item(),
-        error,
-        len(found),
-    )
+def hopeful(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> list[Recipe]:
+    """Return the recipes that may still turn out best: at first all, then all but clear losers.
 
-
-def hopeful(trials: Mapping[RecipeName, Sequence[Hits]]) -> list[Recipe]:
-    """Return the recipes that may still turn out best: at first all, then all but clear losers."""
-    last = {name: halves[0].double() for name, halves in trials.items() if halves}
-    if not last:
+    Args:
+        trials: for each recipe and half, whether each epoch predicted each judged label
+        judges: the labels
+    """
+    most = max(map(len, trials.values()))
+    if not most:
         return list(RECIPES.values())
-    best = max((hits[smooth(hits.mean(1)).argmax()] for hits in last.values()), key=torch.mean)
+    best_hits = {
+        name: judges.shares([hits[smooth(hits.double().mean(1)).argmax()] for hits in halves])
+        for name, halves in trials.items()
+        if len(halves) == most
+    }
+    best = max(best_hits.values(), key=torch.mean)
     hopeful = []
-    for name, hits in last.items():
-        behind = best - hits[smooth(hits.mean(1)).argmax()]
+    for name, shares in best_hits.items():
+        behind = best - shares
         error = behind.std(correction=0) / math.sqrt(len(behind))
         if name == "plain" or behind.mean() <= _HOPELESS * error:
             hopeful.append(RECIPES[name])

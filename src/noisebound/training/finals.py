@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int64
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold
-from noisebound.training.choose import Evidence
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import once
 from noisebound.training.data import TrainingData
+from noisebound.training.evidence import Evidence
 from noisebound.training.keeper import Keeper
 from noisebound.training.objective import Objective
 from noisebound.training.trial import Stop, Trial
@@ -80,6 +80,13 @@ class Finals:
             keeper: keeps the trainings that are done
         """
         return [self._watched(finalist, keeper) for finalist in self.finalists]
+
+    @property
+    def labels(self) -> Int64[Tensor, " n"]:
+        """The labels that watch."""
+        if self.whole.validation is not None:
+            return self.whole.validation.labels
+        return self.whole.train.labels[_watching(self.whole, self.finalists[0].config.seed)]
 
     def rehearsal(self, keeper: Keeper) -> Bool[Tensor, " n"]:
         """Return which labels of all examples the first finalist predicts, trained on all of them.
@@ -138,10 +145,15 @@ def _left_out(
         return prepared, whole.validation
     assert whole.positions is not None
     assert prepared.positions is not None
-    count = round(_LEFT_OUT_SHARE * len(whole.train))
-    chosen = stratified_indices(whole.train.labels, count, seed)
+    chosen = _watching(whole, seed)
     is_kept = ~torch.isin(prepared.positions, whole.positions[chosen])
     train, positions = prepared.train.subset(is_kept), prepared.positions[is_kept]
     checked = None if prepared.checked is None else prepared.checked.subset(is_kept)
     data = replace(prepared, train=train, positions=positions, checked=checked)
     return data, whole.train.subset(chosen)
+
+
+def _watching(whole: TrainingData, seed: int) -> Int64[Tensor, " m"]:
+    """Return the positions of the examples that watch where there is no validation."""
+    count = round(_LEFT_OUT_SHARE * len(whole.train))
+    return stratified_indices(whole.train.labels, count, seed)

@@ -28,11 +28,12 @@ from noisebound.estimation.checked import noise_of_unchecked
 from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
-from noisebound.training.choose import Choice, Evidence, named_choice
+from noisebound.training.choose import Choice, named_choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
 from noisebound.training.data import TrainingData
 from noisebound.training.display import Display
+from noisebound.training.evidence import Evidence
 from noisebound.training.finals import Finalist, Finals
 from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.loop import Training
@@ -194,7 +195,8 @@ class Fitting:
                 return choice
             return choice.after_rehearsal(self._finals(finalists[:1], noise).rehearsal(self.keeper))
         if len(finalists) > 1 or choice.chosen.stops_early:
-            return choice.after_finals(self._finals(finalists, noise).hits(self.keeper))
+            finals = self._finals(finalists, noise)
+            return choice.after_finals(finals.hits(self.keeper), finals.labels)
         return choice
 
     def _finals(self, finalists: Sequence[Evidence], noise: EstimatedNoise) -> Finals:
