@@ -129,7 +129,9 @@ def _evidence_table(name: str, title: str, found: Sequence[Evidence]) -> Table:
                 Cell(str(each.epochs), "", each.epochs),
                 Cell(f"{each.agreement:.1%}", "", each.agreement),
                 Cell(f"{each.gain:+.1%} ± {each.standard_error:.1%}", "", each.gain),
-                Cell(f"{each.balanced_gain:+.1%}", "", each.balanced_gain),
+                Cell(
+                    f"{each.balanced_gain:+.1%} ± {each.balanced_error:.1%}", "", each.balanced_gain
+                ),
                 Cell(f"{each.examples:,}", "", each.examples),
             ),
         )

@@ -67,11 +67,11 @@ class Choice:
             )
         if best.gain <= 0:
             return "no recipe predicts more labels of examples that it did not see"
-        if best.balanced_gain < 0:
+        if best.is_certain and best.favors_common_labels:
             return (
                 f"the best other recipe, {best.label}, predicts {best.gain:+.1%} of the labels it "
-                f"did not see, but {best.balanced_gain:+.1%} if all classes count alike: it only "
-                "favors the commoner labels"
+                f"did not see, but {best.balanced_gain:+.1%} ± {best.balanced_error:.1%} if all "
+                "classes count alike: it favors the commoner labels"
             )
         return (
             f"the best other recipe, {best.label}, predicts {best.gain:+.1%} ± "

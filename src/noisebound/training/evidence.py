@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float64, Int64
@@ -21,6 +21,11 @@ sixteen that are no better than plain training is ahead by about one. On the tab
 of ``noisebound reproduce estimates``, one seed, nearly all that a choice gained was so certain. By
 the same measure another recipe is abreast of the chosen one, and may be better on all examples."""
 
+_TOLERATED = 1.0
+"""A recipe may be behind plain training by so many standard errors if classes count alike: a choice.
+On the first half of ``benchmarks/survey_tables.py``, recipes that favored labels which noise had
+made common were behind by more, and others were not."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -35,6 +40,8 @@ class Evidence:
         standard_error: the standard error of the gain
         examples: how many labels judged it; 0 if the recipe was named and nothing was tried
         balanced_gain: the gain if all classes of labels count alike, however many labels they have
+        balanced_error: the standard error of the balanced gain
+        beats_guessing: True if it predicts more labels than a guess, when classes count alike
     """
 
     recipe: RecipeName
@@ -45,15 +52,27 @@ class Evidence:
     standard_error: float
     examples: int
     balanced_gain: float = 0.0
+    balanced_error: float = 0.0
+    beats_guessing: bool = True
+
+    @property
+    def is_certain(self) -> bool:
+        """True if it is ahead of plain training by more than chance explains."""
+        return self.gain > CERTAIN * self.standard_error
+
+    @property
+    def favors_common_labels(self) -> bool:
+        """True if its gain comes of predicting the commoner labels more often.
+
+        If the noise has made them common, it is bought with examples of the other classes.
+        """
+        is_behind = self.balanced_gain < -_TOLERATED * self.balanced_error
+        return is_behind or not self.beats_guessing
 
     @property
     def is_convincing(self) -> bool:
-        """True if it is so far ahead of plain training that it should take its place.
-
-        A gain that comes of predicting the commoner labels more often is none: if the noise has
-        made them common, it is bought with examples of the other classes.
-        """
-        return self.gain > CERTAIN * self.standard_error and self.balanced_gain >= 0
+        """True if it should take the place of plain training."""
+        return self.is_certain and not self.favors_common_labels
 
     @property
     def agreement_error(self) -> float:
@@ -121,6 +140,9 @@ class Judges:
         """
         shares = self.shares(hits)
         difference = shares - self.shares(plain[: len(hits)])
+        labels = self.labels[self.judgments(len(hits)) > 0]
+        balanced = _balanced(difference, labels)
+        knowledge = _balanced(shares, labels)
         return Evidence(
             recipe,
             stops_early,
@@ -129,12 +151,21 @@ class Judges:
             difference.mean().item(),
             difference.std(correction=0).item() / math.sqrt(len(difference)),
             len(difference),
-            _mean_of_classes(difference, self.labels[self.judgments(len(hits)) > 0]),
+            balanced.mean,
+            balanced.error,
+            knowledge.mean > 1 / len(torch.unique(labels)) + CERTAIN * knowledge.error,
         )
 
 
-def _mean_of_classes(values: Float64[Tensor, " m"], labels: Int64[Tensor, " m"]) -> float:
-    """Return the mean over the classes that there are of each class's mean."""
-    counts = labels.bincount()
-    sums = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, labels, values)
-    return (sums / counts)[counts > 0].mean().item()
+class _Balanced(NamedTuple):
+    """A mean in which all classes count alike, and its standard error."""
+
+    mean: float
+    error: float
+
+
+def _balanced(values: Float64[Tensor, " m"], labels: Int64[Tensor, " m"]) -> _Balanced:
+    of_classes = [values[labels == label] for label in torch.unique(labels)]
+    means = torch.stack([each.mean() for each in of_classes])
+    variances = torch.stack([each.var(correction=0) / len(each) for each in of_classes])
+    return _Balanced(means.mean().item(), variances.sum().sqrt().item() / len(means))
