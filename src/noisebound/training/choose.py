@@ -87,6 +87,7 @@ class Choice:
             if each.recipe != self.chosen.recipe
             and each.examples == self.chosen.examples
             and each.gain > 0
+            and not each.favors_common_labels
             and self.chosen.gain - each.gain <= CERTAIN * each.standard_error
         ]
         return (self.chosen, *others[:1])
