@@ -236,3 +236,15 @@ def hopeful(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> list
         if name == "plain" or behind.mean() <= _HOPELESS * error:
             hopeful.append(RECIPES[name])
     return hopeful
+
+
+def ahead_of_plain(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> set[RecipeName]:
+    """Return the recipes that predict more labels than plain training, for all epochs or fewer.
+
+    Plain training itself is among them if it predicts more when it stops early.
+
+    Args:
+        trials: for each recipe and half, whether each epoch predicted each judged label
+        judges: the labels
+    """
+    return {each.recipe for each in choice_by(trials, judges).tried if each.gain > 0}

@@ -21,7 +21,7 @@ from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.data.loader import derived_seed
 from noisebound.estimation import EstimatedNoise, OutOfFold
-from noisebound.training.choose import Choice, choice_by, hopeful
+from noisebound.training.choose import Choice, ahead_of_plain, choice_by, hopeful
 from noisebound.training.config import RecipeName, TrainingConfig
 from noisebound.training.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
 from noisebound.training.data import TrainingData
@@ -102,9 +102,15 @@ class RecipeSearch:
         trials: dict[RecipeName, list[Tensor]] = {name: [] for name in RECIPES}
         judges = Judges(part.train.labels, halves)
         for number, judged in enumerate(halves):
+            candidates = hopeful(trials, judges)
+            if number >= 2:  # one that is not ahead after a whole division is given up
+                ahead = ahead_of_plain(trials, judges)
+                if not ahead:
+                    break
+                candidates = [each for each in candidates if each.name in {"plain", *ahead}]
             half = _only(part, halves[number ^ 1])
             noise = self._noise_of(half, number + 1)
-            for recipe in hopeful(trials, judges):
+            for recipe in candidates:
                 self.trial = self._trial(recipe, half, noise, part.train.subset(judged), number + 1)
                 name = f"{recipe.name}-{number + 1}"
                 found = once(name, partial(self.trial.run, judged), self.keeper, self.fabric)
