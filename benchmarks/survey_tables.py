@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
@@ -152,5 +153,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scikit-learn's, about penalties that do not converge
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of penalties that are not chosen
         main()

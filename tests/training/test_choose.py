@@ -19,7 +19,7 @@ from noisebound.pages.run_page import run_page
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
 from noisebound.training.best_epoch import soonest_agreeing
-from noisebound.training.choose import Choice, choice_by
+from noisebound.training.choose import Choice, choice_by, hopeful
 from noisebound.training.config import RecipeName
 from noisebound.training.data import TrainingData
 from noisebound.training.evidence import Evidence, Judges
@@ -37,7 +37,7 @@ def hits(agreements, m=400, seed=0):
 
 
 def judges(halves=2, m=400):
-    """The labels that judge trials: of two classes, and all others of each division."""
+    """Labels of two classes that judge trials; two halves in a row hold every label once."""
     whole = torch.arange(2 * m)
     divisions = [(whole[:m], whole[m:]), (whole[::2], whole[1::2]), (whole[1::2], whole[::2])]
     return Judges((whole % 3 > 0).long(), [half for pair in divisions for half in pair][:halves])
@@ -118,6 +118,26 @@ class TestChoiceByEvidence:
         choice = choice_by(trials, asked)
         assert [each.recipe for each in choice.tried[:2]] == ["gce", "gce"]
         assert choice.chosen.recipe == "elr"
+        first = {name: found[:1] for name, found in trials.items()}
+        kept = [recipe.name for recipe in hopeful(first, asked)]
+        assert {"plain", "elr"} <= set(kept)  # what cannot be chosen drives out none
+
+    def test_what_is_not_ahead_after_a_division_is_given_up(self):
+        plain = [hits([0.5, 0.5, 0.5])] * 2
+        abreast = [hits([0.5, 0.5, 0.49])] * 2
+        none = hopeful({"plain": plain, "gce": abreast}, judges())
+        assert none == []
+        ahead = [hits([0.5, 0.5, 0.52])] * 2
+        some = hopeful({"plain": plain, "gce": abreast, "elr": ahead}, judges())
+        assert [recipe.name for recipe in some] == ["plain", "elr"]
+
+    def test_a_half_that_ended_early_does_not_cut_the_others(self):
+        """Three of four trials peak at the sixth epoch; one ended after the third."""
+        curve = [0.4, 0.45, 0.5, 0.55, 0.6, 0.8, 0.6, 0.55]
+        halves = [hits(curve), hits(curve[:3], seed=1), hits(curve, seed=2), hits(curve, seed=3)]
+        plain = [hits([0.5] * 8, seed=number) for number in range(4)]
+        choice = choice_by({"plain": plain, "gce": halves}, judges(4))
+        assert (choice.chosen.recipe, choice.chosen.epochs) == ("gce", 6)
 
     def test_more_divisions_are_more_evidence(self):
         """What a network predicts by chance differs from division to division."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from noisebound.training.best_epoch import smooth, soonest_agreeing
@@ -69,9 +69,10 @@ class Choice:
             return "no recipe predicts more labels of examples that it did not see"
         if best.is_certain and best.favors_common_labels:
             return (
-                f"the best other recipe, {best.label}, predicts {best.gain:+.1%} of the labels it "
-                f"did not see, but {best.balanced_gain:+.1%} ± {best.balanced_error:.1%} if all "
-                "classes count alike: it favors the commoner labels"
+                f"{best.label} predicts {best.gain:.1%} more of the labels it did not see, but "
+                f"{best.balanced_gain:+.1%} ± {best.balanced_error:.1%} if classes count alike, or "
+                "no more than guessing would: it favors the commoner labels, which is wrong if "
+                "noise has made them common"
             )
         return (
             f"the best other recipe, {best.label}, predicts {best.gain:+.1%} ± "
@@ -173,23 +174,33 @@ def choice_by(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> Ch
             plain training
         judges: the labels
     """
-    plain = [hits[-1] for hits in trials["plain"]]
-    epochs = len(trials["plain"][0])
-    tried, eligible = [], []
-    for name, halves in trials.items():
-        found = []
-        is_whole = all(len(hits) == epochs for hits in halves)
-        if is_whole or len(halves) == 1:
-            last, count = [hits[-1] for hits in halves], len(halves[0])
-            found.append(judges.evidence(name, last, plain, epochs=count, stops_early=not is_whole))
-        if len(halves) > 1:
-            found.append(_stopped(name, halves, plain, judges))
-        tried += found
-        if len(halves) == len(plain):
-            eligible += [each for each in found if each.is_convincing]
+    found = {name: _evidence(name, trials, judges) for name in trials}
+    tried = [each for evidence in found.values() for each in evidence]
     tried.sort(key=lambda each: -each.gain)  # stable: of equals the plainer first
+    eligible = [
+        each
+        for name, evidence in found.items()
+        if len(trials[name]) == len(trials["plain"])
+        for each in evidence
+        if each.is_convincing
+    ]
     best = max(eligible, key=lambda each: each.gain, default=_plain_among(tried))
     return Choice(best, tuple(tried))
+
+
+def _evidence(
+    name: RecipeName, trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges
+) -> list[Evidence]:
+    """Return what the trials say of a recipe for all epochs, if it had them, and for fewer."""
+    halves, plain = trials[name], [hits[-1] for hits in trials["plain"]]
+    is_whole = all(len(hits) == len(trials["plain"][0]) for hits in halves)
+    found = []
+    if is_whole or len(halves) == 1:
+        last, count = [hits[-1] for hits in halves], len(halves[0])
+        found.append(judges.evidence(name, last, plain, epochs=count, stops_early=not is_whole))
+    if len(halves) > 1:
+        found.append(_stopped(name, halves, plain, judges))
+    return found
 
 
 def _stopped(
@@ -200,13 +211,18 @@ def _stopped(
 ) -> Evidence:
     """Return the evidence of a recipe that stops at the epoch that predicts most labels."""
     halves = halves[: len(halves) // 2 * 2]  # whole divisions
-    shared = min(len(hits) for hits in halves)
-    curves = [smooth(hits[:shared].double().mean(1)) for hits in halves]
+    curves = [smooth(hits.double().mean(1)) for hits in halves]
     # Each half is judged at the epoch that the other half of its division prefers.
-    judged = [hits[curves[number ^ 1].argmax()] for number, hits in enumerate(halves)]
-    total = torch.stack([hits.shape[1] * curve for hits, curve in zip(halves, curves, strict=True)])
-    count = int(total.sum(0).argmax()) + 1
-    return judges.evidence(name, judged, plain, epochs=count, stops_early=True)
+    preferred = [int(curves[number ^ 1].argmax()) for number in range(len(halves))]
+    judged = [hits[min(at, len(hits) - 1)] for hits, at in zip(halves, preferred, strict=True)]
+    # A trial that ended sooner was past its best, and is taken to have stayed where it was.
+    longest = max(map(len, curves))
+    total = sum(
+        hits.shape[1] * torch.cat([curve, curve[-1:].expand(longest - len(curve))])
+        for hits, curve in zip(halves, curves, strict=True)
+    )
+    assert isinstance(total, Tensor)
+    return judges.evidence(name, judged, plain, epochs=int(total.argmax()) + 1, stops_early=True)
 
 
 def _plain_among(tried: Sequence[Evidence]) -> Evidence:
@@ -214,37 +230,41 @@ def _plain_among(tried: Sequence[Evidence]) -> Evidence:
 
 
 def hopeful(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> list[Recipe]:
-    """Return the recipes that may still turn out best: at first all, then all but clear losers.
+    """Return the recipes that are worth another trial: at first all.
+
+    Then all but those that are clearly behind the best at their best epochs, which must not favor
+    the commoner labels. After a whole division also those that are not ahead of plain training are
+    given up; if none is ahead, no recipe is worth another trial.
 
     Args:
         trials: for each recipe and half, whether each epoch predicted each judged label
         judges: the labels
     """
-    most = max(map(len, trials.values()))
-    if not most:
+    done = len(trials["plain"])
+    if not done:
         return list(RECIPES.values())
-    best_hits = {
-        name: judges.shares([hits[smooth(hits.double().mean(1)).argmax()] for hits in halves])
+    plain = [hits[-1] for hits in trials["plain"]]
+    peaks = {
+        name: [hits[smooth(hits.double().mean(1)).argmax()] for hits in halves]
         for name, halves in trials.items()
-        if len(halves) == most
+        if len(halves) == done
     }
-    best = max(best_hits.values(), key=torch.mean)
-    hopeful = []
-    for name, shares in best_hits.items():
-        behind = best - shares
-        error = behind.std(correction=0) / math.sqrt(len(behind))
-        if name == "plain" or behind.mean() <= _HOPELESS * error:
-            hopeful.append(RECIPES[name])
-    return hopeful
+    found = {
+        name: judges.evidence(name, hits, plain, epochs=1, stops_early=True)
+        for name, hits in peaks.items()
+    }
+    shares = {name: judges.shares(hits) for name, hits in peaks.items()}
+    leaders = [name for name in found if name == "plain" or not found[name].favors_common_labels]
+    best = shares[max(leaders, key=lambda name: found[name].agreement)]
+    kept = [name for name in found if not _is_clearly_behind(shares[name], best)]
+    if done > 1:
+        kept = [
+            name for name in kept if any(each.gain > 0 for each in _evidence(name, trials, judges))
+        ]
+    return [RECIPES[name] for name in found if name in kept or (kept and name == "plain")]
 
 
-def ahead_of_plain(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> set[RecipeName]:
-    """Return the recipes that predict more labels than plain training, for all epochs or fewer.
-
-    Plain training itself is among them if it predicts more when it stops early.
-
-    Args:
-        trials: for each recipe and half, whether each epoch predicted each judged label
-        judges: the labels
-    """
-    return {each.recipe for each in choice_by(trials, judges).tried if each.gain > 0}
+def _is_clearly_behind(shares: Float64[Tensor, " m"], best: Float64[Tensor, " m"]) -> bool:
+    behind = best - shares
+    error = behind.std(correction=0) / math.sqrt(len(behind))
+    return bool(behind.mean() > _HOPELESS * error)

@@ -19,7 +19,8 @@ CERTAIN = 2.0
 """A recipe takes the place of plain training if it is ahead by so many standard errors. The best of
 sixteen that are no better than plain training is ahead by about one. On the tables of the dev half
 of ``noisebound reproduce estimates``, one seed, nearly all that a choice gained was so certain. By
-the same measure another recipe is abreast of the chosen one, and may be better on all examples."""
+the same measure another recipe is abreast of the chosen one, and may be better on all examples; and
+a recipe beats guessing."""
 
 _TOLERATED = 1.0
 """A recipe may be behind plain training by so many standard errors if classes count alike. On the
@@ -38,7 +39,8 @@ class Evidence:
         agreement: the share of the judged labels that it predicted
         gain: its agreement less that of plain training on the same examples
         standard_error: the standard error of the gain
-        examples: how many labels judged it; 0 if the recipe was named and nothing was tried
+        examples: how many labels judged it, each counted once; 0 if the recipe was named and
+            nothing was tried
         balanced_gain: the gain if all classes of labels count alike, however many labels they have
         balanced_error: the standard error of the balanced gain
         beats_guessing: True if it predicts more labels than a guess, when classes count alike
@@ -62,9 +64,10 @@ class Evidence:
 
     @property
     def favors_common_labels(self) -> bool:
-        """True if its gain comes of predicting the commoner labels more often.
+        """True if its gain comes of predicting the commoner labels more often, or may do so.
 
-        If the noise has made them common, it is bought with examples of the other classes.
+        It may if it knows no more than guessing where classes count alike. If the noise has made
+        them common, such a gain is bought with examples of the other classes.
         """
         is_behind = self.balanced_gain < -_TOLERATED * self.balanced_error
         return is_behind or not self.beats_guessing
@@ -167,5 +170,9 @@ class _Balanced(NamedTuple):
 def _balanced(values: Float64[Tensor, " m"], labels: Int64[Tensor, " m"]) -> _Balanced:
     of_classes = [values[labels == label] for label in torch.unique(labels)]
     means = torch.stack([each.mean() for each in of_classes])
-    variances = torch.stack([each.var(correction=0) / len(each) for each in of_classes])
+    # Of a class with one example only the others can tell how much it varies.
+    whole = values.var(correction=0)
+    variances = torch.stack(
+        [(each.var() if len(each) > 1 else whole) / len(each) for each in of_classes]
+    )
     return _Balanced(means.mean().item(), variances.sum().sqrt().item() / len(means))

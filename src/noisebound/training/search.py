@@ -5,8 +5,8 @@ labels are noisy, and still the better model agrees with more of them. What a re
 noise comes from networks that saw its own half alone, and the epoch at which it stops comes from
 the other half's trial: no label that judges a recipe has had a part in it.
 
-Few examples are divided several times: which half a network was trained on is then less of the
-difference between two recipes, and the labels have more of it.
+Small data is divided several times, so that a difference between two recipes depends less on which
+half a network happened to be trained on.
 """
 
 import copy
@@ -21,7 +21,7 @@ from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.data.loader import derived_seed
 from noisebound.estimation import EstimatedNoise, OutOfFold
-from noisebound.training.choose import Choice, ahead_of_plain, choice_by, hopeful
+from noisebound.training.choose import Choice, choice_by, hopeful
 from noisebound.training.config import RecipeName, TrainingConfig
 from noisebound.training.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
 from noisebound.training.data import TrainingData
@@ -38,8 +38,8 @@ then about half a point, and ten trials cost as much as one training on 50,000 e
 
 _MOST_DIVISIONS = 3
 """So many divisions, as long as their examples are together no more than `SEARCH_EXAMPLES`, so that
-small data costs no more than large: a choice; one and two gained less on the tables that it was
-made on, and more were not tried."""
+small data costs no more than large: a choice, made on the first half of
+``benchmarks/survey_tables.py``, where one and two gained less; more were not tried."""
 
 
 class RecipeSearch:
@@ -102,13 +102,10 @@ class RecipeSearch:
         trials: dict[RecipeName, list[Tensor]] = {name: [] for name in RECIPES}
         judges = Judges(part.train.labels, halves)
         for number, judged in enumerate(halves):
-            candidates = hopeful(trials, judges)
-            if number >= 2:  # one that is not ahead after a whole division is given up
-                ahead = ahead_of_plain(trials, judges)
-                if not ahead:
-                    break
-                candidates = [each for each in candidates if each.name in {"plain", *ahead}]
             half = _only(part, halves[number ^ 1])
+            candidates = hopeful(trials, judges)
+            if not candidates:
+                break
             noise = self._noise_of(half, number + 1)
             for recipe in candidates:
                 self.trial = self._trial(recipe, half, noise, part.train.subset(judged), number + 1)
@@ -122,7 +119,7 @@ class RecipeSearch:
 
     def _halves(self, labels: Int64[Tensor, " n"]) -> list[Int64[Tensor, " _"]]:
         """Return the halves that judge; two in a row are a division of all examples."""
-        divisions = max(1, min(_MOST_DIVISIONS, SEARCH_EXAMPLES // len(labels)))
+        divisions = min(_MOST_DIVISIONS, SEARCH_EXAMPLES // len(labels))
         # Not the halves of the cross-fit that estimates the noise: see `second_opinion`.
         seeds = [derived_seed(self.config.seed, number) for number in range(divisions)]
         return [half for seed in seeds for half in half_folds(labels, seed)]

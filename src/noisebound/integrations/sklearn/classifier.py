@@ -88,8 +88,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         bound: the level of the mean loss to train against; ``"auto"`` for the one that follows
             from the noise, None for plain training
         recipe: what to train with if the loss is left to it: ``"auto"`` to choose by trials,
-            which cost ten to thirty trainings on halves of at most 5,000 examples, or a name, such
-            as ``"plain"`` or ``"dropped"``
+            which take many short trainings on halves of at most 5,000 examples, or a name, such as
+            ``"plain"`` or ``"dropped"``
         hidden_layer_sizes: the widths of the hidden layers, or of a single one; ``()`` for a
             linear model; ``"auto"`` for two layers of 256, and for a linear model of sparse
             features, such as the words of texts, where layers cost much and gain nothing
