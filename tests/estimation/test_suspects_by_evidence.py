@@ -5,7 +5,9 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import noisebound as nb
-from noisebound.estimation.suspects import suspects_by_evidence
+from noisebound.bounds import symmetric_columns
+from noisebound.estimation import OutOfFold
+from noisebound.estimation.suspects import suspects_by_evidence, suspects_by_models
 
 CLASSES = 5
 
@@ -98,3 +100,20 @@ def test_where_predictions_and_labels_agree_nothing_is_suspect():
     labels = torch.arange(CLASSES).repeat(40)
     probs = torch.eye(CLASSES).double()[labels] * 0.9 + 0.1 / CLASSES
     assert nb.find_suspects(probs, labels).probability.max() < 0.05
+
+
+def test_what_only_a_sure_model_has_judged_is_no_more_suspect():
+    """Classes overlap, and nothing is wrong. A tenth is validation, which the model predicts."""
+    generator = torch.Generator().manual_seed(0)
+    logit = 2 * torch.randn(2_000, generator=generator, dtype=torch.float64)
+    honest = torch.stack([logit.sigmoid(), (-logit).sigmoid()], 1)
+    labels = (torch.rand(2_000, generator=generator) > logit.sigmoid()).long()
+    sure = torch.stack([(8 * logit).sigmoid(), (-8 * logit).sigmoid()], 1)
+    trained = torch.arange(200, 2_000)
+    out_of_fold = OutOfFold(honest[trained].log(), labels[trained], trained)
+    matrix = symmetric_columns(torch.tensor(0.3, dtype=torch.float64), 2)
+    found = suspects_by_models(sure, labels, nb.CrossEntropy(), matrix, out_of_fold)
+    assert not suspects_by_evidence(honest[trained], labels[trained]).is_supported
+    first = found.ranking[:100]
+    assert (first < 200).double().mean() < 0.2
+    assert found.probability[:200].max() <= found.probability[200:].max() + 0.01

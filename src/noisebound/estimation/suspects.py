@@ -297,11 +297,49 @@ def suspects_by_models(
         return found
     at = out_of_fold.positions
     by_others = suspects_by_evidence(out_of_fold.probabilities, labels[at], out_of_fold.labels)
-    score = found.score.clone()
-    # A model that was bounded at a floor that is in doubt may have memorized what it judges.
-    trust = 0.5 if by_others.is_supported else 0.0
-    score[at] = trust * score[at] + (1 - trust) * by_others.suspects.score
+    if by_others.is_supported:
+        score = found.score.clone()
+        score[at] = (score[at] + by_others.suspects.score) / 2
+        return Suspects(score, found.suggested)
+    # A model that was bounded at a floor that is in doubt may have memorized what it judges. Of
+    # validation, which it has not seen, its opinion counts, but not by a matrix that is in doubt.
+    observed = _of_observed_label(probs, loss, transition)
+    score = _on_one_scale(observed, labels, out_of_fold)
+    score[at] = by_others.suspects.score
     return Suspects(score, found.suggested)
+
+
+def _on_one_scale(
+    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"], out_of_fold: OutOfFold
+) -> Float64[Tensor, " n"]:
+    """Return the scores of all labels by calibrated predictions, out-of-fold where there are any.
+
+    A trained model is surer than the networks that made the out-of-fold predictions. Each is
+    calibrated by itself, or whatever the model alone has predicted would be the most suspect.
+    """
+    at, learned = out_of_fold.positions, labels.clone()
+    learned[at] = out_of_fold.labels
+    is_other = torch.ones(len(labels), dtype=torch.bool).index_fill_(0, at, False)
+    even = probs.clone()
+    even[at] = _calibrated(out_of_fold.probabilities, out_of_fold.labels)
+    if is_other.any():
+        even[is_other] = _calibrated(probs[is_other], labels[is_other])
+    return suspects_by_evidence(even, labels, learned).suspects.score
+
+
+def _of_observed_label(
+    probs: Float64[Tensor, "n classes"],
+    loss: Loss,
+    transition: Float64[Tensor, "classes classes"],
+) -> Float64[Tensor, "n classes"]:
+    """Return probabilities of the observed label, from what the loss has taught the model.
+
+    A loss that corrects the noise teaches the true class; any other the observed label, as its
+    noise model sees it (the paper's ``f``).
+    """
+    if loss.predicts_true_class:
+        return probs @ transition.mT
+    return probs if loss.noise_model is None else loss.noise_model.forward(probs)
 
 
 def _of_true_class(
@@ -309,15 +347,10 @@ def _of_true_class(
     loss: Loss,
     transition: Float64[Tensor, "classes classes"],
 ) -> Float64[Tensor, "n classes"]:
-    """Return probabilities of the true class, from what the loss has taught the model to predict.
-
-    A loss that corrects the noise teaches the true class; any other the observed label, as its
-    noise model sees it (the paper's ``f``).
-    """
+    """Return probabilities of the true class, from what the loss has taught the model."""
     if loss.predicts_true_class:
         return probs
-    observed = probs if loss.noise_model is None else loss.noise_model.forward(probs)
-    return true_class_probabilities(observed, transition)
+    return true_class_probabilities(_of_observed_label(probs, loss, transition), transition)
 
 
 def true_class_probabilities(
