@@ -154,4 +154,5 @@ def main() -> None:
 if __name__ == "__main__":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of penalties that are not chosen
+        warnings.simplefilter("ignore", FutureWarning)  # of LogisticRegressionCV's defaults
         main()

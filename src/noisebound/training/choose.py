@@ -68,11 +68,11 @@ class Choice:
         if best.gain <= 0:
             return "no recipe predicts more labels of examples that it did not see"
         if best.is_certain and best.favors_common_labels:
+            alike = f"{best.balanced_gain:+.1%} ± {best.balanced_error:.1%}"
             return (
-                f"{best.label} predicts {best.gain:.1%} more of the labels it did not see, but "
-                f"{best.balanced_gain:+.1%} ± {best.balanced_error:.1%} if classes count alike, or "
-                "no more than guessing would: it favors the commoner labels, which is wrong if "
-                "noise has made them common"
+                f"{best.label} predicts {best.gain:.1%} more of the labels it did not see, but if "
+                f"classes count alike {alike if best.beats_guessing else 'only what a guess would'}"
+                ": it favors the commoner labels, which is wrong if noise has made them common"
             )
         return (
             f"the best other recipe, {best.label}, predicts {best.gain:+.1%} ± "
