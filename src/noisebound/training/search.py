@@ -38,8 +38,8 @@ then about half a point, and ten trials cost as much as one training on 50,000 e
 
 _MOST_DIVISIONS = 3
 """So many divisions, as long as their examples are together no more than `SEARCH_EXAMPLES`, so that
-small data costs no more than large: a choice, made on the first half of
-``benchmarks/survey_tables.py``, where one and two gained less; more were not tried."""
+small data costs no more than large: a choice, made on the tables of the first half of
+``benchmarks/survey_tables.py``."""
 
 
 class RecipeSearch:
