@@ -23,8 +23,8 @@ the same measure another recipe is abreast of the chosen one, and may be better 
 a recipe beats guessing."""
 
 _TOLERATED = 1.0
-"""A recipe may be behind plain training by so many standard errors if classes count alike: a choice,
-made on the tables of the first half of ``benchmarks/survey_tables.py``."""
+"""A recipe may be behind plain training by so many standard errors if classes count alike: a
+choice, made on the tables of the first half of ``benchmarks/survey_tables.py``."""
 
 
 @dataclass(frozen=True)
