@@ -117,3 +117,15 @@ def test_what_only_a_sure_model_has_judged_is_no_more_suspect():
     first = found.ranking[:100]
     assert (first < 200).double().mean() < 0.2
     assert found.probability[:200].max() <= found.probability[200:].max() + 0.01
+
+
+@pytest.mark.parametrize("unseen", [0, 1, 19])
+def test_few_labels_of_validation_are_rated_too(unseen):
+    probs, labels, _ = problem("symmetric", n=600, blur=8.0)
+    trained = torch.arange(unseen, 600)
+    out_of_fold = OutOfFold(probs[trained].log(), labels[trained], trained)
+    found = suspects_by_models(
+        probs, labels, nb.CrossEntropy(), torch.eye(CLASSES).double(), out_of_fold
+    )
+    assert found.score.shape == (600,)
+    assert found.score.isfinite().all()

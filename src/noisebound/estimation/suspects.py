@@ -12,7 +12,7 @@ from noisebound.checks import ArrayLike, as_float64, check_transition
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.estimate import estimate_noise
 from noisebound.estimation.floor import measured_floor
-from noisebound.estimation.labels import check_labels, check_predictions
+from noisebound.estimation.labels import FEWEST_EXAMPLES, check_labels, check_predictions
 from noisebound.estimation.loss_mixture import log_odds_of_losses
 from noisebound.estimation.out_of_fold import OutOfFold
 from noisebound.losses import CrossEntropy, Loss
@@ -322,7 +322,7 @@ def _on_one_scale(
     is_other = torch.ones(len(labels), dtype=torch.bool).index_fill_(0, at, False)
     even = probs.clone()
     even[at] = _calibrated(out_of_fold.probabilities, out_of_fold.labels)
-    if is_other.any():
+    if int(is_other.sum()) >= FEWEST_EXAMPLES:  # fewer tell nothing of how sure to be
         even[is_other] = _calibrated(probs[is_other], labels[is_other])
     return suspects_by_evidence(even, labels, learned).suspects.score
 
