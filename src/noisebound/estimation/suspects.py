@@ -303,8 +303,9 @@ def suspects_by_models(
         return Suspects(score, found.suggested)
     # A model that was bounded at a floor that is in doubt may have memorized what it judges. Of
     # validation, which it has not seen, its opinion counts, but not by a matrix that is in doubt.
-    observed = _of_observed_label(probs, loss, transition)
-    score = _on_one_scale(observed, labels, out_of_fold)
+    score = found.score.clone()
+    if len(at) < len(labels):
+        score = _on_one_scale(_of_observed_label(probs, loss, transition), labels, out_of_fold)
     score[at] = by_others.suspects.score
     return Suspects(score, found.suggested)
 
