@@ -134,6 +134,8 @@ def test_in_how_many_pairs_the_bound_helps():
         "gce": [(0.5,), (0.5,)],
         "gce+b": [(0.7,), (0.7,)],
         "sce+b": [(0.9,), (0.9,)],
+        "fce": [(0.5,), (0.5,)],
+        "auto": [(0.1,), (0.1,)],  # it is no pair of FCE: trials choose its loss
     }
     words = contender_table(contest(scores, contenders=BOUNDS)).summary
     assert "bound of the noise rate helps in 3 of 4 pairs (75%, counting ties)" in words

@@ -105,10 +105,12 @@ BACKWARD = {
 }
 """The paper's open question: the backward correction beside the forward one, plain and bounded."""
 
+_BY_TRIALS = Contender(
+    label="auto: a recipe by trials, nothing given", loss=DEFAULT_LOSS, recipe="auto"
+)
+
 PRETRAINED_CONTENDERS = {
-    "auto": Contender(
-        label="auto: a recipe by trials, nothing given", loss=DEFAULT_LOSS, recipe="auto"
-    ),
+    "auto": _BY_TRIALS,
     "plain": PEERS["plain"],
     "early": PEERS["early"],
     "logistic": Contender(label="logistic regression", loss="ce", learner="logistic"),
@@ -137,18 +139,21 @@ LOSSES = {
 """Every loss that has a floor, without and with its bound."""
 
 BOUNDS = {
-    name: contender
-    for loss in BOUNDED
-    for name, contender in (
-        (loss, LOSSES[loss]),
-        (f"{loss}+b", LOSSES[f"{loss}+b"]),
-        (
-            f"{loss}+auto",
-            Contender(label=f"{label_of(loss)}+B, measured", loss=f"{loss}+b"),
-        ),
-    )
+    "auto": _BY_TRIALS,
+    **{
+        name: contender
+        for loss in BOUNDED
+        for name, contender in (
+            (loss, LOSSES[loss]),
+            (f"{loss}+b", LOSSES[f"{loss}+b"]),
+            (
+                f"{loss}+auto",
+                Contender(label=f"{label_of(loss)}+B, measured", loss=f"{loss}+b"),
+            ),
+        )
+    },
 }
-"""The paper's five losses at the bound of the column's rate, and at the bound that is measured."""
+"""The paper's five losses at the bound of the column's rate and at the measured one, and `auto`."""
 
 CONTESTS = {
     "beyond": PEERS,
