@@ -22,9 +22,9 @@ def pairs_in_words(contest: Contest) -> str:
     for knows, words in _BOUNDS.items():
         gains = []
         for name, each in contest.contenders.items():
-            loss = LossName.parse(each.loss)
             if each.recipe is not None:
                 continue  # its loss is what the trials choose
+            loss = LossName.parse(each.loss)
             if loss.is_bounded and each.knows == knows and str(loss.plain) in plain:
                 for column in contest.columns:
                     without = contest.accuracies(column, plain[str(loss.plain)])
