@@ -279,7 +279,7 @@ def _contest_tables(request: Request, finished: Sequence[FinishedRun]) -> list[T
         _circumstances(request, finished),
     )
     tables = [contender_table(contest)]
-    if request.target == "beyond" and "auto" in contest.contenders:
+    if request.target == "beyond" and "fce+auto" in contest.contenders:
         tables += [estimate_table(contest), suspect_table(contest)]
     if request.target == "pretrained":
         tables += [standing_table(contest)]

@@ -52,7 +52,7 @@ class TestAccuracies:
     table = contender_table(contest(SCORES))
 
     def test_means_over_seeds_and_over_settings(self):
-        assert texts(self.table)["auto: FCE+B, nothing given"] == [
+        assert texts(self.table)["auto: a recipe by trials, nothing given"] == [
             "96.0 ± 1.4",
             "91.0 ± 1.4",
             "93.5 ± 1.4",
@@ -91,7 +91,7 @@ class TestAccuracies:
 @pytest.fixture
 def judged(tmp_path):
     """Two settings: one clean, one where ours is 0.02 off and cleanlab 0.1."""
-    made = contest({"auto": SCORES["auto"], "prune": SCORES["plain"]}, tmp_path)
+    made = contest({"fce+auto": SCORES["auto"], "prune": SCORES["plain"]}, tmp_path)
     for finished in made.finished:
         run = finished.config
         rate = 0.0 if run.column == "mnist-clean" else 0.4

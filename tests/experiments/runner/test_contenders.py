@@ -41,7 +41,7 @@ def done(name, tmp_path):
 
 
 class TestTold:
-    (run,) = PLAN.contender_runs(COLUMN, CONTENDERS["auto"])
+    (run,) = PLAN.contender_runs(COLUMN, CONTENDERS["fce+auto"])
     train = noisy_splits(run, DataSources()).train
 
     def test_the_rate_that_came_about(self):
@@ -65,12 +65,12 @@ class TestTold:
 
 
 @pytest.fixture(scope="module")
-def auto(tmp_path_factory):
-    return done("auto", tmp_path_factory.mktemp("auto"))
+def estimated(tmp_path_factory):
+    return done("fce+auto", tmp_path_factory.mktemp("estimated"))
 
 
-def test_auto_is_held_against_the_truth(auto):
-    run, store = auto
+def test_an_estimate_is_held_against_the_truth(estimated):
+    run, store = estimated
     found = read_findings(store.folder(run))
     assert found["noise_rate"] == pytest.approx(0.4, abs=0.05)
     assert set(found["estimates"]) == {"agreement", "anchor", "dual-t", "confident", "neighbors"}
@@ -80,8 +80,8 @@ def test_auto_is_held_against_the_truth(auto):
     assert found["epochs"] == 20 + 7
 
 
-def test_a_run_without_its_findings_is_not_finished(auto):
-    run, store = auto
+def test_a_run_without_its_findings_is_not_finished(estimated):
+    run, store = estimated
     store.folder(run).label_findings.unlink()
     assert store.state(run) == "waiting"
     before = store.folder(run).result.stat().st_mtime_ns
@@ -123,7 +123,7 @@ def test_early_stopping_is_the_plain_run():
 
 def test_every_contender_is_another_run():
     keys = {name: PLAN.contender_runs(COLUMN, CONTENDERS[name])[0].key for name in CONTENDERS}
-    same = [{"early", "plain"}, {"auto", "fce:batch"}]
+    same = [{"early", "plain"}, {"fce+auto", "fce:batch"}]
     for names in same:
         assert len({keys[name] for name in names}) == 1
     assert len(set(keys.values())) == len(keys) - len(same)
@@ -133,7 +133,7 @@ def test_classifier_noise_is_bounded_by_two_classes_where_the_rate_is_told():
     """A label is the true one or the classifier's: so the paper bounds it."""
     column = next(column for column in BEYOND if column.name == "mnist-classifier-0.6")
     (told_rate,), (ours,) = (
-        PLAN.contender_runs(column, PEERS[name]) for name in ("ce+rate", "auto")
+        PLAN.contender_runs(column, PEERS[name]) for name in ("ce+rate", "fce+auto")
     )
     assert told_rate.training.bound_classes == 2
     assert ours.training.bound_classes is None
@@ -145,5 +145,5 @@ def test_sixteen_settings():
 
 
 def test_unknown():
-    with pytest.raises(ValueError, match=r"unknown method 'magic': choose from auto, fce\+matrix"):
+    with pytest.raises(ValueError, match=r"unknown method 'magic': choose from auto, fce\+auto"):
         check_contenders(["magic"], PEERS)

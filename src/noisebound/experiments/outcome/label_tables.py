@@ -9,7 +9,7 @@ from noisebound.experiments.protocol.columns import Column
 from noisebound.experiments.runner.label_findings import LabelFindings, read_findings
 from noisebound.report.table import EMPTY, Cell, Row, Table, Value
 
-_OURS, _CLEANLAB = "auto", "prune"
+_OURS, _CLEANLAB = "fce+auto", "prune"
 _FIVE_FOLDS = "five folds"
 _LABELS = {
     "agreement": "agreement (ours)",

@@ -68,8 +68,13 @@ _RATE: Knowledge = "true rate"
 _MATRIX: Knowledge = "true transition"
 _GRANULARITIES: tuple[Granularity, ...] = ("batch", "running", "class", "example")
 
+_BY_TRIALS = Contender(
+    label="auto: a recipe by trials, nothing given", loss=DEFAULT_LOSS, recipe="auto"
+)
+
 PEERS = {
-    "auto": Contender(label="auto: FCE+B, nothing given", loss="fce+b"),
+    "auto": _BY_TRIALS,
+    "fce+auto": Contender(label="FCE+B, estimated", loss="fce+b"),
     "fce+matrix": Contender(label="FCE+B, true transition", loss="fce+b", knows=_MATRIX),
     "ce+rate": Contender(label="CE+B, true rate", loss="ce+b", knows=_RATE),
     "sce+rate": Contender(label="SCE+B, true rate", loss="sce+b", knows=_RATE),
@@ -81,7 +86,7 @@ PEERS = {
     "gce": Contender(label="GCE", loss="gce"),
     "mae": Contender(label="MAE", loss="mae"),
 }
-"""Our method, the same with the true noise given, and the methods of others."""
+"""Our methods, the same with the true noise given, and the methods of others."""
 
 GRANULARITIES = {
     f"{loss}:{granularity}": Contender(
@@ -90,7 +95,7 @@ GRANULARITIES = {
     for loss in ("ce", "fce")
     for granularity in _GRANULARITIES
 }
-"""Bounds on means over other groups; all else is as in ``auto``."""
+"""Bounds on means over other groups; the noise is estimated."""
 
 BACKWARD = {
     "fce-matrix": Contender(label="FCE, true transition", loss="fce", knows=_MATRIX),
@@ -101,13 +106,9 @@ BACKWARD = {
     ),
     "backward-auto": Contender(label="backward, estimated", loss="backward"),
     "backward+auto": Contender(label="backward+B, estimated", loss="backward+b"),
-    "auto": PEERS["auto"],
+    "fce+auto": PEERS["fce+auto"],
 }
 """The paper's open question: the backward correction beside the forward one, plain and bounded."""
-
-_BY_TRIALS = Contender(
-    label="auto: a recipe by trials, nothing given", loss=DEFAULT_LOSS, recipe="auto"
-)
 
 PRETRAINED_CONTENDERS = {
     "auto": _BY_TRIALS,
