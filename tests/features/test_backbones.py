@@ -220,6 +220,35 @@ def test_a_module_of_the_users_own():
     assert parse_backbone(module, image_size=2).fingerprint != before
 
 
+class Layered(torch.nn.Module):
+    """Doubles its input so many times."""
+
+    def __init__(self, times, weights=(1.0,)):
+        super().__init__()
+        self.times, self.hidden = times, [torch.tensor(weights)]
+
+    def forward(self, rows):
+        return self._doubled(rows) * self.hidden[0]
+
+    def _doubled(self, rows):
+        return rows * 2**self.times
+
+
+def test_another_setting_of_a_module_is_another_encoder():
+    before = parse_backbone(Layered(1)).fingerprint
+    assert parse_backbone(Layered(1)).fingerprint == before
+    assert parse_backbone(Layered(3)).fingerprint != before
+    assert parse_backbone(Layered(1, weights=(2.0,))).fingerprint != before
+
+
+@pytest.mark.parametrize("method", ["forward", "_doubled"])
+def test_another_constant_in_the_code_is_another_encoder(monkeypatch, method):
+    monkeypatch.setattr(Layered, method, lambda self, rows: rows * 7 + sum(k for k in [1, 2]))
+    before = parse_backbone(Layered(1)).fingerprint
+    monkeypatch.setattr(Layered, method, lambda self, rows: rows * 8 + sum(k for k in [1, 2]))
+    assert parse_backbone(Layered(1)).fingerprint != before
+
+
 def test_a_function_must_return_one_vector_per_example():
     with pytest.raises(DataError, match=r"of shape \[2, dimension\]; got \[2\]"):
         parse_backbone(lambda texts: [len(text) for text in texts]).embed(["a", "b"])

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,11 +30,16 @@ class Counted(torch.nn.Module):
     def __init__(self, fails_after=10**9):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ones(3))
-        self.calls, self.fails_after = 0, fails_after
+        # Out of sight of the hash of the module, to which its own attributes are settings.
+        self.tally = SimpleNamespace(calls=0, fails_after=fails_after)
+
+    @property
+    def calls(self):
+        return self.tally.calls
 
     def forward(self, images):
-        self.calls += len(images)
-        if self.calls > self.fails_after:
+        self.tally.calls += len(images)
+        if self.calls > self.tally.fails_after:
             raise KeyboardInterrupt
         return images.mean((2, 3)) * self.weight
 

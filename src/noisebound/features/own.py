@@ -1,6 +1,5 @@
 """A backbone of the user's own: any ``nn.Module``, or a function from a batch to vectors."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone
 from noisebound.features.examples import Example, Modality
+from noisebound.features.module_content import hash_of_module
 from noisebound.features.tunable import Tunable, trainable_copy
 
 
@@ -40,22 +40,13 @@ class OwnBackbone(Backbone):
 
     @cached_property
     def fingerprint(self) -> str | None:
-        """Hash of a module's weights and of the code of its layers; None for a function.
+        """Hash of a module's weights, settings and code; None for a function.
 
         What else a function does can depend on anything, so that its vectors are not kept.
         """
         if not isinstance(self.encoder, nn.Module):
             return None
-        digest = hashlib.sha256(f"{self.encoder} {self.image_size}".encode())
-        for name, value in self.encoder.state_dict().items():
-            digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
-            digest.update(
-                value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data
-            )
-        for kind in sorted({type(part) for part in self.encoder.modules()}, key=str):
-            code = getattr(kind.forward, "__code__", None)
-            digest.update(f"{kind} {code and (code.co_code, code.co_names)}".encode())
-        return digest.hexdigest()
+        return hash_of_module(self.encoder, self.image_size)
 
     def describe(self, modality: Modality) -> str:
         """Return what is called."""
