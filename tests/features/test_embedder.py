@@ -33,6 +33,13 @@ def test_paths_and_arrays_of_images(photos, onnx_file):
     np.testing.assert_allclose(pipeline[0].transform(pixels)[:1], expected, atol=1e-4)
 
 
+def test_names_of_images_are_images_to_an_encoder_of_both(photos):
+    paths = sorted(photos.rglob("*.png"))[:4]
+    embedder = Embedder(lambda given: [[isinstance(each, str)] for each in given], image_size=8)
+    assert not embedder.fit_transform([str(path) for path in paths]).any()
+    assert embedder.fit_transform(["a cat.png", "a dog.png"]).all()
+
+
 def test_what_cannot_be_embedded(onnx_file, tmp_path):
     embedder = Embedder(f"onnx:{onnx_file}")
     with pytest.raises(

@@ -149,6 +149,14 @@ class TestAmongOthers:
         assert unfitted.get_params().keys() == model.get_params().keys()
         assert not hasattr(unfitted, "network_")
 
+    @pytest.mark.parametrize("first", [csr_matrix, np.asarray])
+    def test_new_rows_may_be_sparse_or_dense_whatever_the_first_were(self, first):
+        X, y, _ = clouds()
+        model = told().fit(first(X), y)
+        np.testing.assert_allclose(
+            model.predict_proba(csr_matrix(X)), model.predict_proba(X), rtol=1e-9
+        )
+
     def test_sparse_and_dense_rows_are_the_same_rows(self):
         X, y, _ = clouds()
         dense, sparse = (

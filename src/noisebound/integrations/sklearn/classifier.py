@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int64
 from lightning_fabric import Fabric
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -259,7 +259,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             )
         if is_first:
             self._begin(X)
-        whole = self._dataset(X, y, sample_weight)
+        whole = self._dataset(self._in_first_form(X), y, sample_weight)
         kept = _with_weight(whole)
         data = self._training_data(whole.subset(kept), kept)
         config, fabric = self._config(), self._fabric()
@@ -286,7 +286,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "network_")
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
-        return self._probabilities(self._inputs(X)).numpy()
+        return self._probabilities(self._inputs(self._in_first_form(X))).numpy()
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class of each row.
@@ -346,6 +346,12 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             tuple(map(str, range(len(self.classes_)))),
             weights=None if sample_weight is None else torch.from_numpy(weights),
         )
+
+    def _in_first_form(self, X: Any) -> Any:
+        """Return rows sparse or dense as the first ones were, which decided how they are scaled."""
+        if issparse(X) == self._is_sparse:
+            return X
+        return csr_array(X) if self._is_sparse else X.toarray()
 
     def _inputs(self, X: Any) -> Tensor | SparseRows:
         if issparse(X):

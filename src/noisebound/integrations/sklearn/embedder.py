@@ -1,5 +1,6 @@
 """A pretrained encoder as a transformer of scikit-learn's."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from noisebound.data.dataset import inputs_from_array
+from noisebound.data.formats.images import image_extensions
 from noisebound.data.frames import as_polars, is_frame
 from noisebound.data.user.texts import as_texts
 from noisebound.errors import DataError
@@ -109,9 +111,16 @@ def _examples(X: Any, backbone: Backbone) -> Examples:
     texts = as_texts(values)
     if texts is None:
         return examples_of(inputs_from_array(values))
-    if "text" in backbone.modalities:
+    if "text" in backbone.modalities and not _are_images(texts, backbone):
         return Texts(texts)
     return ImageFiles(PathFiles(), list(map(str, texts)))
+
+
+def _are_images(texts: Sequence[str | None], backbone: Backbone) -> bool:
+    """True if an encoder of images and texts gets words that are all names of images."""
+    extensions = image_extensions() if "image" in backbone.modalities else ()
+    paths = [Path(text or "") for text in texts]
+    return all(path.suffix.lower() in extensions and path.is_file() for path in paths)
 
 
 def _one_column(X: Any) -> Any:
