@@ -218,6 +218,16 @@ def test_a_module_of_ones_own_that_takes_texts(reviews, tmp_path):
     assert nb.load_run(run.path, backbone=Initials()).predict(["a dog"]).shape == (1,)
 
 
+def test_an_example_that_a_person_found_unusable_is_left_out(reviews, tmp_path):
+    settings = {**EXACT, "epochs": 1, "bound": 0.1, "backbone": Initials()}
+    checked = nb.fit(reviews, out=tmp_path / "checked", **settings)
+    for position in range(10):  # some of them validation's
+        checked.decide(position, None, by="a test")
+    decisions = checked.folder.decisions
+    run = nb.fit(reviews, out=tmp_path / "run", unfreeze=True, corrections=decisions, **settings)
+    assert run.final("validation_top1") is not None
+
+
 def test_the_command(short_minilm, tmp_path, capsys):
     texts_and_numbers().write_csv(tmp_path / "all.csv")
     words = ["fit", tmp_path / "all.csv", "--target", "label", "--text", "text", "--unfreeze"]

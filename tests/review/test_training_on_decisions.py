@@ -135,12 +135,18 @@ def test_corrected_data_replaces_drops_and_keeps_positions(tmp_path):
     validation = torch.tensor([1, 4])
     kept = torch.tensor([0, 2, 3, 5])
     data = TrainingData(
-        train.subset(kept), train.subset(validation), None, Normalization.identity(), kept
+        train.subset(kept),
+        train.subset(validation),
+        None,
+        Normalization.identity(),
+        kept,
+        validation_positions=validation,
     )
     found = corrected_data(data, file)
     assert found.positions.tolist() == [0, 3, 5]
     assert found.train.labels.tolist() == [1, 1, 1]
     assert found.validation.labels.tolist() == [1, 1]
+    assert found.validation_positions.tolist() == [1, 4]
     assert found.checked.is_trusted.tolist() == [True, True, False]
     assert found.checked.given.tolist() == [0, 1, 1]
     assert found.checked.stands_for.tolist() == [2.0, 0.0, 0.0]

@@ -61,15 +61,14 @@ def corrected_data(data: TrainingData, decisions: DecisionFile) -> TrainingData:
     """
     whole = len(decisions.data)
     positions = torch.arange(whole) if data.positions is None else data.positions
-    is_training = torch.zeros(whole, dtype=torch.bool)
-    is_training[positions] = True
     labels, unusable = corrected_indices(decisions), is_unusable(decisions)
     kept = ~unusable[positions]
     train = _relabeled(data.train, labels[positions], kept)
-    validation = data.validation
+    validation, at = data.validation, data.validation_positions
     if validation is not None:
-        at = (~is_training).nonzero().squeeze(1)
+        assert at is not None
         validation = _relabeled(validation, labels[at], ~unusable[at])
+        at = at[~unusable[at]]
     positions = positions[kept]
     stands_for = torch.zeros(whole, dtype=torch.float64)
     for each in decisions:
@@ -78,7 +77,14 @@ def corrected_data(data: TrainingData, decisions: DecisionFile) -> TrainingData:
     checked = Checked(
         is_trusted(decisions)[positions], decisions.data.labels[positions], stands_for[positions]
     )
-    return replace(data, train=train, validation=validation, positions=positions, checked=checked)
+    return replace(
+        data,
+        train=train,
+        validation=validation,
+        positions=positions,
+        checked=checked,
+        validation_positions=at,
+    )
 
 
 def _relabeled(examples: Dataset, labels: Int64[Tensor, " n"], kept: Bool[Tensor, " n"]) -> Dataset:

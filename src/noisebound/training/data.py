@@ -26,6 +26,7 @@ class TrainingData:
         normalization: of the inputs, by the statistics of `train` alone
         positions: the training examples' positions among all that were given; None if all are used
         checked: which labels of `train` a person has checked; None if none
+        validation_positions: the positions of `validation` among all; None if there is none
     """
 
     train: Dataset
@@ -34,6 +35,7 @@ class TrainingData:
     normalization: Normalization
     positions: Int64[Tensor, " n"] | None = None
     checked: Checked | None = None
+    validation_positions: Int64[Tensor, " m"] | None = None
 
     @classmethod
     def unsplit(cls, train: Dataset) -> "TrainingData":
@@ -84,12 +86,19 @@ def split_validation(splits: Splits, config: TrainingConfig) -> tuple[TrainingDa
     """
     is_validation = validation_mask(splits.train, config)
     splits = splits.encoded_by(~is_validation)
-    validation, train = None, splits.train
+    validation, train, at = None, splits.train, None
     if is_validation.any():
         validation, train = splits.train.subset(is_validation), splits.train.subset(~is_validation)
-    normalization = normalization_of(train, is_encoded=splits.encoder is not None)
-    positions = (~is_validation).nonzero().squeeze(1)
-    return TrainingData(train, validation, splits.test, normalization, positions), splits
+        at = is_validation.nonzero().squeeze(1)
+    data = TrainingData(
+        train,
+        validation,
+        splits.test,
+        normalization_of(train, is_encoded=splits.encoder is not None),
+        positions=(~is_validation).nonzero().squeeze(1),
+        validation_positions=at,
+    )
+    return data, splits
 
 
 def validation_mask(whole: Dataset, config: TrainingConfig) -> Bool[Tensor, " n"]:

@@ -56,10 +56,8 @@ class Unfrozen:
             test = tunable.rows(raw.test.examples, splits.test_kept, beside)
         count = 0 if columns is None else columns.shape[1]
         tunable.freeze_unused(train.dense(torch.tensor([0]))[:, count:])
-        assert data.positions is not None
-        is_left = torch.ones(len(train), dtype=torch.bool).index_fill_(0, data.positions, False)
-        validation = is_left.nonzero().squeeze(1) if data.validation is not None else None
-        return cls(tunable.network, train, validation, test, count, backbone.batch_size)
+        at = data.validation_positions
+        return cls(tunable.network, train, at, test, count, backbone.batch_size)
 
     def data(self, frozen: TrainingData) -> TrainingData:
         """Return the same examples with their raw inputs.
