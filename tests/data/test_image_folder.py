@@ -1,3 +1,4 @@
+import os
 import shutil
 
 import numpy as np
@@ -198,3 +199,10 @@ def test_folder_without_classes(tmp_path):
 def test_target_does_not_apply(folder):
     with pytest.raises(DataError, match=r"target.* does not apply to a folder of images"):
         load(folder, target="x")
+
+
+def test_a_class_whose_name_is_no_utf_8(folder):
+    """Its name could not be written to a model, which would be noticed after training only."""
+    (folder / "cat").rename(folder / os.fsdecode(b"caf\xe9"))
+    with pytest.raises(DataError, match=r"the class b'caf\\xe9' is not written in UTF-8: rename"):
+        load(folder)

@@ -61,6 +61,16 @@ def test_a_folder_of_embeddings_is_data_like_any_other(photos, onnx_file, tmp_pa
         nb.fit(vectors, out=tmp_path / "other", backbone=f"onnx:{onnx_file}", show=False)
 
 
+def test_a_model_on_embedded_texts_takes_tables_of_texts(reviews, minilm, tmp_path, capsys):
+    texts, labels = reviews
+    pl.DataFrame({"review": texts, "label": labels}).write_csv(tmp_path / "all.csv")
+    vectors, backbone = tmp_path / "vectors", f"hf:{minilm}"
+    told = ["--target", "label", "--text", "review", "--backbone", backbone]
+    assert command("embed", tmp_path / "all.csv", *told, "--out", vectors) == 0
+    run = nb.fit(vectors, out=tmp_path / "run", loss="ce", epochs=20, show=False)
+    assert (run.predict(tmp_path / "all.csv") == labels).all()
+
+
 def test_a_finished_folder_is_left_and_another_is_refused(photos, tmp_path):
     raw = load_raw(photos)
     embed_folder(raw, colors(), tmp_path / "vectors")

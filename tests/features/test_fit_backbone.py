@@ -94,6 +94,23 @@ def test_a_module_of_ones_own(tmp_path):
     assert (again == run.predict(digits)).all()
 
 
+def test_rows_of_numbers_are_embedded_too(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
+    labels = (rows[:, 0] > 0).astype(int)
+    module = torch.nn.Linear(4, 4)  # vectors as long as the rows themselves
+    module.weight.data = -torch.eye(4)
+    run = nb.fit((rows, labels), out=tmp_path / "run", backbone=module, **QUICK)
+    assert (run.predict(rows) == labels).mean() > 0.9
+
+
+def test_the_size_of_images_is_remembered(photos, tmp_path):
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 4))
+    settings = {**QUICK, "epochs": 1}
+    run = nb.fit(photos, out=tmp_path / "run", backbone=module, image_size=8, **settings)
+    again = nb.load_run(run.path, backbone=module).predictions(photos)
+    assert again.equals(run.predictions(photos))
+
+
 def test_wrong_data_for_a_backbone(minilm, onnx_file, reviews, tmp_path):
     with pytest.raises(DataError, match="takes texts, and these examples are images"):
         nb.fit("digits", out=tmp_path / "run", backbone=f"hf:{minilm}", **QUICK)

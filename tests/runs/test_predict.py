@@ -50,6 +50,13 @@ def test_new_rows_of_a_table(table_run, tmp_path):
     assert sums.to_list() == pytest.approx([1, 1, 1])
 
 
+def test_a_table_that_was_loaded_is_encoded_as_the_model_was_trained(table_run):
+    """The encoder of the loaded table knows the rows that validation kept, too."""
+    path = table_run.path.parent / "train.csv"
+    loaded = load(path, target="kind")
+    assert table_run.predictions(loaded).equals(table_run.predictions(path))
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

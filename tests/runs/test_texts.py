@@ -55,6 +55,13 @@ def test_texts_and_numbers_are_learned_together(run):
     assert run.saved_model.card.model == "linear"
 
 
+def test_a_data_set_is_labeled_by_the_models_words_and_not_by_its_own(run):
+    folder = run.path.parent
+    test = folder / "test.csv"
+    loaded = load(folder / "train.csv", target="label", text="review", test=test)
+    assert run.predictions(loaded).equals(run.predictions(test))
+
+
 def test_another_process_labels_new_texts(run, tmp_path):
     pl.DataFrame({"review": NEW, "stars": [0.0, 0.0]}).write_ndjson(tmp_path / "new.jsonl")
     command = f"""

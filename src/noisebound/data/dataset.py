@@ -151,12 +151,14 @@ class EmbeddedBy:
         fingerprint: hash of its weights and its preprocessing; None if there is none
         modality: what it embedded: ``"image"``, ``"text"`` or ``"features"``
         text_columns: the columns of a table whose texts it embedded
+        image_size: height and width to which images were brought for a backbone of the user's own
     """
 
     name: str
     fingerprint: str | None
     modality: str
     text_columns: tuple[str, ...] = ()
+    image_size: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +193,8 @@ class Splits:
     pictures: Callable[[int], Tensor] | None = None
 
     def __post_init__(self) -> None:
+        _refuse_unwritable(self.train.class_names, "class")
+        _refuse_unwritable(self.train_names or (), "example")
         if self.train_names is not None and len(self.train_names) != len(self.train):
             raise DataError(f"{len(self.train)} examples, but {len(self.train_names)} names")
         if self.test is None:
@@ -253,6 +257,11 @@ class Splits:
         rows = data.rows
         vectors = rows.left if isinstance(rows, JoinedRows) else rows
         return JoinedRows(vectors, as_rows(features))
+
+    @property
+    def to_predict(self) -> tuple[Dataset, pl.LazyFrame | None]:
+        """The test examples, or all if there are none, and the table that they are encoded from."""
+        return (self.train, self.frame) if self.test is None else (self.test, self.test_frame)
 
     def fingerprint(self) -> str:
         """Hash of the training inputs as they were read: of texts, before they are encoded."""
@@ -400,3 +409,17 @@ def _channels_first(images: NDArray[Any]) -> NDArray[Any]:
         "images must have shape [n, height, width], or four dimensions of which either the last "
         f"or the second counts 1, 3 or 4 channels; got {list(images.shape)}"
     )
+
+
+def _refuse_unwritable(names: Sequence[str], what: str) -> None:
+    """Refuse names of folders and files that are no UTF-8: no model or table could hold them."""
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        for name in names:
+            written = name.encode("utf-8", "surrogateescape")
+            if written.decode("utf-8", "replace") != name:
+                raise DataError(
+                    f"the name of the {what} {written!r} is not written in UTF-8: rename it"
+                ) from None
+        raise

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import Float32
 from torch import Tensor
 
+from noisebound.data.dataset import EmbeddedBy
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.features.examples import Example, Modality
 
@@ -22,11 +23,13 @@ class Backbone(ABC):
         name: what parse_backbone makes the same backbone from, such as ``"hf:folder"``
         modalities: the kinds of examples that it takes
         batch_size: the number of examples that are embedded at once
+        image_size: height and width to which images are brought, if the user had to give it
     """
 
     name: str
     modalities: frozenset[Modality]
     batch_size: int = 32
+    image_size: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs; weights that were read here are read there again."""
@@ -36,6 +39,15 @@ class Backbone(ABC):
             for name, value in vars(self).items()
             if not isinstance(getattr(kind, name, None), cached_property)
         }
+
+    def as_maker(self, modality: Modality, text_columns: tuple[str, ...] = ()) -> EmbeddedBy:
+        """Return what embeddings remember of the backbone that made them.
+
+        Args:
+            modality: what it embedded
+            text_columns: the columns of a table whose texts it embedded
+        """
+        return EmbeddedBy(self.name, self.fingerprint, modality, text_columns, self.image_size)
 
     @property
     @abstractmethod

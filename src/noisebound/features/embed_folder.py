@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from noisebound.data.dataset import EmbeddedBy
 from noisebound.data.formats.embeddings import Embeddings, EmbeddingStore
 from noisebound.data.user.embeddings_folder import (
     EmbeddingsRecord,
@@ -57,7 +56,7 @@ def embed_folder(
     record = EmbeddingsRecord(
         name=raw.name,
         source=raw.source,
-        backbone=EmbeddedBy(backbone.name, backbone.fingerprint, raw.train.examples.modality),
+        backbone=backbone.as_maker(raw.train.examples.modality, raw.text_columns),
         class_names=raw.class_names,
         train=records["train"],
         test=records.get("test"),

@@ -13,7 +13,6 @@ from PIL import Image
 from torch import Tensor
 
 from noisebound.data import Dataset, ReadingOptions, Splits, TableEncoder
-from noisebound.data.dataset import EmbeddedBy
 from noisebound.data.load import holds_images, load_with
 from noisebound.data.registry import find_published
 from noisebound.data.rows import held
@@ -142,9 +141,7 @@ def embedded(
         frame=_rows_of(raw.frame, kept),
         test_frame=_rows_of(raw.test_frame, test_kept),
         train_names=None if names is None else tuple(names[place] for place in kept.tolist()),
-        embedded_by=EmbeddedBy(
-            backbone.name, backbone.fingerprint, examples.modality, raw.text_columns
-        ),
+        embedded_by=backbone.as_maker(examples.modality, raw.text_columns),
         pictures=(
             (lambda place: thumbnail(examples, int(kept[place])))
             if examples.modality == "image"

@@ -37,8 +37,8 @@ def new_embeddings(
     Args:
         saved: a model with a backbone
         data: a folder of images or of .txt files, a table, an npz or npy file, the name of a data
-            set, a `Dataset`, a data frame, an array of images, or texts; embeddings of the right
-            length are taken as they are
+            set, a `Dataset`, a data frame, an array of images, or texts; embeddings of images or
+            texts, of the right length, are taken as they are
         backbone: returns the model's backbone, if it is needed
         options: how to read the data
     """
@@ -85,7 +85,10 @@ def same_backbone(made_by: EmbeddedBy, backbone: BackboneLike | None = None) -> 
             f"the model was trained on the embeddings of {made_by.name.removeprefix('own:')}: pass "
             "the same module or function as `backbone`"
         )
-    found = parse_backbone(made_by.name if backbone is None else backbone)
+    if backbone is None or isinstance(backbone, str | Backbone):
+        found = parse_backbone(backbone or made_by.name)
+    else:
+        found = parse_backbone(backbone, made_by.image_size)
     if found.fingerprint != made_by.fingerprint:
         raise RunError(
             f"{found.name} is another encoder than the model was trained with, or has other "
@@ -98,11 +101,7 @@ def _stored(folder: Path, card: ModelCard) -> tuple[list[str] | list[int], Tenso
     splits = read_embeddings(folder)
     assert splits.embedded_by is not None
     assert card.backbone is not None
-    if card.tuned is not None:
-        raise RunError(
-            f"{folder} holds embeddings, and the model's encoder was fine-tuned after they were "
-            "made: give the images or texts themselves"
-        )
+    _refuse_if_tuned(card, f"{folder} holds")
     if splits.embedded_by.fingerprint != card.backbone.fingerprint:
         raise RunError(
             f"{folder} holds embeddings by {splits.embedded_by.name}, which is another encoder, or "
@@ -148,9 +147,14 @@ def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewEx
     if isinstance(data, str | Path):
         data = load(data, data_dir=options.data_dir)
     if isinstance(data, Splits):
-        data = data.test or data.train
+        data, frame = data.to_predict
+        if frame is not None and card.backbone.modality == "text":
+            return _rows(frame.collect(), card)
     inputs = data.dense_inputs if isinstance(data, Dataset) else inputs_from_array(data)
-    return inputs if inputs.ndim == 2 else _NewExamples(examples_of(inputs))
+    if inputs.ndim != 2 or card.backbone.modality == "features":
+        return _NewExamples(examples_of(inputs))
+    _refuse_if_tuned(card, "these are")
+    return inputs
 
 
 def _files(path: Path, options: ReadingOptions, card: ModelCard) -> _NewExamples:
@@ -180,6 +184,14 @@ def _rows(frame: pl.DataFrame, card: ModelCard) -> _NewExamples:
     features = card.encoder.transform(frame)
     assert isinstance(features, Tensor)  # the texts have none
     return _NewExamples(texts, columns=features)
+
+
+def _refuse_if_tuned(card: ModelCard, what: str) -> None:
+    if card.tuned is not None:
+        raise RunError(
+            f"{what} embeddings, and the model's encoder was fine-tuned after they were made: give "
+            "the images or texts themselves"
+        )
 
 
 def _refuse_texts_alone(card: ModelCard) -> None:

@@ -67,7 +67,7 @@ def new_inputs(
     elif is_frame(data):
         inputs = _encoded(model, as_polars(data), "the data frame")
     elif isinstance(data, Splits):
-        inputs = (data.test or data.train).rows
+        inputs = _of_splits(model, data)
     elif isinstance(data, Dataset):
         inputs = data.rows
     else:
@@ -106,6 +106,17 @@ def write_frame(frame: pl.DataFrame, path: Path, *, quotes_formulas: bool = True
             (quote_formulas(frame) if quotes_formulas else frame).write_csv(part)
         else:
             frame.write_parquet(part)
+
+
+def _of_splits(model: SavedModel, splits: Splits) -> Tensor | Rows:
+    """Return the inputs of a data set as the model's own encoder sees them.
+
+    The data set came with features by an encoder of its own, whose means and words are others.
+    """
+    examples, frame = splits.to_predict
+    if frame is None or model.card.encoder is None:
+        return examples.rows
+    return _encoded(model, frame, splits.name)
 
 
 def _read(
