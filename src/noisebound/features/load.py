@@ -131,7 +131,6 @@ def embedded(
     if raw.test is not None:
         test, test_kept, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, tell)
         notes += more
-    names = raw.train.names
     examples = raw.train.examples
     splits = EmbeddedSplits(
         raw.name,
@@ -141,7 +140,7 @@ def embedded(
         notes=(*raw.notes, *notes, *backbone.notes()),
         frame=_rows_of(raw.frame, kept),
         test_frame=_rows_of(raw.test_frame, test_kept),
-        train_names=None if names is None else tuple(names[place] for place in kept.tolist()),
+        train_names=_names_of(raw.train, kept),
         embedded_by=EmbeddedBy(
             backbone.name, backbone.fingerprint, examples.modality, raw.text_columns
         ),
@@ -239,6 +238,13 @@ def _embedded(
     true_labels = None if part.true_labels is None else part.true_labels[found.kept]
     data = Dataset(held(found.vectors), part.labels[found.kept], class_names, true_labels)
     return data, found.kept, notes
+
+
+def _names_of(part: RawPart, kept: Tensor) -> tuple[str, ...] | None:
+    """Return the names of the examples that are kept; None if each is where it was before."""
+    if part.names is None and len(kept) == len(part.labels):
+        return None
+    return tuple(str(place) if part.names is None else part.names[place] for place in kept.tolist())
 
 
 def _rows_of(frame: pl.LazyFrame | None, kept: Tensor | None) -> pl.LazyFrame | None:
