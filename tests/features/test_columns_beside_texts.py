@@ -98,6 +98,13 @@ def test_rows_whose_text_is_empty_lose_their_columns_too(table, tmp_path):
     assert (said["label"].to_numpy() == labels).all()
 
 
+def test_a_column_called_row(table, tmp_path):
+    frame = pl.read_csv(table).rename({"stars": "row"})
+    settings = {"target": "label", "text": "review"} | QUICK | {"epochs": 1}
+    run = nb.fit(frame, out=tmp_path / "run", backbone=Lengths(), **settings)
+    assert run.saved_model.card.encoder.types["row"] == "number"
+
+
 def test_the_noise_is_estimated_with_them(minilm, tmp_path, capsys):
     rng = np.random.default_rng(0)
     labels = ["good", "bad"] * 60

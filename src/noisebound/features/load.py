@@ -24,6 +24,7 @@ from noisebound.features.embed_once import embed_once, refuse_bad
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 
 Tell = Callable[[str], None]
+_ROW_INDEX = "\0row"  # no column of a user's is called so
 _THUMBNAIL = 128  # pixels: enough for a page
 
 
@@ -250,8 +251,9 @@ def _names_of(part: RawPart, kept: Tensor) -> tuple[str, ...] | None:
 def _rows_of(frame: pl.LazyFrame | None, kept: Tensor | None) -> pl.LazyFrame | None:
     if frame is None or kept is None:
         return None
-    rows = pl.Series("row", kept.tolist(), dtype=pl.UInt32)
-    return frame.with_row_index("row").filter(pl.col("row").is_in(rows.implode())).drop("row")
+    rows = pl.Series(kept.tolist(), dtype=pl.UInt32)
+    is_kept = pl.col(_ROW_INDEX).is_in(rows.implode())
+    return frame.with_row_index(_ROW_INDEX).filter(is_kept).drop(_ROW_INDEX)
 
 
 def _folder(path: Path) -> RawSplits:
