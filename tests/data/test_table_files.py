@@ -43,6 +43,21 @@ def test_ragged_lines(tmp_path):
     assert len(splits.train) == 4
 
 
+def test_rows_after_a_line_that_was_left_out_keep_their_numbers(tmp_path):
+    lines = [f"{7 * n % 11},{'uv'[n % 2]}" for n in range(12)]
+    lines[3], lines[5], lines[8] = "1,2,3,4", "6,", ""
+    (tmp_path / "x.csv").write_text("\n".join(["a,y", *lines, "1,2,3"]))
+    splits = load(tmp_path / "x.csv", target="y", skip_bad=True)
+    assert splits.train_names == ("0", "1", "2", "4", "6", "7", "9", "10", "11")
+    assert splits.notes[:2] == (
+        "2 rows with more fields than the header were left out (counted from 0: 3, 12)",
+        "2 rows without a label were left out",
+    )
+    test = load(tmp_path / "x.csv", target="y", skip_bad=True, test=tmp_path / "x.csv")
+    assert len(test.test) == 9
+    assert test.notes.count(splits.notes[0]) == 2
+
+
 def test_a_text_far_below_many_numbers(tmp_path, monkeypatch):
     """The first rows promise numbers, and one that comes late is a word."""
     monkeypatch.setattr(csv_files, "_ROWS_FOR_TYPES", 20)

@@ -98,6 +98,16 @@ def test_rows_whose_text_is_empty_lose_their_columns_too(table, tmp_path):
     assert (said["label"].to_numpy() == labels).all()
 
 
+def test_rows_after_a_line_that_was_left_out_keep_their_numbers(run, table, tmp_path):
+    lines = table.read_text().splitlines()
+    lines.insert(3, "one,field,too,many,here")
+    lines[5] = f" {lines[5][lines[5].index(',') :]}"  # an empty text
+    (tmp_path / "new.csv").write_text("\n".join(lines))
+    again = nb.load_run(run.path, backbone=Lengths())
+    said = again.predictions(tmp_path / "new.csv", skip_bad=True)["example"].to_list()
+    assert said == [0, 1, 3, *range(5, 61)]
+
+
 def test_a_column_called_row(table, tmp_path):
     frame = pl.read_csv(table).rename({"stars": "row"})
     settings = {"target": "label", "text": "review"} | QUICK | {"epochs": 1}

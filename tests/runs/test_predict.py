@@ -50,6 +50,13 @@ def test_new_rows_of_a_table(table_run, tmp_path):
     assert sums.to_list() == pytest.approx([1, 1, 1])
 
 
+def test_predictions_after_a_line_that_was_left_out_keep_their_numbers(table_run, tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text("city,noise,x\nRome,0,0.1\nRome,0,0.1,7\nOslo,,2.0\n")
+    said = table_run.predictions(path, skip_bad=True)
+    assert said.select("example", "label").rows() == [(0, "roman"), (2, "plus")]
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
