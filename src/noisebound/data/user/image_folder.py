@@ -45,11 +45,6 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
     for tree in trees:
         decoded = decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=skip_bad)
         everything.append(decoded)
-        if tree.ignored:
-            notes.append(
-                f"{tree.ignored} files in {tree.files.path} were ignored: they are not images, or "
-                "not in the folder of a class"
-            )
         if decoded.bad:
             count = len(decoded.bad)
             notes.append(f"{count} unreadable images were left out:\n{listed(decoded.bad)}")
@@ -120,13 +115,23 @@ def find_trees(path: Path) -> tuple[ImageTree, ImageTree | None, tuple[str, ...]
     folders = {folder.name.lower(): folder for folder in _subfolders(path)}
     train = next((folders[name] for name in _TRAIN_NAMES if name in folders), None)
     if train is None or not _subfolders(train):
-        return read_tree(path), None, ()
+        tree = read_tree(path)
+        return tree, None, _ignored_notes(tree)
     test = next((folders[name] for name in _TEST_NAMES if name in folders), None)
     tree = read_tree(train)
     test_tree = read_tree(test, tree.class_names) if test else None
     unused = [folder.name for folder in folders.values() if folder not in (train, test)]
     notes = (f"folders beside {train.name} were not used: {', '.join(unused)}",) if unused else ()
-    return tree, test_tree, notes
+    return tree, test_tree, (*notes, *_ignored_notes(tree, test_tree))
+
+
+def _ignored_notes(*trees: "ImageTree | None") -> tuple[str, ...]:
+    return tuple(
+        f"{tree.ignored} files in {tree.files.path} were ignored: they are not images, or not in "
+        "the folder of a class"
+        for tree in trees
+        if tree is not None and tree.ignored
+    )
 
 
 def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTree:
