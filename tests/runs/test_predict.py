@@ -106,6 +106,8 @@ def test_folder_of_images(tmp_path):
     (tmp_path / "new" / "deep").mkdir(parents=True)
     (tmp_path / "new" / "one.jpg").write_bytes(plain_image((10, 10, 10), 50))
     (tmp_path / "new" / "deep" / "two.png").write_bytes(plain_image(230, 9, "PNG"))
+    (tmp_path / "new" / "deep" / "._two.png").write_bytes(b"what macOS leaves beside a file")
+    assert len(run.predictions(tmp_path / "new")) == 2
     (tmp_path / "new" / "bad.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"bad\.png \(not an image\)"):
         run.predictions(tmp_path / "new")

@@ -1,5 +1,6 @@
 """A user's images: one folder per class, directly or below ``train`` and ``test``."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -80,11 +81,22 @@ def read_unlabeled(
 
 def unlabeled_names(path: Path) -> tuple[Folder, list[str]]:
     """Return a folder's files, and the names of those that are images."""
-    files, extensions = Folder(path), image_extensions()
-    names = [name for name in files.names() if PurePosixPath(name).suffix.lower() in extensions]
+    files = Folder(path)
+    names = [name.as_posix() for name in _images(files.names())]
     if not names:
         raise DataError(f"{path} has no images")
     return files, names
+
+
+def _images(names: Sequence[str]) -> list[PurePosixPath]:
+    """Return the files that are named as images, without hidden ones, which macOS leaves behind."""
+    extensions = image_extensions()
+    return [
+        path
+        for path in map(PurePosixPath, names)
+        if path.suffix.lower() in extensions
+        and not any(part.startswith(".") for part in path.parts)
+    ]
 
 
 def _common_size(sizes: set[tuple[int, int]]) -> tuple[int, int]:
@@ -151,15 +163,9 @@ def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTr
     unknown = set(found) - set(classes)
     if unknown:
         raise DataError(f"{path} has classes that the training images lack: {sorted(unknown)}")
-    files, extensions = Folder(path), image_extensions()
-    everything = [PurePosixPath(name) for name in files.names()]
-    images = [
-        name
-        for name in everything
-        if len(name.parts) > 1
-        and name.suffix.lower() in extensions
-        and not any(part.startswith(".") for part in name.parts)
-    ]
+    files = Folder(path)
+    everything = files.names()
+    images = [name for name in _images(everything) if len(name.parts) > 1]
     index_of = {name: index for index, name in enumerate(classes)}
     labels = [index_of[name.parts[0]] for name in images]
     empty = [name for name in found if index_of[name] not in set(labels)]
