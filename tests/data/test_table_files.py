@@ -97,6 +97,17 @@ def test_excel_and_json_lines(tmp_path, suffix):
     assert splits.train.class_names == ("0", "1")
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
+def test_json_lines_with_a_byte_order_mark(tmp_path, suffix):
+    lines = "".join(f'{{"a": {n % 7}, "y": "{"uv"[n % 2]}"}}\n' for n in range(20))
+    content = lines.encode("utf-8-sig")
+    path = tmp_path / f"x.{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    splits = load(path, target="y")
+    assert splits.train.class_names == ("u", "v")
+    assert splits.encoder.feature_names == ["a"]
+
+
 def test_a_broken_excel_file(tmp_path):
     (tmp_path / "x.xlsx").write_bytes(b"no workbook")
     with pytest.raises(DataError, match=r"x\.xlsx cannot be read"):

@@ -1,5 +1,6 @@
 """Tables as files: CSV, TSV, JSON lines, Parquet and Excel, as lazy frames."""
 
+import codecs
 import subprocess
 import sys
 import zipfile
@@ -91,7 +92,7 @@ def read_table_file(
                 frame = _read_excel(path)
             elif kind in _JSON_LINES:
                 with plain_text(path, encoding) as plain:
-                    frame = pl.read_ndjson(plain, infer_schema_length=None).lazy()
+                    frame = _read_json_lines(plain)
             else:
                 with plain_text(path, encoding) as plain:
                     frame, left_out = read_csv(
@@ -110,6 +111,14 @@ def _with_bare_names(frame: pl.LazyFrame) -> pl.LazyFrame:
     """Return the table with names of columns that have no spaces around them."""
     bare = {name: name.strip() for name in frame.collect_schema().names()}
     return frame.rename(bare) if len(set(bare.values())) == len(bare) else frame
+
+
+def _read_json_lines(plain: Path) -> pl.LazyFrame:
+    """Return the file; polars takes the mark that some editors write at its start for damage."""
+    with plain.open("rb") as file:
+        has_mark = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+        source = file.read() if has_mark else plain
+    return pl.read_ndjson(source, infer_schema_length=None).lazy()
 
 
 def _scan_parquet(path: Path) -> pl.LazyFrame:
