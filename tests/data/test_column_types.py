@@ -253,6 +253,19 @@ def test_a_test_table(tmp_path):
         loaded(tmp_path, train, test=tmp_path / "none.csv")
 
 
+def test_labels_of_a_test_table_are_merged_to_the_classes(tmp_path):
+    train = pl.DataFrame({"a": RNG.normal(size=200), "y": ["stay", "go", "stay ", "go"] * 50})
+    test = pl.DataFrame({"a": [0.0, 1.0, 2.0], "y": ["Stay", " GO", "Stay"]})
+    test.write_csv(tmp_path / "test.csv")
+    splits = loaded(tmp_path, train, test=tmp_path / "test.csv", merge_labels=True)
+    assert splits.test.labels.tolist() == [1, 0, 1]
+    assert splits.notes[-1] == (
+        "labels that differ by case or spaces only were merged: 'go', ' GO'; 'stay', 'Stay'"
+    )
+    with pytest.raises(DataError, match="unknown labels ' GO', 'Stay'"):
+        loaded(tmp_path, train, test=tmp_path / "test.csv")
+
+
 def test_none_among_the_labels_of_frames():
     values = {"a": [1.0, 2.0, 3.0, 5.0], "y": ["u", None, "v", "u"]}
     for frame in (pl.DataFrame(values), pd.DataFrame(values)):

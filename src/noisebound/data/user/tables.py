@@ -136,8 +136,13 @@ def _check_columns(lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> 
 
 
 def _with_labels(
-    table: TableFile, target: str, source: str, options: ReadingOptions
+    table: TableFile,
+    target: str,
+    source: str,
+    options: ReadingOptions,
+    class_names: tuple[str, ...] = (),
 ) -> _LabeledRows:
+    """Return the rows that have a label; merged ones are spelled as the known classes are."""
     lazy = table.frame
     labels = lazy.select(target).collect().to_series()
     missing, total = labels.null_count(), len(labels)
@@ -156,11 +161,13 @@ def _with_labels(
     if missing:
         notes.append(f"{missing} rows without a label were left out")
         lazy, labels = lazy.filter(pl.col(target).is_not_null()), labels.drop_nulls()
-    labels, note = _in_one_spelling(labels, merge=options.merge_labels)
+    labels, note = _in_one_spelling(labels, class_names, merge=options.merge_labels)
     return _LabeledRows(lazy, labels, names, (*notes, *([note] if note else [])))
 
 
-def _in_one_spelling(labels: pl.Series, *, merge: bool) -> tuple[pl.Series, str]:
+def _in_one_spelling(
+    labels: pl.Series, class_names: tuple[str, ...], *, merge: bool
+) -> tuple[pl.Series, str]:
     """Return the labels, with those that differ by case or spaces only merged if asked for."""
     if labels.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return labels, ""
@@ -168,7 +175,7 @@ def _in_one_spelling(labels: pl.Series, *, merge: bool) -> tuple[pl.Series, str]
     counts = dict(texts.value_counts(name="rows").iter_rows())
     if not merge:
         return texts, note_of_spellings(counts)
-    groups = spellings(counts)
+    groups = spellings(dict.fromkeys(class_names, 0) | counts, class_names)
     usual = {label: group[0] for group in groups for label in group[1:]}
     note = f"labels that differ by case or spaces only were merged: {listed_spellings(groups)}"
     return texts.replace(usual), note if groups else ""
@@ -204,8 +211,8 @@ def _with_test(splits: Splits, table: TableFile, options: ReadingOptions, source
     columns = [column.name for column in splits.encoder.columns]
     found = table.frame.collect_schema().names()
     check_named(found, dict.fromkeys([options.target, *columns]), source)
-    part = _with_labels(table, options.target, source, options)
     class_names = splits.train.class_names
+    part = _with_labels(table, options.target, source, options, class_names)
     labels, _ = _encode(part.labels, class_names)
     features = part.frame.select(columns)
     return replace(
