@@ -266,6 +266,32 @@ def test_labels_of_a_test_table_are_merged_to_the_classes(tmp_path):
         loaded(tmp_path, train, test=tmp_path / "test.csv")
 
 
+def test_whole_numbers_in_a_test_table_are_no_class_indices(tmp_path):
+    train = pl.DataFrame(
+        {"a": RNG.normal(size=200), "y": [f"{n % 5 + 1} stars" for n in range(200)]}
+    )
+    pl.DataFrame({"a": [0.0, 1.0], "y": [1, 4]}).write_csv(tmp_path / "test.csv")
+    with pytest.raises(DataError, match="unknown labels '1', '4'; the classes are '1 stars', "):
+        loaded(tmp_path, train, test=tmp_path / "test.csv")
+
+
+@pytest.mark.parametrize(
+    ("classes", "found"),
+    [
+        (["01", "02", "A1"], ["02", "01"]),
+        (["TRUE", "FALSE", "?!"], ["TRUE", "FALSE"]),
+        ([3, 12], [12]),
+    ],
+)
+def test_labels_of_a_test_table_are_read_as_those_of_the_training_table(tmp_path, classes, found):
+    labels = [classes[n % len(classes)] for n in range(200)]
+    train = pl.DataFrame({"a": RNG.normal(size=200), "y": labels})
+    pl.DataFrame({"a": range(len(found)), "y": found}).write_csv(tmp_path / "test.csv")
+    splits = loaded(tmp_path, train, test=tmp_path / "test.csv")
+    names = [splits.test.class_names[index] for index in splits.test.labels]
+    assert names == [str(label) for label in found]
+
+
 def test_none_among_the_labels_of_frames():
     values = {"a": [1.0, 2.0, 3.0, 5.0], "y": ["u", None, "v", "u"]}
     for frame in (pl.DataFrame(values), pd.DataFrame(values)):

@@ -95,9 +95,7 @@ def read_table_file(
                     frame = _read_json_lines(plain)
             else:
                 with plain_text(path, encoding) as plain:
-                    frame, left_out = read_csv(
-                        plain, path, _SEPARATORS[kind], written, skip_bad
-                    )
+                    frame, left_out = read_csv(plain, path, _SEPARATORS[kind], written, skip_bad)
             frame = _with_bare_names(frame)
             is_empty = frame.head(1).collect().is_empty()
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from noisebound.data.column_types import check_named, listed_names
+from noisebound.data.column_types import check_named, is_string, listed_names
 from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.formats.table_files import TableFile, read_table_file
 from noisebound.data.labels import encode_labels
@@ -79,7 +79,10 @@ def frame_splits(
         train_names=part.names,
     )
     if test is None and options.test is not None:
-        return _with_test(splits, _read_test(options, encoder), options, str(options.test))
+        # Labels such as 01 are read as they are written if those of the training table are texts.
+        written = {target} if is_string(part.labels.dtype) else set()
+        found = _read_test(options, encoder.written_columns | written)
+        return _with_test(splits, found, options, str(options.test))
     return splits if test is None else _with_test(splits, _as_table(test), options, source)
 
 
@@ -186,12 +189,15 @@ def _encode(
 ) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
     """Return class indices; distinct labels alone are looked at one by one."""
     distinct = labels.unique(maintain_order=True)
-    indices, names = encode_labels(distinct.to_list(), class_names)
+    indices, names = encode_labels(distinct.to_list())
+    if class_names is not None:
+        # As texts: whole numbers would count as class indices, which no table holds.
+        indices, names = encode_labels([names[index] for index in indices], class_names)
     encoded = labels.replace_strict(distinct, pl.Series(indices), return_dtype=pl.Int64)
     return torch.from_numpy(encoded.to_numpy(writable=True)), names
 
 
-def _read_test(options: ReadingOptions, encoder: TableEncoder) -> TableFile:
+def _read_test(options: ReadingOptions, written: frozenset[str]) -> TableFile:
     """Return the test table, its columns in the types that those of the training table have."""
     assert options.test is not None
     if not options.test.exists():
@@ -199,7 +205,7 @@ def _read_test(options: ReadingOptions, encoder: TableEncoder) -> TableFile:
     return read_table_file(
         options.test,
         encoding=options.encoding,
-        written=encoder.written_columns,
+        written=written,
         skip_bad=options.skip_bad,
     )
 
