@@ -70,6 +70,17 @@ def test_a_text_far_below_many_numbers(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("words", [("True", "False"), ("TRUE", "FALSE"), ("true", "false")])
+def test_truth_values_of_a_file_that_is_read_as_text_first(tmp_path, monkeypatch, words):
+    monkeypatch.setattr(csv_files, "_ROWS_FOR_TYPES", 20)
+    rows = "".join(f"{words[i % 3 == 0]},{i % 5},{'uv'[i % 2]}\n" for i in range(300))
+    (tmp_path / "x.csv").write_text(f"a,b,y\n{rows}{words[0]},2.5,u\n")
+    splits = load(tmp_path / "x.csv", target="y")
+    assert splits.encoder.types == {"a": "number", "b": "number"}
+    is_true = [i % 3 != 0 for i in range(300)] + [True]
+    assert (splits.train.inputs[:, 0] > 0).tolist() == is_true
+
+
 def test_a_table_that_stays_on_the_disk(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({"a": rng.normal(size=500), "b": rng.choice(["x", "y"], 500)})

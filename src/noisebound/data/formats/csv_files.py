@@ -106,8 +106,8 @@ def _narrowest(texts: pl.Series) -> pl.Expr:
     for dtype in (pl.Int64, pl.Float64):
         if texts.cast(dtype, strict=False).null_count() == texts.null_count():
             return column.cast(dtype)
-    if texts.drop_nulls().is_in(["true", "false"]).all():
-        return column == "true"
+    if texts.drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
+        return column.str.to_lowercase() == "true"  # in any case, as polars reads them
     return column
 
 
