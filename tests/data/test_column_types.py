@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from noisebound.data import DataError, TableEncoder, load
+from noisebound.data.column_types import decide_type
+from noisebound.data.columns import CategoryColumn
 
 RNG = np.random.default_rng(0)
 KINDS = ["u", "v"] * 100
@@ -211,6 +213,48 @@ def test_new_rows_that_happen_to_be_digits_are_still_categories(tmp_path):
     for new in (["1", "4"], [1, 4], [1.0, 4.0]):
         features = encoder.transform(pl.DataFrame({"a": new}))
         assert features.tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([10.0, 20.0, None, 0.0], ["code = 0", "code = 10", "code = 20", "code is missing"]),
+        ([1.5, 2.0, 2.5, -3.0], ["code = -3", "code = 1.5", "code = 2", "code = 2.5"]),
+        ([True, False, None, True], ["code = false", "code = true", "code is missing"]),
+        (["TRUE", "False", "no", None], ["code = false", "code = no", "code = true"]),
+        (["007", "7", "7.0", "7.00"], ["code = 007", "code = 7", "code = 7.00"]),
+    ],
+)
+def test_a_category_has_one_spelling_wherever_it_comes_from(tmp_path, values, names):
+    frame = pd.DataFrame({"code": values * 50, "y": KINDS})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    settings = {"target": "y", "types": {"code": "category"}}
+    own, written = load(frame, **settings), load(tmp_path / "x.csv", **settings)
+    assert own.encoder.feature_names[: len(names)] == names
+    assert written.encoder == own.encoder
+    assert written.train.inputs.equal(own.train.inputs)
+    assert own.encoder.transform(written.frame).equal(own.train.inputs)
+
+
+def test_a_missing_number_is_no_category():
+    frame = pl.DataFrame({"code": [10.0, float("nan")] * 100})
+    encoder = TableEncoder.fit(frame, {"code": "category"})
+    assert encoder.feature_names == ["code = 10", "code is missing"]
+    assert encoder.transform(frame)[:2].tolist() == [[1, 0], [0, 1]]
+
+
+def test_models_from_before_know_their_categories_in_every_spelling():
+    values = {"name": "code", "has_other": False, "has_missing": False}
+    column = CategoryColumn(categories=("10", "10.0", "20.0", "True"), **values)
+    encoder = TableEncoder(columns=(column,))
+    for new, place in (("10", 0), ("10.0", 1), (10, 0), (20, 2), (20.0, 2), (True, 3), ("TRUE", 3)):
+        features = encoder.transform(pl.DataFrame({"code": [new]}))
+        assert features.tolist() == [[float(index == place) for index in range(4)]]
+
+
+def test_texts_stay_as_they_are_written():
+    texts = pl.Series(["True", "10.0", "NaN"])
+    assert decide_type(texts, "text").values.to_list() == ["True", "10.0", "NaN"]
 
 
 def test_new_rows_whose_numbers_are_all_missing_words():
