@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from noisebound.data import DataError, TableEncoder, load
+from noisebound.data.column_types import decide_type
+from noisebound.data.columns import CategoryColumn
 
 RNG = np.random.default_rng(0)
 KINDS = ["u", "v"] * 100
@@ -213,6 +215,48 @@ def test_new_rows_that_happen_to_be_digits_are_still_categories(tmp_path):
         assert features.tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
 
 
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([10.0, 20.0, None, 0.0], ["code = 0", "code = 10", "code = 20", "code is missing"]),
+        ([1.5, 2.0, 2.5, -3.0], ["code = -3", "code = 1.5", "code = 2", "code = 2.5"]),
+        ([True, False, None, True], ["code = false", "code = true", "code is missing"]),
+        (["TRUE", "False", "no", None], ["code = false", "code = no", "code = true"]),
+        (["007", "7", "7.0", "7.00"], ["code = 007", "code = 7", "code = 7.00"]),
+    ],
+)
+def test_a_category_has_one_spelling_wherever_it_comes_from(tmp_path, values, names):
+    frame = pd.DataFrame({"code": values * 50, "y": KINDS})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    settings = {"target": "y", "types": {"code": "category"}}
+    own, written = load(frame, **settings), load(tmp_path / "x.csv", **settings)
+    assert own.encoder.feature_names[: len(names)] == names
+    assert written.encoder == own.encoder
+    assert written.train.inputs.equal(own.train.inputs)
+    assert own.encoder.transform(written.frame).equal(own.train.inputs)
+
+
+def test_a_missing_number_is_no_category():
+    frame = pl.DataFrame({"code": [10.0, float("nan")] * 100})
+    encoder = TableEncoder.fit(frame, {"code": "category"})
+    assert encoder.feature_names == ["code = 10", "code is missing"]
+    assert encoder.transform(frame)[:2].tolist() == [[1, 0], [0, 1]]
+
+
+def test_models_from_before_know_their_categories_in_every_spelling():
+    values = {"name": "code", "has_other": False, "has_missing": False}
+    column = CategoryColumn(categories=("10", "10.0", "20.0", "True"), **values)
+    encoder = TableEncoder(columns=(column,))
+    for new, place in (("10", 0), ("10.0", 1), (10, 0), (20, 2), (20.0, 2), (True, 3), ("TRUE", 3)):
+        features = encoder.transform(pl.DataFrame({"code": [new]}))
+        assert features.tolist() == [[float(index == place) for index in range(4)]]
+
+
+def test_texts_stay_as_they_are_written():
+    texts = pl.Series(["True", "10.0", "NaN"])
+    assert decide_type(texts, "text").values.to_list() == ["True", "10.0", "NaN"]
+
+
 def test_new_rows_whose_numbers_are_all_missing_words():
     encoder = TableEncoder.fit(pl.DataFrame({"a": [1.0, 2.0, None]}))
     assert encoder.transform(pl.DataFrame({"a": ["-", "n/a"]}))[:, 1].tolist() == [1, 1]
@@ -251,6 +295,45 @@ def test_a_test_table(tmp_path):
         loaded(tmp_path, train, test=tmp_path / "less.csv")
     with pytest.raises(DataError, match="is not there"):
         loaded(tmp_path, train, test=tmp_path / "none.csv")
+
+
+def test_labels_of_a_test_table_are_merged_to_the_classes(tmp_path):
+    train = pl.DataFrame({"a": RNG.normal(size=200), "y": ["stay", "go", "stay ", "go"] * 50})
+    test = pl.DataFrame({"a": [0.0, 1.0, 2.0], "y": ["Stay", " GO", "Stay"]})
+    test.write_csv(tmp_path / "test.csv")
+    splits = loaded(tmp_path, train, test=tmp_path / "test.csv", merge_labels=True)
+    assert splits.test.labels.tolist() == [1, 0, 1]
+    assert splits.notes[-1] == (
+        "labels that differ by case or spaces only were merged: 'go', ' GO'; 'stay', 'Stay'"
+    )
+    with pytest.raises(DataError, match="unknown labels ' GO', 'Stay'"):
+        loaded(tmp_path, train, test=tmp_path / "test.csv")
+
+
+def test_whole_numbers_in_a_test_table_are_no_class_indices(tmp_path):
+    train = pl.DataFrame(
+        {"a": RNG.normal(size=200), "y": [f"{n % 5 + 1} stars" for n in range(200)]}
+    )
+    pl.DataFrame({"a": [0.0, 1.0], "y": [1, 4]}).write_csv(tmp_path / "test.csv")
+    with pytest.raises(DataError, match="unknown labels '1', '4'; the classes are '1 stars', "):
+        loaded(tmp_path, train, test=tmp_path / "test.csv")
+
+
+@pytest.mark.parametrize(
+    ("classes", "found"),
+    [
+        (["01", "02", "A1"], ["02", "01"]),
+        (["TRUE", "FALSE", "?!"], ["TRUE", "FALSE"]),
+        ([3, 12], [12]),
+    ],
+)
+def test_labels_of_a_test_table_are_read_as_those_of_the_training_table(tmp_path, classes, found):
+    labels = [classes[n % len(classes)] for n in range(200)]
+    train = pl.DataFrame({"a": RNG.normal(size=200), "y": labels})
+    pl.DataFrame({"a": range(len(found)), "y": found}).write_csv(tmp_path / "test.csv")
+    splits = loaded(tmp_path, train, test=tmp_path / "test.csv")
+    names = [splits.test.class_names[index] for index in splits.test.labels]
+    assert names == [str(label) for label in found]
 
 
 def test_none_among_the_labels_of_frames():

@@ -43,6 +43,21 @@ def test_ragged_lines(tmp_path):
     assert len(splits.train) == 4
 
 
+def test_rows_after_a_line_that_was_left_out_keep_their_numbers(tmp_path):
+    lines = [f"{7 * n % 11},{'uv'[n % 2]}" for n in range(12)]
+    lines[3], lines[5], lines[8] = "1,2,3,4", "6,", ""
+    (tmp_path / "x.csv").write_text("\n".join(["a,y", *lines, "1,2,3"]))
+    splits = load(tmp_path / "x.csv", target="y", skip_bad=True)
+    assert splits.train_names == ("0", "1", "2", "4", "6", "7", "9", "10", "11")
+    assert splits.notes[:2] == (
+        "2 rows with more fields than the header were left out (counted from 0: 3, 12)",
+        "2 rows without a label were left out",
+    )
+    test = load(tmp_path / "x.csv", target="y", skip_bad=True, test=tmp_path / "x.csv")
+    assert len(test.test) == 9
+    assert test.notes.count(splits.notes[0]) == 2
+
+
 def test_a_text_far_below_many_numbers(tmp_path, monkeypatch):
     """The first rows promise numbers, and one that comes late is a word."""
     monkeypatch.setattr(csv_files, "_ROWS_FOR_TYPES", 20)
@@ -53,6 +68,17 @@ def test_a_text_far_below_many_numbers(tmp_path, monkeypatch):
     assert splits.notes[0] == (
         "column 'b': 1 values such as 'many' are no numbers and count as missing"
     )
+
+
+@pytest.mark.parametrize("words", [("True", "False"), ("TRUE", "FALSE"), ("true", "false")])
+def test_truth_values_of_a_file_that_is_read_as_text_first(tmp_path, monkeypatch, words):
+    monkeypatch.setattr(csv_files, "_ROWS_FOR_TYPES", 20)
+    rows = "".join(f"{words[i % 3 == 0]},{i % 5},{'uv'[i % 2]}\n" for i in range(300))
+    (tmp_path / "x.csv").write_text(f"a,b,y\n{rows}{words[0]},2.5,u\n")
+    splits = load(tmp_path / "x.csv", target="y")
+    assert splits.encoder.types == {"a": "number", "b": "number"}
+    is_true = [i % 3 != 0 for i in range(300)] + [True]
+    assert (splits.train.inputs[:, 0] > 0).tolist() == is_true
 
 
 def test_a_table_that_stays_on_the_disk(tmp_path, monkeypatch):
@@ -80,6 +106,17 @@ def test_excel_and_json_lines(tmp_path, suffix):
     splits = load(path, target="y")
     assert splits.encoder.feature_names == ["a", "a is missing", "b = x", "b = y"]
     assert splits.train.class_names == ("0", "1")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
+def test_json_lines_with_a_byte_order_mark(tmp_path, suffix):
+    lines = "".join(f'{{"a": {n % 7}, "y": "{"uv"[n % 2]}"}}\n' for n in range(20))
+    content = lines.encode("utf-8-sig")
+    path = tmp_path / f"x.{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    splits = load(path, target="y")
+    assert splits.train.class_names == ("u", "v")
+    assert splits.encoder.feature_names == ["a"]
 
 
 def test_a_broken_excel_file(tmp_path):

@@ -88,11 +88,31 @@ def test_rows_whose_text_is_empty_lose_their_columns_too(table, tmp_path):
     )
     settings = {"target": "label", "text": "review", "skip_bad": True}
     run = nb.fit(frame, out=tmp_path / "other", backbone=Lengths(), **settings, **QUICK)
-    assert run.suspects(frame).height == 59
+    suspects = run.suspects(frame)
+    assert sorted(suspects["example"].cast(int)) == [place for place in range(60) if place != 3]
+    texts = frame["review"].gather(suspects["example"].cast(int))
+    assert suspects["text"].to_list() == texts.to_list()
     said = run.predictions(frame, skip_bad=True)
     assert said["example"].to_list() == [place for place in range(60) if place != 3]
     labels = frame["label"].to_numpy()[said["example"].to_numpy()]
     assert (said["label"].to_numpy() == labels).all()
+
+
+def test_rows_after_a_line_that_was_left_out_keep_their_numbers(run, table, tmp_path):
+    lines = table.read_text().splitlines()
+    lines.insert(3, "one,field,too,many,here")
+    lines[5] = f" {lines[5][lines[5].index(',') :]}"  # an empty text
+    (tmp_path / "new.csv").write_text("\n".join(lines))
+    again = nb.load_run(run.path, backbone=Lengths())
+    said = again.predictions(tmp_path / "new.csv", skip_bad=True)["example"].to_list()
+    assert said == [0, 1, 3, *range(5, 61)]
+
+
+def test_a_column_called_row(table, tmp_path):
+    frame = pl.read_csv(table).rename({"stars": "row"})
+    settings = {"target": "label", "text": "review"} | QUICK | {"epochs": 1}
+    run = nb.fit(frame, out=tmp_path / "run", backbone=Lengths(), **settings)
+    assert run.saved_model.card.encoder.types["row"] == "number"
 
 
 def test_the_noise_is_estimated_with_them(minilm, tmp_path, capsys):

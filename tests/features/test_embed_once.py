@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from noisebound.data import load
 from noisebound.data.formats import embeddings
 from noisebound.data.formats.archives import Folder
 from noisebound.errors import DataError
@@ -20,6 +21,7 @@ from noisebound.features import (
     parse_backbone,
 )
 from noisebound.features.embed_once import refuse_bad
+from noisebound.features.load import load_raw
 from noisebound.features.streaming import done_ahead
 from noisebound.files import load_tensors, save_rows
 
@@ -143,6 +145,17 @@ def test_unreadable_images_are_listed_or_left_out(photos):
         refuse_bad(examples, found, skip_bad=False)
     (note,) = refuse_bad(examples, found, skip_bad=True)
     assert note.startswith("2 images that cannot be read were left out")
+
+
+def test_files_that_are_no_images_are_said(photos):
+    (photos / "stripes" / "notes.txt").write_text("x")
+    note = "1 files in {} were ignored: they are not images, or not in the folder of a class"
+    assert load_raw(photos).notes == (note.format(photos),)
+    assert load(photos).notes[0] == note.format(photos)
+    both = photos.parent / "both"
+    for name in ("train", "test"):
+        shutil.copytree(photos, both / name)
+    assert load_raw(both).notes == (note.format(both / "train"), note.format(both / "test"))
 
 
 def test_empty_texts(minilm):

@@ -57,6 +57,13 @@ def test_a_table_that_was_loaded_is_encoded_as_the_model_was_trained(table_run):
     assert table_run.predictions(loaded).equals(table_run.predictions(path))
 
 
+def test_predictions_after_a_line_that_was_left_out_keep_their_numbers(table_run, tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text("city,noise,x\nRome,0,0.1\nRome,0,0.1,7\nOslo,,2.0\n")
+    said = table_run.predictions(path, skip_bad=True)
+    assert said.select("example", "label").rows() == [(0, "roman"), (2, "plus")]
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -106,6 +113,8 @@ def test_folder_of_images(tmp_path):
     (tmp_path / "new" / "deep").mkdir(parents=True)
     (tmp_path / "new" / "one.jpg").write_bytes(plain_image((10, 10, 10), 50))
     (tmp_path / "new" / "deep" / "two.png").write_bytes(plain_image(230, 9, "PNG"))
+    (tmp_path / "new" / "deep" / "._two.png").write_bytes(b"what macOS leaves beside a file")
+    assert len(run.predictions(tmp_path / "new")) == 2
     (tmp_path / "new" / "bad.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"bad\.png \(not an image\)"):
         run.predictions(tmp_path / "new")

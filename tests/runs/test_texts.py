@@ -115,7 +115,7 @@ def test_a_folder_of_texts(tmp_path):
         for place in places:
             folder = tmp_path / "news" / part / LABELS[place]
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{place}.txt").write_text(TEXTS[place])
+            (folder / f"{place}.{'TXT' if place < 20 else 'txt'}").write_text(TEXTS[place])
     run = nb.fit(tmp_path / "news", out=tmp_path / "run", report=False, **QUICK)
     assert run.final("test_top1") == 1.0
     assert run.suspects()["example"].str.starts_with("money/").sum() == 100

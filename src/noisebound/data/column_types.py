@@ -28,6 +28,7 @@ _WORDS_OF_A_SENTENCE = 3.0  # on average; names and places have fewer: a choice
 _LETTERS_OF_A_SENTENCE = 6.0  # in scripts that write no spaces, on average: a choice
 _SENTENCES_LOOKED_AT = 10_000  # a choice
 _WITHOUT_SPACES = r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]"  # Japanese, Chinese, Thai
+_WHOLE_FRACTION = r"^(-?[1-9][0-9]*|0)\.0$"  # as pandas and polars write a whole number
 _STYLES: dict[ColumnType, tuple[Style, ...]] = {"number": NUMBER_STYLES, "date": DATE_STYLES}
 
 
@@ -64,7 +65,8 @@ def decide_type(
     if wanted in ("category", "text"):
         if not is_scalar(series.dtype):
             raise DataError(f"column {series.name!r} of type {series.dtype} cannot be {wanted}")
-        return ColumnDecision(wanted, as_text(series))
+        values = as_category(series) if wanted == "category" else as_text(series)
+        return ColumnDecision(wanted, values)
     if series.dtype.is_temporal() and wanted in (None, "date"):
         return ColumnDecision("date", series)
     if is_number(series.dtype) and wanted in (None, "number"):
@@ -113,6 +115,22 @@ def as_text(series: pl.Series) -> pl.Series:
     whole = series.cast(pl.Int64, strict=False)
     is_whole = (whole.cast(pl.Float64) == series).fill_null(False)
     return whole.cast(pl.String).zip_with(is_whole, texts)
+
+
+def as_category(series: pl.Series) -> pl.Series:
+    """Return values in the one spelling that a category has, wherever its table came from.
+
+    A file may write the code 10 as 10.0, because others in its column are missing, and the truth
+    value true as True or TRUE. NaN is a missing value. Codes such as 007 stay as they are written.
+
+    Example:
+        >>> as_category(pl.Series(["10.0", "007", "True", "north"])).to_list()
+        ['10', '007', 'true', 'north']
+    """
+    texts = as_text(series.fill_nan(None) if series.dtype.is_float() else series)
+    lower = texts.str.to_lowercase()
+    is_truth = lower.is_in(["true", "false"]).fill_null(False)
+    return lower.zip_with(is_truth, texts.str.replace(_WHOLE_FRACTION, "$1"))
 
 
 def looks_like_text(series: pl.Series) -> bool:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from noisebound.data.column_types import (
     ColumnDecision,
     ColumnType,
+    as_category,
     as_text,
     is_number,
     is_scalar,
@@ -126,7 +127,7 @@ class CategoryColumn(BaseModel):
             series: the values, as text
             is_wanted: True if the user said that these are categories, however many there are
         """
-        texts = series.cast(pl.String).alias("text")
+        texts = as_category(series).alias("text")
         present = texts.drop_nulls()
         counts = present.value_counts().sort("count", "text", descending=[True, False])
         distinct = len(counts)
@@ -169,11 +170,12 @@ class CategoryColumn(BaseModel):
         """Return the features of a column, ``[rows, features]``.
 
         Numbers count as the text that they are written as: a file whose codes happen to be digits
-        is read as numbers, and its codes are still categories.
+        is read as numbers, and its codes are still categories. A value in another spelling, such as
+        10.0 for 10, counts as the category that it spells.
         """
         if not is_scalar(column.dtype) and column.null_count() < len(column):
             raise DataError(f"column {self.name!r} must hold text, got {column.dtype}")
-        texts = as_text(column)
+        texts = self._in_known_spelling(column)
         is_category = [(texts == category).fill_null(False) for category in self.categories]
         features = [flags.to_numpy() for flags in is_category]
         if self.has_other:
@@ -181,6 +183,13 @@ class CategoryColumn(BaseModel):
         if self.has_missing:
             features.append(texts.is_null().to_numpy())
         return np.stack(features, axis=1).astype(np.float64)
+
+    def _in_known_spelling(self, column: pl.Series) -> pl.Series:
+        """Return values as the categories spell them: earlier models have them as they came."""
+        texts, known = as_text(column), pl.Series(self.categories, dtype=pl.String)
+        category_of = dict(zip(as_category(known), known, strict=True))
+        is_known = texts.is_in(list(self.categories)).fill_null(False)
+        return texts.zip_with(is_known, as_category(column).replace(category_of))
 
 
 def fit_column(

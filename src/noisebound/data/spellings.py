@@ -1,22 +1,27 @@
 """Labels that differ by case or spaces only: probably one class, written in several ways."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 
-def spellings(counts: Mapping[str, int]) -> list[list[str]]:
+def spellings(counts: Mapping[str, int], usual: Collection[str] = ()) -> list[list[str]]:
     """Return the labels that are one but for case and spaces, each group's usual spelling first.
 
     That is the most frequent of those without spaces around it, if there are any.
 
     Args:
         counts: how often each label occurs
+        usual: labels that are the usual spelling however rare they are, such as known classes
 
     Example:
         >>> spellings({"stay": 5, " stay": 1, "Stay": 2, "go": 3})
         [['stay', 'Stay', ' stay']]
     """
+
+    def rank(label: str) -> tuple[bool, bool, int, str]:
+        return label not in usual, label != label.strip(), -counts[label], label
+
     groups: dict[str, list[str]] = {}
-    for label in sorted(counts, key=lambda label: (label != label.strip(), -counts[label], label)):
+    for label in sorted(counts, key=rank):
         groups.setdefault(" ".join(label.casefold().split()), []).append(label)
     return [group for group in groups.values() if len(group) > 1]
 

@@ -23,6 +23,7 @@ from noisebound.features.embed_once import embed_once, refuse_bad
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 
 Tell = Callable[[str], None]
+_ROW_INDEX = "\0row"  # no column of a user's is called so
 _THUMBNAIL = 128  # pixels: enough for a page
 
 
@@ -130,7 +131,6 @@ def embedded(
     if raw.test is not None:
         test, test_kept, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, tell)
         notes += more
-    names = raw.train.names
     examples = raw.train.examples
     splits = EmbeddedSplits(
         raw.name,
@@ -140,7 +140,7 @@ def embedded(
         notes=(*raw.notes, *notes, *backbone.notes()),
         frame=_rows_of(raw.frame, kept),
         test_frame=_rows_of(raw.test_frame, test_kept),
-        train_names=None if names is None else tuple(names[place] for place in kept.tolist()),
+        train_names=_names_of(raw.train, kept),
         embedded_by=backbone.as_maker(examples.modality, raw.text_columns),
         pictures=(
             (lambda place: thumbnail(examples, int(kept[place])))
@@ -238,11 +238,19 @@ def _embedded(
     return data, found.kept, notes
 
 
+def _names_of(part: RawPart, kept: Tensor) -> tuple[str, ...] | None:
+    """Return the names of the examples that are kept; None if each is where it was before."""
+    if part.names is None and len(kept) == len(part.labels):
+        return None
+    return tuple(str(place) if part.names is None else part.names[place] for place in kept.tolist())
+
+
 def _rows_of(frame: pl.LazyFrame | None, kept: Tensor | None) -> pl.LazyFrame | None:
     if frame is None or kept is None:
         return None
-    rows = pl.Series("row", kept.tolist(), dtype=pl.UInt32)
-    return frame.with_row_index("row").filter(pl.col("row").is_in(rows.implode())).drop("row")
+    rows = pl.Series(kept.tolist(), dtype=pl.UInt32)
+    is_kept = pl.col(_ROW_INDEX).is_in(rows.implode())
+    return frame.with_row_index(_ROW_INDEX).filter(is_kept).drop(_ROW_INDEX)
 
 
 def _folder(path: Path) -> RawSplits:

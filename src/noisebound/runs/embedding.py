@@ -117,7 +117,7 @@ class _NewExamples(NamedTuple):
     """New examples, their names, and the features of the columns beside their texts."""
 
     examples: Examples
-    names: list[str] | None = None
+    names: list[str] | list[int] | None = None
     columns: Tensor | None = None
 
 
@@ -133,13 +133,15 @@ def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewEx
         if is_table(path):
             written = frozenset(card.backbone.text_columns)
             written |= frozenset() if card.encoder is None else card.encoder.written_columns
-            data = read_table_file(
+            table = read_table_file(
                 path, encoding=options.encoding, written=written, skip_bad=options.skip_bad
-            ).collect()
-        else:
-            data = read_inputs(path)
+            )
+            frame = table.frame.collect()
+            return _rows(frame, card, table.positions(len(frame)))
+        data = read_inputs(path)
     if is_frame(data):
-        return _rows(as_polars(data), card)
+        frame = as_polars(data)
+        return _rows(frame, card, list(range(len(frame))))
     texts = as_texts(data)
     if texts is not None:
         _refuse_texts_alone(card)
@@ -167,8 +169,14 @@ def _files(path: Path, options: ReadingOptions, card: ModelCard) -> _NewExamples
     return _NewExamples(ImageFiles(files, images), images)
 
 
-def _rows(frame: pl.DataFrame, card: ModelCard) -> _NewExamples:
-    """Return the texts of a table and the columns beside them that the model was trained on."""
+def _rows(frame: pl.DataFrame, card: ModelCard, positions: list[int]) -> _NewExamples:
+    """Return the texts of a table and the columns beside them that the model was trained on.
+
+    Args:
+        frame: the rows
+        card: the model's card
+        positions: where each row is in the file, which are the names of the rows
+    """
     assert card.backbone is not None
     columns = card.backbone.text_columns
     missing = [name for name in columns if name not in frame.columns]
@@ -178,12 +186,12 @@ def _rows(frame: pl.DataFrame, card: ModelCard) -> _NewExamples:
             f"the model was trained on the texts of {wanted}, and this table has the columns "
             f"{', '.join(frame.columns)}"
         )
-    texts = Texts(joined_texts(frame, columns))
+    texts = Texts(joined_texts(frame, columns), [str(position) for position in positions])
     if card.encoder is None:
-        return _NewExamples(texts)
+        return _NewExamples(texts, positions)
     features = card.encoder.transform(frame)
     assert isinstance(features, Tensor)  # the texts have none
-    return _NewExamples(texts, columns=features)
+    return _NewExamples(texts, positions, features)
 
 
 def _refuse_if_tuned(card: ModelCard, what: str) -> None:

@@ -143,10 +143,10 @@ def _read(
     if is_table(path):
         encoder = model.card.encoder
         written = frozenset[str]() if encoder is None else encoder.written_columns
-        frame = read_table_file(path, encoding=encoding, written=written, skip_bad=skip_bad)
-        inputs = _encoded(model, frame, str(path))
-    else:
-        inputs = inputs_from_array(read_inputs(path))
+        table = read_table_file(path, encoding=encoding, written=written, skip_bad=skip_bad)
+        inputs = _encoded(model, table.frame, str(path))
+        return table.positions(len(inputs)), inputs
+    inputs = inputs_from_array(read_inputs(path))
     return list(range(len(inputs))), inputs
 
 

@@ -21,8 +21,11 @@ _IN_MEMORY = 2**29  # bytes of a file: a choice; a larger one becomes a Parquet 
 
 def read_csv(
     plain: Path, path: Path, separator: str, written: Collection[str], skip_bad: bool
-) -> pl.LazyFrame:
-    """Return the table; a large one is read in parts and kept as Parquet, which needs no memory.
+) -> tuple[pl.LazyFrame, tuple[int, ...]]:
+    """Return the table, and the positions that records which were left out had in the file.
+
+    A large table is read in parts and kept as Parquet, which needs no memory. The first record
+    after the header has the position 0.
 
     Args:
         plain: the file, not compressed and in UTF-8
@@ -38,13 +41,13 @@ def read_csv(
     if repeated:
         raise DataError(f"{path} has several columns called {repeated[0]!r}: rename all but one")
     try:
-        return _read(plain, separator, _schema(plain, separator, written))
+        return _read(plain, separator, _schema(plain, separator, written)), ()
     except pl.exceptions.PolarsError:
         _check_utf8(plain, path)
     ragged = _first_ragged_line(plain, separator, len(header))
     if ragged is None:
         # A value does not fit the type that the first rows have: all are read as text first.
-        return _read_as_text(plain, separator, written)
+        return _read_as_text(plain, separator, written), ()
     if not skip_bad:
         raise DataError(
             f"{path} cannot be read: the record that ends in line {ragged[0]} has {ragged[1]} "
@@ -53,8 +56,9 @@ def read_csv(
         )
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / plain.name
-        _copy_whole_records(plain, whole, separator, len(header))
-        return read_csv(whole, path, separator, written, skip_bad)
+        left_out = _copy_whole_records(plain, whole, separator, len(header))
+        frame, _ = read_csv(whole, path, separator, written, skip_bad)
+        return frame, left_out
 
 
 def _read(plain: Path, separator: str, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
@@ -102,8 +106,8 @@ def _narrowest(texts: pl.Series) -> pl.Expr:
     for dtype in (pl.Int64, pl.Float64):
         if texts.cast(dtype, strict=False).null_count() == texts.null_count():
             return column.cast(dtype)
-    if texts.drop_nulls().is_in(["true", "false"]).all():
-        return column == "true"
+    if texts.drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
+        return column.str.to_lowercase() == "true"  # in any case, as polars reads them
     return column
 
 
@@ -161,10 +165,17 @@ def _first_ragged_line(plain: Path, separator: str, width: int) -> tuple[int, in
     return None
 
 
-def _copy_whole_records(plain: Path, copy: Path, separator: str, width: int) -> None:
+def _copy_whole_records(plain: Path, copy: Path, separator: str, width: int) -> tuple[int, ...]:
+    """Write the records that have no more fields than the header; return where the others are."""
+    left_out = []
     with copy.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=separator)
-        writer.writerows(record for _, record in _records(plain, separator) if len(record) <= width)
+        for position, (_, record) in enumerate(_records(plain, separator), start=-1):  # the header
+            if len(record) <= width:
+                writer.writerow(record)
+            else:
+                left_out.append(position)
+    return tuple(left_out)
 
 
 def _separator(plain: Path, usual: str) -> str:

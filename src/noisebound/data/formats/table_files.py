@@ -1,11 +1,14 @@
 """Tables as files: CSV, TSV, JSON lines, Parquet and Excel, as lazy frames."""
 
+import codecs
 import subprocess
 import sys
 import zipfile
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 from polars.exceptions import PanicException
 
@@ -23,6 +26,38 @@ TABLE_TYPES = (*_SEPARATORS, *sorted(_JSON_LINES | _PARQUET | _EXCEL))
 """The endings of the files that are tables; all but Parquet and Excel may have ``.gz`` after it."""
 
 _BYTES_PER_TEXT = 16  # that polars holds for a text beside its letters
+_MOST_LISTED = 5  # of rows that were left out
+
+
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """A table, and what of its file is not in it.
+
+    Args:
+        frame: the rows
+        left_out: the positions that the rows which were left out had in the file, counted from 0
+    """
+
+    frame: pl.LazyFrame
+    left_out: tuple[int, ...] = ()
+
+    def positions(self, count: int) -> list[int]:
+        """Return the position in the file of each of the ``count`` rows."""
+        everything = np.arange(count + len(self.left_out))
+        positions: list[int] = np.delete(everything, self.left_out).tolist()
+        return positions
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what to tell the user of the rows that were left out."""
+        if not self.left_out:
+            return ()
+        count = len(self.left_out)
+        more = f" and {count - _MOST_LISTED} more" if count > _MOST_LISTED else ""
+        shown = ", ".join(str(position) for position in self.left_out[:_MOST_LISTED])
+        return (
+            f"{count} rows with more fields than the header were left out (counted from 0: "
+            f"{shown}{more})",
+        )
 
 
 def is_table(path: Path) -> bool:
@@ -36,7 +71,7 @@ def read_table_file(
     encoding: str | None = None,
     written: Collection[str] = (),
     skip_bad: bool = False,
-) -> pl.LazyFrame:
+) -> TableFile:
     """Return the table as it is in the file; a large one stays on the disk.
 
     Args:
@@ -48,6 +83,7 @@ def read_table_file(
     kind = file_type(path)
     if encoding is not None and kind in _PARQUET | _EXCEL:
         raise DataError(f"`encoding` does not apply to {path.name}: leave it out")
+    left_out: tuple[int, ...] = ()
     with reading(path, remedy="look at the file"):
         try:
             if kind in _PARQUET:
@@ -56,23 +92,31 @@ def read_table_file(
                 frame = _read_excel(path)
             elif kind in _JSON_LINES:
                 with plain_text(path, encoding) as plain:
-                    frame = pl.read_ndjson(plain, infer_schema_length=None).lazy()
+                    frame = _read_json_lines(plain)
             else:
                 with plain_text(path, encoding) as plain:
-                    frame = read_csv(plain, path, _SEPARATORS[kind], written, skip_bad)
+                    frame, left_out = read_csv(plain, path, _SEPARATORS[kind], written, skip_bad)
             frame = _with_bare_names(frame)
             is_empty = frame.head(1).collect().is_empty()
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes
             raise pl.exceptions.ComputeError(str(error)) from error
     if is_empty:
         raise DataError(f"{path} has no rows")
-    return frame
+    return TableFile(frame, left_out)
 
 
 def _with_bare_names(frame: pl.LazyFrame) -> pl.LazyFrame:
     """Return the table with names of columns that have no spaces around them."""
     bare = {name: name.strip() for name in frame.collect_schema().names()}
     return frame.rename(bare) if len(set(bare.values())) == len(bare) else frame
+
+
+def _read_json_lines(plain: Path) -> pl.LazyFrame:
+    """Return the file; polars takes the mark that some editors write at its start for damage."""
+    with plain.open("rb") as file:
+        has_mark = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+        source = file.read() if has_mark else plain
+    return pl.read_ndjson(source, infer_schema_length=None).lazy()
 
 
 def _scan_parquet(path: Path) -> pl.LazyFrame:

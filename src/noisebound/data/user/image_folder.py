@@ -1,5 +1,6 @@
 """A user's images: one folder per class, directly or below ``train`` and ``test``."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -45,11 +46,6 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
     for tree in trees:
         decoded = decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=skip_bad)
         everything.append(decoded)
-        if tree.ignored:
-            notes.append(
-                f"{tree.ignored} files in {tree.files.path} were ignored: they are not images, or "
-                "not in the folder of a class"
-            )
         if decoded.bad:
             count = len(decoded.bad)
             notes.append(f"{count} unreadable images were left out:\n{listed(decoded.bad)}")
@@ -85,11 +81,22 @@ def read_unlabeled(
 
 def unlabeled_names(path: Path) -> tuple[Folder, list[str]]:
     """Return a folder's files, and the names of those that are images."""
-    files, extensions = Folder(path), image_extensions()
-    names = [name for name in files.names() if PurePosixPath(name).suffix.lower() in extensions]
+    files = Folder(path)
+    names = [name.as_posix() for name in _images(files.names())]
     if not names:
         raise DataError(f"{path} has no images")
     return files, names
+
+
+def _images(names: Sequence[str]) -> list[PurePosixPath]:
+    """Return the files that are named as images, without hidden ones, which macOS leaves behind."""
+    extensions = image_extensions()
+    return [
+        path
+        for path in map(PurePosixPath, names)
+        if path.suffix.lower() in extensions
+        and not any(part.startswith(".") for part in path.parts)
+    ]
 
 
 def _common_size(sizes: set[tuple[int, int]]) -> tuple[int, int]:
@@ -120,13 +127,23 @@ def find_trees(path: Path) -> tuple[ImageTree, ImageTree | None, tuple[str, ...]
     folders = {folder.name.lower(): folder for folder in _subfolders(path)}
     train = next((folders[name] for name in _TRAIN_NAMES if name in folders), None)
     if train is None or not _subfolders(train):
-        return read_tree(path), None, ()
+        tree = read_tree(path)
+        return tree, None, _ignored_notes(tree)
     test = next((folders[name] for name in _TEST_NAMES if name in folders), None)
     tree = read_tree(train)
     test_tree = read_tree(test, tree.class_names) if test else None
     unused = [folder.name for folder in folders.values() if folder not in (train, test)]
     notes = (f"folders beside {train.name} were not used: {', '.join(unused)}",) if unused else ()
-    return tree, test_tree, notes
+    return tree, test_tree, (*notes, *_ignored_notes(tree, test_tree))
+
+
+def _ignored_notes(*trees: "ImageTree | None") -> tuple[str, ...]:
+    return tuple(
+        f"{tree.ignored} files in {tree.files.path} were ignored: they are not images, or not in "
+        "the folder of a class"
+        for tree in trees
+        if tree is not None and tree.ignored
+    )
 
 
 def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTree:
@@ -146,15 +163,9 @@ def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTr
     unknown = set(found) - set(classes)
     if unknown:
         raise DataError(f"{path} has classes that the training images lack: {sorted(unknown)}")
-    files, extensions = Folder(path), image_extensions()
-    everything = [PurePosixPath(name) for name in files.names()]
-    images = [
-        name
-        for name in everything
-        if len(name.parts) > 1
-        and name.suffix.lower() in extensions
-        and not any(part.startswith(".") for part in name.parts)
-    ]
+    files = Folder(path)
+    everything = files.names()
+    images = [name for name in _images(everything) if len(name.parts) > 1]
     index_of = {name: index for index, name in enumerate(classes)}
     labels = [index_of[name.parts[0]] for name in images]
     empty = [name for name in found if index_of[name] not in set(labels)]

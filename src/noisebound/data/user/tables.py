@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from noisebound.data.column_types import check_named, listed_names
+from noisebound.data.column_types import check_named, is_string, listed_names
 from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.formats.table_files import read_table_file
+from noisebound.data.formats.table_files import TableFile, read_table_file
 from noisebound.data.labels import encode_labels
 from noisebound.data.options import ReadingOptions
 from noisebound.data.spellings import listed_spellings, note_of_spellings, spellings
@@ -29,12 +29,12 @@ def read_table(path: Path, options: ReadingOptions, *, leave_texts: bool = False
         options: how to read it
         leave_texts: True to leave texts as they are; see :func:`frame_splits`
     """
-    frame = _read(path, options)
-    return frame_splits(frame, options, name=path.name, source=str(path), leave_texts=leave_texts)
+    table = _read(path, options)
+    return frame_splits(table, options, name=path.name, source=str(path), leave_texts=leave_texts)
 
 
 def frame_splits(
-    frame: Frame,
+    table: Frame | TableFile,
     options: ReadingOptions,
     *,
     name: str,
@@ -45,7 +45,7 @@ def frame_splits(
     """Return a frame's rows as examples; the notes say what was done to its columns.
 
     Args:
-        frame: the table
+        table: the table
         options: which column holds the labels, and what the others are
         name: what to call the data
         source: what to call its origin in messages
@@ -54,9 +54,9 @@ def frame_splits(
             encodes them once it is known which rows are trained on. The inputs are the other
             columns until then
     """
-    lazy = frame.lazy()
-    target = _check_columns(lazy, options, source)
-    part = _with_labels(lazy, target, source, options)
+    table = _as_table(table)
+    target = _check_columns(table.frame, options, source)
+    part = _with_labels(table, target, source, options)
     labels, class_names = _encode(part.labels, None)
     if len(class_names) < 2:
         raise DataError(f"column {target!r} of {source} has one class only, {class_names[0]!r}")
@@ -79,8 +79,11 @@ def frame_splits(
         train_names=part.names,
     )
     if test is None and options.test is not None:
-        return _with_test(splits, _read_test(options, encoder), options, str(options.test))
-    return splits if test is None else _with_test(splits, test.lazy(), options, source)
+        # Labels such as 01 are read as they are written if those of the training table are texts.
+        written = {target} if is_string(part.labels.dtype) else set()
+        found = _read_test(options, encoder.written_columns | written)
+        return _with_test(splits, found, options, str(options.test))
+    return splits if test is None else _with_test(splits, _as_table(test), options, source)
 
 
 class _LabeledRows:
@@ -89,7 +92,7 @@ class _LabeledRows:
     Args:
         frame: the rows
         labels: their labels
-        names: the positions of the rows in the table; None if none was left out
+        names: the positions of the rows in the file; None if none was left out
         notes: what was left out or merged
     """
 
@@ -104,7 +107,11 @@ class _LabeledRows:
         self.names = None if names is None else tuple(names)
 
 
-def _read(path: Path, options: ReadingOptions) -> pl.LazyFrame:
+def _as_table(table: Frame | TableFile) -> TableFile:
+    return table if isinstance(table, TableFile) else TableFile(table.lazy())
+
+
+def _read(path: Path, options: ReadingOptions) -> TableFile:
     return read_table_file(
         path,
         encoding=options.encoding,
@@ -132,12 +139,17 @@ def _check_columns(lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> 
 
 
 def _with_labels(
-    lazy: pl.LazyFrame, target: str, source: str, options: ReadingOptions
+    table: TableFile,
+    target: str,
+    source: str,
+    options: ReadingOptions,
+    class_names: tuple[str, ...] = (),
 ) -> _LabeledRows:
+    """Return the rows that have a label; merged ones are spelled as the known classes are."""
+    lazy = table.frame
     labels = lazy.select(target).collect().to_series()
     missing, total = labels.null_count(), len(labels)
-    notes = []
-    names = None
+    notes = list(table.notes())
     if missing and not options.skip_bad:
         raise DataError(
             f"{missing} of {total} rows of {source} have no label in column {target!r}, where NA "
@@ -145,15 +157,20 @@ def _with_labels(
         )
     if missing == total:
         raise DataError(f"column {target!r} of {source} is empty")
+    names = None
+    if missing or table.left_out:
+        positions = pl.Series(table.positions(total), dtype=pl.Int64)
+        names = [str(position) for position in positions.filter(labels.is_not_null())]
     if missing:
         notes.append(f"{missing} rows without a label were left out")
-        names = [str(row) for row in labels.is_not_null().arg_true()]
         lazy, labels = lazy.filter(pl.col(target).is_not_null()), labels.drop_nulls()
-    labels, note = _in_one_spelling(labels, merge=options.merge_labels)
+    labels, note = _in_one_spelling(labels, class_names, merge=options.merge_labels)
     return _LabeledRows(lazy, labels, names, (*notes, *([note] if note else [])))
 
 
-def _in_one_spelling(labels: pl.Series, *, merge: bool) -> tuple[pl.Series, str]:
+def _in_one_spelling(
+    labels: pl.Series, class_names: tuple[str, ...], *, merge: bool
+) -> tuple[pl.Series, str]:
     """Return the labels, with those that differ by case or spaces only merged if asked for."""
     if labels.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return labels, ""
@@ -161,7 +178,7 @@ def _in_one_spelling(labels: pl.Series, *, merge: bool) -> tuple[pl.Series, str]
     counts = dict(texts.value_counts(name="rows").iter_rows())
     if not merge:
         return texts, note_of_spellings(counts)
-    groups = spellings(counts)
+    groups = spellings(dict.fromkeys(class_names, 0) | counts, class_names)
     usual = {label: group[0] for group in groups for label in group[1:]}
     note = f"labels that differ by case or spaces only were merged: {listed_spellings(groups)}"
     return texts.replace(usual), note if groups else ""
@@ -172,12 +189,15 @@ def _encode(
 ) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
     """Return class indices; distinct labels alone are looked at one by one."""
     distinct = labels.unique(maintain_order=True)
-    indices, names = encode_labels(distinct.to_list(), class_names)
+    indices, names = encode_labels(distinct.to_list())
+    if class_names is not None:
+        # As texts: whole numbers would count as class indices, which no table holds.
+        indices, names = encode_labels([names[index] for index in indices], class_names)
     encoded = labels.replace_strict(distinct, pl.Series(indices), return_dtype=pl.Int64)
     return torch.from_numpy(encoded.to_numpy(writable=True)), names
 
 
-def _read_test(options: ReadingOptions, encoder: TableEncoder) -> pl.LazyFrame:
+def _read_test(options: ReadingOptions, written: frozenset[str]) -> TableFile:
     """Return the test table, its columns in the types that those of the training table have."""
     assert options.test is not None
     if not options.test.exists():
@@ -185,19 +205,20 @@ def _read_test(options: ReadingOptions, encoder: TableEncoder) -> pl.LazyFrame:
     return read_table_file(
         options.test,
         encoding=options.encoding,
-        written=encoder.written_columns,
+        written=written,
         skip_bad=options.skip_bad,
     )
 
 
-def _with_test(splits: Splits, lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> Splits:
+def _with_test(splits: Splits, table: TableFile, options: ReadingOptions, source: str) -> Splits:
     """Return the same with the rows of a test table, encoded as the training rows are."""
     assert splits.encoder is not None
     assert options.target is not None
     columns = [column.name for column in splits.encoder.columns]
-    check_named(lazy.collect_schema().names(), dict.fromkeys([options.target, *columns]), source)
-    part = _with_labels(lazy, options.target, source, options)
+    found = table.frame.collect_schema().names()
+    check_named(found, dict.fromkeys([options.target, *columns]), source)
     class_names = splits.train.class_names
+    part = _with_labels(table, options.target, source, options, class_names)
     labels, _ = _encode(part.labels, class_names)
     features = part.frame.select(columns)
     return replace(

@@ -69,8 +69,8 @@ def texts_frame(texts: Any) -> pl.DataFrame:
 
 def holds_texts(path: Path) -> bool:
     """True if most files in the folders below a folder are .txt files."""
-    endings = [file.suffix.lower() for file in path.glob("*/**/*") if file.is_file()]
-    return 2 * endings.count(".txt") > len(endings)
+    files = [file for file in path.glob("*/**/*") if file.is_file()]
+    return 2 * sum(map(_is_text, files)) > len(files)
 
 
 def read_text_folder(path: Path, options: ReadingOptions, *, leave_texts: bool = False) -> Splits:
@@ -103,7 +103,7 @@ def read_text_folder(path: Path, options: ReadingOptions, *, leave_texts: bool =
 
 def read_unlabeled_texts(path: Path, options: ReadingOptions) -> tuple[list[str], pl.DataFrame]:
     """Return the path of every .txt file below a folder, and their texts as a table."""
-    files = sorted(path.rglob("*.txt"))
+    files = _text_files(path, "**/*")
     if not files:
         raise DataError(f"{path} has no .txt files")
     names, texts, _ = _read_texts(path, files, options)
@@ -118,10 +118,19 @@ def _of_texts(options: ReadingOptions) -> ReadingOptions:
 
 def _read_files(path: Path, options: ReadingOptions) -> tuple[list[str], pl.DataFrame, list[str]]:
     """Return the names of the files, a table of their texts and labels, and notes."""
-    files = sorted(file for file in path.glob("*/**/*.txt") if file.is_file())
+    files = _text_files(path, "*/**/*")
     names, texts, notes = _read_texts(path, files, options)
     labels = [Path(name).parts[0] for name in names]
     return names, texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, labels)), notes
+
+
+def _text_files(path: Path, pattern: str) -> list[Path]:
+    """Return the .txt files of a pattern, whether their ending is in capitals or not."""
+    return sorted(file for file in path.glob(pattern) if _is_text(file) and file.is_file())
+
+
+def _is_text(file: Path) -> bool:
+    return file.suffix.lower() == ".txt"
 
 
 def _read_texts(
