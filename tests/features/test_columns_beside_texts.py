@@ -9,6 +9,7 @@ import torch
 
 import noisebound as nb
 from noisebound.cli import main
+from noisebound.data import load
 from noisebound.data.text_features import Terms
 from noisebound.errors import DataError
 
@@ -53,6 +54,12 @@ def run(table):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NOISEBOUND_CACHE", str(table.with_name("cache")))
         return nb.fit(table, out=table.with_name("run"), backbone=Lengths(), **settings, **QUICK)
+
+
+def test_a_loaded_table_is_embedded_and_encoded_as_the_model_was_trained(run, table):
+    test = table.with_name("test.csv")
+    loaded = load(table, target="label", text="review", test=test)
+    assert run.predictions(loaded).equals(run.predictions(test))
 
 
 def test_the_other_columns_are_learned_from(run, table):

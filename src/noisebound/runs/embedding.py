@@ -136,12 +136,11 @@ def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewEx
             table = read_table_file(
                 path, encoding=options.encoding, written=written, skip_bad=options.skip_bad
             )
-            frame = table.frame.collect()
-            return _rows(frame, card, table.positions(len(frame)))
+            rows = table.frame.collect()
+            return _rows(rows, card, table.positions(len(rows)))
         data = read_inputs(path)
     if is_frame(data):
-        frame = as_polars(data)
-        return _rows(frame, card, list(range(len(frame))))
+        return _rows(as_polars(data), card)
     texts = as_texts(data)
     if texts is not None:
         _refuse_texts_alone(card)
@@ -169,13 +168,14 @@ def _files(path: Path, options: ReadingOptions, card: ModelCard) -> _NewExamples
     return _NewExamples(ImageFiles(files, images), images)
 
 
-def _rows(frame: pl.DataFrame, card: ModelCard, positions: list[int]) -> _NewExamples:
+def _rows(frame: pl.DataFrame, card: ModelCard, positions: list[int] | None = None) -> _NewExamples:
     """Return the texts of a table and the columns beside them that the model was trained on.
 
     Args:
         frame: the rows
         card: the model's card
-        positions: where each row is in the file, which are the names of the rows
+        positions: where each row is in the file, which are the names of the rows; None if it has
+            them all
     """
     assert card.backbone is not None
     columns = card.backbone.text_columns
@@ -186,6 +186,7 @@ def _rows(frame: pl.DataFrame, card: ModelCard, positions: list[int]) -> _NewExa
             f"the model was trained on the texts of {wanted}, and this table has the columns "
             f"{', '.join(frame.columns)}"
         )
+    positions = list(range(len(frame))) if positions is None else positions
     texts = Texts(joined_texts(frame, columns), [str(position) for position in positions])
     if card.encoder is None:
         return _NewExamples(texts, positions)
