@@ -71,3 +71,13 @@ def test_weights_follow_the_label_and_not_the_order(tmp_path):
         for name, at in (("one", np.arange(len(Y))), ("other", order))
     )
     assert one.result.chosen.level == pytest.approx(other.result.chosen.level, abs=5e-3)
+
+
+def test_a_class_may_count_nothing(tmp_path):
+    """Its column of the matrix has no share, and whole batches may have no weight."""
+    labels = np.where(RNG.random(1500) < 0.9, Y, "odd")
+    settings = {"epochs": 2, "model": "linear", "batch_size": 4, "accumulate": 2}
+    settings |= {"show": False, "report": False, "class_weight": {"common": 0.0, "odd": 0.0}}
+    run = nb.fit((X[:400], labels[:400]), out=tmp_path / "run", recipe="ce+b", **settings)
+    assert np.isfinite(run.result.chosen.level)
+    assert np.isfinite(run.epochs[-1].train_loss)

@@ -54,7 +54,9 @@ class ClassWeightedNoise(Noise):
     def transition(self) -> Float64[Tensor, "classes classes"]:
         """``T'[noisy, true]`` of the weighted examples."""
         weighted = self.weights[:, None] * self.noise.transition
-        return weighted / weighted.sum(0)
+        totals = weighted.sum(0)
+        # A true class whose labels all count nothing has no share: any column will do.
+        return torch.where(totals > 0, weighted / totals, self.noise.transition)
 
     @property
     def class_prior(self) -> Float64[Tensor, " classes"]:

@@ -169,11 +169,12 @@ class Training:
     def _accumulate(self, parts: list[Batch], total: float) -> list[_Part]:
         """Accumulate the gradient of the whole batch's mean, part by part and rank by rank."""
         observed = []
+        share = self.fabric.world_size / total if total else 0.0  # no example may count at all
         for number, part in enumerate(parts, start=1):
             with self.fabric.no_backward_sync(self.model, enabled=number < len(parts)):
                 mean = self._mean(part)
                 # Gradients are averaged over the ranks: each gives its part of the whole mean.
-                self.fabric.backward(mean * (part.total * self.fabric.world_size / total))
+                self.fabric.backward(mean * (part.total * share))
             observed.append(_Part(self.objective.raw(mean), part.total))
         return observed
 
@@ -181,8 +182,8 @@ class Training:
         """Return the sign for the mean over all parts and ranks: local signs would disagree."""
         if self.objective.step_bound is None:
             return None
-        totals = self._totals(observed)
-        return self._sign(totals[0] / totals[1])
+        total, weight = self._totals(observed)
+        return self._sign(total / weight if weight else total)
 
     def _totals(self, parts: list[_Part]) -> Float[Tensor, " two"]:
         """Return the sum of the weighted losses and of the weights, over all ranks."""
