@@ -210,6 +210,14 @@ def test_how_many_labels_to_check():
     assert labels_to_check(0.5, 0.03, 500) < 500
 
 
+@pytest.mark.parametrize("count", [20, 100, 190])
+def test_how_many_labels_to_check_does_not_fall_with_those_checked_already(count):
+    wrong = torch.arange(count) % 2 == 0
+    suspicion = torch.linspace(0.49, 0.51, 200).double()
+    found = audited_rate(wrong, suspicion[:count], suspicion, 0.95)
+    assert labels_to_check(found.spread, 0.03, 200) == pytest.approx(169, abs=4)
+
+
 def test_noise_of_unknown_structure_is_spread_evenly():
     fixed = with_rate(torch.eye(3).double(), torch.full((3,), 1 / 3).double(), 0.3)
     torch.testing.assert_close(fixed.diagonal(), torch.full((3,), 0.7).double())

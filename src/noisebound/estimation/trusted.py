@@ -143,7 +143,8 @@ def audited_rate(
     rate = min(max(rate, 0.0), 1.0)
     # The part of the variance that is left: a label that stands for itself alone is known.
     shares = parts**2 * (1 - 1 / (parts * size)).clamp(min=0)
-    spread = math.sqrt(count * float(_variance(curve(checked), shares)))
+    # Of labels yet to be checked, by which `labels_to_check` counts: none of them is known.
+    spread = math.sqrt(count * float(_variance(curve(checked), parts**2)))
     if bool((checked == checked[0]).all() and (parts == parts[0]).all()):
         exact = clopper_pearson(int(wrong.sum()), count, confidence)
         return AuditedRate(float(wrong.mean()), exact, count, spread)
