@@ -162,3 +162,19 @@ class TestUnderfit:
         after = keeper.read_out_of_fold("all")
         assert after.is_underfit
         assert torch.equal(after.positions, before.positions)
+
+
+def test_whether_it_is_still_learning_does_not_depend_on_the_order_of_the_file(monkeypatch):
+    """The own examples that are compared with those left out must be of all classes."""
+    monkeypatch.setattr("noisebound.training.trial.OWN_EXAMPLES", 40)
+    judged = []
+    monkeypatch.setattr(
+        "noisebound.training.trial.BestEpoch.is_underfit",
+        lambda self, logits, labels: bool(judged.append(labels)),
+    )
+    train = noisy_clouds().train
+    data = TrainingData.unsplit(train.subset(train.labels.argsort()))
+    config = TrainingConfig(loss="ce", epochs=2)
+    CrossFit(data, noise_plan(data, config), network(), Fabric(devices=1), show=False).out_of_fold()
+    assert [len(labels) for labels in judged] == [40, 40]
+    assert all(len(labels.unique()) == train.num_classes for labels in judged)

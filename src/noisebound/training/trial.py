@@ -9,6 +9,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.data import Dataset
+from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold
 from noisebound.training.best_epoch import OWN_EXAMPLES, BestEpoch, most_agreeing
 from noisebound.training.config import TrainingConfig
@@ -82,7 +83,7 @@ class Trial:
                 display.update(metrics)
                 if self._is_over(best, hits):
                     break
-        own = blind.train.subset(torch.arange(min(len(blind.train), OWN_EXAMPLES)))
+        own = _some(blind.train, self.config.seed)
         is_underfit = best.is_underfit(self._predict(own), own.labels)
         return OutOfFold(
             best.logits, self.left_out.labels, positions, is_underfit, torch.stack(hits)
@@ -100,3 +101,10 @@ class Trial:
 
     def _predict(self, examples: Dataset) -> Tensor:
         return predict_logits(self.state.best_model, examples, self.data.normalization, self.fabric)
+
+
+def _some(examples: Dataset, seed: int) -> Dataset:
+    """Return some thousands of the examples with their shares of each class, whatever the order."""
+    if len(examples) <= OWN_EXAMPLES:
+        return examples
+    return examples.subset(stratified_indices(examples.labels, OWN_EXAMPLES, seed))
