@@ -18,7 +18,10 @@ from noisebound.runs import load_run, train_run
 from noisebound.runs.corrections import corrected_data
 from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData
+from noisebound.training.fit import Fitting, network_for
+from noisebound.training.keeper import NOTHING_KEPT
 from noisebound.training.objective import make_objective
+from noisebound.training.trial import Trial
 from noisebound.training.trusting import WeightEvidence, best_weight, judged_weights, trusting
 
 
@@ -207,3 +210,48 @@ def test_decisions_about_other_data_do_not_train(noisy, tmp_path):
         train_run(half, config, tmp_path / "run", corrections=file.path)
     with pytest.raises(DataError, match="no file of decisions"):
         train_run(noisy, config, tmp_path / "run", corrections=tmp_path / "nowhere.jsonl")
+
+
+def checked_data(n, count):
+    """Two clouds with noisy labels, of which so many were checked."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(n, 4, generator=generator)
+    true = (inputs[:, 0] > 0).long()
+    given = nb.corrupt(true, "symmetric", 0.2, 2, generator=generator).labels
+    is_trusted = torch.randperm(n, generator=generator) < count
+    train = Dataset(inputs, torch.where(is_trusted, true, given), ("a", "b"))
+    checked = Checked(is_trusted, given, torch.zeros(n, dtype=torch.float64))
+    return replace(TrainingData.unsplit(train), positions=torch.arange(n), checked=checked)
+
+
+@pytest.mark.filterwarnings("ignore:training as if there were no noise")
+@pytest.mark.parametrize("settings", [{"recipe": "auto"}, {"loss": "ce+b"}])
+def test_nearly_all_labels_are_checked(settings):
+    """The few that are left say nothing of their noise."""
+    data, config = checked_data(100, 65), TrainingConfig(epochs=2, model="linear", **settings)
+    fitting = Fitting(data, config, network_for(data.train, config), show=False).run()
+    assert fitting.history[-1].train_loss > 0
+
+
+def test_trials_and_rehearsals_know_the_checked_labels_as_the_training_does(monkeypatch):
+    bounds = []
+
+    class Noted(Trial):
+        def __init__(self, data, left_out, config, objective, *others, **options):
+            if config.loss == "ce+b":
+                bounds.append(objective.bound)
+            super().__init__(data, left_out, config, objective, *others, **options)
+
+    monkeypatch.setattr("noisebound.training.search.Trial", Noted)
+    monkeypatch.setattr("noisebound.training.finals.Trial", Noted)
+    data = checked_data(400, 200)
+    config = TrainingConfig(epochs=4, model="linear", recipe="auto", average_epochs=0)
+    fitting = Fitting(data, config, network_for(data.train, config), show=False).run()
+    evidence = replace(fitting.choice.chosen, recipe="ce+b", epochs=4)
+    fitting._finals([evidence], fitting.noise).rehearsal(NOTHING_KEPT)
+    whole = fitting.noise.bound(nb.CrossEntropy()).level
+    share = data.checked.untrusted_share(fitting.data.train.weights)
+    assert share <= 0.5
+    assert bounds[-1] == pytest.approx(share * whole)  # checked labels have the floor 0
+    assert len(bounds) > 2
+    assert max(bounds) < 0.8 * whole

@@ -378,7 +378,9 @@ class TestRuns:
         assert run.recipe.tried == ()
         assert math.isfinite(run.result.final.train_loss)
 
-    @pytest.mark.parametrize("given", [{"loss": "sce+b"}, {"noise_rate": 0.2}, {"bound": 1.0}])
+    @pytest.mark.parametrize(
+        "given", [{"loss": "sce+b"}, {"noise_rate": 0.2}, {"bound": 1.0}, {"bound_offset": 0.1}]
+    )
     def test_a_recipe_stands_alone(self, tmp_path, given):
         with pytest.raises(InvalidValueError, match="recipe"):
             train_run(noisy_clouds(), self.config(**given), tmp_path / "run")

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
+from noisebound.estimation.labels import FEWEST_EXAMPLES
+
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
@@ -39,8 +41,11 @@ class OutOfFold:
 
     @property
     def unchecked(self) -> "OutOfFold":
-        """The predictions for labels that nobody has checked, which alone may be noisy."""
-        if self.is_trusted is None or bool(self.is_trusted.all()):
+        """The predictions for labels that nobody has checked, which alone may be noisy.
+
+        Where so few are left that they tell nothing, those for all labels.
+        """
+        if self.is_trusted is None or int((~self.is_trusted).sum()) < FEWEST_EXAMPLES:
             return self
         kept = ~self.is_trusted
         return OutOfFold(

@@ -40,13 +40,13 @@ class Finalist:
         evidence: what the trials on a part of the examples say of it
         data: the examples as it uses them
         config: how it trains, for as many epochs as there may be
-        make_objective: makes its objective for so many training examples
+        make_objective: makes its objective for these examples, or for some of them
     """
 
     evidence: Evidence
     data: TrainingData
     config: TrainingConfig
-    make_objective: Callable[[int], Objective]
+    make_objective: Callable[[TrainingData], Objective]
 
 
 class Finals:
@@ -123,7 +123,7 @@ class Finals:
             data,
             judged,
             config,
-            finalist.make_objective(len(data.train)),
+            finalist.make_objective(data),
             copy.deepcopy(self.network),
             self.fabric,
             stops=stops,

@@ -124,12 +124,8 @@ class Fitting:
             self.seen_noise = ClassWeightedNoise(self.noise, weights, shares)
         config, data = self._by_recipe(self.noise)
         train, network = data.train, self.network
-        self.objective = self.objective_factory(
-            config, train.num_classes, len(train), self.seen_noise
-        )
         data = data.with_class_weights(weights)
-        if data.checked is not None:
-            self.objective = trusting(self.objective, data.checked, data.train.weights, config)
+        self.objective = self._objective(config, self.seen_noise, data)
         if self.unfrozen is not None:
             self.unfrozen.check_mixing(self.objective.mixes)
             network = self.unfrozen.network(network, data.normalization)
@@ -210,16 +206,18 @@ class Fitting:
         return self.finals
 
     def _finalist(self, evidence: Evidence, noise: EstimatedNoise) -> Finalist:
-        assert self.seen_noise is not None
-        recipe, seen_noise = RECIPES[evidence.recipe], self.seen_noise
+        recipe = RECIPES[evidence.recipe]
         config, data = recipe.config(self.config), recipe.prepare(self.data, noise)
-        classes = data.train.num_classes
-        return Finalist(
-            evidence,
-            data,
-            config,
-            lambda examples: self.objective_factory(config, classes, examples, seen_noise),
-        )
+        # As in the trials before, classes count alike: so these examples are of the noise itself.
+        return Finalist(evidence, data, config, partial(self._objective, config, noise))
+
+    def _objective(self, config: TrainingConfig, noise: Noise, data: TrainingData) -> Objective:
+        """Return the objective of a training on these examples, of which some may be checked."""
+        train = data.train
+        objective = self.objective_factory(config, train.num_classes, len(train), noise)
+        if data.checked is None:
+            return objective
+        return trusting(objective, data.checked, train.weights, config)
 
     @property
     def _head_config(self) -> TrainingConfig:

@@ -176,6 +176,7 @@ def _check_recipe_alone(config: TrainingConfig) -> None:
         "loss": config.loss != DEFAULT_LOSS,
         "noise_rate": not config.asks_for_estimate,
         "bound": config.bound is not None,
+        "bound_offset": config.bound_offset != 0,
     }
     for name, is_given in given.items():
         if is_given:

@@ -31,6 +31,7 @@ from noisebound.training.objective import make_objective
 from noisebound.training.recipe import RECIPES, Recipe
 from noisebound.training.state import TrainingState
 from noisebound.training.trial import Trial
+from noisebound.training.trusting import trusting
 
 SEARCH_EXAMPLES = 5_000
 """The most examples that recipes are tried on: the standard error of a difference in agreement is
@@ -157,6 +158,8 @@ class RecipeSearch:
         data, config = recipe.prepare(half, noise), recipe.config(self.config)
         train = data.train
         objective = make_objective(config, train.num_classes, len(train), noise)
+        if data.checked is not None:
+            objective = trusting(objective, data.checked, train.weights, config)
         return Trial(
             data,
             judged,
