@@ -117,6 +117,12 @@ def test_estimates(judged):
     assert "in 2 of 4 runs" in table.summary
 
 
+def test_without_cleanlab_its_rows_are_empty(judged):
+    alone = replace(judged, contenders={"fce+auto": PEERS["fce+auto"]})
+    for table in (estimate_table(alone), suspect_table(alone)):
+        assert set(texts(table)["cleanlab, five folds"]) == {"–"}
+
+
 def test_suspects(judged):
     table = suspect_table(judged)
     assert table.header == ("method", "MNIST pairwise 0.4", "mean", "epochs")

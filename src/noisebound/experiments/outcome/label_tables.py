@@ -121,6 +121,8 @@ def suspect_table(contest: Contest) -> Table:
 
 
 def _findings(contest: Contest, column: Column, name: str) -> list[LabelFindings]:
+    if name not in contest.contenders:  # the table was asked for without it
+        return []
     folders = [run.folder for run in contest.runs(column, name).values()]
     return [found for folder in folders if (found := read_findings(folder)) is not None]
 
