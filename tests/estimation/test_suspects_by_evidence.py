@@ -129,3 +129,40 @@ def test_few_labels_of_validation_are_rated_too(unseen):
     )
     assert found.score.shape == (600,)
     assert found.score.isfinite().all()
+
+
+class TestAModelThatIsBetterThanTheNetworksBeforeIt:
+    """Of 3,000 labels the first 300 are validation's; the networks are blurred, it is not."""
+
+    before, labels, true = problem("symmetric", rate=0.4, blur=9.0)
+    knowing, _, _ = problem("symmetric", rate=0.4, blur=0.5)
+    trained = torch.arange(300, 3000)
+    out_of_fold = OutOfFold(before[trained].log(), labels[trained], trained)
+
+    def quality(self, model):
+        matrix = torch.eye(CLASSES).double()  # of no use, as where noise was not to be estimated
+        found = suspects_by_models(
+            model, self.labels, nb.CrossEntropy(), matrix, self.out_of_fold
+        ).score[self.trained]
+        return roc_auc_score((self.labels != self.true)[self.trained], found)
+
+    def test_it_is_asked_if_it_has_not_learned_its_labels_by_heart(self):
+        networks = suspects_by_evidence(self.before[self.trained], self.labels[self.trained])
+        assert not networks.is_supported
+        is_wrong = (self.labels != self.true)[self.trained]
+        alone = roc_auc_score(is_wrong, networks.suspects.score)
+        assert self.quality(self.knowing) > alone + 0.05
+
+    def test_it_is_not_asked_if_it_has(self):
+        by_heart = self.knowing.clone()
+        by_heart[self.trained] = (
+            0.001 + 0.995 * torch.eye(CLASSES).double()[self.labels[self.trained]]
+        )
+        without = self.quality(torch.full_like(by_heart, 1 / CLASSES))
+        assert self.quality(by_heart) == pytest.approx(without)
+
+    def test_it_is_not_asked_if_it_knows_less(self):
+        ignorant = torch.rand(3000, CLASSES, generator=torch.Generator().manual_seed(0)).double()
+        ignorant /= ignorant.sum(1, keepdim=True)
+        without = self.quality(torch.full_like(ignorant, 1 / CLASSES))
+        assert self.quality(ignorant) == pytest.approx(without)

@@ -33,6 +33,9 @@ then they look already as noise of this kind makes them, and it has nothing to m
 _SEEN_AS_NOISE = 2 / 3
 """How many of the labels that differ from predictions, beyond the share that the surest examples
 show, are taken to be wrong: a choice on the dev half of ``noisebound reproduce estimates``."""
+_BY_HEART = 1 / 2
+"""A model that has learned so many of the labels by heart that it could not foretell is not asked
+about them: a choice, made on the dev half of the tables and on `results/beyond`."""
 _NUMBERS_AT_ONCE = 2**18  # 2 MB of float64, which stays in the processor's cache
 
 
@@ -186,10 +189,7 @@ def _least_probable(
     # Where the odds are as high or low as they are allowed to be, the order still tells.
     places = torch.arange(len(score), dtype=torch.float64)
     score = score + _TIE * (count - 0.5 - places) / len(score)
-    own = probs.gather(1, labels[:, None]).squeeze(1)
-    ordered = torch.empty_like(score)
-    ordered[own.argsort(stable=True)] = score
-    ordered = _mean_of_equals(ordered, own)
+    ordered = _in_order_of(probs.gather(1, labels[:, None]).squeeze(1), score)
     suggested = probs.scatter(1, labels[:, None], -1).argmax(1)
     return Suspects(ordered.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), suggested)
 
@@ -303,11 +303,57 @@ def suspects_by_models(
         return Suspects(score, found.suggested)
     # A model that was bounded at a floor that is in doubt may have memorized what it judges. Of
     # validation, which it has not seen, its opinion counts, but not by a matrix that is in doubt.
-    score = found.score.clone()
+    score, observed = found.score.clone(), _of_observed_label(probs, loss, transition)
     if len(at) < len(labels):
-        score = _on_one_scale(_of_observed_label(probs, loss, transition), labels, out_of_fold)
+        score = _on_one_scale(observed, labels, out_of_fold)
     score[at] = by_others.suspects.score
+    if _may_judge(observed, labels, out_of_fold):
+        score[at] = _reordered(by_others.suspects.score, probs[at], labels[at], out_of_fold)
     return Suspects(score, found.suggested)
+
+
+def _may_judge(
+    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"], out_of_fold: OutOfFold
+) -> bool:
+    """True if a model knows labels that it has not seen, and has not learned its own by heart.
+
+    Args:
+        probs: what the model predicts of the observed label, for every example
+        labels: observed
+        out_of_fold: predictions for the examples that the model was trained on, by networks that
+            were not; the others are validation's
+    """
+    at, hits = out_of_fold.positions, probs.argmax(1) == labels
+    is_unseen = torch.ones(len(labels), dtype=torch.bool).index_fill_(0, at, False)
+    count = int(is_unseen.sum())
+    if count < FEWEST_EXAMPLES:
+        return False
+    unseen, own = hits[is_unseen].double().mean().item(), hits[at].double().mean().item()
+    before = (out_of_fold.logits.argmax(1) == out_of_fold.labels).double().mean().item()
+    error = math.sqrt(unseen * (1 - unseen) / count)
+    return unseen >= before - _CLEAR * error and own - unseen < _BY_HEART * (1 - unseen)
+
+
+def _reordered(
+    score: Float64[Tensor, " n"],
+    probs: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    out_of_fold: OutOfFold,
+) -> Float64[Tensor, " n"]:
+    """Return the same scores in the order of what a model and the networks before it say.
+
+    Their probabilities are multiplied, as those of witnesses who do not know of each other.
+    """
+    logits = probs.clamp(min=_LEAST).log() + out_of_fold.probabilities.clamp(min=_LEAST).log()
+    own = logits.softmax(1).gather(1, labels[:, None]).squeeze(1)
+    return _in_order_of(own, score)
+
+
+def _in_order_of(own: Float64[Tensor, " n"], score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
+    """Return the scores given out anew: the highest to the label with the least probability."""
+    ordered = torch.empty_like(score)
+    ordered[own.argsort(stable=True)] = score.sort(descending=True).values
+    return _mean_of_equals(ordered, own)
 
 
 def _on_one_scale(
