@@ -1,8 +1,8 @@
 """Why plain losses memorize more here than in the paper, and why Curriculum learns so little.
 
-Each run changes one thing at a time: the learning rate, the epochs and the size of the inputs, or
-how Curriculum reads its base loss and its threshold. The noise and the images are those of the
-tables in ``results/``, with seed 0. Nothing is bounded.
+Each run changes one thing at a time: the learning rate, the epochs and the size of the inputs, the
+number of images, the network, or how Curriculum reads its base loss and its threshold. The noise
+and the images are those of the tables in ``results/``, with seed 0. Nothing is bounded.
 
 Run it with ``python benchmarks/memorizing.py --emnist FOLDER``; it writes a table in Markdown.
 """
@@ -104,6 +104,10 @@ def settings() -> Iterator[Setting]:
         yield replace(as_in_the_tables, learning_rate=1e-4)
         yield gentle
         yield replace(gentle, learning_rate=1e-4)
+        yield replace(as_in_the_tables, images=None)
+    convolutional = Setting("mnist-0.4", "gce", epochs=50, standardized=True, model="strided_cnn")
+    yield convolutional
+    yield replace(convolutional, learning_rate=1e-4)
 
 
 def data_of(setting: Setting, sources: DataSources) -> Splits:
@@ -154,7 +158,8 @@ def row_of(setting: Setting, sources: DataSources) -> str:
     cells = (
         setting.column,
         setting.loss,
-        f"{setting.images or len(splits.train):,}",
+        setting.model,
+        f"{len(splits.train):,}",
         f"{setting.learning_rate:g}",
         f"{setting.epochs}",
         "mean 0, deviation 1" if setting.standardized else "from -0.5 to 0.5",
@@ -170,8 +175,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--emnist", type=Path, required=True, help="folder with EMNIST's files")
     sources = DataSources(paths={"emnist": parser.parse_args().emnist})
-    print("| column | loss | images | rate | epochs | pixels | accuracy | memorized | CPU s |")
-    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    titles = ("column", "loss", "network", "images", "rate", "epochs", "pixels", "accuracy")
+    print(f"| {' | '.join((*titles, 'memorized', 'CPU s'))} |")
+    print("|---" * (len(titles) + 2) + "|", flush=True)
     for setting in settings():
         print(row_of(setting, sources), flush=True)
 
