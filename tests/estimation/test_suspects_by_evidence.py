@@ -146,7 +146,7 @@ class TestAModelThatIsBetterThanTheNetworksBeforeIt:
         ).score[self.trained]
         return roc_auc_score((self.labels != self.true)[self.trained], found)
 
-    def test_it_is_asked_if_it_has_not_learned_its_labels_by_heart(self):
+    def test_it_is_asked_if_it_has_not_memorized_its_labels(self):
         networks = suspects_by_evidence(self.before[self.trained], self.labels[self.trained])
         assert not networks.is_supported
         is_wrong = (self.labels != self.true)[self.trained]
@@ -154,12 +154,12 @@ class TestAModelThatIsBetterThanTheNetworksBeforeIt:
         assert self.quality(self.knowing) > alone + 0.05
 
     def test_it_is_not_asked_if_it_has(self):
-        by_heart = self.knowing.clone()
-        by_heart[self.trained] = (
+        memorized = self.knowing.clone()
+        memorized[self.trained] = (
             0.001 + 0.995 * torch.eye(CLASSES).double()[self.labels[self.trained]]
         )
-        without = self.quality(torch.full_like(by_heart, 1 / CLASSES))
-        assert self.quality(by_heart) == pytest.approx(without)
+        without = self.quality(torch.full_like(memorized, 1 / CLASSES))
+        assert self.quality(memorized) == pytest.approx(without)
 
     def test_it_is_not_asked_if_it_knows_less(self):
         ignorant = torch.rand(3000, CLASSES, generator=torch.Generator().manual_seed(0)).double()

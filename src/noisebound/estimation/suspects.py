@@ -33,9 +33,9 @@ then they look already as noise of this kind makes them, and it has nothing to m
 _SEEN_AS_NOISE = 2 / 3
 """How many of the labels that differ from predictions, beyond the share that the surest examples
 show, are taken to be wrong: a choice on the dev half of ``noisebound reproduce estimates``."""
-_BY_HEART = 1 / 2
-"""A model that has learned so many of the labels by heart that it could not foretell is not asked
-about them: a choice, made on the dev half of the tables and on `results/beyond`."""
+_MEMORIZED = 1 / 2
+"""A model is not asked about its own labels if it has memorized so many of those that it could not
+have predicted: a choice, made on the dev half of the tables and on `results/beyond`."""
 _NUMBERS_AT_ONCE = 2**18  # 2 MB of float64, which stays in the processor's cache
 
 
@@ -315,7 +315,7 @@ def suspects_by_models(
 def _may_judge(
     probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"], out_of_fold: OutOfFold
 ) -> bool:
-    """True if a model knows labels that it has not seen, and has not learned its own by heart.
+    """True if a model predicts labels that it has not seen, and has not memorized its own.
 
     Args:
         probs: what the model predicts of the observed label, for every example
@@ -331,7 +331,7 @@ def _may_judge(
     unseen, own = hits[is_unseen].double().mean().item(), hits[at].double().mean().item()
     before = (out_of_fold.logits.argmax(1) == out_of_fold.labels).double().mean().item()
     error = math.sqrt(unseen * (1 - unseen) / count)
-    return unseen >= before - _CLEAR * error and own - unseen < _BY_HEART * (1 - unseen)
+    return unseen >= before - _CLEAR * error and own - unseen < _MEMORIZED * (1 - unseen)
 
 
 def _reordered(

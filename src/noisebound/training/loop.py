@@ -169,7 +169,7 @@ class Training:
     def _accumulate(self, parts: list[Batch], total: float) -> list[_Part]:
         """Accumulate the gradient of the whole batch's mean, part by part and rank by rank."""
         observed = []
-        share = self.fabric.world_size / total if total else 0.0  # no example may count at all
+        share = self.fabric.world_size / total if total else 0.0  # all may have the weight zero
         for number, part in enumerate(parts, start=1):
             with self.fabric.no_backward_sync(self.model, enabled=number < len(parts)):
                 mean = self._mean(part)
