@@ -271,6 +271,23 @@ class TestRuns:
         assert again.recipe == run.recipe
         assert len(again.suspects(splits)) == 240
 
+    def test_dropout_where_it_helps_and_never_in_plain_training(self, tmp_path):
+        """Of two hundred features five tell: a network without dropout learns the others too."""
+        generator = torch.Generator().manual_seed(0)
+        inputs = torch.randn(1_400, 200, generator=generator)
+        labels = (inputs[:, :5].sum(1) > 0).long()
+        train = Dataset(inputs[:400], labels[:400], ("a", "b"))
+        splits = Splits("wide", train, Dataset(inputs[400:], labels[400:], ("a", "b")), "made")
+        config = self.config(epochs=12, validation_share=0, learning_rate=1e-3)
+        run = train_run(splits, config, tmp_path / "run")
+        assert run.recipe.prefers_dropout
+        assert nb.load_run(tmp_path / "run").recipe.prefers_dropout
+        assert "have it" in next(
+            each.text for each in run_page(run).sections if each.title == "The recipe"
+        )
+        plain = train_run(splits, self.config(recipe="plain", epochs=12), tmp_path / "plain")
+        assert not plain.recipe.prefers_dropout
+
     def test_all_examples_decide_soonest_agreeing(self, tmp_path, monkeypatch):
         """A search on a part of the examples does not tell the epochs of the whole."""
         monkeypatch.setattr("noisebound.training.search.SEARCH_EXAMPLES", 120)

@@ -194,7 +194,7 @@ def _print_run(run: Run, *, as_json: bool) -> None:
             "examples are left out"
         )
     if result.choice is not None:
-        console.print(f"recipe: {result.choice.chosen.label}; {result.choice.reason}")
+        console.print(f"recipe: {result.choice.label}; {result.choice.reason}")
     floor = "" if result.bound is None else f" (bound {result.bound:.3f})"
     final = result.final
     console.print(f"after {final.epoch} epochs: training loss {final.train_loss:.3f}{floor}")

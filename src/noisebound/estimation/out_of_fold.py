@@ -40,6 +40,11 @@ class OutOfFold:
         return self.logits.double().softmax(1)
 
     @property
+    def are_hits(self) -> Bool[Tensor, " n"]:
+        """Whether the likeliest class of each example is its observed label."""
+        return self.logits.argmax(1) == self.labels
+
+    @property
     def unchecked(self) -> "OutOfFold":
         """The predictions for labels that nobody has checked, which alone may be noisy.
 

@@ -172,7 +172,7 @@ def _accuracy(run: Run) -> float:
 def _untold(run: Run) -> Untold:
     assert run.recipe is not None
     interval = run.noise.interval or (0.0, 1.0)
-    return Untold(run.noise.assumed_rate, interval, run.recipe.chosen.label, _accuracy(run))
+    return Untold(run.noise.assumed_rate, interval, run.recipe.label, _accuracy(run))
 
 
 def _plot(out: Path) -> None:

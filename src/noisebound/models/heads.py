@@ -5,10 +5,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from noisebound.models.dropout import QuickDropout
+from noisebound.models.dropout import USUAL_DROPOUT, QuickDropout
 from noisebound.models.mlp import mlp
 
-_DROPOUT = 0.3
 _HIDDEN = 256
 
 
@@ -29,7 +28,10 @@ def linear(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
 
 
 def mlp_head(
-    input_shape: Sequence[int], num_classes: int, hidden: int = _HIDDEN, dropout: float = _DROPOUT
+    input_shape: Sequence[int],
+    num_classes: int,
+    hidden: int = _HIDDEN,
+    dropout: float = USUAL_DROPOUT,
 ) -> nn.Sequential:
     """Return a network of one hidden layer, with dropout before it and after it.
 

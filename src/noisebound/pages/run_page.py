@@ -113,7 +113,12 @@ def _recipe_sections(run: Run) -> list[Section]:
     choice = None if run.outcome is None else run.outcome.choice
     if choice is None:
         return []
-    text = f"Trained by {choice.chosen.label}: {choice.reason}."
+    text = f"Trained by {choice.label}: {choice.reason}."
+    if choice.prefers_dropout:
+        text += (
+            " Networks with dropout predict more labels that they did not see, so that all recipes "
+            "but plain training have it."
+        )
     tables = [
         _evidence_table("recipes", "What was tried on halves of the examples", choice.tried),
         _evidence_table("finals", "The best of these, trained on all examples", choice.finals),

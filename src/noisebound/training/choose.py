@@ -30,17 +30,28 @@ class Choice:
         finals: the evidence of the best recipes when they were trained on all examples, where the
             trials had a part of them; gains are over the first of these
         withdrawn: the recipe that trials preferred and a rehearsal spoke against; None if none
+        prefers_dropout: True if networks with dropout predicted more labels that they did not see;
+            then all recipes but plain training have it
     """
 
     chosen: Evidence
     tried: tuple[Evidence, ...] = ()
     finals: tuple[Evidence, ...] = ()
     withdrawn: Evidence | None = None
+    prefers_dropout: bool = False
 
     @property
     def recipe(self) -> Recipe:
         """The recipe that trains."""
         return RECIPES[self.chosen.recipe]
+
+    @property
+    def label(self) -> str:
+        """What the training does, for people."""
+        is_said = self.recipe.needs_dropout or self.recipe.name == "plain"
+        return (
+            f"{self.chosen.label}{', with dropout' if self.prefers_dropout and not is_said else ''}"
+        )
 
     @property
     def reason(self) -> str:
@@ -143,6 +154,7 @@ class Choice:
             "tried": [vars(each) for each in self.tried],
             "finals": [vars(each) for each in self.finals],
             "withdrawn": None if self.withdrawn is None else vars(self.withdrawn),
+            "prefers_dropout": self.prefers_dropout,
         }
 
     @classmethod
@@ -157,6 +169,7 @@ class Choice:
             tried,
             finals,
             None if withdrawn is None else Evidence(**withdrawn),
+            record.get("prefers_dropout", False),
         )
 
 
@@ -242,7 +255,7 @@ def hopeful(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> list
     """
     done = len(trials["plain"])
     if not done:
-        return list(RECIPES.values())
+        return [RECIPES[name] for name in trials]
     plain = [hits[-1] for hits in trials["plain"]]
     peaks = {
         name: [hits[smooth(hits.double().mean(1)).argmax()] for hits in halves]

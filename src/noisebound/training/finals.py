@@ -40,12 +40,14 @@ class Finalist:
         evidence: what the trials on a part of the examples say of it
         data: the examples as it uses them
         config: how it trains, for as many epochs as there may be
+        network: the network before training, of which a copy is trained
         make_objective: makes its objective for these examples, or for some of them
     """
 
     evidence: Evidence
     data: TrainingData
     config: TrainingConfig
+    network: nn.Module
     make_objective: Callable[[TrainingData], Objective]
 
 
@@ -55,7 +57,6 @@ class Finals:
     Args:
         whole: the examples as they are
         finalists: the recipes
-        network: the network before training, of which copies are trained
         fabric: launched
         show: True to draw the loss as it falls, where someone is looking
     """
@@ -64,13 +65,12 @@ class Finals:
         self,
         whole: TrainingData,
         finalists: Sequence[Finalist],
-        network: nn.Module,
         fabric: Fabric,
         *,
         show: bool,
     ) -> None:
         self.whole, self.finalists = whole, finalists
-        self.network, self.fabric, self.show = network, fabric, show
+        self.fabric, self.show = fabric, show
         self.trial: Trial | None = None
 
     def hits(self, keeper: Keeper) -> list[Bool[Tensor, "epochs n"]]:
@@ -124,7 +124,7 @@ class Finals:
             judged,
             config,
             finalist.make_objective(data),
-            copy.deepcopy(self.network),
+            copy.deepcopy(finalist.network),
             self.fabric,
             stops=stops,
             title=title,

@@ -28,6 +28,7 @@ from noisebound.estimation.checked import noise_of_unchecked
 from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
+from noisebound.models.dropout import with_dropout
 from noisebound.training.choose import Choice, named_choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
@@ -46,7 +47,7 @@ from noisebound.training.objective import (
     needs_estimate,
 )
 from noisebound.training.ranks import first_rank_does
-from noisebound.training.recipe import RECIPES
+from noisebound.training.recipe import RECIPES, Recipe
 from noisebound.training.search import RecipeSearch
 from noisebound.training.state import TrainingState, initial_state
 from noisebound.training.trusting import (
@@ -123,7 +124,10 @@ class Fitting:
             shares = noisy.class_counts().double() / max(1, len(noisy))
             self.seen_noise = ClassWeightedNoise(self.noise, weights, shares)
         config, data = self._by_recipe(self.noise)
-        train, network = data.train, self.network
+        train, network = (
+            data.train,
+            self._network_by(self.choice.recipe) if self.choice else self.network,
+        )
         data = data.with_class_weights(weights)
         self.objective = self._objective(config, self.seen_noise, data)
         if self.unfrozen is not None:
@@ -199,7 +203,6 @@ class Fitting:
         self.finals = Finals(
             self.data,
             [self._finalist(evidence, noise) for evidence in finalists],
-            self.network,
             self.fabric,
             show=self.show,
         )
@@ -209,7 +212,13 @@ class Fitting:
         recipe = RECIPES[evidence.recipe]
         config, data = recipe.config(self.config), recipe.prepare(self.data, noise)
         # As in the trials before, classes count alike: so these examples are of the noise itself.
-        return Finalist(evidence, data, config, partial(self._objective, config, noise))
+        make_objective = partial(self._objective, config, noise)
+        return Finalist(evidence, data, config, self._network_by(recipe), make_objective)
+
+    def _network_by(self, recipe: Recipe) -> nn.Module:
+        """Return the network that a training by a recipe begins with."""
+        assert self.choice is not None
+        return recipe.network(self.network, prefers_dropout=self.choice.prefers_dropout)
 
     def _objective(self, config: TrainingConfig, noise: Noise, data: TrainingData) -> Objective:
         """Return the objective of a training on these examples, of which some may be checked."""
@@ -258,8 +267,10 @@ class Fitting:
 
     def _out_of_fold(self, data: TrainingData, name: str = "") -> OutOfFold:
         plan = replace(noise_plan(data, self._head_config), name=name)
+        prefers_dropout = self.choice is not None and self.choice.prefers_dropout
+        network = with_dropout(self.network) if prefers_dropout else self.network
         self.cross_fit = CrossFit(
-            data, plan, self.network, self.fabric, keeper=self.keeper, show=self.show
+            data, plan, network, self.fabric, keeper=self.keeper, show=self.show
         )
         return self.cross_fit.out_of_fold()
 

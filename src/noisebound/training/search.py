@@ -5,12 +5,17 @@ labels are noisy, and still the better model agrees with more of them. What a re
 noise comes from networks that saw its own half alone, and the epoch at which it stops comes from
 the other half's trial: no label that judges a recipe has had a part in it.
 
+Whether the networks of a half have dropout is decided in that half too: if they predict more of its
+labels out of fold. Plain training goes without, because all others are compared with it.
+
 Small data is divided several times, so that a difference between two recipes depends less on which
 half a network happened to be trained on.
 """
 
 import copy
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float64, Int64
@@ -20,7 +25,9 @@ from torch import Tensor, nn
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.data.loader import derived_seed
+from noisebound.data.sparse_rows import SparseRows
 from noisebound.estimation import EstimatedNoise, OutOfFold
+from noisebound.models.dropout import takes_dropout, with_dropout
 from noisebound.training.choose import Choice, choice_by, hopeful
 from noisebound.training.config import RecipeName, TrainingConfig
 from noisebound.training.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
@@ -69,7 +76,10 @@ class RecipeSearch:
         self.fabric, self.keeper, self.show = fabric, keeper, show
         self.fitter: CrossFit | None = None
         self.trial: Trial | None = None
-        self._plain: list[OutOfFold] = []
+        self.can_drop = takes_dropout(network) and not isinstance(data.train.inputs, SparseRows)
+        self._dropout_gains: list[Tensor] = []  # in each half, for each of its labels
+        # By half, what cross-entropy on the labels as they are predicts of the other half.
+        self._unaltered: dict[RecipeName, list[OutOfFold]] = {"plain": [], "dropout": []}
 
     @property
     def has_seen_all(self) -> bool:
@@ -78,14 +88,18 @@ class RecipeSearch:
 
     @property
     def second_opinion(self) -> Float64[Tensor, "n classes"] | None:
-        """Out-of-fold probabilities of plain training; None if some examples have none.
+        """Out-of-fold probabilities of networks like those that estimate the noise.
+
+        None if some examples have none.
 
         Their halves are others than those of the cross-fit that estimates the noise, so that a
         difference between both shows the networks' own mistakes.
         """
         if not self.has_seen_all:
             return None
-        first = self._plain[:2]  # one division of all examples
+        found, dropped = self._unaltered["plain"][:2], self._unaltered["dropout"][:2]
+        is_dropped = self.prefers_dropout and len(dropped) == len(found)
+        first = dropped if is_dropped else found  # one division of all examples
         in_order = torch.cat([found.positions for found in first]).argsort()
         return torch.cat([found.probabilities for found in first])[in_order]
 
@@ -96,27 +110,36 @@ class RecipeSearch:
             return self.trial.state
         return None if self.fitter is None else self.fitter.state
 
+    @property
+    def prefers_dropout(self) -> bool:
+        """True if networks with dropout predicted more labels out of fold than those without."""
+        return bool(self._dropout_gains) and torch.cat(self._dropout_gains).mean().item() > 0
+
     def choose(self) -> Choice:
         """Return the recipe with the clearest evidence."""
         part = self._part()
         halves = self._halves(part.train.labels)
-        trials: dict[RecipeName, list[Tensor]] = {name: [] for name in RECIPES}
+        trials: dict[RecipeName, list[Tensor]] = {
+            name: []
+            for name, recipe in RECIPES.items()
+            if self.can_drop or not recipe.needs_dropout
+        }
         judges = Judges(part.train.labels, halves)
         for number, judged in enumerate(halves):
             half = _only(part, halves[number ^ 1])
             candidates = hopeful(trials, judges)
             if not candidates:
                 break
-            noise = self._noise_of(half, number + 1)
+            learned = self._learn(half, number + 1)
             for recipe in candidates:
-                self.trial = self._trial(recipe, half, noise, part.train.subset(judged), number + 1)
-                name = f"{recipe.name}-{number + 1}"
-                found = once(name, partial(self.trial.run, judged), self.keeper, self.fabric)
+                found = self._try(
+                    recipe, half, learned, part.train.subset(judged), judged, number + 1
+                )
                 assert found.hits is not None
                 trials[recipe.name].append(found.hits)
-                if recipe.name == "plain":
-                    self._plain.append(found)
-        return choice_by(trials, judges)
+                if recipe.name in self._unaltered:
+                    self._unaltered[recipe.name].append(found)
+        return replace(choice_by(trials, judges), prefers_dropout=self.prefers_dropout)
 
     def _halves(self, labels: Int64[Tensor, " n"]) -> list[Int64[Tensor, " _"]]:
         """Return the halves that judge; two in a row are a division of all examples."""
@@ -132,40 +155,57 @@ class RecipeSearch:
         labels = self.data.train.labels
         return _only(self.data, stratified_indices(labels, SEARCH_EXAMPLES, self.config.seed))
 
-    def _noise_of(self, half: TrainingData, number: int) -> EstimatedNoise:
-        """Return what quarters of the examples tell of the labels of one half.
+    def _learn(self, half: TrainingData, number: int) -> "_Learned":
+        """Return what quarters of the examples tell of one half: its noise, and if dropout helps.
 
         Whether the estimate is any good is not asked here: the trials will show it.
         """
+        title = f"half {number}: suspects"
+        found = self._out_of_fold(half, self.network, f"inner-{number}", title)
+        if not self.can_drop:
+            return _Learned(EstimatedNoise.of(found), False)
+        network, name = with_dropout(self.network), f"inner-dropout-{number}"
+        dropped = self._out_of_fold(half, network, name, f"{title}, with dropout")
+        gains = dropped.are_hits.double() - found.are_hits.double()
+        self._dropout_gains.append(gains)
+        prefers_dropout = gains.mean().item() > 0
+        return _Learned(EstimatedNoise.of(dropped if prefers_dropout else found), prefers_dropout)
+
+    def _out_of_fold(
+        self, half: TrainingData, network: nn.Module, name: str, title: str
+    ) -> OutOfFold:
         folds = half_folds(half.train.labels, self.config.seed)
-        plan = CrossFitPlan(
-            folds, self.config, title=f"half {number}: suspects", name=f"inner-{number}"
-        )
+        plan = CrossFitPlan(folds, self.config, title=title, name=name)
         self.trial, self.fitter = (
             None,
-            CrossFit(half, plan, self.network, self.fabric, keeper=self.keeper, show=self.show),
+            CrossFit(half, plan, network, self.fabric, keeper=self.keeper, show=self.show),
         )
-        return EstimatedNoise.of(self.fitter.out_of_fold())
+        return self.fitter.out_of_fold()
 
-    def _trial(
+    def _try(
         self,
         recipe: Recipe,
         half: TrainingData,
-        noise: EstimatedNoise,
+        learned: "_Learned",
         judged: Dataset,
+        positions: Int64[Tensor, " m"],
         number: int,
-    ) -> Trial:
-        data, config = recipe.prepare(half, noise), recipe.config(self.config)
+    ) -> OutOfFold:
+        """Return what a training by the recipe on one half predicts of the other."""
+        if recipe.needs_dropout and not learned.prefers_dropout:
+            return self._unaltered["plain"][-1]  # this half would leave dropout alone
+        data, config = recipe.prepare(half, learned.noise), recipe.config(self.config)
         train = data.train
-        objective = make_objective(config, train.num_classes, len(train), noise)
+        objective = make_objective(config, train.num_classes, len(train), learned.noise)
         if data.checked is not None:
             objective = trusting(objective, data.checked, train.weights, config)
-        return Trial(
+        network = recipe.network(self.network, prefers_dropout=learned.prefers_dropout)
+        self.trial = Trial(
             data,
             judged,
             config,
             objective,
-            copy.deepcopy(self.network),
+            copy.deepcopy(network),
             self.fabric,
             # Plain training is what all are compared with. Another that is well past its best epoch
             # could only be chosen to stop there, and need not show how much it memorizes later.
@@ -173,6 +213,20 @@ class RecipeSearch:
             title=f"trying {recipe.label}, half {number}",
             show=self.show,
         )
+        run = partial(self.trial.run, positions)
+        return once(f"{recipe.name}-{number}", run, self.keeper, self.fabric)
+
+
+class _Learned(NamedTuple):
+    """What networks that see one half alone tell of it.
+
+    Args:
+        noise: the noise of its labels
+        prefers_dropout: True if networks with dropout predict more of its labels
+    """
+
+    noise: EstimatedNoise
+    prefers_dropout: bool
 
 
 def _only(data: TrainingData, chosen: Int64[Tensor, " m"]) -> TrainingData:
