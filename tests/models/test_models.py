@@ -1,13 +1,10 @@
-import copy
-import pickle
-
 import pytest
 import torch
 from monai.networks.nets import resnet18 as monai_resnet18
 from monai.networks.nets import resnet34 as monai_resnet34
 
 from noisebound.models import MODEL_NAMES, MODELS, create_model, default_model
-from noisebound.models.dropout import QuickDropout, takes_dropout, with_dropout
+from noisebound.models.dropout import QuickDropout
 
 MONAI = {"resnet18": monai_resnet18, "resnet34": monai_resnet34}
 
@@ -95,43 +92,3 @@ def test_quick_dropout_is_dropout():
     assert torch.equal(layer.eval()(ones), ones)
     assert QuickDropout(0.3)(torch.ones(3, dtype=torch.float64)).dtype == torch.float64
     assert torch.equal(QuickDropout(0.0)(ones), ones)
-
-
-class TestDropoutForANetworkWithoutIt:
-    def test_inputs_of_every_layer_are_left_out_in_training_alone(self):
-        network = create_model("small_mlp", (50,), 3)
-        dropped, x = with_dropout(network, 0.5), torch.randn(20, 50)
-        assert not torch.equal(dropped.train()(x), dropped(x))
-        assert torch.equal(dropped.eval()(x), network(x))
-        seen = []
-        for layer in dropped.modules():
-            if isinstance(layer, torch.nn.Linear):
-                layer.register_forward_hook(lambda _, given, __: seen.append(given[0]))
-        dropped.train()(torch.ones(20, 50))
-        assert len(seen) == 3
-        assert 0.4 < (seen[0] == 0).double().mean() < 0.6
-
-    def test_weights_keep_their_names_and_the_network_given_is_left_alone(self):
-        network = create_model("mlp", (4,), 2)
-        dropped = with_dropout(network)
-        assert dropped.state_dict().keys() == network.state_dict().keys()
-        x = torch.randn(9, 4)
-        assert torch.equal(network.train()(x), network(x))
-
-    def test_a_copy_and_a_pickle_leave_out_inputs_too(self):
-        dropped, x = with_dropout(create_model("mlp", (40,), 2)), torch.randn(9, 40)
-        for again in (copy.deepcopy(dropped), pickle.loads(pickle.dumps(dropped))):
-            assert not torch.equal(again.train()(x), again(x))
-
-    @pytest.mark.parametrize(
-        ("name", "shape", "expected"),
-        [
-            ("mlp", (4,), True),
-            ("small_mlp", (1, 8, 8), True),
-            ("mlp_head", (4,), False),  # has dropout
-            ("linear", (4,), False),  # has one layer
-            ("small_cnn", (1, 8, 8), False),
-        ],
-    )
-    def test_which_networks_take_it(self, name, shape, expected):
-        assert takes_dropout(create_model(name, shape, 3)) == expected

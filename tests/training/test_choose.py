@@ -271,8 +271,8 @@ class TestRuns:
         assert again.recipe == run.recipe
         assert len(again.suspects(splits)) == 240
 
-    def test_dropout_where_it_helps_and_never_in_plain_training(self, tmp_path):
-        """Of two hundred features five tell: a network without dropout learns the others too."""
+    def test_networks_are_regularized_where_it_helps(self, tmp_path):
+        """Of two hundred features five tell something: a usual network learns the others too."""
         generator = torch.Generator().manual_seed(0)
         inputs = torch.randn(1_400, 200, generator=generator)
         labels = (inputs[:, :5].sum(1) > 0).long()
@@ -280,13 +280,18 @@ class TestRuns:
         splits = Splits("wide", train, Dataset(inputs[400:], labels[400:], ("a", "b")), "made")
         config = self.config(epochs=12, validation_share=0, learning_rate=1e-3)
         run = train_run(splits, config, tmp_path / "run")
-        assert run.recipe.prefers_dropout
-        assert nb.load_run(tmp_path / "run").recipe.prefers_dropout
-        assert "have it" in next(
-            each.text for each in run_page(run).sections if each.title == "The recipe"
-        )
-        plain = train_run(splits, self.config(recipe="plain", epochs=12), tmp_path / "plain")
-        assert not plain.recipe.prefers_dropout
+        assert run.recipe.regularize
+        assert not run.recipe.is_plain
+        assert "regularized network" in run.recipe.label
+        again = nb.load_run(tmp_path / "run")
+        assert again.recipe == run.recipe
+        (section,) = (each for each in run_page(run).sections if each.title == "The recipe")
+        assert "all recipes but plain training have them" in section.text
+        # What is saved computes what the regularized network has learned.
+        predicted = torch.from_numpy(again.predict_proba(inputs[400:].numpy())).argmax(1)
+        accuracy = (predicted == labels[400:]).double().mean().item()
+        assert accuracy == pytest.approx(run.result.final.averaged_test_top1, abs=1e-3)
+        assert not any("factors" in name for name in again.model.state_dict())
 
     def test_all_examples_decide_soonest_agreeing(self, tmp_path, monkeypatch):
         """A search on a part of the examples does not tell the epochs of the whole."""

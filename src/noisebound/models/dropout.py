@@ -1,6 +1,4 @@
-"""Dropout: random numbers that cost less, and dropout for a network that has none."""
-
-import copy
+"""Dropout whose random numbers cost less."""
 
 import torch
 from jaxtyping import Float
@@ -28,41 +26,3 @@ class QuickDropout(nn.Dropout):
         bits = draws.view(torch.int16)[: input.numel()].view(input.shape)
         kept = bits >= dropped - _VALUES // 2
         return input * kept.to(input.dtype).mul_(_VALUES / (_VALUES - dropped))
-
-
-def takes_dropout(network: nn.Module) -> bool:
-    """True if a network consists of several linear layers, none of which has dropout yet."""
-    layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
-    linear = sum(weight.numel() for layer in layers for weight in layer.parameters())
-    return (
-        len(layers) > 1
-        and linear == sum(weight.numel() for weight in network.parameters())
-        and not any(isinstance(layer, nn.Dropout) for layer in network.modules())
-    )
-
-
-def with_dropout(network: nn.Module, probability: float = USUAL_DROPOUT) -> nn.Module:
-    """Return a copy of a network whose linear layers leave out some of their inputs in training.
-
-    Its weights have the same names, and in evaluation it computes the same: what it has learned can
-    be loaded into the network as it was.
-
-    Args:
-        network: any network with linear layers
-        probability: that an input of such a layer is left out of a step
-    """
-    network = copy.deepcopy(network)
-    for layer in network.modules():
-        if isinstance(layer, nn.Linear):
-            layer.register_forward_pre_hook(_LeavesOutInputs(probability))
-    return network
-
-
-class _LeavesOutInputs:
-    """Called with the inputs of a layer: returns them with some of them left out, in training."""
-
-    def __init__(self, probability: float) -> None:
-        self.dropout = QuickDropout(probability)
-
-    def __call__(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(map(self.dropout, inputs)) if layer.training else inputs

@@ -114,10 +114,10 @@ def _recipe_sections(run: Run) -> list[Section]:
     if choice is None:
         return []
     text = f"Trained by {choice.label}: {choice.reason}."
-    if choice.prefers_dropout:
+    if choice.regularize:
         text += (
-            " Networks with dropout predict more labels that they did not see, so that all recipes "
-            "but plain training have it."
+            " Regularized networks, with dropout and a factor for each input, predict more labels "
+            "that they did not see, so that all recipes but plain training have them."
         )
     tables = [
         _evidence_table("recipes", "What was tried on halves of the examples", choice.tried),

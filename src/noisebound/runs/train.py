@@ -19,6 +19,7 @@ from noisebound.features.load import EmbeddedSplits
 from noisebound.files import fingerprint, write_text
 from noisebound.models import ModelName
 from noisebound.models.fine_tuned import FineTuned
+from noisebound.models.regularized import without_factors
 from noisebound.review.decisions import DecisionFile
 from noisebound.runs.corrections import checks_used, corrected_data, read_corrections
 from noisebound.runs.folder import RunFolder
@@ -144,6 +145,7 @@ def _conclude(
     encoder_weights = None
     if isinstance(best, FineTuned):
         network, encoder_weights = best.head, best.encoder.state_dict()
+    network = without_factors(network, fitting.network)
     card = ModelCard(
         model=name,
         input_shape=train.input_shape,

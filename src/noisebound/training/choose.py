@@ -30,15 +30,16 @@ class Choice:
         finals: the evidence of the best recipes when they were trained on all examples, where the
             trials had a part of them; gains are over the first of these
         withdrawn: the recipe that trials preferred and a rehearsal spoke against; None if none
-        prefers_dropout: True if networks with dropout predicted more labels that they did not see;
-            then all recipes but plain training have it
+        regularize: True if regularized networks, with dropout and factors of their inputs,
+            predicted more labels that they did not see: then all recipes but plain training have
+            such networks
     """
 
     chosen: Evidence
     tried: tuple[Evidence, ...] = ()
     finals: tuple[Evidence, ...] = ()
     withdrawn: Evidence | None = None
-    prefers_dropout: bool = False
+    regularize: bool = False
 
     @property
     def recipe(self) -> Recipe:
@@ -48,10 +49,9 @@ class Choice:
     @property
     def label(self) -> str:
         """What the training does, for people."""
-        is_said = self.recipe.needs_dropout or self.recipe.name == "plain"
-        return (
-            f"{self.chosen.label}{', with dropout' if self.prefers_dropout and not is_said else ''}"
-        )
+        is_said = self.recipe.is_regularized or self.recipe.name == "plain"
+        network = ", with a regularized network" if self.regularize and not is_said else ""
+        return f"{self.chosen.label}{network}"
 
     @property
     def reason(self) -> str:
@@ -154,7 +154,7 @@ class Choice:
             "tried": [vars(each) for each in self.tried],
             "finals": [vars(each) for each in self.finals],
             "withdrawn": None if self.withdrawn is None else vars(self.withdrawn),
-            "prefers_dropout": self.prefers_dropout,
+            "regularize": self.regularize,
         }
 
     @classmethod
@@ -169,7 +169,7 @@ class Choice:
             tried,
             finals,
             None if withdrawn is None else Evidence(**withdrawn),
-            record.get("prefers_dropout", False),
+            record.get("regularize", False),
         )
 
 

@@ -10,7 +10,7 @@ from noisebound.models import ModelName
 
 # A literal, because pydantic, the command line and mypy read it; a test holds it to RECIPES.
 RecipeName: TypeAlias = Literal[
-    "plain", "dropout", "gce", "elr", "sce+b", "ce+b", "dropped", "replaced", "corrected"
+    "plain", "regularized", "gce", "elr", "sce+b", "ce+b", "dropped", "replaced", "corrected"
 ]
 
 Precision: TypeAlias = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]

@@ -28,7 +28,7 @@ from noisebound.estimation.checked import noise_of_unchecked
 from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.suspects import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
-from noisebound.models.dropout import with_dropout
+from noisebound.models.regularized import regularized
 from noisebound.training.choose import Choice, named_choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
@@ -71,7 +71,7 @@ class Fitting:
     Args:
         data: the splits to train and evaluate on
         config: how to train
-        network: the network, which is trained in place
+        network: the network before training; it, or its regularized copy, is trained in place
         fabric: launched; one device by default
         keeper: keeps finished folds and epochs, so that an interrupted training goes on
         objective_factory: makes the objective; by default the method that the config names
@@ -218,7 +218,7 @@ class Fitting:
     def _network_by(self, recipe: Recipe) -> nn.Module:
         """Return the network that a training by a recipe begins with."""
         assert self.choice is not None
-        return recipe.network(self.network, prefers_dropout=self.choice.prefers_dropout)
+        return recipe.network(self.network, regularize=self.choice.regularize)
 
     def _objective(self, config: TrainingConfig, noise: Noise, data: TrainingData) -> Objective:
         """Return the objective of a training on these examples, of which some may be checked."""
@@ -267,8 +267,8 @@ class Fitting:
 
     def _out_of_fold(self, data: TrainingData, name: str = "") -> OutOfFold:
         plan = replace(noise_plan(data, self._head_config), name=name)
-        prefers_dropout = self.choice is not None and self.choice.prefers_dropout
-        network = with_dropout(self.network) if prefers_dropout else self.network
+        regularize = self.choice is not None and self.choice.regularize
+        network = regularized(self.network) if regularize else self.network
         self.cross_fit = CrossFit(
             data, plan, network, self.fabric, keeper=self.keeper, show=self.show
         )

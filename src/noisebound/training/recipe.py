@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from noisebound.estimation import EstimatedNoise
-from noisebound.models.dropout import with_dropout
+from noisebound.models.regularized import regularized
 from noisebound.training.config import RecipeName, TrainingConfig
 from noisebound.training.data import TrainingData
 
@@ -26,25 +26,25 @@ class Recipe:
         label: what it does, for people
         loss: the loss, with ``+b`` for its bound
         labels: what becomes of suspect labels
-        needs_dropout: True if it is nothing without dropout; the others, but for plain training,
-            have it where networks with it are the better ones
+        is_regularized: True if its network always has dropout and factors of its inputs; that of
+            any other recipe but plain training has them where they help
     """
 
     name: RecipeName
     label: str
     loss: str = "ce"
     labels: LabelUse = "as they are"
-    needs_dropout: bool = False
+    is_regularized: bool = False
 
-    def network(self, network: nn.Module, *, prefers_dropout: bool) -> nn.Module:
+    def network(self, network: nn.Module, *, regularize: bool) -> nn.Module:
         """Return the network that a training by this recipe begins with.
 
         Args:
             network: the network as it was given
-            prefers_dropout: True if networks with dropout predict left-out labels better
+            regularize: True if regularized networks predict left-out labels better
         """
-        has_dropout = self.needs_dropout or (prefers_dropout and self.name != "plain")
-        return with_dropout(network) if has_dropout else network
+        is_asked_for = self.is_regularized or (regularize and self.name != "plain")
+        return regularized(network) if is_asked_for else network
 
     def config(self, config: TrainingConfig) -> TrainingConfig:
         """Return the config of a training by this recipe."""
@@ -80,7 +80,7 @@ RECIPES: dict[RecipeName, Recipe] = {
     recipe.name: recipe
     for recipe in (
         Recipe("plain", "plain cross-entropy on the labels as they are"),
-        Recipe("dropout", "plain cross-entropy with dropout", needs_dropout=True),
+        Recipe("regularized", "cross-entropy with a regularized network", is_regularized=True),
         Recipe("gce", "generalized cross-entropy", "gce"),
         Recipe("elr", "early-learning regularization", "elr"),
         Recipe("sce+b", "symmetric cross-entropy at the floor of the estimated noise", "sce+b"),

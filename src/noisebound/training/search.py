@@ -5,8 +5,8 @@ labels are noisy, and still the better model agrees with more of them. What a re
 noise comes from networks that saw its own half alone, and the epoch at which it stops comes from
 the other half's trial: no label that judges a recipe has had a part in it.
 
-Whether the networks of a half have dropout is decided in that half too: if they predict more of its
-labels out of fold. Plain training goes without, because all others are compared with it.
+Whether the networks of a half are regularized is decided in that half too: if such networks predict
+more of its labels out of fold. That of plain training never is: all others are compared with it.
 
 Small data is divided several times, so that a difference between two recipes depends less on which
 half a network happened to be trained on.
@@ -27,7 +27,7 @@ from noisebound.data.dataset import stratified_indices
 from noisebound.data.loader import derived_seed
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.estimation import EstimatedNoise, OutOfFold
-from noisebound.models.dropout import takes_dropout, with_dropout
+from noisebound.models.regularized import can_be_regularized, regularized
 from noisebound.training.choose import Choice, choice_by, hopeful
 from noisebound.training.config import RecipeName, TrainingConfig
 from noisebound.training.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
@@ -76,10 +76,11 @@ class RecipeSearch:
         self.fabric, self.keeper, self.show = fabric, keeper, show
         self.fitter: CrossFit | None = None
         self.trial: Trial | None = None
-        self.can_drop = takes_dropout(network) and not isinstance(data.train.inputs, SparseRows)
-        self._dropout_gains: list[Tensor] = []  # in each half, for each of its labels
+        is_sparse = isinstance(data.train.inputs, SparseRows)
+        self.can_regularize = can_be_regularized(network) and not is_sparse
+        self._regularized_gains: list[Tensor] = []  # in each half, for each of its labels
         # By half, what cross-entropy on the labels as they are predicts of the other half.
-        self._unaltered: dict[RecipeName, list[OutOfFold]] = {"plain": [], "dropout": []}
+        self._unaltered: dict[RecipeName, list[OutOfFold]] = {"plain": [], "regularized": []}
 
     @property
     def has_seen_all(self) -> bool:
@@ -97,8 +98,8 @@ class RecipeSearch:
         """
         if not self.has_seen_all:
             return None
-        found, dropped = self._unaltered["plain"][:2], self._unaltered["dropout"][:2]
-        is_dropped = self.prefers_dropout and len(dropped) == len(found)
+        found, dropped = self._unaltered["plain"][:2], self._unaltered["regularized"][:2]
+        is_dropped = self.regularize and len(dropped) == len(found)
         first = dropped if is_dropped else found  # one division of all examples
         in_order = torch.cat([found.positions for found in first]).argsort()
         return torch.cat([found.probabilities for found in first])[in_order]
@@ -111,9 +112,11 @@ class RecipeSearch:
         return None if self.fitter is None else self.fitter.state
 
     @property
-    def prefers_dropout(self) -> bool:
-        """True if networks with dropout predicted more labels out of fold than those without."""
-        return bool(self._dropout_gains) and torch.cat(self._dropout_gains).mean().item() > 0
+    def regularize(self) -> bool:
+        """True if regularized networks predicted more labels out of fold than others."""
+        return (
+            bool(self._regularized_gains) and torch.cat(self._regularized_gains).mean().item() > 0
+        )
 
     def choose(self) -> Choice:
         """Return the recipe with the clearest evidence."""
@@ -122,7 +125,7 @@ class RecipeSearch:
         trials: dict[RecipeName, list[Tensor]] = {
             name: []
             for name, recipe in RECIPES.items()
-            if self.can_drop or not recipe.needs_dropout
+            if self.can_regularize or not recipe.is_regularized
         }
         judges = Judges(part.train.labels, halves)
         for number, judged in enumerate(halves):
@@ -139,7 +142,7 @@ class RecipeSearch:
                 trials[recipe.name].append(found.hits)
                 if recipe.name in self._unaltered:
                     self._unaltered[recipe.name].append(found)
-        return replace(choice_by(trials, judges), prefers_dropout=self.prefers_dropout)
+        return replace(choice_by(trials, judges), regularize=self.regularize)
 
     def _halves(self, labels: Int64[Tensor, " n"]) -> list[Int64[Tensor, " _"]]:
         """Return the halves that judge; two in a row are a division of all examples."""
@@ -156,20 +159,20 @@ class RecipeSearch:
         return _only(self.data, stratified_indices(labels, SEARCH_EXAMPLES, self.config.seed))
 
     def _learn(self, half: TrainingData, number: int) -> "_Learned":
-        """Return what quarters of the examples tell of one half: its noise, and if dropout helps.
+        """Return what quarters of the examples tell of one half: its noise, and the better network.
 
         Whether the estimate is any good is not asked here: the trials will show it.
         """
         title = f"half {number}: suspects"
         found = self._out_of_fold(half, self.network, f"inner-{number}", title)
-        if not self.can_drop:
+        if not self.can_regularize:
             return _Learned(EstimatedNoise.of(found), False)
-        network, name = with_dropout(self.network), f"inner-dropout-{number}"
-        dropped = self._out_of_fold(half, network, name, f"{title}, with dropout")
+        network, name = regularized(self.network), f"inner-regularized-{number}"
+        dropped = self._out_of_fold(half, network, name, f"{title}, regularized")
         gains = dropped.are_hits.double() - found.are_hits.double()
-        self._dropout_gains.append(gains)
-        prefers_dropout = gains.mean().item() > 0
-        return _Learned(EstimatedNoise.of(dropped if prefers_dropout else found), prefers_dropout)
+        self._regularized_gains.append(gains)
+        regularize = gains.mean().item() > 0
+        return _Learned(EstimatedNoise.of(dropped if regularize else found), regularize)
 
     def _out_of_fold(
         self, half: TrainingData, network: nn.Module, name: str, title: str
@@ -192,14 +195,14 @@ class RecipeSearch:
         number: int,
     ) -> OutOfFold:
         """Return what a training by the recipe on one half predicts of the other."""
-        if recipe.needs_dropout and not learned.prefers_dropout:
-            return self._unaltered["plain"][-1]  # this half would leave dropout alone
+        if recipe.is_regularized and not learned.regularize:
+            return self._unaltered["plain"][-1]  # this half would not regularize
         data, config = recipe.prepare(half, learned.noise), recipe.config(self.config)
         train = data.train
         objective = make_objective(config, train.num_classes, len(train), learned.noise)
         if data.checked is not None:
             objective = trusting(objective, data.checked, train.weights, config)
-        network = recipe.network(self.network, prefers_dropout=learned.prefers_dropout)
+        network = recipe.network(self.network, regularize=learned.regularize)
         self.trial = Trial(
             data,
             judged,
@@ -222,11 +225,11 @@ class _Learned(NamedTuple):
 
     Args:
         noise: the noise of its labels
-        prefers_dropout: True if networks with dropout predict more of its labels
+        regularize: True if regularized networks predict more of its labels
     """
 
     noise: EstimatedNoise
-    prefers_dropout: bool
+    regularize: bool
 
 
 def _only(data: TrainingData, chosen: Int64[Tensor, " m"]) -> TrainingData:

@@ -1,6 +1,5 @@
 """What changes from step to step: the network, its average, the loss's memory, the optimizer."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch.optim import Optimizer
 
 from noisebound.averaging import AveragedWeights
 from noisebound.models.fine_tuned import FineTuned
+from noisebound.models.regularized import FACTOR_RATE, InputFactors
 from noisebound.training.config import TrainingConfig
 from noisebound.training.objective import Objective
 
@@ -112,13 +112,18 @@ def initial_state(
     )
 
 
-def _groups(network: nn.Module, config: TrainingConfig) -> Iterable[Any]:
+def _groups(network: nn.Module, config: TrainingConfig) -> list[dict[str, Any]]:
     """Return what the optimizer trains; each group has its share of the learning rate."""
-    if not isinstance(network, FineTuned):
-        return network.parameters()
-    encoder = [weight for weight in network.encoder.parameters() if weight.requires_grad]
-    head = list(network.head.parameters())
-    return [{"params": encoder, "share": config.encoder_rate}, {"params": head, "share": 1.0}]
+    head, groups = network, []
+    if isinstance(network, FineTuned):
+        encoder = [weight for weight in network.encoder.parameters() if weight.requires_grad]
+        head, groups = network.head, [{"params": encoder, "share": config.encoder_rate}]
+    factors = [part.values for part in head.modules() if isinstance(part, InputFactors)]
+    others = [weight for weight in head.parameters() if all(weight is not each for each in factors)]
+    groups.append({"params": others, "share": 1.0})
+    if factors:  # decay would draw them to zero, and not to one
+        groups.append({"params": factors, "share": FACTOR_RATE, "weight_decay": 0.0})
+    return groups
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -42,6 +42,7 @@ from noisebound.integrations.sklearn.sparse_scale import scaled_rows, usual_scal
 from noisebound.losses import Loss
 from noisebound.models.heads import linear
 from noisebound.models.mlp import mlp
+from noisebound.models.regularized import without_factors
 from noisebound.training import Fitting, TrainingConfig
 from noisebound.training.choose import Choice
 from noisebound.training.config import DEFAULT_LOSS, RecipeName
@@ -427,7 +428,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         """Set what was learned; without noise and objective if an interrupt came before them."""
         self._state = state
-        self.network_ = state.best_model
+        self.network_ = without_factors(state.best_model, self._network())
         self.n_iter_ = state.epoch
         self.noise_rate_ = math.nan if noise is None else noise.assumed_rate
         self.bound_ = None if objective is None else objective.bound
