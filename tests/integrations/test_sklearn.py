@@ -149,6 +149,20 @@ class TestAmongOthers:
         assert unfitted.get_params().keys() == model.get_params().keys()
         assert not hasattr(unfitted, "network_")
 
+    @pytest.mark.parametrize("form", [csr_matrix, np.asarray])
+    def test_a_regularized_network_is_a_usual_one_afterwards(self, form):
+        X, y, truth = clouds()
+        model = NoiseBoundedClassifier(
+            recipe="regularized", hidden_layer_sizes=(50,), max_iter=20, random_state=0
+        ).fit(form(X), y)
+        assert (model.predict(X) == truth).mean() > 0.6
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+        assert [tuple(each.shape) for each in model.network_.parameters()] == [
+            *((50, X.shape[1]), (50,)),
+            *((len(model.classes_), 50), (len(model.classes_),)),
+        ]
+
     @pytest.mark.parametrize("first", [csr_matrix, np.asarray])
     def test_new_rows_may_be_sparse_or_dense_whatever_the_first_were(self, first):
         X, y, _ = clouds()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from noisebound.errors import InvalidValueError
 from noisebound.models import create_model
 from noisebound.models.regularized import (
     InputFactors,
@@ -73,6 +74,11 @@ def test_the_network_without_factors_computes_what_was_learned(dtype):
 def test_another_network_is_returned_as_it_is():
     network = create_model("mlp_head", (4,), 2)
     assert without_factors(network, network) is network
+
+
+def test_a_network_without_linear_layers():
+    with pytest.raises(InvalidValueError, match="without linear layers"):
+        regularized(nn.Sequential(nn.Conv2d(1, 3, 8), nn.Flatten()))
 
 
 def test_a_copy_and_a_pickle_are_regularized_too():

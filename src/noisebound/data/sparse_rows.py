@@ -67,8 +67,11 @@ class SparseRows(Rows):
 
 
 def takes_sparse(network: nn.Module) -> bool:
-    """True if a network begins with a linear layer, which multiplies sparse rows as they are."""
+    """True if a network begins with a linear layer, which multiplies sparse rows as they are.
+
+    A layer that holds another one, such as factors of its inputs, may need them dense.
+    """
     if not isinstance(network, nn.Sequential):
         return False
     layers = [layer for layer in network if not isinstance(layer, nn.Flatten)]
-    return bool(layers) and isinstance(layers[0], nn.Linear)
+    return bool(layers) and isinstance(layers[0], nn.Linear) and not list(layers[0].children())

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from noisebound.errors import InvalidValueError
 from noisebound.models.dropout import USUAL_DROPOUT, QuickDropout
 
 FACTOR_RATE = 30.0
@@ -55,6 +56,10 @@ def regularized(network: nn.Module) -> nn.Module:
     """
     network = copy.deepcopy(network)
     layers = _linear_layers(network)
+    if not layers:
+        raise InvalidValueError(
+            "a network without linear layers cannot be regularized: choose another `recipe`"
+        )
     layers[0].add_module(_FACTORS, InputFactors(layers[0].weight.detach()))
     layers[0].register_forward_pre_hook(_multiply)
     for layer in layers:

@@ -89,20 +89,19 @@ class RecipeSearch:
 
     @property
     def second_opinion(self) -> Float64[Tensor, "n classes"] | None:
-        """Out-of-fold probabilities of networks like those that estimate the noise.
-
-        None if some examples have none.
+        """Out-of-fold probabilities by a second division; None if some examples have none.
 
         Their halves are others than those of the cross-fit that estimates the noise, so that a
         difference between both shows the networks' own mistakes.
         """
         if not self.has_seen_all:
             return None
-        found, dropped = self._unaltered["plain"][:2], self._unaltered["regularized"][:2]
-        is_dropped = self.regularize and len(dropped) == len(found)
-        first = dropped if is_dropped else found  # one division of all examples
-        in_order = torch.cat([found.positions for found in first]).argsort()
-        return torch.cat([found.probabilities for found in first])[in_order]
+        # The first two halves are a division of all examples.
+        usual, other = (self._unaltered[name][:2] for name in ("plain", "regularized"))
+        was_given_up = len(other) < len(usual)
+        halves = other if self.regularize and not was_given_up else usual
+        in_order = torch.cat([half.positions for half in halves]).argsort()
+        return torch.cat([half.probabilities for half in halves])[in_order]
 
     @property
     def state(self) -> TrainingState | None:
@@ -164,15 +163,15 @@ class RecipeSearch:
         Whether the estimate is any good is not asked here: the trials will show it.
         """
         title = f"half {number}: suspects"
-        found = self._out_of_fold(half, self.network, f"inner-{number}", title)
+        usual = self._out_of_fold(half, self.network, f"inner-{number}", title)
         if not self.can_regularize:
-            return _Learned(EstimatedNoise.of(found), False)
+            return _Learned(EstimatedNoise.of(usual), False)
         network, name = regularized(self.network), f"inner-regularized-{number}"
-        dropped = self._out_of_fold(half, network, name, f"{title}, regularized")
-        gains = dropped.are_hits.double() - found.are_hits.double()
+        other = self._out_of_fold(half, network, name, f"{title}, regularized")
+        gains = other.are_hits.double() - usual.are_hits.double()
         self._regularized_gains.append(gains)
         regularize = gains.mean().item() > 0
-        return _Learned(EstimatedNoise.of(dropped if regularize else found), regularize)
+        return _Learned(EstimatedNoise.of(other if regularize else usual), regularize)
 
     def _out_of_fold(
         self, half: TrainingData, network: nn.Module, name: str, title: str
