@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import torch
 
@@ -174,6 +176,7 @@ def test_given_features():
             "`labels` must be one per example",
         ),
         ({"labels": torch.zeros(100)}, TypeError, "labels must be class indices"),
+        ({"labels": ["cat", "dog"] * 50}, TypeError, "`labels` must be class indices"),
         ({"labels": torch.full((100,), 9)}, ValueError, r"labels must lie in 0 … 5, got 9 … 9"),
         ({"probs": torch.ones(100, 6)}, ValueError, "`probs` must sum to one"),
         ({"probs": torch.ones(100, 1)}, ValueError, "probs must have a row for each example"),
@@ -182,6 +185,16 @@ def test_given_features():
             {"method": "neighbors", "features": torch.ones(9, 2)},
             ValueError,
             "`features` must have one row per example, 100; got 9",
+        ),
+        (
+            {"method": "neighbors", "features": torch.ones(100)},
+            ValueError,
+            "a row of finite numbers per example",
+        ),
+        (
+            {"method": "neighbors", "features": torch.full((100, 2), torch.nan)},
+            ValueError,
+            "with NaN or infinity",
         ),
         ({"confidence": 0.0}, ValueError, "confidence"),
     ],
@@ -193,6 +206,20 @@ def test_bad_input(change, error, message):
     }
     with pytest.raises(error, match=message):
         estimate_noise(**(given | change))
+
+
+def test_frames_series_and_unsigned_numbers_are_arrays():
+    probs, noisy, _ = noisy_problem()
+    expected = estimate_noise(probs, noisy.labels).noise_rate
+    array, labels = probs.numpy(), noisy.labels.numpy()
+    shuffled = np.random.default_rng(0).permutation(len(labels))
+    for given in (
+        (pd.DataFrame(array, index=shuffled), pd.Series(labels, index=shuffled)),
+        (pl.DataFrame(array), pl.Series(labels)),
+        (array, labels.astype(np.uint16)),
+        (array.tolist(), labels.astype(np.uint64)),
+    ):
+        assert estimate_noise(*given).noise_rate == pytest.approx(expected)
 
 
 def test_too_few():

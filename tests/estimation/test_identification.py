@@ -127,6 +127,16 @@ class TestTrusted:
         assert told.transition[1, 0] > 0.5
         assert "100 labels that a person has checked" in told.words
 
+    def test_checked_labels_ask_nothing_of_a_model(self):
+        """It predicts all classes alike, and a quarter of the labels are wrong."""
+        labels, true, _ = problem(rate=0.25)
+        probs = torch.full((4000, CLASSES), 1 / CLASSES).double()
+        at = self.sample(0)
+        assert not estimate_noise(probs, labels).is_reliable
+        told = estimate_noise(probs, labels, trusted=(at, true[at]))
+        assert told.diagnostics.rejection is None
+        assert told.interval[0] < 0.25 < told.interval[1]
+
     @pytest.mark.parametrize("seed", range(4))
     def test_labels_that_are_all_right_do_not_exclude_that_none_is_wrong(self, seed):
         """Suspicions differ, so that the estimate is a little above zero."""

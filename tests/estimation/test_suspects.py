@@ -1,11 +1,14 @@
 """Wrong labels are found, with probabilities that can be believed."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
 import noisebound as nb
-from noisebound.estimation.suspects import true_class_probabilities
+from noisebound.estimation import estimate_noise
+from noisebound.estimation.suspects import suspects_by_evidence, true_class_probabilities
 
 CLASSES = 6
 
@@ -156,3 +159,16 @@ def test_bad_input(change, error, message):
     }
     with pytest.raises(error, match=message):
         nb.find_suspects(**(given | change))
+
+
+def test_suspects_of_a_run_are_as_many_as_its_estimate_allows():
+    """One cross-fit knows nothing; two of them have told the rate."""
+    g = torch.Generator().manual_seed(0)
+    labels = torch.randint(2, (600,), generator=g)
+    probs = torch.rand(600, 1, generator=g)
+    probs = torch.cat([probs, 1 - probs], 1).double()
+    told = replace(estimate_noise(probs, labels), noise_rate=0.05, interval=(0.0, 0.1))
+    alone = suspects_by_evidence(probs, labels)
+    both = suspects_by_evidence(probs, labels, None, told)
+    assert (alone.suspects.probability > 0.5).double().mean() > 0.3
+    assert (both.suspects.probability > 0.5).double().mean() <= 0.1

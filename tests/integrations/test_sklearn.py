@@ -85,7 +85,8 @@ class TestWhatItFinds:
         chosen = fitted.recipe_.chosen
         assert chosen.gain > 0
         assert len(fitted.loss_curve_) == fitted.n_iter_ == chosen.epochs
-        assert {each.recipe for each in fitted.recipe_.tried} == set(RECIPES)
+        tried = {each.recipe for each in fitted.recipe_.tried}
+        assert tried | {"regularized"} == set(RECIPES)
 
     def test_the_loss_that_is_named_stays_at_its_floor(self, digits):
         X, y, *_ = digits
@@ -148,6 +149,21 @@ class TestAmongOthers:
         unfitted = clone(model)
         assert unfitted.get_params().keys() == model.get_params().keys()
         assert not hasattr(unfitted, "network_")
+
+    def test_of_labels_that_say_nothing_no_suspects_are_named(self):
+        generator = np.random.default_rng(0)
+        X, y = generator.normal(size=(300, 10)), generator.integers(2, size=300)
+        model = NoiseBoundedClassifier(max_iter=20, random_state=0).fit(X, y)
+        assert "hardly more than guessing" in model.noise_estimate_.diagnostics.rejection
+        assert model.noise_rate_ == 0
+        assert len(model.suspects_) == 0
+        assert np.isnan(model.suspicion_).all()
+
+    @pytest.mark.parametrize("given", [{"noise_rate": 0.2}, {"bound": 0.3}, {"loss": "sce"}])
+    def test_a_recipe_stands_alone(self, given):
+        X, y, _ = clouds()
+        with pytest.raises(ValueError, match="brings its own loss"):
+            NoiseBoundedClassifier(recipe="dropped", **given).fit(X, y)
 
     @pytest.mark.parametrize("form", [csr_matrix, np.asarray])
     def test_a_regularized_network_is_a_usual_one_afterwards(self, form):

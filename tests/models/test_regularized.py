@@ -42,6 +42,14 @@ def test_inputs_of_every_layer_are_left_out_in_training_alone():
     assert (seen[0] == 1).all()
 
 
+def test_a_network_that_has_dropout_gets_no_more_of_it():
+    network = regularized(create_model("mlp_head", (400,), 2)).train()
+    seen = []
+    network[2].register_forward_hook(lambda _, given, __: seen.append(given[0]))
+    network(torch.ones(300, 400))
+    assert (seen[0] == 0).double().mean().item() == pytest.approx(0.3, abs=0.02)
+
+
 def test_a_factor_weakens_or_strengthens_its_input():
     copied = regularized(create_model("mlp", (4,), 2)).eval()
     with torch.no_grad():

@@ -265,7 +265,7 @@ class TestRuns:
         splits = noisy_clouds(n=240)
         run = train_run(splits, self.config(), tmp_path / "run")
         tried = {each.recipe for each in run.recipe.tried}
-        assert tried == set(RECIPES)
+        assert tried == set(RECIPES) - ({"regularized"} if not run.recipe.regularize else set())
         assert run.result.final.averaged_test_top1 > 0.8
         again = nb.load_run(tmp_path / "run")
         assert again.recipe == run.recipe
@@ -412,7 +412,19 @@ class TestRuns:
         with pytest.warns(UserWarning, match="too few"):
             run = train_run(few, self.config(epochs=2), tmp_path / "run")
         assert run.recipe.recipe.name == "plain"
+        assert "too few" in run.recipe.reason
         assert not run.noise.is_known
+
+    @pytest.mark.parametrize(("named", "trained"), [("gce", "gce"), ("dropped", "plain")])
+    def test_of_few_examples_the_record_says_what_trained(self, tmp_path, named, trained):
+        """What needs no estimate of the noise trains as it was named."""
+        with pytest.warns(UserWarning, match="too few"):
+            run = train_run(
+                noisy_clouds(n=40), self.config(epochs=2, recipe=named), tmp_path / "run"
+            )
+        assert run.recipe.recipe.name == trained
+        assert nb.load_run(tmp_path / "run").recipe == run.recipe
+        assert ("too few" in run.recipe.reason) == (trained != named)
 
 
 def unequal_clouds(noise):

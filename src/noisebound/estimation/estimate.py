@@ -136,7 +136,7 @@ def estimate_noise(
         transition=transition,
         class_prior=prior,
         interval=interval,
-        diagnostics=_diagnose(method, rate, predictions, observed),
+        diagnostics=_diagnose(method, rate, predictions, observed, is_audited=trusted is not None),
         words=words,
         labels_to_check=labels_to_check(spread, _PRECISION, len(observed)),
     )
@@ -207,7 +207,7 @@ def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | No
         case "confident":
             return _Sample(n, n, lambda rows: confident_transition(probs[rows], labels[rows]))
         case _:
-            points = probs.sqrt() if features is None else as_float64(features).flatten(1)
+            points = probs.sqrt() if features is None else _check_features(features)
             if len(points) != n:
                 raise InvalidValueError(
                     f"`features` must have one row per example, {n}; got {len(points)}"
@@ -217,6 +217,16 @@ def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | No
             return _Sample(
                 size, size, lambda rows: transition_of_triples(triples[rows], num_classes)
             )
+
+
+def _check_features(features: ArrayLike) -> Float64[Tensor, "n dimensions"]:
+    given = as_float64(features)
+    if given.ndim < 2 or not given.isfinite().all():
+        raise InvalidValueError(
+            "`features` must have a row of finite numbers per example; got shape "
+            f"{tuple(given.shape)}{'' if given.isfinite().all() else ' with NaN or infinity'}"
+        )
+    return given.flatten(1)
 
 
 def _predicted_shares(probs: Float[Tensor, "n classes"]) -> Float64[Tensor, " classes"]:
@@ -247,19 +257,23 @@ def _interval(rate: float, prior: Tensor, sample: _Sample, level: float) -> tupl
     return max(0.0, rate - reach), min(1.0, rate + max(reach, unseen))
 
 
-def _diagnose(method: str, rate: float, probs: Tensor, labels: Tensor) -> Diagnostics:
+def _diagnose(
+    method: str, rate: float, probs: Tensor, labels: Tensor, *, is_audited: bool
+) -> Diagnostics:
+    """Return what speaks against an estimate; a rate by checked labels asks nothing of a model."""
     num_classes = probs.shape[1]
     predicted = probs.argmax(1)
     agreement = (predicted == labels).double().mean().item()
     commonest = labels.bincount(minlength=num_classes).max().item() / len(labels)
     warnings = []
     # Guessing the commonest label would reach this, and chance adds to it.
-    if agreement <= commonest + 3 * math.sqrt(commonest * (1 - commonest) / len(labels)):
+    guessing = commonest + 3 * math.sqrt(commonest * (1 - commonest) / len(labels))
+    if agreement <= guessing and not is_audited:
         warnings.append(
             f"the predictions agree with {agreement:.1%} of the labels, hardly more than guessing "
             f"({commonest:.1%}): the model has learned nothing that could tell noise from truth"
         )
-    if rate >= _NEAR_CHANCE * (num_classes - 1) / num_classes:
+    if rate >= _NEAR_CHANCE * (num_classes - 1) / num_classes and not is_audited:
         warnings.append(
             f"a noise rate of {rate:.2f} is close to that of labels that say nothing "
             f"({(num_classes - 1) / num_classes:.2f}): it may be anything above"

@@ -14,6 +14,7 @@ from noisebound.estimation.estimate import estimate_noise
 from noisebound.estimation.floor import measured_floor
 from noisebound.estimation.labels import FEWEST_EXAMPLES, check_labels, check_predictions
 from noisebound.estimation.loss_mixture import log_odds_of_losses
+from noisebound.estimation.noise_estimate import NoiseEstimate
 from noisebound.estimation.out_of_fold import OutOfFold
 from noisebound.losses import CrossEntropy, Loss
 
@@ -138,6 +139,7 @@ def suspects_by_evidence(
     probs: Float64[Tensor, "n classes"],
     labels: Int64[Tensor, " n"],
     learned: Int64[Tensor, " n"] | None = None,
+    estimate: NoiseEstimate | None = None,
 ) -> Evidence:
     """Return the suspects by as much structure of the noise as the labels support.
 
@@ -145,15 +147,18 @@ def suspects_by_evidence(
         probs: out-of-fold probabilities of the observed label
         labels: class indices to be rated
         learned: the labels that the model has learned, where some were corrected since
+        estimate: what is known of the noise, by more than these probabilities; estimated from them
+            if it is not given
     """
     num_classes = probs.shape[1]
     learned = labels if learned is None else learned
-    estimate = estimate_noise(probs, learned)
+    estimate = estimate or estimate_noise(probs, learned)
     rate = _below_chance(estimate.noise_rate, num_classes)
     calibrated = _calibrated(probs, learned)
     even = symmetric_columns(torch.tensor(rate, dtype=torch.float64), num_classes)
     even_fit = _fit_of_matrix(calibrated, learned, even)
     differing = (probs.argmax(1) != labels).double().mean().item()
+    differing = min(differing, estimate.interval[1])  # the rest is what the model does not know
     # A matrix that explains few of the labels that differ would call the others right.
     if even_fit.gain < -_CLEAR and rate > differing / 2:
         matrix = estimate.transition
@@ -282,6 +287,7 @@ def suspects_by_models(
     loss: Loss,
     transition: Float64[Tensor, "classes classes"],
     out_of_fold: OutOfFold | None,
+    estimate: NoiseEstimate | None = None,
 ) -> Suspects:
     """Return the suspects by a trained model and, where there are any, by the networks before it.
 
@@ -291,12 +297,15 @@ def suspects_by_models(
         loss: the loss that the model was trained by
         transition: ``T[noisy, true]``
         out_of_fold: predictions for some of the examples by networks that did not see them
+        estimate: what is known of the noise; by the out-of-fold predictions if it is not given
     """
     found = suspects_of(_of_true_class(probs, loss, transition), labels, transition)
     if out_of_fold is None:
         return found
     at = out_of_fold.positions
-    by_others = suspects_by_evidence(out_of_fold.probabilities, labels[at], out_of_fold.labels)
+    by_others = suspects_by_evidence(
+        out_of_fold.probabilities, labels[at], out_of_fold.labels, estimate
+    )
     if by_others.is_supported:
         score = found.score.clone()
         score[at] = (score[at] + by_others.suspects.score) / 2
@@ -305,7 +314,7 @@ def suspects_by_models(
     # validation, which it has not seen, its opinion counts, but not by a matrix that is in doubt.
     score, observed = found.score.clone(), _of_observed_label(probs, loss, transition)
     if len(at) < len(labels):
-        score = _on_one_scale(observed, labels, out_of_fold)
+        score = _on_one_scale(observed, labels, out_of_fold, estimate)
     score[at] = by_others.suspects.score
     if _may_judge(observed, labels, out_of_fold):
         score[at] = _reordered(by_others.suspects.score, probs[at], labels[at], out_of_fold)
@@ -357,7 +366,10 @@ def _in_order_of(own: Float64[Tensor, " n"], score: Float64[Tensor, " n"]) -> Fl
 
 
 def _on_one_scale(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"], out_of_fold: OutOfFold
+    probs: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    out_of_fold: OutOfFold,
+    estimate: NoiseEstimate | None,
 ) -> Float64[Tensor, " n"]:
     """Return the scores of all labels by calibrated predictions, out-of-fold where there are any.
 
@@ -371,7 +383,7 @@ def _on_one_scale(
     even[at] = _calibrated(out_of_fold.probabilities, out_of_fold.labels)
     if int(is_other.sum()) >= FEWEST_EXAMPLES:  # fewer tell nothing of how sure to be
         even[is_other] = _calibrated(probs[is_other], labels[is_other])
-    return suspects_by_evidence(even, labels, learned).suspects.score
+    return suspects_by_evidence(even, labels, learned, estimate).suspects.score
 
 
 def _of_observed_label(

@@ -44,15 +44,17 @@ def can_be_regularized(network: nn.Module) -> bool:
     return (
         len(layers) > 1
         and weights == sum(weight.numel() for weight in network.parameters())
-        and not any(isinstance(layer, nn.Dropout) for layer in network.modules())
+        and not _has_dropout(network)
     )
 
 
 def regularized(network: nn.Module) -> nn.Module:
     """Return a copy of a network with dropout before each linear layer, and factors of its inputs.
 
+    A network that has dropout keeps what it has.
+
     Args:
-        network: a network of linear layers
+        network: a network with linear layers
     """
     network = copy.deepcopy(network)
     layers = _linear_layers(network)
@@ -62,7 +64,7 @@ def regularized(network: nn.Module) -> nn.Module:
         )
     layers[0].add_module(_FACTORS, InputFactors(layers[0].weight.detach()))
     layers[0].register_forward_pre_hook(_multiply)
-    for layer in layers:
+    for layer in layers if not _has_dropout(network) else ():
         layer.register_forward_pre_hook(_LeaveOut(USUAL_DROPOUT))
     return network
 
@@ -90,6 +92,10 @@ def without_factors(trained: nn.Module, network: nn.Module) -> nn.Module:
 
 def _linear_layers(network: nn.Module) -> list[nn.Linear]:
     return [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+
+
+def _has_dropout(network: nn.Module) -> bool:
+    return any(isinstance(layer, nn.Dropout) for layer in network.modules())
 
 
 def _multiply(layer: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -60,8 +60,9 @@ def suspects_of_run(
         seen_noise = ClassWeightedNoise(noise, weights, shares)
         seen = seen_noise.transition
     loss = make_criterion(config, len(transition), len(probs), seen_noise)
-    out_of_fold = noise.out_of_fold if isinstance(noise, EstimatedNoise) else None
-    return suspects_by_models(probs, train.labels, loss, seen, out_of_fold)
+    if not isinstance(noise, EstimatedNoise):
+        return suspects_by_models(probs, train.labels, loss, seen, None)
+    return suspects_by_models(probs, train.labels, loss, seen, noise.out_of_fold, noise.estimate)
 
 
 def observed_label_probabilities(

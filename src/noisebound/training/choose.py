@@ -33,6 +33,7 @@ class Choice:
         regularize: True if regularized networks, with dropout and factors of their inputs,
             predicted more labels that they did not see: then all recipes but plain training have
             such networks
+        untried_because: why nothing was tried, where it was to be; None if a recipe was named
     """
 
     chosen: Evidence
@@ -40,6 +41,7 @@ class Choice:
     finals: tuple[Evidence, ...] = ()
     withdrawn: Evidence | None = None
     regularize: bool = False
+    untried_because: str | None = None
 
     @property
     def recipe(self) -> Recipe:
@@ -57,7 +59,7 @@ class Choice:
     def reason(self) -> str:
         """Why this recipe was chosen, in words."""
         if not self.tried:
-            return "the recipe that was named"
+            return self.untried_because or "the recipe that was named"
         chosen, best = self.chosen, self.tried[0]
         if self.withdrawn is not None:
             return (
@@ -155,6 +157,7 @@ class Choice:
             "finals": [vars(each) for each in self.finals],
             "withdrawn": None if self.withdrawn is None else vars(self.withdrawn),
             "regularize": self.regularize,
+            "untried_because": self.untried_because,
         }
 
     @classmethod
@@ -170,6 +173,7 @@ class Choice:
             finals,
             None if withdrawn is None else Evidence(**withdrawn),
             record.get("regularize", False),
+            record.get("untried_because"),
         )
 
 

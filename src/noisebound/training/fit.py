@@ -60,6 +60,8 @@ from noisebound.training.trusting import (
 )
 from noisebound.training.unfrozen import Unfrozen, frozen_config
 
+_TOO_FEW = f"fewer than {FEWEST_EXAMPLES} examples are too few to estimate noise or try recipes"
+
 
 class UnknownNoiseWarning(UserWarning):
     """The noise could not be estimated, and training is plain."""
@@ -159,7 +161,7 @@ class Fitting:
         if config.recipe != "auto":
             return named_choice(config.recipe, config.epochs)
         if len(self.data.train) < FEWEST_EXAMPLES:
-            return named_choice("plain", config.epochs)
+            return replace(named_choice("plain", config.epochs), untried_because=_TOO_FEW)
         self.search = RecipeSearch(
             self.data,
             self._head_config,
@@ -175,7 +177,10 @@ class Fitting:
         if self.choice is None:
             return self.config, self.data
         if not isinstance(noise, EstimatedNoise):  # of too few examples nothing is known
-            return RECIPES["plain"].config(self.config), self.data
+            if self.choice.recipe.needs_noise:
+                plain = named_choice("plain", self.config.epochs)
+                self.choice = replace(plain, untried_because=_TOO_FEW)
+            return self.choice.recipe.config(self.config), self.data
         # What heads do on all examples says nothing of what an encoder does.
         if self.unfrozen is None and self.search is not None:
             self.choice = self._on_all_examples(self.choice, noise, self.search)

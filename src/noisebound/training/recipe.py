@@ -36,6 +36,11 @@ class Recipe:
     labels: LabelUse = "as they are"
     is_regularized: bool = False
 
+    @property
+    def needs_noise(self) -> bool:
+        """True if it uses an estimate of the noise."""
+        return self.labels != "as they are" or self.loss.endswith("+b")
+
     def network(self, network: nn.Module, *, regularize: bool) -> nn.Module:
         """Return the network that a training by this recipe begins with.
 

@@ -141,6 +141,8 @@ class RecipeSearch:
                 trials[recipe.name].append(found.hits)
                 if recipe.name in self._unaltered:
                     self._unaltered[recipe.name].append(found)
+        if not self.regularize:  # then it was plain training in most halves, if not in all
+            trials.pop("regularized", None)
         return replace(choice_by(trials, judges), regularize=self.regularize)
 
     def _halves(self, labels: Int64[Tensor, " n"]) -> list[Int64[Tensor, " _"]]:

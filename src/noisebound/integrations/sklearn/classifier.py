@@ -109,15 +109,17 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes:
         classes_: the classes, sorted
-        noise_rate_: the rate that training went by: given or estimated, 0 if it is unknown
+        noise_rate_: the rate that training went by: given or estimated, 0 if it is unknown, for
+            the reason that ``noise_estimate_.diagnostics.rejection`` tells
         noise_estimate_: the `NoiseEstimate`, with its interval, its transition matrix and what
             speaks against it; None if the noise was not estimated
         recipe_: the `Choice` of a recipe, with the evidence for all that were tried; None if the
             training went by a loss
         bound_: the level that was trained against, or None
         suspects_: positions of the training examples whose label is more likely wrong than right,
-            the most suspect first
-        suspicion_: the probability that the label is wrong, for every training example
+            the most suspect first; none if the noise is unknown
+        suspicion_: the probability that the label is wrong, for every training example; NaN if the
+            noise is unknown
         loss_curve_: the mean training loss of each epoch, before the bound
         n_iter_: the number of epochs done
         network_: the trained ``torch.nn.Module``, with averaged weights
@@ -366,7 +368,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         return TrainingData(train, None, None, self._normalization, kept)
 
     @property
-    def _is_by_recipe(self) -> bool:
+    def is_by_recipe(self) -> bool:
         """True if nothing is given that only a loss and its bound can use."""
         return self.loss == "auto" and self.noise_rate == "auto" and self.bound == "auto"
 
@@ -377,8 +379,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
 
     def _config(self) -> TrainingConfig:
         return TrainingConfig(
-            loss=DEFAULT_LOSS if self._is_by_recipe else self._bounded_loss(),
-            recipe=self.recipe if self._is_by_recipe else None,
+            loss=DEFAULT_LOSS if self.is_by_recipe else self._bounded_loss(),
+            recipe=self.recipe if self.is_by_recipe else None,
             noise_rate=self.noise_rate if self.noise_rate == "auto" else float(self.noise_rate),
             epochs=int(self.max_iter),
             batch_size=int(self.batch_size),
@@ -396,7 +398,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self, config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
     ) -> Objective:
         """Make the objective: the loss by name or as given, and the bound as asked for."""
-        if self._is_by_recipe:
+        if self.is_by_recipe:
             return make_objective(config, num_classes, num_samples, noise)
         if isinstance(self.loss, Loss):
             criterion = copy.deepcopy(self.loss)
@@ -431,6 +433,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self.network_ = without_factors(state.best_model, self._network())
         self.n_iter_ = state.epoch
         self.noise_rate_ = math.nan if noise is None else noise.assumed_rate
+        if noise is not None and noise.unknown_because is not None:
+            self.noise_rate_ = 0.0
         self.bound_ = None if objective is None else objective.bound
         self.noise_estimate_ = None
         if isinstance(noise, EstimatedNoise):
@@ -439,19 +443,19 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             self.noise_estimate_ = noise.rejected
 
     def _judge(self, whole: Dataset, fitting: Fitting) -> None:
-        """Set which labels are probably wrong; unknown if an interrupt came before the noise."""
-        if fitting.noise is None or fitting.state is None:
+        """Set which labels are probably wrong; unknown if the noise is, or after an interrupt."""
+        noise = fitting.noise
+        if noise is None or fitting.state is None or noise.unknown_because is not None:
             self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
             return
         assert isinstance(fitting.state.criterion, Loss)
         assert fitting.seen_noise is not None
-        noise = fitting.noise
         suspects = suspects_by_models(
             self._probabilities(whole.inputs).double(),
             whole.labels,
             fitting.state.criterion,
             fitting.seen_noise.transition,
-            noise.out_of_fold if isinstance(noise, EstimatedNoise) else None,
+            *(noise.out_of_fold, noise.estimate) if isinstance(noise, EstimatedNoise) else (None,),
         )
         ranking = suspects.ranking
         self.suspicion_ = suspects.probability.numpy()

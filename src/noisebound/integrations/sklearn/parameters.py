@@ -33,6 +33,11 @@ def check_parameters(estimator: "NoiseBoundedClassifier") -> None:
         raise InvalidValueError(
             f"recipe must be 'auto' or one of {', '.join(RECIPES)}; got {estimator.recipe!r}"
         )
+    if estimator.recipe != "auto" and not estimator.is_by_recipe:
+        raise InvalidValueError(
+            f"recipe={estimator.recipe!r} brings its own loss and bound, and asks for no noise "
+            "rate: leave loss, noise_rate and bound at 'auto', or leave recipe at 'auto'"
+        )
     if estimator.noise_rate != "auto":
         check_within(
             "noise_rate", number("noise_rate", estimator.noise_rate), 0, 1, open_at_low=False
