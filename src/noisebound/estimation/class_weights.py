@@ -24,7 +24,7 @@ from noisebound.estimation.noise import (
     GivenTransition,
     Noise,
 )
-from noisebound.estimation.suspects import true_class_probabilities
+from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.losses import Loss
 
 

@@ -22,7 +22,7 @@ from noisebound.estimation.estimate import EstimationMethod, estimate_noise
 from noisebound.estimation.floor import Floor, measured_floor
 from noisebound.estimation.noise_estimate import NoiseEstimate
 from noisebound.estimation.out_of_fold import OutOfFold
-from noisebound.estimation.suspects import true_class_probabilities
+from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.losses import CrossEntropy, Loss
 
 BoundOrigin: TypeAlias = Literal[

@@ -26,7 +26,7 @@ from noisebound.estimation import (
 )
 from noisebound.estimation.checked import noise_of_unchecked
 from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
-from noisebound.estimation.suspects import true_class_probabilities
+from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.models.regularized import regularized
 from noisebound.training.choose import Choice, named_choice
