@@ -232,6 +232,8 @@ class TestNoise:
         record = json.loads((tmp_path / "noise.json").read_text())
         assert record["noise_rate"] == pytest.approx(0.3, abs=0.06)
         assert np.array(record["transition"]).shape == (10, 10)
+        assert record["words"] in result.stdout
+        assert f"check {record['labels_to_check']:,} labels by hand" in result.stdout
 
     def test_estimate_from_given_probabilities(self, run, noisy_digits, tmp_path):
         labels = np.load(noisy_digits)["y"]

@@ -152,6 +152,9 @@ def _print(
     else:
         reason = escape(with_flags(unknown_because, _FLAGS))
         console.print(f"[bold]the noise is unknown[/]: {reason}")
+    console.print(
+        f"to know the rate to ±0.03, check {found.labels_to_check:,} labels by hand, at random"
+    )
     for warning in warnings:
         if warning != unknown_because:
             console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
@@ -165,6 +168,7 @@ def _print_estimate(
         f"[bold]noise rate {found.noise_rate:.3f}[/], with 95 % confidence between {low:.3f} and "
         f"{high:.3f} (by {found.diagnostics.method}, {found.diagnostics.examples:,} examples)"
     )
+    console.print(escape(found.words))
     if "floor" in record:
         floor = record["floor"]
         console.print(
