@@ -252,6 +252,51 @@ def test_models_from_before_know_their_categories_in_every_spelling():
         assert features.tolist() == [[float(index == place) for index in range(4)]]
 
 
+def test_models_from_before_may_have_a_word_for_missing_as_a_category():
+    for has_missing in (False, True):
+        column = CategoryColumn(
+            name="code", categories=("EU", "NA"), has_other=False, has_missing=has_missing
+        )
+        features = column.encode(pl.Series("code", ["NA", None]))
+        assert features[:, 1].tolist() == [1, not has_missing]
+
+
+@pytest.mark.parametrize("word", ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
+def test_words_for_missing_mean_the_same_in_every_format(tmp_path, word):
+    table = frame_of(code=["a", word, "b", "a"] * 50, note=[word, "a b", "c, d", "NA e"] * 50)
+    table = table.with_columns(pl.col("code").cast(pl.Categorical))
+    table.write_ndjson(tmp_path / "x.jsonl")
+    table.write_excel(tmp_path / "x.xlsx")
+    settings = {"target": "y", "text": "note"}
+    own = loaded(tmp_path, table, text="note")
+    assert own.encoder.feature_names[:3] == ["code = a", "code = b", "code is missing"]
+    assert own.frame.collect()["note"].to_list()[:4] == [None, "a b", "c, d", "NA e"]
+    others = [loaded(tmp_path, table, "parquet", text="note"), load(table, **settings)]
+    others += [load(tmp_path / name, **settings) for name in ("x.jsonl", "x.xlsx")]
+    others.append(load(pd.DataFrame(table.to_dict(as_series=False)), **settings))
+    for other in others:
+        assert other.encoder == own.encoder
+        assert other.frame.collect()["note"].equals(own.frame.collect()["note"])
+    features = own.encoder.transform(table.with_columns(note=pl.lit("c")))
+    assert features.dense(torch.arange(4))[:, 2].tolist() == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
+def test_words_for_missing_are_no_classes(tmp_path, kind):
+    frame = pl.DataFrame({"a": RNG.normal(size=6), "y": ["u", "v", "NA", "u", "?", "v"]})
+
+    def read(**options):
+        if kind == "frame":
+            return load(frame, target="y", **options)
+        return loaded(tmp_path, frame, kind, **options)
+
+    with pytest.raises(DataError, match=r"2 of 6 rows .* have no label in column 'y'"):
+        read()
+    splits = read(skip_bad=True)
+    assert splits.train.class_names == ("u", "v")
+    assert splits.train_names == ("0", "1", "3", "5")
+
+
 def test_texts_stay_as_they_are_written():
     texts = pl.Series(["True", "10.0", "NaN"])
     assert decide_type(texts, "text").values.to_list() == ["True", "10.0", "NaN"]

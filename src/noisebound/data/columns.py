@@ -185,9 +185,14 @@ class CategoryColumn(BaseModel):
         return np.stack(features, axis=1).astype(np.float64)
 
     def _in_known_spelling(self, column: pl.Series) -> pl.Series:
-        """Return values as the categories spell them: earlier models have them as they came."""
+        """Return values as the categories spell them: earlier models have them as they came.
+
+        Such a model may have a word for missing, as NA, among its categories.
+        """
         texts, known = as_text(column), pl.Series(self.categories, dtype=pl.String)
         category_of = dict(zip(as_category(known), known, strict=True))
+        if self.has_missing:
+            category_of.pop(None, None)
         is_known = texts.is_in(list(self.categories)).fill_null(False)
         return texts.zip_with(is_known, as_category(column).replace(category_of))
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from noisebound.data.missing import nulls_for_missing
 from noisebound.errors import DataError
 
 
@@ -15,6 +16,11 @@ def is_frame(data: object) -> bool:
 def as_lazy(data: Any) -> pl.LazyFrame:
     """Return a lazy frame of polars."""
     return data if isinstance(data, pl.LazyFrame) else as_polars(data).lazy()
+
+
+def as_table(data: Any) -> pl.DataFrame:
+    """Return a polars frame that has null wherever a file with the same values would have it."""
+    return nulls_for_missing(as_polars(data).lazy()).collect()
 
 
 def as_polars(data: Any) -> pl.DataFrame:

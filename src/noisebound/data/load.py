@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, Unpack
 from noisebound.data.dataset import Dataset, Splits, dataset_from_arrays
 from noisebound.data.finding import find_or_download
 from noisebound.data.formats.table_files import is_table
-from noisebound.data.frames import as_polars, is_frame
+from noisebound.data.frames import as_table, is_frame
 from noisebound.data.options import ReadingOptions, ReadingSettings, reading_options
 from noisebound.data.published.record import Published
 from noisebound.data.registry import DATASETS, find_published
@@ -74,7 +74,7 @@ def _from_memory(data: Source, options: ReadingOptions, leave_texts: bool) -> Sp
     if is_frame(data):
         options.refuse_all_but(*_OF_TABLES, what="data in memory")
         return frame_splits(
-            as_polars(data),
+            as_table(data),
             options,
             name="data frame",
             source="the data frame",

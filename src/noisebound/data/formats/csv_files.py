@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from noisebound.data.folders import cache_folder, temporary_file
+from noisebound.data.missing import MISSING_FIELDS
 from noisebound.errors import DataError
 
-NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 _ROWS_FOR_TYPES = 10_000  # a choice; a row beyond them that does not fit makes all be looked at
 _ROWS_FOR_SEPARATOR = 20  # lines that tell what stands between fields: a choice
 _MARKS = ",;\t|"
@@ -62,7 +62,9 @@ def read_csv(
 
 
 def _read(plain: Path, separator: str, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    scan = pl.scan_csv(plain, separator=separator, null_values=NULLS, schema=dict(schema))
+    scan = pl.scan_csv(
+        plain, separator=separator, null_values=list(MISSING_FIELDS), schema=dict(schema)
+    )
     if plain.stat().st_size <= _IN_MEMORY:
         return scan.collect().lazy()
     folder = cache_folder() / "tables"
@@ -78,7 +80,7 @@ def _schema(plain: Path, separator: str, written: Collection[str]) -> dict[str, 
     first = pl.read_csv(
         plain,
         separator=separator,
-        null_values=NULLS,
+        null_values=list(MISSING_FIELDS),
         n_rows=_ROWS_FOR_TYPES,
         infer_schema_length=_ROWS_FOR_TYPES,
     )

@@ -15,6 +15,7 @@ from polars.exceptions import PanicException
 from noisebound.data.formats.csv_files import read_csv
 from noisebound.data.formats.text_files import file_type, plain_text
 from noisebound.data.limits import check_unpacked
+from noisebound.data.missing import nulls_for_missing
 from noisebound.data.reading import reading
 from noisebound.errors import DataError, MissingExtraError
 
@@ -72,7 +73,7 @@ def read_table_file(
     written: Collection[str] = (),
     skip_bad: bool = False,
 ) -> TableFile:
-    """Return the table as it is in the file; a large one stays on the disk.
+    """Return the table of a file, with null for words such as NA; a large one stays on the disk.
 
     Args:
         path: the file
@@ -96,7 +97,7 @@ def read_table_file(
             else:
                 with plain_text(path, encoding) as plain:
                     frame, left_out = read_csv(plain, path, _SEPARATORS[kind], written, skip_bad)
-            frame = _with_bare_names(frame)
+            frame = nulls_for_missing(_with_bare_names(frame))
             is_empty = frame.head(1).collect().is_empty()
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes
             raise pl.exceptions.ComputeError(str(error)) from error
