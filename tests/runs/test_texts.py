@@ -137,6 +137,30 @@ def test_a_folder_of_texts_in_another_encoding(tmp_path):
     assert load(tmp_path, encoding="latin-1").texts()[0] == "caf\xe9 0"
 
 
+@pytest.fixture
+def news(tmp_path):
+    """A folder of three texts in each of two classes."""
+    for kind in ("money", "sport"):
+        (tmp_path / "news" / kind).mkdir(parents=True)
+        for number in range(3):
+            (tmp_path / "news" / kind / f"{number}.txt").write_text(f"{kind} of {number}")
+    return tmp_path / "news"
+
+
+@pytest.mark.parametrize(
+    "name", [".git/a/0.txt", "sport/.ipynb_checkpoints/0.txt", "sport/._0.txt", "__MACOSX/x/0.txt"]
+)
+def test_hidden_files_are_no_texts(news, name):
+    (news / name).parent.mkdir(parents=True, exist_ok=True)
+    (news / name).write_text("left behind")
+    for number in range(30):
+        (news / name).with_name(f".{number}.bin").write_bytes(b"x")
+    splits = load(news)
+    assert splits.train.class_names == ("money", "sport")
+    assert len(splits.train) == 6
+    assert splits.notes == ()
+
+
 def test_empty_texts_are_said_and_have_no_features():
     splits = load((["", " ", *TEXTS], ["sport", "money", *LABELS]))
     assert splits.notes == ("column 'text': 2 texts are empty and have no features",)

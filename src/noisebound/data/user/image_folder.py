@@ -11,7 +11,7 @@ from torch import Tensor
 from noisebound.checks import check_count
 from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.decoded import cache_notes, decode_once, probe_once
-from noisebound.data.formats.archives import Folder
+from noisebound.data.formats.archives import Folder, is_hidden
 from noisebound.data.formats.images import Mode, image_extensions, listed
 from noisebound.data.rows import TensorRows
 from noisebound.errors import DataError
@@ -94,8 +94,7 @@ def _images(names: Sequence[str]) -> list[PurePosixPath]:
     return [
         path
         for path in map(PurePosixPath, names)
-        if path.suffix.lower() in extensions
-        and not any(part.startswith(".") for part in path.parts)
+        if path.suffix.lower() in extensions and not is_hidden(path)
     ]
 
 
@@ -177,5 +176,7 @@ def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTr
 
 def _subfolders(path: Path) -> list[Path]:
     return sorted(
-        folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith(".")
+        folder
+        for folder in path.iterdir()
+        if folder.is_dir() and not is_hidden(folder.relative_to(path))
     )

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from noisebound.data.dataset import Splits
+from noisebound.data.formats.archives import is_hidden
 from noisebound.data.formats.text_files import known_encoding
 from noisebound.data.labels import encode_labels
 from noisebound.data.options import ReadingOptions
@@ -69,7 +70,7 @@ def texts_frame(texts: Any) -> pl.DataFrame:
 
 def holds_texts(path: Path) -> bool:
     """True if most files in the folders below a folder are .txt files."""
-    files = [file for file in path.glob("*/**/*") if file.is_file()]
+    files = _visible_files(path, "*/**/*")
     return 2 * sum(map(_is_text, files)) > len(files)
 
 
@@ -126,7 +127,15 @@ def _read_files(path: Path, options: ReadingOptions) -> tuple[list[str], pl.Data
 
 def _text_files(path: Path, pattern: str) -> list[Path]:
     """Return the .txt files of a pattern, whether their ending is in capitals or not."""
-    return sorted(file for file in path.glob(pattern) if _is_text(file) and file.is_file())
+    return [file for file in _visible_files(path, pattern) if _is_text(file)]
+
+
+def _visible_files(path: Path, pattern: str) -> list[Path]:
+    return sorted(
+        file
+        for file in path.glob(pattern)
+        if not is_hidden(file.relative_to(path)) and file.is_file()
+    )
 
 
 def _is_text(file: Path) -> bool:
