@@ -1,5 +1,6 @@
 """Texts from a file to labels for new ones, without a backbone."""
 
+import shutil
 import subprocess
 import sys
 
@@ -159,6 +160,37 @@ def test_hidden_files_are_no_texts(news, name):
     assert splits.train.class_names == ("money", "sport")
     assert len(splits.train) == 6
     assert splits.notes == ()
+
+
+def test_folders_of_texts_that_differ_by_case_only_are_merged_on_request(news):
+    (news / "Sport").mkdir()
+    (news / "Sport" / "x.txt").write_text("sport again")
+    assert "to make them one: `merge_labels`" in load(news).notes[0]
+    assert load(news, merge_labels=True).train.class_names == ("money", "sport")
+
+
+def test_a_folder_of_a_class_without_texts(news):
+    (news / "weather").mkdir()
+    with pytest.raises(DataError, match=r"no \.txt files in the folders of the classes weather"):
+        load(news)
+
+
+def test_what_is_not_used_of_a_folder_of_texts_is_said(news, tmp_path):
+    (tmp_path / "all").mkdir()
+    for part in ("train", "test", "val"):
+        shutil.copytree(news, tmp_path / "all" / part)
+    (tmp_path / "all" / "train" / "sport" / "notes.md").write_text("x")
+    (tmp_path / "all" / "train" / "README.txt").write_text("x")
+    splits = load(tmp_path / "all")
+    assert len(splits.test) == 6
+    assert splits.notes[0] == "folders beside train were not used: val"
+    assert splits.notes[1].startswith(f"2 files in {tmp_path / 'all' / 'train'} were ignored")
+
+
+def test_a_folder_of_texts_without_classes(tmp_path):
+    (tmp_path / "0.txt").write_text("x")
+    with pytest.raises(DataError, match=r"one folder for each class.* with the \.txt files of"):
+        load(tmp_path)
 
 
 def test_empty_texts_are_said_and_have_no_features():

@@ -126,7 +126,8 @@ def _load_path(path: Path, options: ReadingOptions, leave_texts: bool) -> Splits
         options.refuse_all_but("data_dir", "skip_bad", what="a folder of IDX files")
         return read_idx_folder(path)
     if path.is_dir() and holds_texts(path):
-        options.refuse_all_but("data_dir", "skip_bad", "encoding", what="a folder of texts")
+        allowed = ("data_dir", "skip_bad", "encoding", "merge_labels")
+        options.refuse_all_but(*allowed, what="a folder of texts")
         return read_text_folder(path, options, leave_texts=leave_texts)
     if path.is_dir():
         options.refuse_all_but("data_dir", "image_size", "skip_bad", what="a folder of images")

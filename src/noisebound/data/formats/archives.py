@@ -79,6 +79,12 @@ def is_hidden(name: PurePath) -> bool:
     return any(part.startswith(".") or part == "__MACOSX" for part in name.parts)
 
 
+def visible_folders(path: Path) -> list[Path]:
+    """Return the folders directly in a folder that are not hidden, sorted."""
+    folders = (folder for folder in path.iterdir() if folder.is_dir())
+    return sorted(folder for folder in folders if not is_hidden(folder.relative_to(path)))
+
+
 class Zip(Files):
     """The files in a zip file; several threads may read at once."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from noisebound.data.dataset import Splits
-from noisebound.data.formats.archives import is_hidden
+from noisebound.data.formats.archives import is_hidden, visible_folders
 from noisebound.data.formats.text_files import known_encoding
 from noisebound.data.labels import encode_labels
 from noisebound.data.options import ReadingOptions
@@ -69,8 +69,11 @@ def texts_frame(texts: Any) -> pl.DataFrame:
 
 
 def holds_texts(path: Path) -> bool:
-    """True if most files in the folders below a folder are .txt files."""
-    files = _visible_files(path, "*/**/*")
+    """True if most files in the folders below a folder are .txt files, or most of its own files.
+
+    Its own count only if there are no others: then the labels lack, and the error speaks of texts.
+    """
+    files = _visible_files(path, "*/**/*") or _visible_files(path, "*")
     return 2 * sum(map(_is_text, files)) > len(files)
 
 
@@ -83,12 +86,13 @@ def read_text_folder(path: Path, options: ReadingOptions, *, leave_texts: bool =
         options: the encoding of the files, and whether to leave out those that cannot be read
         leave_texts: True to leave the texts as they are, as in `frame_splits`
     """
-    folders = {folder.name.lower(): folder for folder in path.iterdir() if folder.is_dir()}
-    train = next((folders[name] for name in _TRAIN_NAMES if name in folders), path)
-    test = next((folders[name] for name in _TEST_NAMES if name in folders), None)
-    files, frame, notes = _read_files(train, options)
+    train, test, notes = _find_parts(path)
+    _check_classes(train, fewest=2)
+    files, frame, train_notes = _read_files(train, options)
+    notes += train_notes
     test_frame = None
-    if test is not None and train is not path:
+    if test is not None:
+        _check_classes(test)
         _, test_frame, test_notes = _read_files(test, options)
         notes += test_notes
     splits = frame_splits(
@@ -99,7 +103,37 @@ def read_text_folder(path: Path, options: ReadingOptions, *, leave_texts: bool =
         test=test_frame,
         leave_texts=leave_texts,
     )
-    return replace(splits, notes=(*notes, *splits.notes), train_names=tuple(files))
+    kept = range(len(files)) if splits.train_names is None else map(int, splits.train_names)
+    names = tuple(files[position] for position in kept)
+    return replace(splits, notes=(*notes, *splits.notes), train_names=names)
+
+
+def _find_parts(path: Path) -> tuple[Path, Path | None, list[str]]:
+    """Return the folder of the training classes, that of the test classes if any, and notes."""
+    folders = {folder.name.lower(): folder for folder in visible_folders(path)}
+    train = next((folders[name] for name in _TRAIN_NAMES if name in folders), None)
+    if train is None or not visible_folders(train):
+        return path, None, []
+    test = next((folders[name] for name in _TEST_NAMES if name in folders), None)
+    unused = [folder.name for folder in folders.values() if folder not in (train, test)]
+    note = f"folders beside {train.name} were not used: {', '.join(unused)}"
+    return train, test, [note] if unused else []
+
+
+def _check_classes(path: Path, fewest: int = 1) -> None:
+    """Refuse a folder with fewer than so many classes, or with a class that has no texts."""
+    folders = visible_folders(path)
+    if len(folders) < fewest:
+        raise DataError(
+            f"{path} must have one folder for each class, at least two, with the .txt files of the "
+            f"class in it; it has {len(folders)} folders"
+        )
+    empty = [folder.name for folder in folders if not _text_files(folder, "**/*")]
+    if empty:
+        raise DataError(
+            f"{path} has no .txt files in the folders of the classes {', '.join(empty)}: add some, "
+            "or remove the folders"
+        )
 
 
 def read_unlabeled_texts(path: Path, options: ReadingOptions) -> tuple[list[str], pl.DataFrame]:
@@ -121,6 +155,12 @@ def _read_files(path: Path, options: ReadingOptions) -> tuple[list[str], pl.Data
     """Return the names of the files, a table of their texts and labels, and notes."""
     files = _text_files(path, "*/**/*")
     names, texts, notes = _read_texts(path, files, options)
+    ignored = len(_visible_files(path, "**/*")) - len(files)
+    if ignored:
+        notes.append(
+            f"{ignored} files in {path} were ignored: they are not .txt files, or not in the "
+            "folder of a class"
+        )
     labels = [Path(name).parts[0] for name in names]
     return names, texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, labels)), notes
 
