@@ -170,9 +170,30 @@ def test_an_identifier_is_left_out(tmp_path):
     assert all("an identifier" in note for note in splits.notes)
 
 
+@pytest.mark.parametrize("name", ["CustomerId", "userID", "ID", "order id"])
+def test_an_identifier_is_known_by_its_name(tmp_path, name):
+    frame = frame_of(a=RNG.normal(size=200), **{name: RNG.permutation(200) * 977 + 5})
+    assert loaded(tmp_path, frame).encoder.feature_names == ["a"]
+
+
+@pytest.mark.parametrize("values", [range(200), RNG.permutation(200)])
+@pytest.mark.parametrize("name", ["id", "index"])
+def test_an_identifier_may_lack_a_value(name, values):
+    frame = pd.DataFrame({"a": RNG.normal(size=200), name: [*values[:-1], None], "y": KINDS})
+    assert load(frame, target="y").encoder.feature_names == ["a"]
+
+
+@pytest.mark.parametrize("name", ["Unnamed: 0", "index", "__index_level_0__", ""])
+def test_the_index_of_frames_one_after_another_is_left_out(tmp_path, name):
+    frame = frame_of(a=RNG.normal(size=200), **{name: [*range(100), *range(100)]})
+    assert loaded(tmp_path, frame).encoder.feature_names == ["a"]
+
+
 def test_counts_and_prices_are_no_identifiers(tmp_path):
+    paid, index = RNG.permutation(200) * 977.0, RNG.integers(0, 100, 200)
     frame = frame_of(age=RNG.integers(18, 90, 200), price=RNG.integers(0, 10**6, 200))
-    assert loaded(tmp_path, frame).encoder.feature_names == ["age", "price"]
+    frame = frame.with_columns(Paid=pl.Series(paid), index=pl.Series(index))
+    assert loaded(tmp_path, frame).encoder.feature_names == ["age", "price", "Paid", "index"]
 
 
 def test_texts_are_noticed_and_not_made_categories(tmp_path):
