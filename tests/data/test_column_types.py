@@ -328,6 +328,16 @@ def test_new_rows_whose_numbers_are_all_missing_words():
     assert encoder.transform(pl.DataFrame({"a": ["-", "n/a"]}))[:, 1].tolist() == [1, 1]
 
 
+def test_new_truth_values_may_be_text(tmp_path):
+    encoder = loaded(tmp_path, frame_of(a=[True, False, False, True] * 50)).encoder
+    assert encoder.types == {"a": "number"}
+    for words in (["True", "False", "-"], ["true", "FALSE", "-"], ["1", "0", None]):
+        features = encoder.transform(pl.DataFrame({"a": words}))
+        assert features[:, 0].tolist() == [1, -1, 0]
+    with pytest.raises(DataError, match="'a' must hold numbers, got String"):
+        encoder.transform(pl.DataFrame({"a": ["yes", "no"]}))
+
+
 def test_labels_that_differ_by_case_or_spaces(tmp_path):
     labels = ["stay", "go"] * 97 + [" stay", "Stay", "GO", "go", "stay", "stay"]
     frame = pl.DataFrame({"a": RNG.normal(size=200), "y": labels})
