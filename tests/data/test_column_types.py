@@ -420,6 +420,20 @@ def test_none_among_the_labels_of_frames():
         assert len(load(frame, target="y", skip_bad=True).train) == 3
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "frame"])
+def test_nan_among_the_labels(tmp_path, suffix):
+    frame = pl.DataFrame({"a": [1.0, 2.0, 3.0, 5.0], "y": [0.0, float("nan"), 1.0, 0.0]})
+    path = tmp_path / "x.parquet"
+    frame.write_parquet(path)
+    source = frame if suffix == "frame" else path
+    with pytest.raises(DataError, match=r"1 of 4 rows of .* have no label"):
+        load(source, target="y")
+    splits = load(source, target="y", skip_bad=True)
+    assert splits.train.class_names == ("0", "1")
+    assert splits.train_names == ("0", "2", "3")
+    assert splits.frame.collect()["a"].to_list() == [1.0, 3.0, 5.0]
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [

@@ -138,6 +138,17 @@ def test_a_folder_of_texts_in_another_encoding(tmp_path):
     assert load(tmp_path, encoding="latin-1").texts()[0] == "caf\xe9 0"
 
 
+@pytest.mark.parametrize("labels", [["p", None, "q", "p"], [1, float("nan"), 0, 1]])
+def test_texts_without_a_label_are_left_out_on_request(labels):
+    texts = ["a b", "c d", "e f", "a f"]
+    with pytest.raises(DataError, match="1 of 4 rows of the texts have no label"):
+        load((texts, labels))
+    splits = load((texts, labels), skip_bad=True)
+    assert splits.texts() == ["a b", "e f", "a f"]
+    assert splits.train_names == ("0", "2", "3")
+    assert splits.train.num_classes == 2
+
+
 @pytest.fixture
 def news(tmp_path):
     """A folder of three texts in each of two classes."""

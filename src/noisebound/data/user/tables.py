@@ -146,7 +146,7 @@ def _with_labels(
     class_names: tuple[str, ...] = (),
 ) -> _LabeledRows:
     """Return the rows that have a label; merged ones are spelled as the known classes are."""
-    lazy = table.frame
+    lazy = _with_null_labels(table.frame, target)
     labels = lazy.select(target).collect().to_series()
     missing, total = labels.null_count(), len(labels)
     notes = list(table.notes())
@@ -166,6 +166,12 @@ def _with_labels(
         lazy, labels = lazy.filter(pl.col(target).is_not_null()), labels.drop_nulls()
     labels, note = _in_one_spelling(labels, class_names, merge=options.merge_labels)
     return _LabeledRows(lazy, labels, names, (*notes, *([note] if note else [])))
+
+
+def _with_null_labels(lazy: pl.LazyFrame, target: str) -> pl.LazyFrame:
+    """Return the table with null for every label that is missing: NaN among numbers is one."""
+    is_float = lazy.collect_schema()[target].is_float()
+    return lazy.with_columns(pl.col(target).fill_nan(None)) if is_float else lazy
 
 
 def _in_one_spelling(

@@ -55,12 +55,17 @@ def text_splits(
     listed = list(labels)
     if len(texts) != len(listed):
         raise DataError(f"{len(texts)} texts but {len(listed)} labels: they must be as many")
-    indices, class_names = encode_labels(listed)
-    names = [class_names[index] for index in indices]
-    frame = texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, names))
+    frame = texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, _names(listed), pl.String))
     return frame_splits(
         frame, _of_texts(options), name="texts", source="the texts", leave_texts=leave_texts
     )
+
+
+def _names(labels: list[Any]) -> list[str | None]:
+    """Return labels as texts, None where one is missing."""
+    indices, class_names = encode_labels([label for label in labels if not _is_missing(label)])
+    names = iter([class_names[index] for index in indices])
+    return [None if _is_missing(label) else next(names) for label in labels]
 
 
 def texts_frame(texts: Any) -> pl.DataFrame:
