@@ -159,6 +159,12 @@ def test_column_called_count(tmp_path):
     assert load(tmp_path / "x.csv", target="y").encoder.feature_names == ["count = a", "count = b"]
 
 
+@pytest.mark.parametrize("name", ["rows", "label", "count"])
+def test_labels_in_a_column_of_any_name(tmp_path, name):
+    frame = FRAME.rename({"kind": name})
+    assert load(write(frame, tmp_path / "x.csv"), target=name).train.class_names == ("a", "b")
+
+
 def test_other_separators(tmp_path):
     (tmp_path / "x.csv").write_text("a;b;y\n1;2,5;u\n3;4;v\n")
     data = load(tmp_path / "x.csv", target="y").train

@@ -181,7 +181,7 @@ def _in_one_spelling(
     if labels.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return labels, ""
     texts = labels.cast(pl.String)
-    counts = dict(texts.value_counts(name="rows").iter_rows())
+    counts = dict(texts.alias("label").value_counts(name="rows").iter_rows())
     if not merge:
         return texts, note_of_spellings(counts)
     groups = spellings(dict.fromkeys(class_names, 0) | counts, class_names)
