@@ -34,6 +34,17 @@ def test_a_file_that_is_not_utf8_says_so(tmp_path):
         load(tmp_path / "y.csv", target="y", encoding="ascii")
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_json_lines_that_are_not_utf8_say_so(tmp_path, packed):
+    lines = ['{"a": 1, "y": "u"}', '{"a": 2, "y": "caf\xe9"}', '{"a": 3, "y": "u"}']
+    content = "\n".join(lines).encode("latin-1")
+    path = tmp_path / ("x.jsonl.gz" if packed else "x.jsonl")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(DataError, match=r"not written in UTF-8 \(line 2\): .*`encoding`"):
+        load(path, target="y")
+    assert load(path, target="y", encoding="latin-1").train.class_names == ("caf\xe9", "u")
+
+
 def test_ragged_lines(tmp_path):
     (tmp_path / "x.csv").write_text('a,y\n1,u\n"2\n3",v\n4,u,more,and more\n5,v\n6,u\n')
     message = r"the record that ends in line 5 has 4 fields, and the header has 2; .*`skip_bad`"

@@ -13,7 +13,7 @@ import polars as pl
 from polars.exceptions import PanicException
 
 from noisebound.data.formats.csv_files import read_csv
-from noisebound.data.formats.text_files import file_type, plain_text
+from noisebound.data.formats.text_files import check_utf8, file_type, plain_text
 from noisebound.data.limits import check_unpacked
 from noisebound.data.missing import nulls_for_missing
 from noisebound.data.reading import reading
@@ -93,7 +93,7 @@ def read_table_file(
                 frame = _read_excel(path)
             elif kind in _JSON_LINES:
                 with plain_text(path, encoding) as plain:
-                    frame = _read_json_lines(plain)
+                    frame = _read_json_lines(plain, path)
             else:
                 with plain_text(path, encoding) as plain:
                     frame, left_out = read_csv(plain, path, _SEPARATORS[kind], written, skip_bad)
@@ -112,12 +112,16 @@ def _with_bare_names(frame: pl.LazyFrame) -> pl.LazyFrame:
     return frame.rename(bare) if len(set(bare.values())) == len(bare) else frame
 
 
-def _read_json_lines(plain: Path) -> pl.LazyFrame:
+def _read_json_lines(plain: Path, path: Path) -> pl.LazyFrame:
     """Return the file; polars takes the mark that some editors write at its start for damage."""
     with plain.open("rb") as file:
         has_mark = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
         source = file.read() if has_mark else plain
-    return pl.read_ndjson(source, infer_schema_length=None).lazy()
+    try:
+        return pl.read_ndjson(source, infer_schema_length=None).lazy()
+    except pl.exceptions.PolarsError:
+        check_utf8(plain, path)
+        raise
 
 
 def _scan_parquet(path: Path) -> pl.LazyFrame:

@@ -59,6 +59,30 @@ def known_encoding(name: str) -> str:
         ) from error
 
 
+def check_utf8(plain: Path, path: Path) -> None:
+    """Refuse a file that is not UTF-8, with the place where it is not.
+
+    Args:
+        plain: the file, not compressed
+        path: the file that the user named, for the message
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
+    with plain.open("rb") as file:
+        is_last = False
+        while not is_last:
+            chunk = file.read(_CHUNK)
+            is_last = not chunk
+            try:
+                line += decoder.decode(chunk, is_last).count("\n")
+            except UnicodeDecodeError as error:
+                line += chunk[: error.start].count(b"\n")
+                raise DataError(
+                    f"{path} is not written in UTF-8 (line {line}): say how it is written, such as "
+                    "latin-1 or cp1252: `encoding`"
+                ) from error
+
+
 def _copy(file: IO[bytes] | gzip.GzipFile, out: IO[bytes], encoding: str, path: Path) -> None:
     """Write a file as UTF-8, part by part, and never more than it may unpack to."""
     packed = path.stat().st_size
