@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import torch
@@ -147,6 +148,17 @@ def test_texts_without_a_label_are_left_out_on_request(labels):
     assert splits.texts() == ["a b", "e f", "a f"]
     assert splits.train_names == ("0", "2", "3")
     assert splits.train.num_classes == 2
+
+
+def test_half_an_emoji_in_a_text():
+    texts = ["x \ud83d y", "\ud83d\ude00 z", "a b", None] * 5
+    whole = ["x \ufffd y", "\U0001f600 z", "a b", ""] * 5
+    labels = ["p", "q"] * 10
+    assert load((texts, labels)).texts() == whole
+    frame = pd.DataFrame({"t": texts, "y": labels}, dtype=object)
+    assert load(frame, target="y", text="t").texts() == whole
+    with pytest.raises(DataError, match="is not written in UTF-8: rename it"):
+        load((whole, ["p", "q\udce9"] * 10))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from noisebound.data.letters import whole_letters
 from noisebound.data.missing import nulls_for_missing
 from noisebound.errors import DataError
 
@@ -44,13 +45,17 @@ def _is_pandas(data: object) -> bool:
     return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
 
 
+def _whole(value: Any) -> Any:
+    return whole_letters(value) if isinstance(value, str) else value
+
+
 def _column(name: str, column: Any) -> pl.Series:
     values = column.to_numpy()
     if values.dtype.kind in "biufMm":
         return pl.Series(name, values, nan_to_null=True)
     # Text and mixtures hold None, NaN or NaT for what is missing.
     missing = column.isna().to_numpy()
-    present = [None if gone else value for value, gone in zip(values, missing, strict=True)]
+    present = [None if gone else _whole(value) for value, gone in zip(values, missing, strict=True)]
     try:
         found = pl.Series(name, present, strict=False)
     except (pl.exceptions.PolarsError, TypeError, ValueError):

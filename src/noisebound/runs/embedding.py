@@ -16,7 +16,7 @@ from noisebound.data.registry import find_published
 from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.embeddings_folder import holds_embeddings, read_embeddings
 from noisebound.data.user.image_folder import unlabeled_names
-from noisebound.data.user.texts import TEXT_COLUMN, as_texts, read_unlabeled_texts
+from noisebound.data.user.texts import TEXT_COLUMN, as_texts, read_unlabeled_texts, whole_texts
 from noisebound.errors import DataError, RunError
 from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
 from noisebound.features.embed_once import embed_once, refuse_bad
@@ -144,7 +144,7 @@ def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewEx
     texts = as_texts(data)
     if texts is not None:
         _refuse_texts_alone(card)
-        return _NewExamples(Texts(texts))
+        return _NewExamples(Texts(whole_texts(texts)))
     if isinstance(data, str | Path):
         data = load(data, data_dir=options.data_dir)
     if isinstance(data, Splits):

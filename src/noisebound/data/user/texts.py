@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from noisebound.data.dataset import Splits
+from noisebound.data.dataset import Splits, refuse_unwritable
 from noisebound.data.formats.archives import is_hidden, visible_folders
 from noisebound.data.formats.text_files import known_encoding
 from noisebound.data.labels import encode_labels
+from noisebound.data.letters import whole_letters
 from noisebound.data.options import ReadingOptions
 from noisebound.data.user.tables import frame_splits
 from noisebound.errors import DataError
@@ -64,13 +65,19 @@ def text_splits(
 def _names(labels: list[Any]) -> list[str | None]:
     """Return labels as texts, None where one is missing."""
     indices, class_names = encode_labels([label for label in labels if not _is_missing(label)])
+    refuse_unwritable(class_names, "class")
     names = iter([class_names[index] for index in indices])
     return [None if _is_missing(label) else next(names) for label in labels]
 
 
 def texts_frame(texts: Any) -> pl.DataFrame:
     """Return strings as the table that a model of texts takes."""
-    return pl.DataFrame({TEXT_COLUMN: pl.Series(as_texts(texts), dtype=pl.String)})
+    return pl.DataFrame({TEXT_COLUMN: pl.Series(whole_texts(as_texts(texts)), dtype=pl.String)})
+
+
+def whole_texts(texts: list[str | None] | None) -> list[str | None]:
+    """Return texts without halves of letters, which no table holds."""
+    return [None if text is None else whole_letters(text) for text in texts or ()]
 
 
 def holds_texts(path: Path) -> bool:
@@ -167,6 +174,7 @@ def _read_files(path: Path, options: ReadingOptions) -> tuple[list[str], pl.Data
             "folder of a class"
         )
     labels = [Path(name).parts[0] for name in names]
+    refuse_unwritable(sorted(set(labels)), "class")
     return names, texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, labels)), notes
 
 
