@@ -420,6 +420,24 @@ def test_none_among_the_labels_of_frames():
         assert len(load(frame, target="y", skip_bad=True).train) == 3
 
 
+@pytest.mark.parametrize(
+    ("labels", "got"),
+    [([["u"], ["v", "u"]] * 2, r"List\(String\)"), ([{"b": 1}, {"b": 2}] * 2, "Struct")],
+)
+def test_labels_that_are_several_values(labels, got):
+    frame = pl.DataFrame({"a": [1.0, 2.0, 3.0, 5.0], "y": labels})
+    with pytest.raises(DataError, match=f"'y' of the data frame must hold one label.*, got {got}"):
+        load(frame, target="y")
+
+
+def test_frames_that_are_refused():
+    twice = pd.DataFrame([[1.0, 2.0, "u"], [3.0, 1.0, "v"]], columns=[1, "1", "y"])
+    with pytest.raises(DataError, match="several columns called '1'"):
+        load(twice, target="y")
+    with pytest.raises(DataError, match=r"got a LazyFrame: call \.collect\(\)"):
+        load(pl.LazyFrame({"a": [1.0, 2.0], "y": ["u", "v"]}), target="y")
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "frame"])
 def test_nan_among_the_labels(tmp_path, suffix):
     frame = pl.DataFrame({"a": [1.0, 2.0, 3.0, 5.0], "y": [0.0, float("nan"), 1.0, 0.0]})

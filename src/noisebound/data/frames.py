@@ -1,5 +1,6 @@
 """Data frames of other libraries as polars has them."""
 
+from collections import Counter
 from typing import Any
 
 import polars as pl
@@ -10,7 +11,15 @@ from noisebound.errors import DataError
 
 
 def is_frame(data: object) -> bool:
-    """True if this is a data frame of polars or pandas."""
+    """True if this is a data frame of polars or pandas; a lazy one of polars is refused.
+
+    Raises:
+        DataError: the frame is lazy, so that its rows may change between two readings
+    """
+    if isinstance(data, pl.LazyFrame):
+        raise DataError(
+            "expected a data frame, got a LazyFrame: call .collect() on it and pass that"
+        )
     return isinstance(data, pl.DataFrame) or _is_pandas(data)
 
 
@@ -33,9 +42,10 @@ def as_polars(data: Any) -> pl.DataFrame:
             f"expected a data frame of polars or pandas, got {type(data).__name__}: pass a frame, "
             "or save the table as CSV or Parquet and pass its path"
         )
-    repeated = data.columns[data.columns.duplicated()]
-    if len(repeated):
-        raise DataError(f"the frame has several columns called {str(repeated[0])!r}: rename them")
+    names = [str(name) for name in data.columns]  # 1 and "1" are two names in pandas alone
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(f"the frame has several columns called {repeated[0]!r}: rename them")
     return pl.DataFrame([_column(str(name), data[name]) for name in data.columns])
 
 

@@ -146,6 +146,7 @@ def _with_labels(
     class_names: tuple[str, ...] = (),
 ) -> _LabeledRows:
     """Return the rows that have a label; merged ones are spelled as the known classes are."""
+    _check_labels(table.frame, target, source)
     lazy = _with_null_labels(table.frame, target)
     labels = lazy.select(target).collect().to_series()
     missing, total = labels.null_count(), len(labels)
@@ -166,6 +167,15 @@ def _with_labels(
         lazy, labels = lazy.filter(pl.col(target).is_not_null()), labels.drop_nulls()
     labels, note = _in_one_spelling(labels, class_names, merge=options.merge_labels)
     return _LabeledRows(lazy, labels, names, (*notes, *([note] if note else [])))
+
+
+def _check_labels(lazy: pl.LazyFrame, target: str, source: str) -> None:
+    dtype = lazy.collect_schema()[target]
+    if dtype.is_nested() or dtype.is_object():
+        raise DataError(
+            f"column {target!r} of {source} must hold one label per row, a number or a text, got "
+            f"{dtype}: keep one value of each row, or name another column: `target`"
+        )
 
 
 def _with_null_labels(lazy: pl.LazyFrame, target: str) -> pl.LazyFrame:
