@@ -382,7 +382,8 @@ def test_labels_of_a_test_table_are_merged_to_the_classes(tmp_path):
     assert splits.notes[-1] == (
         "labels that differ by case or spaces only were merged: 'go', ' GO'; 'stay', 'Stay'"
     )
-    with pytest.raises(DataError, match="unknown labels ' GO', 'Stay'"):
+    message = r"column 'y' of .*test\.csv: unknown labels ' GO', 'Stay'; .* for one: `merge_labels`"
+    with pytest.raises(DataError, match=message):
         loaded(tmp_path, train, test=tmp_path / "test.csv")
 
 

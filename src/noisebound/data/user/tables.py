@@ -213,6 +213,22 @@ def _encode(
     return torch.from_numpy(encoded.to_numpy(writable=True)), names
 
 
+def _encode_test(
+    labels: pl.Series, class_names: tuple[str, ...], where: str
+) -> Int64[Tensor, " n"]:
+    """Return class indices of a test table; an error says where, and if merging would help."""
+    try:
+        return _encode(labels, class_names)[0]
+    except DataError as error:
+        found = labels.unique().cast(pl.String).to_list() if is_string(labels.dtype) else []
+        groups = spellings(dict.fromkeys((*class_names, *found), 0), class_names)
+        hint = "; to take labels that differ by case or spaces only for one: `merge_labels`"
+        would_help = any(
+            group[0] in class_names and set(group) - set(class_names) for group in groups
+        )
+        raise DataError(f"{where}: {error}{hint if would_help else ''}") from error
+
+
 def _read_test(options: ReadingOptions, written: frozenset[str]) -> TableFile:
     """Return the test table, its columns in the types that those of the training table have."""
     assert options.test is not None
@@ -235,7 +251,7 @@ def _with_test(splits: Splits, table: TableFile, options: ReadingOptions, source
     check_named(found, dict.fromkeys([options.target, *columns]), source)
     class_names = splits.train.class_names
     part = _with_labels(table, options.target, source, options, class_names)
-    labels, _ = _encode(part.labels, class_names)
+    labels = _encode_test(part.labels, class_names, f"column {options.target!r} of {source}")
     features = part.frame.select(columns)
     return replace(
         splits,
