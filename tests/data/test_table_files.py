@@ -27,8 +27,9 @@ def test_a_file_that_is_not_utf8_says_so(tmp_path):
     message = r"x\.csv is not written in UTF-8 \(line 2\): .*latin-1 or cp1252: `encoding`"
     with pytest.raises(DataError, match=message):
         load(tmp_path / "x.csv", target="y")
-    with pytest.raises(DataError, match="`encoding` must be a name such as utf-8"):
-        load(tmp_path / "x.csv", target="y", encoding="klingon")
+    for name in ("klingon", "rot13", "base64", "undefined", "a\0b"):
+        with pytest.raises(DataError, match="`encoding` must be a name such as utf-8"):
+            load(tmp_path / "x.csv", target="y", encoding=name)
     (tmp_path / "y.csv").write_text("a,y\n\N{SNOWMAN},u\n")
     with pytest.raises(DataError, match="is not written in ascii"):
         load(tmp_path / "y.csv", target="y", encoding="ascii")

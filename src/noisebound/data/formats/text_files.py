@@ -50,10 +50,11 @@ def plain_text(path: Path, encoding: str | None = None) -> Iterator[Path]:
 
 
 def known_encoding(name: str) -> str:
-    """Return the usual name of an encoding, or an error for a name that Python does not know."""
+    """Return the usual name of an encoding, or an error for a name that is none of texts."""
     try:
+        "".encode(name)  # which refuses codecs that are no encodings, such as rot13 and base64
         return codecs.lookup(name).name
-    except LookupError as error:
+    except (LookupError, ValueError) as error:
         raise DataError(
             f"`encoding` must be a name such as utf-8, latin-1, cp1252 or utf-16, got {name!r}"
         ) from error
