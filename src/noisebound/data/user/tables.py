@@ -179,9 +179,14 @@ def _check_labels(lazy: pl.LazyFrame, target: str, source: str) -> None:
 
 
 def _with_null_labels(lazy: pl.LazyFrame, target: str) -> pl.LazyFrame:
-    """Return the table with null for every label that is missing: NaN among numbers is one."""
-    is_float = lazy.collect_schema()[target].is_float()
-    return lazy.with_columns(pl.col(target).fill_nan(None)) if is_float else lazy
+    """Return the table with null for every label that is missing, as NaN and blanks are."""
+    dtype, labels = lazy.collect_schema()[target], pl.col(target)
+    if dtype.is_float():
+        return lazy.with_columns(labels.fill_nan(None))
+    if not is_string(dtype):
+        return lazy
+    is_blank = labels.cast(pl.String).str.strip_chars() == ""
+    return lazy.with_columns(pl.when(is_blank).then(None).otherwise(labels).name.keep())
 
 
 def _in_one_spelling(
