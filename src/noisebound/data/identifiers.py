@@ -24,12 +24,13 @@ def identifier_reason(series: pl.Series) -> str | None:
         series: all values, in the order of the rows
     """
     present = _whole(series)
+    has_enough = len(present) >= _FEWEST_ROWS and present.dtype != pl.Boolean
+    if has_enough and _follows_rows(present):
+        return "it follows the order of the rows"
     if present.dtype.is_integer() and _bare(series.name) in _WRITTEN_INDEX:
         return "it is the index of a data frame that was written beside the columns"
-    if len(present) < _FEWEST_ROWS or present.dtype == pl.Boolean:
+    if not has_enough:
         return None
-    if _follows_rows(present):
-        return "it follows the order of the rows"
     return _reason_of_numbers(present) if present.dtype.is_integer() else None
 
 
