@@ -87,8 +87,12 @@ def test_info_as_json(run, tmp_path):
 
 
 def test_info_of_a_table(run, tmp_path):
-    (tmp_path / "x.csv").write_text("a,y\n1,u\n,[bold]v\n3,u\n4,[bold]v\n")
-    result = run("data", "info", tmp_path / "x.csv", "--target", "y")
+    (tmp_path / "x.csv").write_text("a,b,y\n1,p,u\n,q,[bold]v\n3,q,u\n4,p,[bold]v\n")
+    words = ("data", "info", tmp_path / "x.csv", "--target", "y")
+    assert json.loads(run(*words, "--json").stdout)["columns"] == {"a": "number", "b": "category"}
+    result = run(*words)
+    assert "number columns    a\n" in result.stdout
+    assert "category columns  b\n" in result.stdout
     assert "1 missing numbers became the mean" in result.stdout
     assert "[bold]v" in result.stdout  # what comes from the data is never markup
 

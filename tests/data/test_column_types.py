@@ -170,9 +170,30 @@ def test_an_identifier_is_left_out(tmp_path):
     assert all("an identifier" in note for note in splits.notes)
 
 
+@pytest.mark.parametrize("name", ["CustomerId", "userID", "ID", "order id"])
+def test_an_identifier_is_known_by_its_name(tmp_path, name):
+    frame = frame_of(a=RNG.normal(size=200), **{name: RNG.permutation(200) * 977 + 5})
+    assert loaded(tmp_path, frame).encoder.feature_names == ["a"]
+
+
+@pytest.mark.parametrize("values", [range(200), RNG.permutation(200)])
+@pytest.mark.parametrize("name", ["id", "index"])
+def test_an_identifier_may_lack_a_value(name, values):
+    frame = pd.DataFrame({"a": RNG.normal(size=200), name: [*values[:-1], None], "y": KINDS})
+    assert load(frame, target="y").encoder.feature_names == ["a"]
+
+
+@pytest.mark.parametrize("name", ["Unnamed: 0", "index", "__index_level_0__", ""])
+def test_the_index_of_frames_one_after_another_is_left_out(tmp_path, name):
+    frame = frame_of(a=RNG.normal(size=200), **{name: [*range(100), *range(100)]})
+    assert loaded(tmp_path, frame).encoder.feature_names == ["a"]
+
+
 def test_counts_and_prices_are_no_identifiers(tmp_path):
+    paid, index = RNG.permutation(200) * 977.0, RNG.integers(0, 100, 200)
     frame = frame_of(age=RNG.integers(18, 90, 200), price=RNG.integers(0, 10**6, 200))
-    assert loaded(tmp_path, frame).encoder.feature_names == ["age", "price"]
+    frame = frame.with_columns(Paid=pl.Series(paid), index=pl.Series(index))
+    assert loaded(tmp_path, frame).encoder.feature_names == ["age", "price", "Paid", "index"]
 
 
 def test_texts_are_noticed_and_not_made_categories(tmp_path):
@@ -252,6 +273,51 @@ def test_models_from_before_know_their_categories_in_every_spelling():
         assert features.tolist() == [[float(index == place) for index in range(4)]]
 
 
+def test_models_from_before_may_have_a_word_for_missing_as_a_category():
+    for has_missing in (False, True):
+        column = CategoryColumn(
+            name="code", categories=("EU", "NA"), has_other=False, has_missing=has_missing
+        )
+        features = column.encode(pl.Series("code", ["NA", None]))
+        assert features[:, 1].tolist() == [1, not has_missing]
+
+
+@pytest.mark.parametrize("word", ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
+def test_words_for_missing_mean_the_same_in_every_format(tmp_path, word):
+    table = frame_of(code=["a", word, "b", "a"] * 50, note=[word, "a b", "c, d", "NA e"] * 50)
+    table = table.with_columns(pl.col("code").cast(pl.Categorical))
+    table.write_ndjson(tmp_path / "x.jsonl")
+    table.write_excel(tmp_path / "x.xlsx")
+    settings = {"target": "y", "text": "note"}
+    own = loaded(tmp_path, table, text="note")
+    assert own.encoder.feature_names[:3] == ["code = a", "code = b", "code is missing"]
+    assert own.frame.collect()["note"].to_list()[:4] == [None, "a b", "c, d", "NA e"]
+    others = [loaded(tmp_path, table, "parquet", text="note"), load(table, **settings)]
+    others += [load(tmp_path / name, **settings) for name in ("x.jsonl", "x.xlsx")]
+    others.append(load(pd.DataFrame(table.to_dict(as_series=False)), **settings))
+    for other in others:
+        assert other.encoder == own.encoder
+        assert other.frame.collect()["note"].equals(own.frame.collect()["note"])
+    features = own.encoder.transform(table.with_columns(note=pl.lit("c")))
+    assert features.dense(torch.arange(4))[:, 2].tolist() == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
+def test_words_for_missing_are_no_classes(tmp_path, kind):
+    frame = pl.DataFrame({"a": RNG.normal(size=6), "y": ["u", "v", "NA", "u", "?", "v"]})
+
+    def read(**options):
+        if kind == "frame":
+            return load(frame, target="y", **options)
+        return loaded(tmp_path, frame, kind, **options)
+
+    with pytest.raises(DataError, match=r"2 of 6 rows .* have no label in column 'y'"):
+        read()
+    splits = read(skip_bad=True)
+    assert splits.train.class_names == ("u", "v")
+    assert splits.train_names == ("0", "1", "3", "5")
+
+
 def test_texts_stay_as_they_are_written():
     texts = pl.Series(["True", "10.0", "NaN"])
     assert decide_type(texts, "text").values.to_list() == ["True", "10.0", "NaN"]
@@ -260,6 +326,16 @@ def test_texts_stay_as_they_are_written():
 def test_new_rows_whose_numbers_are_all_missing_words():
     encoder = TableEncoder.fit(pl.DataFrame({"a": [1.0, 2.0, None]}))
     assert encoder.transform(pl.DataFrame({"a": ["-", "n/a"]}))[:, 1].tolist() == [1, 1]
+
+
+def test_new_truth_values_may_be_text(tmp_path):
+    encoder = loaded(tmp_path, frame_of(a=[True, False, False, True] * 50)).encoder
+    assert encoder.types == {"a": "number"}
+    for words in (["True", "False", "-"], ["true", "FALSE", "-"], ["1", "0", None]):
+        features = encoder.transform(pl.DataFrame({"a": words}))
+        assert features[:, 0].tolist() == [1, -1, 0]
+    with pytest.raises(DataError, match="'a' must hold numbers, got String"):
+        encoder.transform(pl.DataFrame({"a": ["yes", "no"]}))
 
 
 def test_labels_that_differ_by_case_or_spaces(tmp_path):
@@ -306,7 +382,8 @@ def test_labels_of_a_test_table_are_merged_to_the_classes(tmp_path):
     assert splits.notes[-1] == (
         "labels that differ by case or spaces only were merged: 'go', ' GO'; 'stay', 'Stay'"
     )
-    with pytest.raises(DataError, match="unknown labels ' GO', 'Stay'"):
+    message = r"column 'y' of .*test\.csv: unknown labels ' GO', 'Stay'; .* for one: `merge_labels`"
+    with pytest.raises(DataError, match=message):
         loaded(tmp_path, train, test=tmp_path / "test.csv")
 
 
@@ -342,6 +419,38 @@ def test_none_among_the_labels_of_frames():
         with pytest.raises(DataError, match="1 of 4 rows of the data frame have no label"):
             load(frame, target="y")
         assert len(load(frame, target="y", skip_bad=True).train) == 3
+
+
+@pytest.mark.parametrize(
+    ("labels", "got"),
+    [([["u"], ["v", "u"]] * 2, r"List\(String\)"), ([{"b": 1}, {"b": 2}] * 2, "Struct")],
+)
+def test_labels_that_are_several_values(labels, got):
+    frame = pl.DataFrame({"a": [1.0, 2.0, 3.0, 5.0], "y": labels})
+    with pytest.raises(DataError, match=f"'y' of the data frame must hold one label.*, got {got}"):
+        load(frame, target="y")
+
+
+def test_frames_that_are_refused():
+    twice = pd.DataFrame([[1.0, 2.0, "u"], [3.0, 1.0, "v"]], columns=[1, "1", "y"])
+    with pytest.raises(DataError, match="several columns called '1'"):
+        load(twice, target="y")
+    with pytest.raises(DataError, match=r"got a LazyFrame: call \.collect\(\)"):
+        load(pl.LazyFrame({"a": [1.0, 2.0], "y": ["u", "v"]}), target="y")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "frame"])
+def test_nan_among_the_labels(tmp_path, suffix):
+    frame = pl.DataFrame({"a": [1.0, 2.0, 3.0, 5.0], "y": [0.0, float("nan"), 1.0, 0.0]})
+    path = tmp_path / "x.parquet"
+    frame.write_parquet(path)
+    source = frame if suffix == "frame" else path
+    with pytest.raises(DataError, match=r"1 of 4 rows of .* have no label"):
+        load(source, target="y")
+    splits = load(source, target="y", skip_bad=True)
+    assert splits.train.class_names == ("0", "1")
+    assert splits.train_names == ("0", "2", "3")
+    assert splits.frame.collect()["a"].to_list() == [1.0, 3.0, 5.0]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,12 @@ def test_other_files_are_counted(folder):
     assert note.startswith(f"2 files in {folder} were ignored")
 
 
+def test_a_folder_that_macos_leaves_behind_is_no_class(folder):
+    (folder / "__MACOSX").mkdir()
+    (folder / "__MACOSX" / "x.png").write_bytes(b"x")
+    assert load(folder).train.num_classes == 2
+
+
 def test_train_and_test_folders(folder, tmp_path):
     root = tmp_path / "both"
     root.mkdir()

@@ -27,11 +27,23 @@ def test_a_file_that_is_not_utf8_says_so(tmp_path):
     message = r"x\.csv is not written in UTF-8 \(line 2\): .*latin-1 or cp1252: `encoding`"
     with pytest.raises(DataError, match=message):
         load(tmp_path / "x.csv", target="y")
-    with pytest.raises(DataError, match="`encoding` must be a name such as utf-8"):
-        load(tmp_path / "x.csv", target="y", encoding="klingon")
+    for name in ("klingon", "rot13", "base64", "undefined", "a\0b"):
+        with pytest.raises(DataError, match="`encoding` must be a name such as utf-8"):
+            load(tmp_path / "x.csv", target="y", encoding=name)
     (tmp_path / "y.csv").write_text("a,y\n\N{SNOWMAN},u\n")
     with pytest.raises(DataError, match="is not written in ascii"):
         load(tmp_path / "y.csv", target="y", encoding="ascii")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_json_lines_that_are_not_utf8_say_so(tmp_path, packed):
+    lines = ['{"a": 1, "y": "u"}', '{"a": 2, "y": "caf\xe9"}', '{"a": 3, "y": "u"}']
+    content = "\n".join(lines).encode("latin-1")
+    path = tmp_path / ("x.jsonl.gz" if packed else "x.jsonl")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(DataError, match=r"not written in UTF-8 \(line 2\): .*`encoding`"):
+        load(path, target="y")
+    assert load(path, target="y", encoding="latin-1").train.class_names == ("caf\xe9", "u")
 
 
 def test_ragged_lines(tmp_path):

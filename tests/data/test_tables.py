@@ -159,6 +159,12 @@ def test_column_called_count(tmp_path):
     assert load(tmp_path / "x.csv", target="y").encoder.feature_names == ["count = a", "count = b"]
 
 
+@pytest.mark.parametrize("name", ["rows", "label", "count"])
+def test_labels_in_a_column_of_any_name(tmp_path, name):
+    frame = FRAME.rename({"kind": name})
+    assert load(write(frame, tmp_path / "x.csv"), target=name).train.class_names == ("a", "b")
+
+
 def test_other_separators(tmp_path):
     (tmp_path / "x.csv").write_text("a;b;y\n1;2,5;u\n3;4;v\n")
     data = load(tmp_path / "x.csv", target="y").train
@@ -240,6 +246,13 @@ def test_rows_without_a_label_are_left_out_on_request(tmp_path):
     splits = load(tmp_path / "x.csv", target="y", skip_bad=True)
     assert len(splits.train) == 4
     assert splits.notes == ("1 rows without a label were left out",)
+
+
+def test_a_blank_label_is_missing(tmp_path):
+    (tmp_path / "x.csv").write_text("a,y\n1,u\n2, \n3,v\n5,u\n4,v\n")
+    with pytest.raises(DataError, match=r"1 of 5 rows of .* have no label"):
+        load(tmp_path / "x.csv", target="y")
+    assert load(tmp_path / "x.csv", target="y", skip_bad=True).train.class_names == ("u", "v")
 
 
 def test_truncated_parquet(tmp_path):

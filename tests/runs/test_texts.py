@@ -1,9 +1,11 @@
 """Texts from a file to labels for new ones, without a backbone."""
 
+import shutil
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import torch
@@ -135,6 +137,83 @@ def test_a_folder_of_texts_in_another_encoding(tmp_path):
     with pytest.raises(DataError, match=r"6 files are not written in utf-8: .*`encoding`"):
         load(tmp_path)
     assert load(tmp_path, encoding="latin-1").texts()[0] == "caf\xe9 0"
+
+
+@pytest.mark.parametrize("labels", [["p", None, "q", "p"], [1, float("nan"), 0, 1]])
+def test_texts_without_a_label_are_left_out_on_request(labels):
+    texts = ["a b", "c d", "e f", "a f"]
+    with pytest.raises(DataError, match="1 of 4 rows of the texts have no label"):
+        load((texts, labels))
+    splits = load((texts, labels), skip_bad=True)
+    assert splits.texts() == ["a b", "e f", "a f"]
+    assert splits.train_names == ("0", "2", "3")
+    assert splits.train.num_classes == 2
+
+
+def test_half_an_emoji_in_a_text():
+    texts = ["x \ud83d y", "\ud83d\ude00 z", "a b", None] * 5
+    whole = ["x \ufffd y", "\U0001f600 z", "a b", ""] * 5
+    labels = ["p", "q"] * 10
+    assert load((texts, labels)).texts() == whole
+    frame = pd.DataFrame({"t": texts, "y": labels}, dtype=object)
+    assert load(frame, target="y", text="t").texts() == whole
+    with pytest.raises(DataError, match="is not written in UTF-8: rename it"):
+        load((whole, ["p", "q\udce9"] * 10))
+
+
+@pytest.fixture
+def news(tmp_path):
+    """A folder of three texts in each of two classes."""
+    for kind in ("money", "sport"):
+        (tmp_path / "news" / kind).mkdir(parents=True)
+        for number in range(3):
+            (tmp_path / "news" / kind / f"{number}.txt").write_text(f"{kind} of {number}")
+    return tmp_path / "news"
+
+
+@pytest.mark.parametrize(
+    "name", [".git/a/0.txt", "sport/.ipynb_checkpoints/0.txt", "sport/._0.txt", "__MACOSX/x/0.txt"]
+)
+def test_hidden_files_are_no_texts(news, name):
+    (news / name).parent.mkdir(parents=True, exist_ok=True)
+    (news / name).write_text("left behind")
+    for number in range(30):
+        (news / name).with_name(f".{number}.bin").write_bytes(b"x")
+    splits = load(news)
+    assert splits.train.class_names == ("money", "sport")
+    assert len(splits.train) == 6
+    assert splits.notes == ()
+
+
+def test_folders_of_texts_that_differ_by_case_only_are_merged_on_request(news):
+    (news / "Sport").mkdir()
+    (news / "Sport" / "x.txt").write_text("sport again")
+    assert "to make them one: `merge_labels`" in load(news).notes[0]
+    assert load(news, merge_labels=True).train.class_names == ("money", "sport")
+
+
+def test_a_folder_of_a_class_without_texts(news):
+    (news / "weather").mkdir()
+    with pytest.raises(DataError, match=r"no \.txt files in the folders of the classes weather"):
+        load(news)
+
+
+def test_what_is_not_used_of_a_folder_of_texts_is_said(news, tmp_path):
+    (tmp_path / "all").mkdir()
+    for part in ("train", "test", "val"):
+        shutil.copytree(news, tmp_path / "all" / part)
+    (tmp_path / "all" / "train" / "sport" / "notes.md").write_text("x")
+    (tmp_path / "all" / "train" / "README.txt").write_text("x")
+    splits = load(tmp_path / "all")
+    assert len(splits.test) == 6
+    assert splits.notes[0] == "folders beside train were not used: val"
+    assert splits.notes[1].startswith(f"2 files in {tmp_path / 'all' / 'train'} were ignored")
+
+
+def test_a_folder_of_texts_without_classes(tmp_path):
+    (tmp_path / "0.txt").write_text("x")
+    with pytest.raises(DataError, match=r"one folder for each class.* with the \.txt files of"):
+        load(tmp_path)
 
 
 def test_empty_texts_are_said_and_have_no_features():

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 import noisebound as nb
+from noisebound.errors import InvalidValueError
 from noisebound.integrations.sklearn import NoiseBoundedClassifier
+from noisebound.training.config import make_config
 
 RNG = np.random.default_rng(0)
 Y = np.where(RNG.random(1500) < 0.93, "common", "rare")
@@ -45,6 +47,31 @@ def test_balanced_classes_in_the_estimator():
 def test_wrong_weights_in_the_estimator(weights, complaint):
     with pytest.raises(ValueError, match=complaint):
         NoiseBoundedClassifier(class_weight=weights, max_iter=1).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("weights", "complaint"),
+    [
+        ({"rare": -1.0}, r"must be finite and not negative, got \{'rare': -1.0\}"),
+        ({"rare": float("nan")}, "must be finite and not negative"),
+        ({"rare": float("inf")}, "must be finite and not negative"),
+        (
+            ("rare=-1", "common=1"),
+            r"must be finite and not negative, got \('rare=-1', 'common=1'\)",
+        ),
+        (("rare=much",), "must be finite and not negative"),
+        (("rare",), r"expected balanced, or CLASS=WEIGHT for each class, got \('rare',\)"),
+    ],
+)
+def test_wrong_weights_in_fit(weights, complaint):
+    with pytest.raises(InvalidValueError, match=f"`class_weight`: .*{complaint}"):
+        make_config({"class_weight": weights})
+
+
+def test_weights_as_on_a_command_line():
+    for words, weights in ((("rare=2", "a=b=0"), {"rare": 2.0, "a=b": 0.0}), ((), None)):
+        assert make_config({"class_weight": words}).class_weight == weights
+    assert make_config({"class_weight": ("balanced",)}).class_weight == "balanced"
 
 
 def test_class_weights_in_fit(tmp_path):

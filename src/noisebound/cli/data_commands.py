@@ -2,7 +2,7 @@
 
 import json as json_format
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 from cyclopts import App, Parameter
 from rich.markup import escape
@@ -12,6 +12,7 @@ from noisebound.cli.options import DataDir, Json, Reading, ReadingFlags
 from noisebound.console import Console
 from noisebound.data import DATASETS
 from noisebound.data.cache import CachedFiles, cached_files, clear_cache
+from noisebound.data.column_types import ColumnType, listed_names
 from noisebound.data.finding import find, find_or_download
 from noisebound.data.folders import cache_folder
 from noisebound.data.limits import readable_size
@@ -79,7 +80,7 @@ def info(
     reading: Reading = None,
     json: Json = False,
 ) -> None:
-    """Read a data set and show its size, shapes, classes, balance and origin.
+    """Read a data set and show its size, shapes, columns, classes, balance and origin.
 
     Example: `noisebound data info table.csv --target species`
 
@@ -155,6 +156,10 @@ def _print_summary(summary: DataSummary, console: Console) -> None:
         pairs = zip(summary.mean, summary.std, strict=True)
         constants = ", ".join(f"{mean:.2f} ± {std:.2f}" for mean, std in pairs)
         console.print(f"mean ± deviation of each channel: {constants}")
+    for kind in get_args(ColumnType):
+        names = [name for name, found in summary.columns.items() if found == kind]
+        if names:
+            console.print(f"{kind + ' columns':<18}{escape(listed_names(names))}")
     for note in summary.notes:
         console.print(f"note: {escape(note)}")
     console.print(_class_table(summary))

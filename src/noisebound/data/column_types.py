@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
+from noisebound.data.missing import MISSING_FIELDS
 from noisebound.data.written import (
     DATE_STYLES,
     NUMBER_STYLES,
@@ -121,7 +122,8 @@ def as_category(series: pl.Series) -> pl.Series:
     """Return values in the one spelling that a category has, wherever its table came from.
 
     A file may write the code 10 as 10.0, because others in its column are missing, and the truth
-    value true as True or TRUE. NaN is a missing value. Codes such as 007 stay as they are written.
+    value true as True or TRUE. NaN and words such as NA are missing values. Codes such as 007 stay
+    as they are written.
 
     Example:
         >>> as_category(pl.Series(["10.0", "007", "True", "north"])).to_list()
@@ -130,7 +132,8 @@ def as_category(series: pl.Series) -> pl.Series:
     texts = as_text(series.fill_nan(None) if series.dtype.is_float() else series)
     lower = texts.str.to_lowercase()
     is_truth = lower.is_in(["true", "false"]).fill_null(False)
-    return lower.zip_with(is_truth, texts.str.replace(_WHOLE_FRACTION, "$1"))
+    spelled = lower.zip_with(is_truth, texts.str.replace(_WHOLE_FRACTION, "$1"))
+    return spelled.set(spelled.is_in(MISSING_FIELDS).fill_null(False), None)
 
 
 def looks_like_text(series: pl.Series) -> bool:

@@ -94,6 +94,7 @@ class NumberColumn(BaseModel):
         has_values = column.null_count() < len(column)
         if is_string(column.dtype) and has_values:
             usual = DATE_STYLES if self.is_time else NUMBER_STYLES
+            column = column if self.is_time else _truth_as_numbers(column)
             _, values = read_best(column, usual if self.style is None else (self.style,))
             if len(unreadable(column, values)) <= _MOST_SLIPS * len(column):
                 return values
@@ -185,9 +186,14 @@ class CategoryColumn(BaseModel):
         return np.stack(features, axis=1).astype(np.float64)
 
     def _in_known_spelling(self, column: pl.Series) -> pl.Series:
-        """Return values as the categories spell them: earlier models have them as they came."""
+        """Return values as the categories spell them: earlier models have them as they came.
+
+        Such a model may have a word for missing, as NA, among its categories.
+        """
         texts, known = as_text(column), pl.Series(self.categories, dtype=pl.String)
         category_of = dict(zip(as_category(known), known, strict=True))
+        if self.has_missing:
+            category_of.pop(None, None)
         is_known = texts.is_in(list(self.categories)).fill_null(False)
         return texts.zip_with(is_known, as_category(column).replace(category_of))
 
@@ -220,6 +226,16 @@ def _numbers(series: pl.Series) -> np.ndarray:
     numbers = _microseconds(series) if series.dtype.is_temporal() else series
     values = numbers.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
     return np.where(np.abs(values) <= np.finfo(np.float32).max, values, np.nan)
+
+
+def _truth_as_numbers(texts: pl.Series) -> pl.Series:
+    """Return texts with 1 for true and 0 for false, which are numbers where a file has no others.
+
+    A new file may have them as text, because one of its values is neither.
+    """
+    lower = texts.cast(pl.String).str.strip_chars().str.to_lowercase()
+    is_truth = lower.is_in(["true", "false"]).fill_null(False)
+    return lower.replace({"true": "1", "false": "0"}).zip_with(is_truth, texts.cast(pl.String))
 
 
 def _microseconds(series: pl.Series) -> pl.Series:

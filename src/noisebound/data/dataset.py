@@ -193,8 +193,8 @@ class Splits:
     pictures: Callable[[int], Tensor] | None = None
 
     def __post_init__(self) -> None:
-        _refuse_unwritable(self.train.class_names, "class")
-        _refuse_unwritable(self.train_names or (), "example")
+        refuse_unwritable(self.train.class_names, "class")
+        refuse_unwritable(self.train_names or (), "example")
         if self.train_names is not None and len(self.train_names) != len(self.train):
             raise DataError(f"{len(self.train)} examples, but {len(self.train_names)} names")
         if self.test is None:
@@ -411,7 +411,7 @@ def _channels_first(images: NDArray[Any]) -> NDArray[Any]:
     )
 
 
-def _refuse_unwritable(names: Sequence[str], what: str) -> None:
+def refuse_unwritable(names: Sequence[str], what: str) -> None:
     """Refuse names of folders and files that are no UTF-8: no model or table could hold them."""
     try:
         "".join(names).encode()

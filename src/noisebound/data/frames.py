@@ -1,20 +1,36 @@
 """Data frames of other libraries as polars has them."""
 
+from collections import Counter
 from typing import Any
 
 import polars as pl
 
+from noisebound.data.letters import whole_letters
+from noisebound.data.missing import nulls_for_missing
 from noisebound.errors import DataError
 
 
 def is_frame(data: object) -> bool:
-    """True if this is a data frame of polars or pandas."""
+    """True if this is a data frame of polars or pandas; a lazy one of polars is refused.
+
+    Raises:
+        DataError: the frame is lazy, so that its rows may change between two readings
+    """
+    if isinstance(data, pl.LazyFrame):
+        raise DataError(
+            "expected a data frame, got a LazyFrame: call .collect() on it and pass that"
+        )
     return isinstance(data, pl.DataFrame) or _is_pandas(data)
 
 
 def as_lazy(data: Any) -> pl.LazyFrame:
     """Return a lazy frame of polars."""
     return data if isinstance(data, pl.LazyFrame) else as_polars(data).lazy()
+
+
+def as_table(data: Any) -> pl.DataFrame:
+    """Return a polars frame that has null wherever a file with the same values would have it."""
+    return nulls_for_missing(as_polars(data).lazy()).collect()
 
 
 def as_polars(data: Any) -> pl.DataFrame:
@@ -26,9 +42,10 @@ def as_polars(data: Any) -> pl.DataFrame:
             f"expected a data frame of polars or pandas, got {type(data).__name__}: pass a frame, "
             "or save the table as CSV or Parquet and pass its path"
         )
-    repeated = data.columns[data.columns.duplicated()]
-    if len(repeated):
-        raise DataError(f"the frame has several columns called {str(repeated[0])!r}: rename them")
+    names = [str(name) for name in data.columns]  # 1 and "1" are two names in pandas alone
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(f"the frame has several columns called {repeated[0]!r}: rename them")
     return pl.DataFrame([_column(str(name), data[name]) for name in data.columns])
 
 
@@ -38,13 +55,17 @@ def _is_pandas(data: object) -> bool:
     return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
 
 
+def _whole(value: Any) -> Any:
+    return whole_letters(value) if isinstance(value, str) else value
+
+
 def _column(name: str, column: Any) -> pl.Series:
     values = column.to_numpy()
     if values.dtype.kind in "biufMm":
         return pl.Series(name, values, nan_to_null=True)
     # Text and mixtures hold None, NaN or NaT for what is missing.
     missing = column.isna().to_numpy()
-    present = [None if gone else value for value, gone in zip(values, missing, strict=True)]
+    present = [None if gone else _whole(value) for value, gone in zip(values, missing, strict=True)]
     try:
         found = pl.Series(name, present, strict=False)
     except (pl.exceptions.PolarsError, TypeError, ValueError):

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, Unpack
 from noisebound.data.dataset import Dataset, Splits, dataset_from_arrays
 from noisebound.data.finding import find_or_download
 from noisebound.data.formats.table_files import is_table
-from noisebound.data.frames import as_polars, is_frame
+from noisebound.data.frames import as_table, is_frame
 from noisebound.data.options import ReadingOptions, ReadingSettings, reading_options
 from noisebound.data.published.record import Published
 from noisebound.data.registry import DATASETS, find_published
@@ -74,7 +74,7 @@ def _from_memory(data: Source, options: ReadingOptions, leave_texts: bool) -> Sp
     if is_frame(data):
         options.refuse_all_but(*_OF_TABLES, what="data in memory")
         return frame_splits(
-            as_polars(data),
+            as_table(data),
             options,
             name="data frame",
             source="the data frame",
@@ -126,7 +126,8 @@ def _load_path(path: Path, options: ReadingOptions, leave_texts: bool) -> Splits
         options.refuse_all_but("data_dir", "skip_bad", what="a folder of IDX files")
         return read_idx_folder(path)
     if path.is_dir() and holds_texts(path):
-        options.refuse_all_but("data_dir", "skip_bad", "encoding", what="a folder of texts")
+        allowed = ("data_dir", "skip_bad", "encoding", "merge_labels")
+        options.refuse_all_but(*allowed, what="a folder of texts")
         return read_text_folder(path, options, leave_texts=leave_texts)
     if path.is_dir():
         options.refuse_all_but("data_dir", "image_size", "skip_bad", what="a folder of images")

@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
+from noisebound.data.column_types import ColumnType
 from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.normalization import Normalization
 from noisebound.data.sparse_rows import SparseRows
@@ -39,6 +40,8 @@ class DataSummary(BaseModel):
         test: the test examples; None if there are none
         mean: mean of the training inputs, per channel or feature; empty for sparse features
         std: standard deviation of the training inputs, per channel or feature
+        columns: what each column of a table is taken for, without those that are left out; empty
+            for other data
         notes: what reading left out or changed
     """
 
@@ -50,6 +53,7 @@ class DataSummary(BaseModel):
     test: PartSummary | None
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    columns: dict[str, ColumnType]
     notes: tuple[str, ...]
 
 
@@ -65,6 +69,7 @@ def summarize(splits: Splits) -> DataSummary:
         test=_summarize_part(splits.test) if splits.test else None,
         mean=normalization.mean,
         std=normalization.std,
+        columns={} if splits.encoder is None else splits.encoder.types,
         notes=splits.notes,
     )
 

@@ -11,12 +11,12 @@ from torch import Tensor
 from noisebound.data import Dataset, EmbeddedBy, ReadingOptions, Splits, load
 from noisebound.data.dataset import inputs_from_array, joined_texts
 from noisebound.data.formats.table_files import is_table, read_table_file
-from noisebound.data.frames import as_polars, is_frame
+from noisebound.data.frames import as_table, is_frame
 from noisebound.data.registry import find_published
 from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.embeddings_folder import holds_embeddings, read_embeddings
 from noisebound.data.user.image_folder import unlabeled_names
-from noisebound.data.user.texts import TEXT_COLUMN, as_texts, read_unlabeled_texts
+from noisebound.data.user.texts import TEXT_COLUMN, as_texts, read_unlabeled_texts, whole_texts
 from noisebound.errors import DataError, RunError
 from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
 from noisebound.features.embed_once import embed_once, refuse_bad
@@ -140,11 +140,11 @@ def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewEx
             return _rows(rows, card, table.positions(len(rows)))
         data = read_inputs(path)
     if is_frame(data):
-        return _rows(as_polars(data), card)
+        return _rows(as_table(data), card)
     texts = as_texts(data)
     if texts is not None:
         _refuse_texts_alone(card)
-        return _NewExamples(Texts(texts))
+        return _NewExamples(Texts(whole_texts(texts)))
     if isinstance(data, str | Path):
         data = load(data, data_dir=options.data_dir)
     if isinstance(data, Splits):

@@ -10,7 +10,7 @@ from torch import Tensor
 from noisebound.data import Dataset, Splits, load
 from noisebound.data.dataset import inputs_from_array
 from noisebound.data.formats.table_files import is_table, read_table_file
-from noisebound.data.frames import as_polars, is_frame
+from noisebound.data.frames import as_table, is_frame
 from noisebound.data.options import ReadingOptions, reading_options
 from noisebound.data.registry import find_published
 from noisebound.data.rows import Rows
@@ -65,7 +65,7 @@ def new_inputs(
     if as_texts(data) is not None:
         inputs = _encoded(model, texts_frame(data), "the list of texts")
     elif is_frame(data):
-        inputs = _encoded(model, as_polars(data), "the data frame")
+        inputs = _encoded(model, as_table(data), "the data frame")
     elif isinstance(data, Splits):
         inputs = _of_splits(model, data)
     elif isinstance(data, Dataset):

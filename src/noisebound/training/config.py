@@ -1,5 +1,6 @@
 """Everything that decides a training, as data: printed, saved, overridden, compared."""
 
+import math
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -107,12 +108,17 @@ class TrainingConfig(BaseModel):
     @classmethod
     def _from_words(cls, given: Any) -> Any:
         """Return weights that are written as on a command line: balanced, or CLASS=WEIGHT …."""
-        if not isinstance(given, tuple):
-            return given
-        if given in ((), ("balanced",)):
-            return given[0] if given else None
-        pairs = [str(word).rpartition("=") for word in given]
-        return {name: weight for name, _, weight in pairs}
+        if isinstance(given, tuple):
+            if given in ((), ("balanced",)):
+                return given[0] if given else None
+            pairs = [str(word).rpartition("=") for word in given]
+            if not all(sign for _, sign, _ in pairs):
+                raise InvalidValueError("expected balanced, or CLASS=WEIGHT for each class")
+            given = {name: weight for name, _, weight in pairs}
+        if isinstance(given, dict) and not all(map(_is_weight, given.values())):
+            # Else pydantic would tell of the first form alone, which is the word balanced.
+            raise InvalidValueError("the weight of a class must be finite and not negative")
+        return given
 
     @property
     def loss_name(self) -> LossName:
@@ -196,6 +202,14 @@ def make_config(
         where = first["loc"][0] if first["loc"] else "config"
         message = first["msg"].removeprefix("Value error, ")
         raise InvalidValueError(f"`{where}`: {message}, got {first['input']!r}") from error
+
+
+def _is_weight(given: Any) -> bool:
+    try:
+        weight = float(given)
+    except (TypeError, ValueError):
+        return False
+    return math.isfinite(weight) and weight >= 0
 
 
 def _decide_method(settings: TrainingSettings) -> bool:

@@ -9,7 +9,7 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from noisebound.data.limits import check_unpacked
 from noisebound.data.reading import reading
@@ -68,6 +68,21 @@ class Folder(Files):
     def fingerprint(self, names: Sequence[str]) -> str:
         """Return a hash of the path, size and times of each file."""
         return files_fingerprint(self.path / name for name in names)
+
+
+def is_hidden(name: PurePath) -> bool:
+    """True for what programs leave in a folder of data unseen, such as ``.git`` and ``._0.txt``.
+
+    Args:
+        name: the path of a file or folder, relative to the folder of the data
+    """
+    return any(part.startswith(".") or part == "__MACOSX" for part in name.parts)
+
+
+def visible_folders(path: Path) -> list[Path]:
+    """Return the folders directly in a folder that are not hidden, sorted."""
+    folders = (folder for folder in path.iterdir() if folder.is_dir())
+    return sorted(folder for folder in folders if not is_hidden(folder.relative_to(path)))
 
 
 class Zip(Files):

@@ -1,6 +1,5 @@
 """CSV files as frames: fast where all is as the first rows promise, and right where it is not."""
 
-import codecs
 import csv
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
@@ -9,9 +8,10 @@ from pathlib import Path
 import polars as pl
 
 from noisebound.data.folders import cache_folder, temporary_file
+from noisebound.data.formats.text_files import check_utf8
+from noisebound.data.missing import MISSING_FIELDS
 from noisebound.errors import DataError
 
-NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 _ROWS_FOR_TYPES = 10_000  # a choice; a row beyond them that does not fit makes all be looked at
 _ROWS_FOR_SEPARATOR = 20  # lines that tell what stands between fields: a choice
 _MARKS = ",;\t|"
@@ -43,7 +43,7 @@ def read_csv(
     try:
         return _read(plain, separator, _schema(plain, separator, written)), ()
     except pl.exceptions.PolarsError:
-        _check_utf8(plain, path)
+        check_utf8(plain, path)
     ragged = _first_ragged_line(plain, separator, len(header))
     if ragged is None:
         # A value does not fit the type that the first rows have: all are read as text first.
@@ -62,7 +62,9 @@ def read_csv(
 
 
 def _read(plain: Path, separator: str, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    scan = pl.scan_csv(plain, separator=separator, null_values=NULLS, schema=dict(schema))
+    scan = pl.scan_csv(
+        plain, separator=separator, null_values=list(MISSING_FIELDS), schema=dict(schema)
+    )
     if plain.stat().st_size <= _IN_MEMORY:
         return scan.collect().lazy()
     folder = cache_folder() / "tables"
@@ -78,7 +80,7 @@ def _schema(plain: Path, separator: str, written: Collection[str]) -> dict[str, 
     first = pl.read_csv(
         plain,
         separator=separator,
-        null_values=NULLS,
+        null_values=list(MISSING_FIELDS),
         n_rows=_ROWS_FOR_TYPES,
         infer_schema_length=_ROWS_FOR_TYPES,
     )
@@ -128,22 +130,6 @@ def _check_line_ends(plain: Path, path: Path) -> None:
             f"the lines of {path} end in bare carriage returns, as old Macintosh programs wrote "
             "them: save it with line feeds (in Excel as 'CSV UTF-8')"
         )
-
-
-def _check_utf8(plain: Path, path: Path) -> None:
-    """Refuse a file that is not UTF-8, with the place where it is not."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    line = 1
-    with plain.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            try:
-                line += decoder.decode(chunk).count("\n")
-            except UnicodeDecodeError as error:
-                line += chunk[: error.start].count(b"\n")
-                raise DataError(
-                    f"{path} is not written in UTF-8 (line {line}): say how it is written, such as "
-                    "latin-1 or cp1252: `encoding`"
-                ) from error
 
 
 def _records(plain: Path, separator: str) -> Iterator[tuple[int, list[str]]]:

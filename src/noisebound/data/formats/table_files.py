@@ -13,8 +13,9 @@ import polars as pl
 from polars.exceptions import PanicException
 
 from noisebound.data.formats.csv_files import read_csv
-from noisebound.data.formats.text_files import file_type, plain_text
+from noisebound.data.formats.text_files import check_utf8, file_type, plain_text
 from noisebound.data.limits import check_unpacked
+from noisebound.data.missing import nulls_for_missing
 from noisebound.data.reading import reading
 from noisebound.errors import DataError, MissingExtraError
 
@@ -72,7 +73,7 @@ def read_table_file(
     written: Collection[str] = (),
     skip_bad: bool = False,
 ) -> TableFile:
-    """Return the table as it is in the file; a large one stays on the disk.
+    """Return the table of a file, with null for words such as NA; a large one stays on the disk.
 
     Args:
         path: the file
@@ -92,11 +93,11 @@ def read_table_file(
                 frame = _read_excel(path)
             elif kind in _JSON_LINES:
                 with plain_text(path, encoding) as plain:
-                    frame = _read_json_lines(plain)
+                    frame = _read_json_lines(plain, path)
             else:
                 with plain_text(path, encoding) as plain:
                     frame, left_out = read_csv(plain, path, _SEPARATORS[kind], written, skip_bad)
-            frame = _with_bare_names(frame)
+            frame = nulls_for_missing(_with_bare_names(frame))
             is_empty = frame.head(1).collect().is_empty()
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes
             raise pl.exceptions.ComputeError(str(error)) from error
@@ -111,12 +112,16 @@ def _with_bare_names(frame: pl.LazyFrame) -> pl.LazyFrame:
     return frame.rename(bare) if len(set(bare.values())) == len(bare) else frame
 
 
-def _read_json_lines(plain: Path) -> pl.LazyFrame:
+def _read_json_lines(plain: Path, path: Path) -> pl.LazyFrame:
     """Return the file; polars takes the mark that some editors write at its start for damage."""
     with plain.open("rb") as file:
         has_mark = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
         source = file.read() if has_mark else plain
-    return pl.read_ndjson(source, infer_schema_length=None).lazy()
+    try:
+        return pl.read_ndjson(source, infer_schema_length=None).lazy()
+    except pl.exceptions.PolarsError:
+        check_utf8(plain, path)
+        raise
 
 
 def _scan_parquet(path: Path) -> pl.LazyFrame:

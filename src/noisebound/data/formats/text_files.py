@@ -50,13 +50,38 @@ def plain_text(path: Path, encoding: str | None = None) -> Iterator[Path]:
 
 
 def known_encoding(name: str) -> str:
-    """Return the usual name of an encoding, or an error for a name that Python does not know."""
+    """Return the usual name of an encoding, or an error for a name that is none of texts."""
     try:
+        "".encode(name)  # which refuses codecs that are no encodings, such as rot13 and base64
         return codecs.lookup(name).name
-    except LookupError as error:
+    except (LookupError, ValueError) as error:
         raise DataError(
             f"`encoding` must be a name such as utf-8, latin-1, cp1252 or utf-16, got {name!r}"
         ) from error
+
+
+def check_utf8(plain: Path, path: Path) -> None:
+    """Refuse a file that is not UTF-8, with the place where it is not.
+
+    Args:
+        plain: the file, not compressed
+        path: the file that the user named, for the message
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
+    with plain.open("rb") as file:
+        is_last = False
+        while not is_last:
+            chunk = file.read(_CHUNK)
+            is_last = not chunk
+            try:
+                line += decoder.decode(chunk, is_last).count("\n")
+            except UnicodeDecodeError as error:
+                line += chunk[: error.start].count(b"\n")
+                raise DataError(
+                    f"{path} is not written in UTF-8 (line {line}): say how it is written, such as "
+                    "latin-1 or cp1252: `encoding`"
+                ) from error
 
 
 def _copy(file: IO[bytes] | gzip.GzipFile, out: IO[bytes], encoding: str, path: Path) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from noisebound.checks import check_count
 from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.decoded import cache_notes, decode_once, probe_once
-from noisebound.data.formats.archives import Folder
+from noisebound.data.formats.archives import Folder, is_hidden, visible_folders
 from noisebound.data.formats.images import Mode, image_extensions, listed
 from noisebound.data.rows import TensorRows
 from noisebound.errors import DataError
@@ -94,8 +94,7 @@ def _images(names: Sequence[str]) -> list[PurePosixPath]:
     return [
         path
         for path in map(PurePosixPath, names)
-        if path.suffix.lower() in extensions
-        and not any(part.startswith(".") for part in path.parts)
+        if path.suffix.lower() in extensions and not is_hidden(path)
     ]
 
 
@@ -124,9 +123,9 @@ class ImageTree:
 
 def find_trees(path: Path) -> tuple[ImageTree, ImageTree | None, tuple[str, ...]]:
     """Return the tree of training images, that of test images if there is one, and notes."""
-    folders = {folder.name.lower(): folder for folder in _subfolders(path)}
+    folders = {folder.name.lower(): folder for folder in visible_folders(path)}
     train = next((folders[name] for name in _TRAIN_NAMES if name in folders), None)
-    if train is None or not _subfolders(train):
+    if train is None or not visible_folders(train):
         tree = read_tree(path)
         return tree, None, _ignored_notes(tree)
     test = next((folders[name] for name in _TEST_NAMES if name in folders), None)
@@ -153,7 +152,7 @@ def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTr
         path: the folder that has one folder per class
         class_names: the classes that there may be; None for the names of the folders
     """
-    found = tuple(folder.name for folder in _subfolders(path))
+    found = tuple(folder.name for folder in visible_folders(path))
     if len(found) < 2 and class_names is None:
         raise DataError(
             f"{path} must have one folder for each class, at least two, with the images of the "
@@ -173,9 +172,3 @@ def read_tree(path: Path, class_names: tuple[str, ...] | None = None) -> ImageTr
         raise DataError(f"{path} has no images in the folders of the classes {', '.join(empty)}")
     names = tuple(name.as_posix() for name in images)
     return ImageTree(files, names, torch.tensor(labels), classes, len(everything) - len(images))
-
-
-def _subfolders(path: Path) -> list[Path]:
-    return sorted(
-        folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith(".")
-    )

@@ -146,7 +146,8 @@ def _with_labels(
     class_names: tuple[str, ...] = (),
 ) -> _LabeledRows:
     """Return the rows that have a label; merged ones are spelled as the known classes are."""
-    lazy = table.frame
+    _check_labels(table.frame, target, source)
+    lazy = _with_null_labels(table.frame, target)
     labels = lazy.select(target).collect().to_series()
     missing, total = labels.null_count(), len(labels)
     notes = list(table.notes())
@@ -168,6 +169,26 @@ def _with_labels(
     return _LabeledRows(lazy, labels, names, (*notes, *([note] if note else [])))
 
 
+def _check_labels(lazy: pl.LazyFrame, target: str, source: str) -> None:
+    dtype = lazy.collect_schema()[target]
+    if dtype.is_nested() or dtype.is_object():
+        raise DataError(
+            f"column {target!r} of {source} must hold one label per row, a number or a text, got "
+            f"{dtype}: keep one value of each row, or name another column: `target`"
+        )
+
+
+def _with_null_labels(lazy: pl.LazyFrame, target: str) -> pl.LazyFrame:
+    """Return the table with null for every label that is missing, as NaN and blanks are."""
+    dtype, labels = lazy.collect_schema()[target], pl.col(target)
+    if dtype.is_float():
+        return lazy.with_columns(labels.fill_nan(None))
+    if not is_string(dtype):
+        return lazy
+    is_blank = labels.cast(pl.String).str.strip_chars() == ""
+    return lazy.with_columns(pl.when(is_blank).then(None).otherwise(labels).name.keep())
+
+
 def _in_one_spelling(
     labels: pl.Series, class_names: tuple[str, ...], *, merge: bool
 ) -> tuple[pl.Series, str]:
@@ -175,7 +196,7 @@ def _in_one_spelling(
     if labels.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return labels, ""
     texts = labels.cast(pl.String)
-    counts = dict(texts.value_counts(name="rows").iter_rows())
+    counts = dict(texts.alias("label").value_counts(name="rows").iter_rows())
     if not merge:
         return texts, note_of_spellings(counts)
     groups = spellings(dict.fromkeys(class_names, 0) | counts, class_names)
@@ -195,6 +216,22 @@ def _encode(
         indices, names = encode_labels([names[index] for index in indices], class_names)
     encoded = labels.replace_strict(distinct, pl.Series(indices), return_dtype=pl.Int64)
     return torch.from_numpy(encoded.to_numpy(writable=True)), names
+
+
+def _encode_test(
+    labels: pl.Series, class_names: tuple[str, ...], where: str
+) -> Int64[Tensor, " n"]:
+    """Return class indices of a test table; an error says where, and if merging would help."""
+    try:
+        return _encode(labels, class_names)[0]
+    except DataError as error:
+        found = labels.unique().cast(pl.String).to_list() if is_string(labels.dtype) else []
+        groups = spellings(dict.fromkeys((*class_names, *found), 0), class_names)
+        hint = "; to take labels that differ by case or spaces only for one: `merge_labels`"
+        would_help = any(
+            group[0] in class_names and set(group) - set(class_names) for group in groups
+        )
+        raise DataError(f"{where}: {error}{hint if would_help else ''}") from error
 
 
 def _read_test(options: ReadingOptions, written: frozenset[str]) -> TableFile:
@@ -219,7 +256,7 @@ def _with_test(splits: Splits, table: TableFile, options: ReadingOptions, source
     check_named(found, dict.fromkeys([options.target, *columns]), source)
     class_names = splits.train.class_names
     part = _with_labels(table, options.target, source, options, class_names)
-    labels, _ = _encode(part.labels, class_names)
+    labels = _encode_test(part.labels, class_names, f"column {options.target!r} of {source}")
     features = part.frame.select(columns)
     return replace(
         splits,

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from noisebound.data.dataset import Splits
+from noisebound.data.dataset import Splits, refuse_unwritable
+from noisebound.data.formats.archives import is_hidden, visible_folders
 from noisebound.data.formats.text_files import known_encoding
 from noisebound.data.labels import encode_labels
+from noisebound.data.letters import whole_letters
 from noisebound.data.options import ReadingOptions
 from noisebound.data.user.tables import frame_splits
 from noisebound.errors import DataError
@@ -54,22 +56,36 @@ def text_splits(
     listed = list(labels)
     if len(texts) != len(listed):
         raise DataError(f"{len(texts)} texts but {len(listed)} labels: they must be as many")
-    indices, class_names = encode_labels(listed)
-    names = [class_names[index] for index in indices]
-    frame = texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, names))
+    frame = texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, _names(listed), pl.String))
     return frame_splits(
         frame, _of_texts(options), name="texts", source="the texts", leave_texts=leave_texts
     )
 
 
+def _names(labels: list[Any]) -> list[str | None]:
+    """Return labels as texts, None where one is missing."""
+    indices, class_names = encode_labels([label for label in labels if not _is_missing(label)])
+    refuse_unwritable(class_names, "class")
+    names = iter([class_names[index] for index in indices])
+    return [None if _is_missing(label) else next(names) for label in labels]
+
+
 def texts_frame(texts: Any) -> pl.DataFrame:
     """Return strings as the table that a model of texts takes."""
-    return pl.DataFrame({TEXT_COLUMN: pl.Series(as_texts(texts), dtype=pl.String)})
+    return pl.DataFrame({TEXT_COLUMN: pl.Series(whole_texts(as_texts(texts)), dtype=pl.String)})
+
+
+def whole_texts(texts: list[str | None] | None) -> list[str | None]:
+    """Return texts without halves of letters, which no table holds."""
+    return [None if text is None else whole_letters(text) for text in texts or ()]
 
 
 def holds_texts(path: Path) -> bool:
-    """True if most files in the folders below a folder are .txt files."""
-    files = [file for file in path.glob("*/**/*") if file.is_file()]
+    """True if most files in the folders below a folder are .txt files, or most of its own files.
+
+    Its own count only if there are no others: then the labels lack, and the error speaks of texts.
+    """
+    files = _visible_files(path, "*/**/*") or _visible_files(path, "*")
     return 2 * sum(map(_is_text, files)) > len(files)
 
 
@@ -82,12 +98,13 @@ def read_text_folder(path: Path, options: ReadingOptions, *, leave_texts: bool =
         options: the encoding of the files, and whether to leave out those that cannot be read
         leave_texts: True to leave the texts as they are, as in `frame_splits`
     """
-    folders = {folder.name.lower(): folder for folder in path.iterdir() if folder.is_dir()}
-    train = next((folders[name] for name in _TRAIN_NAMES if name in folders), path)
-    test = next((folders[name] for name in _TEST_NAMES if name in folders), None)
-    files, frame, notes = _read_files(train, options)
+    train, test, notes = _find_parts(path)
+    _check_classes(train, fewest=2)
+    files, frame, train_notes = _read_files(train, options)
+    notes += train_notes
     test_frame = None
-    if test is not None and train is not path:
+    if test is not None:
+        _check_classes(test)
         _, test_frame, test_notes = _read_files(test, options)
         notes += test_notes
     splits = frame_splits(
@@ -98,7 +115,37 @@ def read_text_folder(path: Path, options: ReadingOptions, *, leave_texts: bool =
         test=test_frame,
         leave_texts=leave_texts,
     )
-    return replace(splits, notes=(*notes, *splits.notes), train_names=tuple(files))
+    kept = range(len(files)) if splits.train_names is None else map(int, splits.train_names)
+    names = tuple(files[position] for position in kept)
+    return replace(splits, notes=(*notes, *splits.notes), train_names=names)
+
+
+def _find_parts(path: Path) -> tuple[Path, Path | None, list[str]]:
+    """Return the folder of the training classes, that of the test classes if any, and notes."""
+    folders = {folder.name.lower(): folder for folder in visible_folders(path)}
+    train = next((folders[name] for name in _TRAIN_NAMES if name in folders), None)
+    if train is None or not visible_folders(train):
+        return path, None, []
+    test = next((folders[name] for name in _TEST_NAMES if name in folders), None)
+    unused = [folder.name for folder in folders.values() if folder not in (train, test)]
+    note = f"folders beside {train.name} were not used: {', '.join(unused)}"
+    return train, test, [note] if unused else []
+
+
+def _check_classes(path: Path, fewest: int = 1) -> None:
+    """Refuse a folder with fewer than so many classes, or with a class that has no texts."""
+    folders = visible_folders(path)
+    if len(folders) < fewest:
+        raise DataError(
+            f"{path} must have one folder for each class, at least two, with the .txt files of the "
+            f"class in it; it has {len(folders)} folders"
+        )
+    empty = [folder.name for folder in folders if not _text_files(folder, "**/*")]
+    if empty:
+        raise DataError(
+            f"{path} has no .txt files in the folders of the classes {', '.join(empty)}: add some, "
+            "or remove the folders"
+        )
 
 
 def read_unlabeled_texts(path: Path, options: ReadingOptions) -> tuple[list[str], pl.DataFrame]:
@@ -120,13 +167,28 @@ def _read_files(path: Path, options: ReadingOptions) -> tuple[list[str], pl.Data
     """Return the names of the files, a table of their texts and labels, and notes."""
     files = _text_files(path, "*/**/*")
     names, texts, notes = _read_texts(path, files, options)
+    ignored = len(_visible_files(path, "**/*")) - len(files)
+    if ignored:
+        notes.append(
+            f"{ignored} files in {path} were ignored: they are not .txt files, or not in the "
+            "folder of a class"
+        )
     labels = [Path(name).parts[0] for name in names]
+    refuse_unwritable(sorted(set(labels)), "class")
     return names, texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, labels)), notes
 
 
 def _text_files(path: Path, pattern: str) -> list[Path]:
     """Return the .txt files of a pattern, whether their ending is in capitals or not."""
-    return sorted(file for file in path.glob(pattern) if _is_text(file) and file.is_file())
+    return [file for file in _visible_files(path, pattern) if _is_text(file)]
+
+
+def _visible_files(path: Path, pattern: str) -> list[Path]:
+    return sorted(
+        file
+        for file in path.glob(pattern)
+        if not is_hidden(file.relative_to(path)) and file.is_file()
+    )
 
 
 def _is_text(file: Path) -> bool:
