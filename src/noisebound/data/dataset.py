@@ -287,6 +287,30 @@ class Splits:
         return None if frame is None or not columns else joined_texts(frame, columns)
 
 
+def check_classes_left(
+    before: Int64[Tensor, " n"],
+    left: Int64[Tensor, " m"],
+    class_names: Sequence[str],
+    kind: str,
+) -> None:
+    """Refuse to train without any example of a class that has examples, all of them unreadable.
+
+    Args:
+        before: the labels of all training examples
+        left: the labels of those that can be read
+        class_names: the name of each class
+        kind: what an example is, such as ``"image"``
+    """
+    lost = sorted(set(before.tolist()) - set(left.tolist()))
+    if lost:
+        names = ", ".join(class_names[index] for index in lost)
+        classes = "class" if len(lost) == 1 else "classes"
+        raise DataError(
+            f"no readable {kind} is left of the {classes} {names}: repair some, or remove the "
+            f"{classes}"
+        )
+
+
 def joined_texts(frame: pl.LazyFrame | pl.DataFrame, columns: Sequence[str]) -> list[str]:
     """Return the text of each row; of several columns, each begins a paragraph."""
     joined = pl.concat_str(

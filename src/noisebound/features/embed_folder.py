@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from noisebound.data.dataset import check_classes_left
 from noisebound.data.formats.embeddings import Embeddings, EmbeddingStore
 from noisebound.data.user.embeddings_folder import (
     EmbeddingsRecord,
@@ -15,7 +16,7 @@ from noisebound.data.user.embeddings_folder import (
 )
 from noisebound.errors import FolderTakenError, InvalidValueError
 from noisebound.features.backbone import Backbone
-from noisebound.features.embed_once import embedding_key, fill, refuse_bad
+from noisebound.features.embed_once import KINDS, embedding_key, fill, refuse_bad
 from noisebound.features.load import RawPart, RawSplits
 from noisebound.features.ray_embed import fill_on_ray
 
@@ -74,6 +75,9 @@ def embed_folder(
         )
         found = store.read() or _made(store, part, backbone, cluster, tell)
         notes += refuse_bad(part.examples, found, skip_bad)
+        if part is raw.train:
+            kind = KINDS[part.examples.modality]
+            check_classes_left(part.labels, part.labels[found.kept], raw.class_names, kind)
         write_labels(out, name, part.labels, part.true_labels, part.names)
     write_record(out, record)
     return (*notes, *backbone.notes())

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from noisebound.data.formats.embeddings import Embeddings, EmbeddingStore
 from noisebound.data.formats.images import listed
 from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone
-from noisebound.features.examples import Examples, Texts
+from noisebound.features.examples import Examples, Modality, Texts
 from noisebound.features.streaming import done_ahead
 from noisebound.progress import counting
 
 _BATCHES_AHEAD = 4  # prepared while one is embedded
+KINDS: Mapping[Modality, str] = {"image": "image", "text": "text", "features": "row"}
+"""What one example is called in messages."""
 _PLURALS = {"image": "images", "text": "texts", "features": "rows"}
 
 

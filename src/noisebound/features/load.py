@@ -13,13 +13,14 @@ from PIL import Image
 from torch import Tensor
 
 from noisebound.data import Dataset, ReadingOptions, Splits, TableEncoder
+from noisebound.data.dataset import check_classes_left
 from noisebound.data.load import holds_images, load_with
 from noisebound.data.registry import find_published
 from noisebound.data.rows import held
 from noisebound.data.user.image_folder import ImageTree, find_trees
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.features.backbone import Backbone
-from noisebound.features.embed_once import embed_once, refuse_bad
+from noisebound.features.embed_once import KINDS, embed_once, refuse_bad
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 
 Tell = Callable[[str], None]
@@ -127,6 +128,9 @@ def embedded(
         tell: gets a sentence about what is done, for the log
     """
     train, kept, notes = _embedded(raw.train, raw.class_names, backbone, skip_bad, tell)
+    check_classes_left(
+        raw.train.labels, train.labels, raw.class_names, KINDS[raw.train.examples.modality]
+    )
     test, test_kept = None, None
     if raw.test is not None:
         test, test_kept, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, tell)
