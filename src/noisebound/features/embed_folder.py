@@ -16,7 +16,7 @@ from noisebound.data.user.embeddings_folder import (
 )
 from noisebound.errors import FolderTakenError, InvalidValueError
 from noisebound.features.backbone import Backbone
-from noisebound.features.embed_once import KINDS, embedding_key, fill, refuse_bad
+from noisebound.features.embed_once import KINDS, embedding_key, fill, refuse_bad, reopened
 from noisebound.features.load import RawPart, RawSplits
 from noisebound.features.ray_embed import fill_on_ray
 
@@ -73,7 +73,9 @@ def embed_folder(
         store = EmbeddingStore(
             vectors_path(out, name), records[name].key, records[name].count, shard_rows
         )
-        found = store.read() or _made(store, part, backbone, cluster, tell)
+        found = store.read()
+        if found is None or reopened(store, found):
+            found = _made(store, part, backbone, cluster, tell)
         notes += refuse_bad(part.examples, found, skip_bad)
         if part is raw.train:
             kind = KINDS[part.examples.modality]

@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 from filelock import FileLock
-from PIL import UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from noisebound.data.folders import cache_folder
 from noisebound.data.formats.embeddings import Embeddings, EmbeddingStore
 from noisebound.data.formats.images import listed
+from noisebound.data.limits import is_of_other_pixel_limit, too_many_pixels
 from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone
 from noisebound.features.examples import Examples, Modality, Texts
@@ -60,9 +61,10 @@ def embed_once(
     store = EmbeddingStore(path, key, len(examples))
     with FileLock(path.with_suffix(".lock")):
         found = _read(store)
-        if found is not None:
+        if found is not None and not reopened(store, found):
             tell(f"the embeddings of {_counted(examples)} are in the cache: {path}")
             return found
+        del found  # on Windows, a file that is mapped cannot be replaced
         fill(store, examples, backbone, tell)
         return store.finish()
 
@@ -87,6 +89,27 @@ def fill(
             )
 
 
+def reopened(store: EmbeddingStore, found: Embeddings) -> bool:
+    """True if images were refused under another limit of pixels, and are to be embedded again.
+
+    The finished file becomes shards again, but for the shards of these images.
+
+    Args:
+        store: the finished file
+        found: what it holds
+    """
+    refused = {at for at, reason in found.bad.items() if is_of_other_pixel_limit(reason)}
+    if not refused:
+        return False
+    for shard in range(len(store)):
+        rows = store.rows_of(shard)
+        if refused.isdisjoint(rows):
+            is_here = (found.kept >= rows.start) & (found.kept < rows.stop)
+            bad = {at: reason for at, reason in found.bad.items() if at in rows}
+            store.write_shard(shard, Embeddings(found.vectors[is_here], found.kept[is_here], bad))
+    return True
+
+
 def embed_rows(
     examples: Examples,
     positions: Sequence[int],
@@ -107,6 +130,8 @@ def embed_rows(
             return backbone.prepare(examples.read(position))
         except UnidentifiedImageError:
             return _Bad("not an image")
+        except Image.DecompressionBombError:
+            return _Bad(too_many_pixels())
         except Exception as error:  # what Pillow raises on damaged files is not a closed list
             return _Bad(str(error).strip() or type(error).__name__)
 
@@ -122,14 +147,15 @@ def embed_rows(
         waiting.clear()
 
     prepared = done_ahead(prepare, order, most=_BATCHES_AHEAD * backbone.batch_size)
-    for position, example in zip(order, prepared, strict=True):
-        if isinstance(example, _Bad):
-            bad[position] = str(example)
-            continue
-        waiting[position] = example
-        if len(waiting) == backbone.batch_size:
-            embed_waiting()
-    embed_waiting()
+    with examples.reading():
+        for position, example in zip(order, prepared, strict=True):
+            if isinstance(example, _Bad):
+                bad[position] = str(example)
+                continue
+            waiting[position] = example
+            if len(waiting) == backbone.batch_size:
+                embed_waiting()
+        embed_waiting()
     kept = sorted(rows)
     vectors = torch.stack([rows[position] for position in kept]) if kept else torch.empty(0, 0)
     return Embeddings(_checked(vectors, backbone), torch.tensor(kept, dtype=torch.int64), bad)

@@ -3,6 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from noisebound.data.folders import cache_folder
 from noisebound.data.formats.archives import Files, files_fingerprint
-from noisebound.data.formats.images import open_image
+from noisebound.data.formats.images import _limited_pixels, open_image
 from noisebound.errors import DataError, MisuseError
 from noisebound.features.streaming import done_ahead
 from noisebound.files import fingerprint, fingerprint_of_texts, write_text
@@ -36,6 +37,10 @@ class Examples(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """Hash of the content of all examples in their order, wherever they lie."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return the context to read examples in; threads read within the one that started them."""
+        return nullcontext()
 
     @abstractmethod
     def read(self, position: int) -> Example:
@@ -61,6 +66,10 @@ class ImageFiles(Examples):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return the context in which images over the limit of pixels are refused."""
+        return _limited_pixels()
 
     def read(self, position: int) -> Image.Image:
         """Return the image in RGB, upright."""

@@ -224,7 +224,8 @@ def is_image_folder(source: Any) -> bool:
 
 def thumbnail(examples: Examples, position: int) -> Tensor:
     """Return a small image, ``[channels, height, width]`` of bytes."""
-    image = examples.read(position)
+    with examples.reading():
+        image = examples.read(position)
     if not isinstance(image, Image.Image):
         raise InvalidTypeError("these examples are no images")
     image = image.convert("RGB")
