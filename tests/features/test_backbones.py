@@ -87,10 +87,11 @@ def test_sentence_transformers_are_pooled_as_their_config_says(minilm):
 
 def test_long_texts_and_unknown_scripts_are_said(minilm):
     backbone = parse_backbone(f"hf:{minilm}")
-    backbone.embed(["word " * 400, "ᚠᚢᚦᚨᚱ ᚲᚷᚹ ᚺᚾᛁ", "plain words"])
-    cut, unknown = backbone.notes()
-    assert cut.startswith("1 of 3 texts are longer than the 256 tokens")
-    assert unknown.startswith("1 of 3 texts consist mostly of words that the encoder does not know")
+    just_fits = "word " * 254  # and a token before and after them
+    texts = ["word " * 255, "ᚠᚢᚦᚨᚱ ᚲᚷᚹ ᚺᚾᛁ", "plain words", just_fits]
+    cut, unknown = backbone.count_texts(texts).notes()
+    assert cut.startswith("1 of 4 texts are longer than the 256 tokens")
+    assert unknown.startswith("1 of 4 texts consist mostly of words that the encoder does not know")
 
 
 @pytest.fixture

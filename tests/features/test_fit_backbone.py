@@ -13,6 +13,7 @@ import noisebound as nb
 from noisebound.cli import main
 from noisebound.data import load
 from noisebound.errors import DataError, InvalidValueError, RunError
+from noisebound.features import UnsuitedTextWarning, load_embedded, parse_backbone
 
 
 def command(*words):
@@ -81,6 +82,27 @@ def test_texts(reviews, minilm, tmp_path):
     new = ["A wolf howls in the woods.", "Investors sold their stocks."]
     assert nb.load_run(run.path).predict(new).tolist() == ["animals", "money"]
     assert run.suspects(reviews).height == 60
+
+
+@pytest.mark.filterwarnings("always::noisebound.features.UnsuitedTextWarning")
+def test_texts_that_are_cut_are_said_whenever_they_are_embedded(minilm, tmp_path, capsys):
+    texts = ["dogs bark " * 200, "a dog", "the bank", "shares fell"] * 2
+    data = (texts, ["animals", "animals", "money", "money"] * 2)
+    said = "2 of 8 texts are longer than the 256 tokens that the encoder takes, and were cut"
+    for _ in range(2):  # the second time, from the cache
+        parsed = parse_backbone(f"hf:{minilm}")
+        splits = load_embedded(data, parsed)
+        assert splits.notes[-1] == said
+    settings = QUICK | {"epochs": 1, "report": False}
+    run = nb.fit(data, out=tmp_path / "run", backbone=f"hf:{minilm}", **settings)
+    for _ in range(2):
+        with pytest.warns(UnsuitedTextWarning, match=said):
+            run.predict(texts)
+    pl.DataFrame({"text": texts}).write_csv(tmp_path / "new.csv")
+    capsys.readouterr()
+    words = ("predict", run.path, tmp_path / "new.csv", "--out", tmp_path / "labels.csv")
+    assert command(*words) == 0
+    assert f"note: {said}" in capsys.readouterr().err
 
 
 def test_a_module_of_ones_own(tmp_path):

@@ -11,6 +11,7 @@ from torch import Tensor
 from noisebound.data.dataset import EmbeddedBy
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.features.examples import Example, Modality
+from noisebound.features.text_counts import TextCounts
 
 if TYPE_CHECKING:
     from noisebound.features.tunable import Tunable
@@ -69,9 +70,9 @@ class Backbone(ABC):
     def embed(self, prepared: Sequence[Any]) -> Float32[Tensor, "batch dimension"]:
         """Return the vectors of prepared examples."""
 
-    def notes(self) -> tuple[str, ...]:
-        """Return what the user should know of the examples embedded so far, a sentence each."""
-        return ()
+    def count_texts(self, texts: Sequence[str]) -> TextCounts | None:
+        """Return how many texts suit the encoder badly; None if that cannot be told."""
+        return None
 
     @property
     def untunable(self) -> str | None:

@@ -1,8 +1,10 @@
 """Embed examples once: cached on disk by content, whole shard by whole shard."""
 
 import hashlib
+import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone
 from noisebound.features.examples import Examples, Modality, Texts
 from noisebound.features.streaming import done_ahead
+from noisebound.features.text_counts import TextCounts
+from noisebound.files import write_json
 from noisebound.progress import counting
 
 _BATCHES_AHEAD = 4  # prepared while one is embedded
@@ -29,6 +33,10 @@ _PLURALS = {"image": "images", "text": "texts", "features": "rows"}
 
 class EmbeddingCacheWarning(UserWarning):
     """A file of cached embeddings is damaged, and is made again."""
+
+
+class UnsuitedTextWarning(UserWarning):
+    """Texts are longer than their encoder takes, or are in words that it does not know."""
 
 
 class _Bad(str):
@@ -184,6 +192,45 @@ def refuse_bad(
             + ("" if skip_bad is None else ", or leave them out with `skip_bad`")
         )
     return (f"{len(lines)} {kind} that cannot be read were left out:\n{listed(lines)}",)
+
+
+def text_notes(backbone: Backbone, *parts: tuple[Examples, Tensor]) -> tuple[str, ...]:
+    """Return what the user should know of texts that suit their encoder badly, a sentence each.
+
+    The counts are kept beside the embeddings, so that those from the cache have the same notes.
+
+    Args:
+        backbone: the encoder
+        parts: examples, and the positions of those that could be read
+    """
+    found: TextCounts | None = None
+    for examples, kept in parts:
+        counts = _counted_once(examples, kept, backbone) if isinstance(examples, Texts) else None
+        if counts is not None:
+            found = counts if found is None else found + counts
+    return () if found is None else found.notes()
+
+
+def _counted_once(examples: Texts, kept: Tensor, backbone: Backbone) -> TextCounts | None:
+    if backbone.fingerprint is None:
+        return backbone.count_texts([examples.read(at) for at in kept.tolist()])
+    key = embedding_key(examples, backbone)
+    path = cache_folder() / "embeddings" / f"{key[:24]}.texts.json"
+    known = _known_counts(path, key)
+    if known is None:
+        known = backbone.count_texts([examples.read(at) for at in kept.tolist()])
+        if known is not None:
+            write_json(path, {"key": key, "counts": asdict(known)})
+    return known
+
+
+def _known_counts(path: Path, key: str) -> TextCounts | None:
+    """Return the counts in a file; None if it is absent, damaged or of other texts."""
+    try:
+        record = json.loads(path.read_bytes())
+        return TextCounts(**record["counts"]) if record["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _read(store: EmbeddingStore) -> Embeddings | None:

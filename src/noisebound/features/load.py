@@ -20,7 +20,7 @@ from noisebound.data.rows import held
 from noisebound.data.user.image_folder import ImageTree, find_trees
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.features.backbone import Backbone
-from noisebound.features.embed_once import KINDS, embed_once, refuse_bad
+from noisebound.features.embed_once import KINDS, embed_once, refuse_bad, text_notes
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 
 Tell = Callable[[str], None]
@@ -135,13 +135,16 @@ def embedded(
     if raw.test is not None:
         test, test_kept, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, tell)
         notes += more
+    parts = [(raw.train.examples, kept)]
+    if raw.test is not None and test_kept is not None:
+        parts.append((raw.test.examples, test_kept))
     examples = raw.train.examples
     splits = EmbeddedSplits(
         raw.name,
         train,
         test,
         raw.source,
-        notes=(*raw.notes, *notes, *backbone.notes()),
+        notes=(*raw.notes, *notes, *text_notes(backbone, *parts)),
         frame=_rows_of(raw.frame, kept),
         test_frame=_rows_of(raw.test_frame, test_kept),
         train_names=_names_of(raw.train, kept),

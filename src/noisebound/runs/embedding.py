@@ -1,5 +1,6 @@
 """New data embedded by the backbone that a model was trained with."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -19,7 +20,7 @@ from noisebound.data.user.image_folder import unlabeled_names
 from noisebound.data.user.texts import TEXT_COLUMN, as_texts, read_unlabeled_texts
 from noisebound.errors import DataError, RunError
 from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
-from noisebound.features.embed_once import embed_once, refuse_bad
+from noisebound.features.embed_once import UnsuitedTextWarning, embed_once, refuse_bad, text_notes
 from noisebound.features.examples import ImageFiles, Modality, Texts
 from noisebound.features.load import examples_of
 from noisebound.features.tunable import TunedBackbone
@@ -49,8 +50,11 @@ def new_embeddings(
     found = _new_examples(data, options, card)
     if isinstance(found, Tensor):
         return list(range(len(found))), _checked(found, card)
-    embedded = embed_once(found.examples, backbone())
+    encoder = backbone()
+    embedded = embed_once(found.examples, encoder)
     refuse_bad(found.examples, embedded, options.skip_bad)
+    for note in text_notes(encoder, (found.examples, embedded.kept)):
+        warnings.warn(note, UnsuitedTextWarning, stacklevel=2)
     kept, vectors = embedded.kept.tolist(), embedded.vectors
     if found.columns is not None:
         vectors = torch.cat([vectors, found.columns[embedded.kept]], dim=1)
