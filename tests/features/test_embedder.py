@@ -33,6 +33,13 @@ def test_paths_and_arrays_of_images(photos, onnx_file):
     np.testing.assert_allclose(pipeline[0].transform(pixels)[:1], expected, atol=1e-4)
 
 
+def test_images_of_several_sizes(onnx_file):
+    images = [np.zeros((size, 40, 3), dtype=np.uint8) for size in (30, 40)]
+    for given in (images, images[:1] * 2 + [images[0].transpose(1, 0, 2)]):
+        with pytest.raises(DataError, match=r"these have several: bring images to one size, or gi"):
+            Embedder(f"onnx:{onnx_file}").fit(images[:1]).transform(given)
+
+
 def test_names_of_images_are_images_to_an_encoder_of_both(photos):
     paths = sorted(photos.rglob("*.png"))[:4]
     embedder = Embedder(lambda given: [[isinstance(each, str)] for each in given], image_size=8)

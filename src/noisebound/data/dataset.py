@@ -375,7 +375,7 @@ def inputs_from_array(inputs: Any) -> Tensor:
 
 
 def _as_array(inputs: Any) -> NDArray[Any]:
-    array = np.asarray(_without_graph(inputs))
+    array = _one_array(_without_graph(inputs))
     if array.dtype.kind not in "biuf":
         raise DataError(
             f"inputs must be numbers, got {array.dtype}; encode text columns first, or save the "
@@ -390,6 +390,17 @@ def _as_array(inputs: Any) -> NDArray[Any]:
             "drop them"
         )
     return array
+
+
+def _one_array(inputs: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(inputs)
+    except ValueError as error:  # numpy's word is "inhomogeneous"
+        raise DataError(
+            "all examples must have one shape, and these have several: bring images to one size, "
+            "or give them as files, by their folder or to Embedder by their paths; give each row "
+            "equally many numbers"
+        ) from error
 
 
 def _count_unusable(array: NDArray[Any]) -> int:
