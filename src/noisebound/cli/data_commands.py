@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from noisebound.cli.options import DataDir, Json, Reading, ReadingFlags
-from noisebound.console import Console
+from noisebound.console import Console, worded
 from noisebound.data import DATASETS
 from noisebound.data.cache import CachedFiles, cached_files, clear_cache
 from noisebound.data.finding import find, find_or_download
@@ -156,7 +156,7 @@ def _print_summary(summary: DataSummary, console: Console) -> None:
         constants = ", ".join(f"{mean:.2f} ± {std:.2f}" for mean, std in pairs)
         console.print(f"mean ± deviation of each channel: {constants}")
     for note in summary.notes:
-        console.print(f"note: {escape(note)}")
+        console.print(f"note: {escape(worded(note))}")
     console.print(_class_table(summary))
 
 
