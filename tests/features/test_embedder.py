@@ -85,6 +85,24 @@ def test_a_text_that_is_missing(missing):
     assert "skip_bad" not in str(said.value)
 
 
+def test_fit_looks_past_examples_that_cannot_be_read():
+    embedder = Embedder(lengths).fit(["", "a"])
+    assert embedder.n_features_out_ == 2
+    with pytest.raises(DataError, match=r"1 of 2 texts cannot be read:\n  text 0 \(the text is em"):
+        embedder.transform(["", "a"])
+    with pytest.raises(DataError, match=r"none of the texts .*:\n  text 0 .*\n  text 1 "):
+        embedder.fit(["", " "])
+
+
+def test_nothing_and_generators_are_refused():
+    embedder = Embedder(lengths).fit(["a"])
+    for method in (embedder.fit, embedder.transform):
+        with pytest.raises(DataError, match="there are no examples: give at least one"):
+            method([])
+        with pytest.raises(DataError, match=r"got a generator, .*: make a list of it"):
+            method(text for text in ("a", "b"))
+
+
 def test_what_is_no_column_of_texts():
     with pytest.raises(DataError, match="expected texts, got 5 at position 1"):
         Embedder(lengths).fit_transform(["a text", 5])

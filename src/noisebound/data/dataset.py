@@ -1,7 +1,7 @@
 """Examples: their inputs, their labels, and what else training may use of them."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -376,6 +376,8 @@ def inputs_from_array(inputs: Any) -> Tensor:
 
 def _as_array(inputs: Any) -> NDArray[Any]:
     array = _one_array(_without_graph(inputs))
+    if array.shape == (0,):
+        raise DataError("there are no examples: give at least one")
     if array.dtype.kind not in "biuf":
         raise DataError(
             f"inputs must be numbers, got {array.dtype}; encode text columns first, or save the "
@@ -393,6 +395,11 @@ def _as_array(inputs: Any) -> NDArray[Any]:
 
 
 def _one_array(inputs: Any) -> NDArray[Any]:
+    if isinstance(inputs, Iterator):
+        raise DataError(
+            f"expected an array or a list, got a {type(inputs).__name__}, which is gone "
+            "after one pass: make a list of it"
+        )
     try:
         return np.asarray(inputs)
     except ValueError as error:  # numpy's word is "inhomogeneous"
