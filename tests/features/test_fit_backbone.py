@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -48,6 +49,10 @@ def test_photos(photo_run, photos, onnx_file, tmp_path):
     predictions = nb.load_run(photo_run.path).predictions(new)
     assert predictions["example"].to_list() == ["blobs.png", "stripes.png"]
     assert predictions["label"].to_list() == ["blobs", "stripes"]
+    paths = [new / "stripes.png", new / "blobs.png"]
+    for listed in (paths, list(map(str, paths)), np.array(list(map(str, paths)))):
+        assert photo_run.predict(listed).tolist() == ["stripes", "blobs"]
+    assert photo_run.predictions(paths)["example"].to_list() == list(map(str, paths))
     pixels = np.array(Image.open(new / "blobs.png"))[None]
     assert photo_run.predict(pixels).tolist() == ["blobs"]
 
@@ -137,6 +142,12 @@ def test_wrong_data_for_a_backbone(minilm, onnx_file, reviews, tmp_path):
     with pytest.raises(DataError, match="takes texts, and these examples are images"):
         nb.fit("digits", out=tmp_path / "run", backbone=f"hf:{minilm}", **QUICK)
     rows = (np.zeros((4, 3)), [0, 1, 0, 1])
+    labeled = (["cat.png", "dog.png"], ["cat", "dog"])
+    with pytest.raises(DataError, match=r"are texts: .*paths of images, give the folder that"):
+        nb.fit(labeled, out=tmp_path / "run", backbone=f"onnx:{onnx_file}", **QUICK)
+    labeled = (list(map(Path, labeled[0])), labeled[1])
+    with pytest.raises(DataError, match="got paths: give the path of the folder"):
+        nb.fit(labeled, out=tmp_path / "run", backbone=f"onnx:{onnx_file}", **QUICK)
     with pytest.raises(DataError, match="takes images, and these examples are rows of numbers"):
         nb.fit(rows, out=tmp_path / "run", backbone=f"onnx:{onnx_file}", **QUICK)
     with pytest.raises(DataError, match="60 texts but 1 labels"):

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any, Literal
 
 import numpy as np
@@ -378,6 +379,11 @@ def _as_array(inputs: Any) -> NDArray[Any]:
     array = _one_array(_without_graph(inputs))
     if array.shape == (0,):
         raise DataError("there are no examples: give at least one")
+    if array.dtype == object and any(isinstance(each, PurePath) for each in array.flat):
+        raise DataError(
+            "inputs must be numbers, got paths: give the path of the folder that the images are "
+            "in, one folder per class if they have labels"
+        )
     if array.dtype.kind not in "biuf":
         raise DataError(
             f"inputs must be numbers, got {array.dtype}; encode text columns first, or save the "

@@ -100,12 +100,15 @@ class Backbone(ABC):
         """Refuse examples of a kind that this encoder was not made for."""
         if modality not in self.modalities:
             takes = " or ".join(f"{_KINDS[kind]}" for kind in sorted(self.modalities))
-            are_rows = modality == "features"
-            remedy = ", or name the columns that hold texts: `text`" if are_rows else ""
+            remedy = _REMEDIES.get(modality, "")
             raise DataError(
                 f"the backbone {self.name} takes {takes}, and these examples are "
                 f"{_KINDS[modality]}: choose another `backbone`{remedy}"
             )
 
 
+_REMEDIES = {
+    "features": ", or name the columns that hold texts: `text`",
+    "text": "; if they are paths of images, give the folder that the images are in",
+}
 _KINDS = {"image": "images", "text": "texts", "features": "rows of numbers"}

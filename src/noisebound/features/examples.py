@@ -4,10 +4,11 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal, TypeAlias
 
 import numpy as np
+import polars as pl
 import torch
 from jaxtyping import Float, Shaped
 from PIL import Image
@@ -105,6 +106,15 @@ class ImageFiles(Examples):
             return hashlib.sha256(self.files.read(name)).digest()
         except DataError as error:  # embedding will say so, with all other files that are bad
             return hashlib.sha256(str(error).encode()).digest()
+
+
+def image_paths(values: object) -> list[str] | None:
+    """Return the paths in a list, an array or a column of them; None if it holds anything else."""
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray | pl.Series):
+        return None
+    listed = list(values)
+    are_paths = bool(listed) and all(isinstance(each, str | PurePath) for each in listed)
+    return [str(each) for each in listed] if are_paths else None
 
 
 class PathFiles(Files):
