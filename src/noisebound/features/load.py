@@ -17,6 +17,7 @@ from noisebound.data.dataset import check_classes_left
 from noisebound.data.load import holds_images, load_with
 from noisebound.data.registry import find_published
 from noisebound.data.rows import held
+from noisebound.data.text_features import is_of_empty_texts
 from noisebound.data.user.image_folder import ImageTree, find_trees
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.features.backbone import Backbone
@@ -204,7 +205,7 @@ def _texts_of_table(splits: Splits) -> RawSplits:
         test,
         splits.train.class_names,
         splits.source,
-        splits.notes,
+        tuple(note for note in splits.notes if not is_of_empty_texts(note)),
         encoder.text_columns,
         splits.frame,
         splits.test_frame,
