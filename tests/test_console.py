@@ -79,3 +79,17 @@ def test_the_command_line_shows_warnings_as_notes(capsys):
 def test_a_note_is_one_line(capsys):
     print_note("first\n  second [bold]")
     assert capsys.readouterr().err == "note: first second [bold]\n"
+
+
+def test_notes_name_the_flags_of_the_command(tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    labels = ["yes", "Yes ", "no", "no"] * 10
+    rows = [f"{number * 7 % 40 / 8},{label}" for number, label in enumerate(labels)]
+    path.write_text("\n".join(["x,label", *rows]), encoding="utf-8")
+    settings = ("--loss", "ce", "--epochs", "1", "--out", str(tmp_path / "run"))
+    command("data", "info", str(path), "--target", "label")
+    command("fit", str(path), "--target", "label", *settings)
+    printed = capsys.readouterr()
+    for text in printed:
+        assert "to make them one: --merge-labels" in text
+        assert "`merge_labels`" not in text

@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TextIO
 
 from rich import console as rich_console
@@ -13,6 +14,8 @@ from rich.segment import Segment
 
 # Control characters but for tab and newline, and those that reverse the direction of writing.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+_WORDING: ContextVar[Callable[[str], str]] = ContextVar("wording", default=str)
 
 
 def printable(text: str) -> str:
@@ -40,9 +43,14 @@ class Console(rich_console.Console):
             yield Segment(printable(segment.text), segment.style) if is_text else segment
 
 
+def worded(text: str) -> str:
+    """Return a message in the words of whoever reads it: the command line has flags."""
+    return _WORDING.get()(text)
+
+
 def print_note(text: str) -> None:
     """Print one line on standard error that begins with ``note:``."""
-    line = " ".join(text.split())
+    line = " ".join(worded(text).split())
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"[yellow]note:[/] {escape(line)}")
 
 
@@ -50,10 +58,10 @@ def print_note(text: str) -> None:
 def warnings_as_notes(spelled: Callable[[str], str] = str) -> Iterator[None]:
     """Show Python's warnings as notes, without the file and the source line they come from.
 
-    The same warning, from wherever it comes, is shown once.
+    All notes are in the same words. The same warning, from wherever it comes, is shown once.
 
     Args:
-        spelled: turns a warning's message into the words of whoever reads it
+        spelled: turns a message into the words of whoever reads it
     """
     shown: set[str] = set()
 
@@ -72,4 +80,8 @@ def warnings_as_notes(spelled: Callable[[str], str] = str) -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
-        yield
+        before = _WORDING.set(spelled)
+        try:
+            yield
+        finally:
+            _WORDING.reset(before)

@@ -120,6 +120,8 @@ def test_images_become_channels_first(shape, expected):
         (np.zeros((4, 5, 6, 7)), [0, 1, 0, 1], "channels; got"),
         (np.zeros((4, 3, 6, 3)), [0, 1, 0, 1], "channels; got"),
         (np.zeros((0, 2)), [], "no examples"),
+        ([], [], "no examples: give at least one"),
+        (map(list, FEATURES), [0, 1, 0, 1], "got a map, .* make a list of it"),
         (np.zeros((4, 0, 5), int), [0, 1, 0, 1], "must have a height and a width"),
     ],
 )

@@ -101,6 +101,13 @@ def test_unreadable_files_are_left_out_on_request(folder):
     assert "2 unreadable images were left out" in splits.notes[0]
 
 
+def test_a_class_that_loses_all_its_images_is_refused(folder):
+    for path in (folder / "dog").iterdir():
+        path.write_bytes(b"not an image")
+    with pytest.raises(DataError, match=r"no readable image is left of the class dog: "):
+        load(folder, skip_bad=True)
+
+
 def test_other_files_are_counted(folder):
     (folder / "cat" / "notes.txt").write_text("x")
     (folder / "cat" / ".hidden.png").write_bytes(b"x")

@@ -30,6 +30,16 @@ def test_what_never_varies_is_only_shifted():
     assert (Normalization.of(constant)(constant) == 0).all()
 
 
+def test_dead_features_are_only_shifted_where_all_have_one_unit():
+    features = torch.randn(100, 6, generator=torch.Generator().manual_seed(0))
+    features[:, 1] *= 1e-9
+    features[:, 2:4] = 7.0
+    assert Normalization.of(features).std[1] < 1e-8
+    std = Normalization.of(1e-6 * features, least_deviation=1e-4).std
+    assert std[1:4] == (1.0, 1.0, 1.0)
+    assert all(0 < deviation < 1e-5 for deviation in (std[0], *std[4:]))
+
+
 def test_other_number_of_channels():
     with pytest.raises(ValueError, match="for 3 channels or features"):
         Normalization.of(IMAGES)(IMAGES[:, :1])

@@ -3,6 +3,9 @@
 import json
 import pickle
 import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, ViTCon
 from noisebound.errors import DataError, InvalidTypeError, InvalidValueError, MissingExtraError
 from noisebound.features import parse_backbone
 from noisebound.features.preparation import ImagePreparation
+from processes import environment
 
 
 def noise_image(side=64, seed=0):
@@ -87,10 +91,11 @@ def test_sentence_transformers_are_pooled_as_their_config_says(minilm):
 
 def test_long_texts_and_unknown_scripts_are_said(minilm):
     backbone = parse_backbone(f"hf:{minilm}")
-    backbone.embed(["word " * 400, "ᚠᚢᚦᚨᚱ ᚲᚷᚹ ᚺᚾᛁ", "plain words"])
-    cut, unknown = backbone.notes()
-    assert cut.startswith("1 of 3 texts are longer than the 256 tokens")
-    assert unknown.startswith("1 of 3 texts consist mostly of words that the encoder does not know")
+    just_fits = "word " * 254  # and a token before and after them
+    texts = ["word " * 255, "ᚠᚢᚦᚨᚱ ᚲᚷᚹ ᚺᚾᛁ", "plain words", just_fits]
+    cut, unknown = backbone.count_texts(texts).notes()
+    assert cut.startswith("1 of 4 texts are longer than the 256 tokens")
+    assert unknown.startswith("1 of 4 texts consist mostly of words that the encoder does not know")
 
 
 @pytest.fixture
@@ -191,6 +196,36 @@ def test_missing_models_name_the_folder_to_point_to(tmp_path, monkeypatch):
         parse_backbone(f"hf:{tmp_path}")
     with pytest.raises(DataError, match="there is no file"):
         parse_backbone(f"onnx:{tmp_path / 'absent.onnx'}")
+
+
+def test_a_missing_model_without_a_network_is_said_at_once(tmp_path):
+    closed = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path)}
+    words = ("embed", "digits", "--backbone", "hf:nobody/no-such-model", "--out", tmp_path / "out")
+    result = subprocess.run(
+        [sys.executable, "-m", "noisebound", *words],
+        capture_output=True,
+        text=True,
+        env=environment() | closed,
+        timeout=300,
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: hf:nobody/no-such-model is not on this machine")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "bin"])
+def test_pickles_are_fetched_only_if_need_be(ending, monkeypatch):
+    files = [SimpleNamespace(rfilename=f"pytorch_model.{ending}")]
+    info = SimpleNamespace(siblings=files)
+    monkeypatch.setattr("huggingface_hub.model_info", lambda name, timeout: info)
+    patterns = []
+    monkeypatch.setattr(
+        "huggingface_hub.snapshot_download",
+        lambda name, allow_patterns=(), local_files_only=False: patterns.extend(allow_patterns),
+    )
+    with pytest.raises(DataError):  # nothing was fetched
+        parse_backbone("hf:nobody/no-such-model")
+    assert ("pytorch_model*.bin" in patterns) == (ending == "bin")
 
 
 def test_a_folder_without_weights_or_tokenizer(minilm, tmp_path):

@@ -9,9 +9,10 @@ import torch
 
 import noisebound as nb
 from noisebound.cli import main
-from noisebound.data import load
+from noisebound.data import ReadingOptions, load
 from noisebound.data.text_features import Terms
 from noisebound.errors import DataError
+from noisebound.features import load_embedded, parse_backbone
 
 QUICK = {"loss": "ce", "epochs": 60, "learning_rate": 1e-2, "batch_size": 20, "show": False}
 QUICK |= {"measure_every": 60}  # no test looks at the accuracies before the end
@@ -94,6 +95,9 @@ def test_rows_whose_text_is_empty_lose_their_columns_too(table, tmp_path):
         pl.when(pl.arange(pl.len()) == 3).then(pl.lit(" ")).otherwise("review").alias("review")
     )
     settings = {"target": "label", "text": "review", "skip_bad": True}
+    splits = load_embedded(frame, parse_backbone(Lengths()), ReadingOptions(**settings))
+    (note,) = [note for note in splits.notes if "empty" in note]  # and none that it was kept
+    assert note == "1 texts that cannot be read were left out:\n  text 3 (the text is empty)"
     run = nb.fit(frame, out=tmp_path / "other", backbone=Lengths(), **settings, **QUICK)
     suspects = run.suspects(frame)
     assert sorted(suspects["example"].cast(int)) == [place for place in range(60) if place != 3]

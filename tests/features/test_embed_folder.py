@@ -11,11 +11,11 @@ import torch
 
 import noisebound as nb
 from noisebound.cli import main
-from noisebound.data import load
+from noisebound.data import ReadingOptions, load
 from noisebound.errors import DataError, FolderTakenError, RunError
 from noisebound.features import parse_backbone
 from noisebound.features.embed_folder import embed_folder
-from noisebound.features.load import load_raw
+from noisebound.features.load import load_embedded, load_raw
 
 TESTS = Path(__file__).parents[1]
 
@@ -103,6 +103,16 @@ def test_damaged_folders(photos, tmp_path):
     (vectors / "embeddings.json").write_text("{}")
     with pytest.raises(DataError, match=r"embeddings\.json is damaged"):
         load(vectors)
+
+
+def test_a_class_that_loses_all_its_images_is_refused(photos, tmp_path):
+    for path in (photos / "blobs").iterdir():
+        path.write_bytes(b"not an image")
+    message = "no readable image is left of the class blobs: "
+    with pytest.raises(DataError, match=message):
+        load_embedded(photos, colors(), ReadingOptions(skip_bad=True))
+    with pytest.raises(DataError, match=message):
+        embed_folder(load_raw(photos), colors(), tmp_path / "out", skip_bad=True)
 
 
 def test_a_function_is_refused(photos, tmp_path):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from noisebound.data import load
 from noisebound.data.formats import embeddings
@@ -21,7 +22,7 @@ from noisebound.features import (
     parse_backbone,
 )
 from noisebound.features.embed_once import refuse_bad
-from noisebound.features.load import load_raw
+from noisebound.features.load import load_raw, thumbnail
 from noisebound.features.streaming import done_ahead
 from noisebound.files import load_tensors, save_rows
 
@@ -145,6 +146,25 @@ def test_unreadable_images_are_listed_or_left_out(photos):
         refuse_bad(examples, found, skip_bad=False)
     (note,) = refuse_bad(examples, found, skip_bad=True)
     assert note.startswith("2 images that cannot be read were left out")
+
+
+def test_the_limit_of_pixels_can_be_raised_later(photos, small_shards, monkeypatch):
+    examples = ImageFiles(Folder(photos), Folder(photos).names())
+    module = Counted()
+    backbone = parse_backbone(module, image_size=8)
+    monkeypatch.setenv("NOISEBOUND_MAX_PIXELS", "3500")  # the last photos of a class have 3540
+    found = embed_once(examples, backbone)
+    assert found.bad.keys() == {19, 39}
+    reason = "more than 3,500 pixels: allow more by the environment variable NOISEBOUND_MAX_PIXELS"
+    assert all(each.startswith(reason) for each in found.bad.values())
+    embed_once(examples, backbone)
+    assert module.calls == 38
+    monkeypatch.setenv("NOISEBOUND_MAX_PIXELS", "4K")
+    assert embed_once(examples, backbone).kept.tolist() == list(range(40))
+    assert module.calls == 38 + 16  # the shards of these two, and no other
+    monkeypatch.setenv("NOISEBOUND_MAX_PIXELS", "3500")
+    with pytest.raises(Image.DecompressionBombError):
+        thumbnail(examples, 19)
 
 
 def test_files_that_are_no_images_are_said(photos):

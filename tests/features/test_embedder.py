@@ -33,6 +33,13 @@ def test_paths_and_arrays_of_images(photos, onnx_file):
     np.testing.assert_allclose(pipeline[0].transform(pixels)[:1], expected, atol=1e-4)
 
 
+def test_images_of_several_sizes(onnx_file):
+    images = [np.zeros((size, 40, 3), dtype=np.uint8) for size in (30, 40)]
+    for given in (images, images[:1] * 2 + [images[0].transpose(1, 0, 2)]):
+        with pytest.raises(DataError, match=r"these have several: bring images to one size, or gi"):
+            Embedder(f"onnx:{onnx_file}").fit(images[:1]).transform(given)
+
+
 def test_names_of_images_are_images_to_an_encoder_of_both(photos):
     paths = sorted(photos.rglob("*.png"))[:4]
     embedder = Embedder(lambda given: [[isinstance(each, str)] for each in given], image_size=8)
@@ -76,6 +83,24 @@ def test_a_text_that_is_missing(missing):
     ) as said:
         Embedder(lengths).fit_transform(["a text", missing, "word"])
     assert "skip_bad" not in str(said.value)
+
+
+def test_fit_looks_past_examples_that_cannot_be_read():
+    embedder = Embedder(lengths).fit(["", "a"])
+    assert embedder.n_features_out_ == 2
+    with pytest.raises(DataError, match=r"1 of 2 texts cannot be read:\n  text 0 \(the text is em"):
+        embedder.transform(["", "a"])
+    with pytest.raises(DataError, match=r"none of the texts .*:\n  text 0 .*\n  text 1 "):
+        embedder.fit(["", " "])
+
+
+def test_nothing_and_generators_are_refused():
+    embedder = Embedder(lengths).fit(["a"])
+    for method in (embedder.fit, embedder.transform):
+        with pytest.raises(DataError, match="there are no examples: give at least one"):
+            method([])
+        with pytest.raises(DataError, match=r"got a generator, .*: make a list of it"):
+            method(text for text in ("a", "b"))
 
 
 def test_what_is_no_column_of_texts():

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ import noisebound as nb
 from noisebound.cli import main
 from noisebound.data import load
 from noisebound.errors import DataError, InvalidValueError, RunError
+from noisebound.features import UnsuitedTextWarning, load_embedded, parse_backbone
 
 
 def command(*words):
@@ -47,6 +49,10 @@ def test_photos(photo_run, photos, onnx_file, tmp_path):
     predictions = nb.load_run(photo_run.path).predictions(new)
     assert predictions["example"].to_list() == ["blobs.png", "stripes.png"]
     assert predictions["label"].to_list() == ["blobs", "stripes"]
+    paths = [new / "stripes.png", new / "blobs.png"]
+    for listed in (paths, list(map(str, paths)), np.array(list(map(str, paths)))):
+        assert photo_run.predict(listed).tolist() == ["stripes", "blobs"]
+    assert photo_run.predictions(paths)["example"].to_list() == list(map(str, paths))
     pixels = np.array(Image.open(new / "blobs.png"))[None]
     assert photo_run.predict(pixels).tolist() == ["blobs"]
 
@@ -83,6 +89,27 @@ def test_texts(reviews, minilm, tmp_path):
     assert run.suspects(reviews).height == 60
 
 
+@pytest.mark.filterwarnings("always::noisebound.features.UnsuitedTextWarning")
+def test_texts_that_are_cut_are_said_whenever_they_are_embedded(minilm, tmp_path, capsys):
+    texts = ["dogs bark " * 200, "a dog", "the bank", "shares fell"] * 2
+    data = (texts, ["animals", "animals", "money", "money"] * 2)
+    said = "2 of 8 texts are longer than the 256 tokens that the encoder takes, and were cut"
+    for _ in range(2):  # the second time, from the cache
+        parsed = parse_backbone(f"hf:{minilm}")
+        splits = load_embedded(data, parsed)
+        assert splits.notes[-1] == said
+    settings = QUICK | {"epochs": 1, "report": False}
+    run = nb.fit(data, out=tmp_path / "run", backbone=f"hf:{minilm}", **settings)
+    for _ in range(2):
+        with pytest.warns(UnsuitedTextWarning, match=said):
+            run.predict(texts)
+    pl.DataFrame({"text": texts}).write_csv(tmp_path / "new.csv")
+    capsys.readouterr()
+    words = ("predict", run.path, tmp_path / "new.csv", "--out", tmp_path / "labels.csv")
+    assert command(*words) == 0
+    assert f"note: {said}" in capsys.readouterr().err
+
+
 def test_a_module_of_ones_own(tmp_path):
     digits = load("digits")
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 20))
@@ -115,6 +142,12 @@ def test_wrong_data_for_a_backbone(minilm, onnx_file, reviews, tmp_path):
     with pytest.raises(DataError, match="takes texts, and these examples are images"):
         nb.fit("digits", out=tmp_path / "run", backbone=f"hf:{minilm}", **QUICK)
     rows = (np.zeros((4, 3)), [0, 1, 0, 1])
+    labeled = (["cat.png", "dog.png"], ["cat", "dog"])
+    with pytest.raises(DataError, match=r"are texts: .*paths of images, give the folder that"):
+        nb.fit(labeled, out=tmp_path / "run", backbone=f"onnx:{onnx_file}", **QUICK)
+    labeled = (list(map(Path, labeled[0])), labeled[1])
+    with pytest.raises(DataError, match="got paths: give the path of the folder"):
+        nb.fit(labeled, out=tmp_path / "run", backbone=f"onnx:{onnx_file}", **QUICK)
     with pytest.raises(DataError, match="takes images, and these examples are rows of numbers"):
         nb.fit(rows, out=tmp_path / "run", backbone=f"onnx:{onnx_file}", **QUICK)
     with pytest.raises(DataError, match="60 texts but 1 labels"):

@@ -110,6 +110,16 @@ def test_texts_and_the_columns_beside_them(text_run):
     assert validation_loss is not None
 
 
+def test_dead_dimensions_of_a_whole_encoder_stay_small(reviews, minilm, tmp_path):
+    """MiniLM's last layer has some that vary by 1e-9 and less; they once drowned all others."""
+    texts, labels = reviews
+    settings = {**EXACT, "epochs": 2, "batch_size": 10, "learning_rate": 1e-3, "loss": "ce"}
+    settings |= {"bound": None, "backbone": f"hf:{minilm}", "out": tmp_path / "run"}
+    run = nb.fit((texts, labels), unfreeze=True, **settings)
+    assert min(run.saved_model.card.std) > 1e-4
+    assert (run.predict(texts) == np.array(labels)).all()
+
+
 @pytest.mark.parametrize("kind", ["images", "texts"])
 def test_the_bound_is_exact_over_micro_batches(kind, image_run, text_run, short_minilm, tmp_path):
     if kind == "images":

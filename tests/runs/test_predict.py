@@ -115,6 +115,17 @@ def test_folder_of_images(tmp_path):
     (tmp_path / "new" / "deep" / "two.png").write_bytes(plain_image(230, 9, "PNG"))
     (tmp_path / "new" / "deep" / "._two.png").write_bytes(b"what macOS leaves beside a file")
     assert len(run.predictions(tmp_path / "new")) == 2
+    one = tmp_path / "new" / "one.jpg"
+    with pytest.raises(
+        DataError, match=r"\.jsonl, .*\.xlsx, .* put a single image or text into a f"
+    ):
+        run.predict(one)
+    with pytest.raises(DataError, match="takes images, and this is a list of texts: give the fold"):
+        run.predict([str(one)])
+    with pytest.raises(DataError, match="got paths: give the path of the folder"):
+        run.predict([one])
+    with pytest.raises(DataError, match="there are no examples: give at least one"):
+        run.predict([])
     (tmp_path / "new" / "bad.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"bad\.png \(not an image\)"):
         run.predictions(tmp_path / "new")

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from noisebound.cli.options import DataDir, Json, Reading, ReadingFlags
-from noisebound.console import Console
+from noisebound.console import Console, worded
 from noisebound.data import DATASETS
 from noisebound.data.cache import CachedFiles, cached_files, clear_cache
 from noisebound.data.column_types import ColumnType, listed_names
@@ -161,7 +161,7 @@ def _print_summary(summary: DataSummary, console: Console) -> None:
         if names:
             console.print(f"{kind + ' columns':<18}{escape(listed_names(names))}")
     for note in summary.notes:
-        console.print(f"note: {escape(note)}")
+        console.print(f"note: {escape(worded(note))}")
     console.print(_class_table(summary))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from noisebound.cli.options import Reading, ReadingFlags
-from noisebound.console import Console
+from noisebound.console import Console, worded
 from noisebound.features import parse_backbone
 from noisebound.features.embed_folder import embed_folder
 from noisebound.features.load import load_raw
@@ -47,6 +47,6 @@ def embed(
         tell=lambda line: console.print(escape(line)),
     )
     for note in (*raw.notes, *notes):
-        console.print(f"note: {escape(note)}")
+        console.print(f"note: {escape(worded(note))}")
     count = len(raw.train.examples) + (0 if raw.test is None else len(raw.test.examples))
     Console(soft_wrap=True, highlight=False).print(f"{count:,} examples: {escape(str(out))}")

@@ -1,8 +1,9 @@
 """Examples: their inputs, their labels, and what else training may use of them."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any, Literal
 
 import numpy as np
@@ -287,6 +288,30 @@ class Splits:
         return None if frame is None or not columns else joined_texts(frame, columns)
 
 
+def check_classes_left(
+    before: Int64[Tensor, " n"],
+    left: Int64[Tensor, " m"],
+    class_names: Sequence[str],
+    kind: str,
+) -> None:
+    """Refuse to train without any example of a class that has examples, all of them unreadable.
+
+    Args:
+        before: the labels of all training examples
+        left: the labels of those that can be read
+        class_names: the name of each class
+        kind: what an example is, such as ``"image"``
+    """
+    lost = sorted(set(before.tolist()) - set(left.tolist()))
+    if lost:
+        names = ", ".join(class_names[index] for index in lost)
+        classes = "class" if len(lost) == 1 else "classes"
+        raise DataError(
+            f"no readable {kind} is left of the {classes} {names}: repair some, or remove the "
+            f"{classes}"
+        )
+
+
 def joined_texts(frame: pl.LazyFrame | pl.DataFrame, columns: Sequence[str]) -> list[str]:
     """Return the text of each row; of several columns, each begins a paragraph."""
     joined = pl.concat_str(
@@ -351,7 +376,14 @@ def inputs_from_array(inputs: Any) -> Tensor:
 
 
 def _as_array(inputs: Any) -> NDArray[Any]:
-    array = np.asarray(_without_graph(inputs))
+    array = _one_array(_without_graph(inputs))
+    if array.shape == (0,):
+        raise DataError("there are no examples: give at least one")
+    if array.dtype == object and any(isinstance(each, PurePath) for each in array.flat):
+        raise DataError(
+            "inputs must be numbers, got paths: give the path of the folder that the images are "
+            "in, one folder per class if they have labels"
+        )
     if array.dtype.kind not in "biuf":
         raise DataError(
             f"inputs must be numbers, got {array.dtype}; encode text columns first, or save the "
@@ -366,6 +398,22 @@ def _as_array(inputs: Any) -> NDArray[Any]:
             "drop them"
         )
     return array
+
+
+def _one_array(inputs: Any) -> NDArray[Any]:
+    if isinstance(inputs, Iterator):
+        raise DataError(
+            f"expected an array or a list, got a {type(inputs).__name__}, which is gone "
+            "after one pass: make a list of it"
+        )
+    try:
+        return np.asarray(inputs)
+    except ValueError as error:  # numpy's word is "inhomogeneous"
+        raise DataError(
+            "all examples must have one shape, and these have several: bring images to one size, "
+            "or give them as files, by their folder or to Embedder by their paths; give each row "
+            "equally many numbers"
+        ) from error
 
 
 def _count_unusable(array: NDArray[Any]) -> int:

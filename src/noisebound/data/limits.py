@@ -15,6 +15,7 @@ PIXELS_VARIABLE = "NOISEBOUND_MAX_PIXELS"
 _ALWAYS_ALLOWED = 2**30  # bytes: a choice; so much fits into the memory of any machine
 _USUAL_RATIO = 100  # a choice: text and images compress 2 to 20 times, a file of zeros 1,000 times
 _USUAL_PIXELS = 178_956_970  # of one image, and Pillow's own limit: 13,377 × 13,377
+_TOO_MANY = f"pixels: allow more by the environment variable {PIXELS_VARIABLE} if you trust it"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -57,6 +58,16 @@ def pixel_limit() -> int:
     """Return how many pixels one image may have."""
     given = os.environ.get(PIXELS_VARIABLE)
     return _number(PIXELS_VARIABLE, given) if given else _USUAL_PIXELS
+
+
+def too_many_pixels() -> str:
+    """Return the reason why an image over the limit is not read."""
+    return f"more than {pixel_limit():,} {_TOO_MANY}"
+
+
+def is_of_other_pixel_limit(reason: str) -> bool:
+    """True if an image was refused for this reason under another limit than there is now."""
+    return reason.endswith(_TOO_MANY) and reason != too_many_pixels()
 
 
 def _number(variable: str, text: str) -> int:

@@ -38,12 +38,16 @@ class Normalization:
         cls,
         inputs: Shaped[Tensor, "n channels ..."] | Rows,
         weights: Float[Tensor, " n"] | None = None,
+        *,
+        least_deviation: float = 0.0,
     ) -> "Normalization":
         """Return the constants of these inputs; a channel that never varies is only shifted.
 
         Args:
             inputs: images of bytes, or features
             weights: how much each example counts; None if all count alike
+            least_deviation: the deviation below which a feature counts as one that never varies,
+                as a share of the median of those that vary; only for features of one unit
         """
         if inputs.dtype == torch.uint8:
             mean, variance = _byte_moments(as_rows(inputs).blocks())
@@ -53,6 +57,8 @@ class Normalization:
             # What varies by rounding alone is noise of the number format, not of the data.
             rounding = 10 * torch.finfo(inputs.dtype).eps * mean.abs()
             varies = variance > rounding.square()
+        if least_deviation and bool(varies.any()):
+            varies &= variance.sqrt() >= least_deviation * variance[varies].sqrt().median()
         std = torch.where(varies, variance, 1).sqrt()
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 

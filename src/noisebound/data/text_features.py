@@ -20,6 +20,7 @@ _FEWEST_TEXTS = 2  # a term of one text alone cannot be learned from, where ther
 # A choice. TF-IDF has rows of length one, while standardized numbers have length sqrt(features).
 # At this length a linear network learns texts at the learning rate that suits numbers.
 _ROW_LENGTH = 10.0
+_ARE_EMPTY = "texts are empty and have no features"
 
 
 class Terms(BaseModel):
@@ -138,7 +139,12 @@ def _note_of_empty(series: pl.Series) -> str:
     empty = sum(not text.strip() for text in texts)
     if empty == len(texts):
         raise DataError(f"column {series.name!r} holds no text: name another column: `text`")
-    return f"column {series.name!r}: {empty} texts are empty and have no features" if empty else ""
+    return f"column {series.name!r}: {empty} {_ARE_EMPTY}" if empty else ""
+
+
+def is_of_empty_texts(note: str) -> bool:
+    """True if a note says that empty texts are kept, which does not hold if they are embedded."""
+    return note.endswith(_ARE_EMPTY)
 
 
 def _texts(series: pl.Series) -> list[str]:

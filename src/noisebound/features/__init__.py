@@ -1,7 +1,7 @@
 """Pretrained backbones: raw images and texts become vectors, once, cached on disk."""
 
 from noisebound.features.backbone import Backbone
-from noisebound.features.embed_once import EmbeddingCacheWarning, embed_once
+from noisebound.features.embed_once import EmbeddingCacheWarning, UnsuitedTextWarning, embed_once
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 from noisebound.features.load import load_embedded
 from noisebound.features.parse import BackboneLike, parse_backbone
@@ -15,6 +15,7 @@ __all__ = [
     "ImageTensor",
     "Rows",
     "Texts",
+    "UnsuitedTextWarning",
     "embed_once",
     "load_embedded",
     "parse_backbone",

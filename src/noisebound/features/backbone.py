@@ -11,6 +11,7 @@ from torch import Tensor
 from noisebound.data.dataset import EmbeddedBy
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.features.examples import Example, Modality
+from noisebound.features.text_counts import TextCounts
 
 if TYPE_CHECKING:
     from noisebound.features.tunable import Tunable
@@ -69,9 +70,9 @@ class Backbone(ABC):
     def embed(self, prepared: Sequence[Any]) -> Float32[Tensor, "batch dimension"]:
         """Return the vectors of prepared examples."""
 
-    def notes(self) -> tuple[str, ...]:
-        """Return what the user should know of the examples embedded so far, a sentence each."""
-        return ()
+    def count_texts(self, texts: Sequence[str]) -> TextCounts | None:
+        """Return how many texts suit the encoder badly; None if that cannot be told."""
+        return None
 
     @property
     def untunable(self) -> str | None:
@@ -99,12 +100,15 @@ class Backbone(ABC):
         """Refuse examples of a kind that this encoder was not made for."""
         if modality not in self.modalities:
             takes = " or ".join(f"{_KINDS[kind]}" for kind in sorted(self.modalities))
-            are_rows = modality == "features"
-            remedy = ", or name the columns that hold texts: `text`" if are_rows else ""
+            remedy = _REMEDIES.get(modality, "")
             raise DataError(
                 f"the backbone {self.name} takes {takes}, and these examples are "
                 f"{_KINDS[modality]}: choose another `backbone`{remedy}"
             )
 
 
+_REMEDIES = {
+    "features": ", or name the columns that hold texts: `text`",
+    "text": "; if they are paths of images, give the folder that the images are in",
+}
 _KINDS = {"image": "images", "text": "texts", "features": "rows of numbers"}

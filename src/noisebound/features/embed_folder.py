@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from torch import Tensor
+
+from noisebound.data.dataset import check_classes_left
 from noisebound.data.formats.embeddings import Embeddings, EmbeddingStore
 from noisebound.data.user.embeddings_folder import (
     EmbeddingsRecord,
@@ -15,7 +18,15 @@ from noisebound.data.user.embeddings_folder import (
 )
 from noisebound.errors import FolderTakenError, InvalidValueError
 from noisebound.features.backbone import Backbone
-from noisebound.features.embed_once import embedding_key, fill, refuse_bad
+from noisebound.features.embed_once import (
+    KINDS,
+    embedding_key,
+    fill,
+    refuse_bad,
+    reopened,
+    text_notes,
+)
+from noisebound.features.examples import Examples
 from noisebound.features.load import RawPart, RawSplits
 from noisebound.features.ray_embed import fill_on_ray
 
@@ -68,15 +79,22 @@ def embed_folder(
             "the folder holds the embeddings of the texts alone, without the columns "
             f"{', '.join(raw.columns_beside)}: to use them, give the table and `backbone` to fit"
         )
+    embedded: list[tuple[Examples, Tensor]] = []
     for name, part in parts.items():
         store = EmbeddingStore(
             vectors_path(out, name), records[name].key, records[name].count, shard_rows
         )
-        found = store.read() or _made(store, part, backbone, cluster, tell)
+        found = store.read()
+        if found is None or reopened(store, found):
+            found = _made(store, part, backbone, cluster, tell)
         notes += refuse_bad(part.examples, found, skip_bad)
+        embedded.append((part.examples, found.kept))
+        if part is raw.train:
+            kind = KINDS[part.examples.modality]
+            check_classes_left(part.labels, part.labels[found.kept], raw.class_names, kind)
         write_labels(out, name, part.labels, part.true_labels, part.names)
     write_record(out, record)
-    return (*notes, *backbone.notes())
+    return (*notes, *text_notes(backbone, *embedded))
 
 
 def _made(

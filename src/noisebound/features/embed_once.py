@@ -1,31 +1,42 @@
 """Embed examples once: cached on disk by content, whole shard by whole shard."""
 
 import hashlib
+import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from filelock import FileLock
-from PIL import UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from noisebound.data.folders import cache_folder
 from noisebound.data.formats.embeddings import Embeddings, EmbeddingStore
 from noisebound.data.formats.images import listed
+from noisebound.data.limits import is_of_other_pixel_limit, too_many_pixels
 from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone
-from noisebound.features.examples import Examples, Texts
+from noisebound.features.examples import Examples, Modality, Texts
 from noisebound.features.streaming import done_ahead
+from noisebound.features.text_counts import TextCounts
+from noisebound.files import write_json
 from noisebound.progress import counting
 
 _BATCHES_AHEAD = 4  # prepared while one is embedded
+KINDS: Mapping[Modality, str] = {"image": "image", "text": "text", "features": "row"}
+"""What one example is called in messages."""
 _PLURALS = {"image": "images", "text": "texts", "features": "rows"}
 
 
 class EmbeddingCacheWarning(UserWarning):
     """A file of cached embeddings is damaged, and is made again."""
+
+
+class UnsuitedTextWarning(UserWarning):
+    """Texts are longer than their encoder takes, or are in words that it does not know."""
 
 
 class _Bad(str):
@@ -58,9 +69,10 @@ def embed_once(
     store = EmbeddingStore(path, key, len(examples))
     with FileLock(path.with_suffix(".lock")):
         found = _read(store)
-        if found is not None:
+        if found is not None and not reopened(store, found):
             tell(f"the embeddings of {_counted(examples)} are in the cache: {path}")
             return found
+        del found  # on Windows, a file that is mapped cannot be replaced
         fill(store, examples, backbone, tell)
         return store.finish()
 
@@ -85,6 +97,27 @@ def fill(
             )
 
 
+def reopened(store: EmbeddingStore, found: Embeddings) -> bool:
+    """True if images were refused under another limit of pixels, and are to be embedded again.
+
+    The finished file becomes shards again, but for the shards of these images.
+
+    Args:
+        store: the finished file
+        found: what it holds
+    """
+    refused = {at for at, reason in found.bad.items() if is_of_other_pixel_limit(reason)}
+    if not refused:
+        return False
+    for shard in range(len(store)):
+        rows = store.rows_of(shard)
+        if refused.isdisjoint(rows):
+            is_here = (found.kept >= rows.start) & (found.kept < rows.stop)
+            bad = {at: reason for at, reason in found.bad.items() if at in rows}
+            store.write_shard(shard, Embeddings(found.vectors[is_here], found.kept[is_here], bad))
+    return True
+
+
 def embed_rows(
     examples: Examples,
     positions: Sequence[int],
@@ -105,6 +138,8 @@ def embed_rows(
             return backbone.prepare(examples.read(position))
         except UnidentifiedImageError:
             return _Bad("not an image")
+        except Image.DecompressionBombError:
+            return _Bad(too_many_pixels())
         except Exception as error:  # what Pillow raises on damaged files is not a closed list
             return _Bad(str(error).strip() or type(error).__name__)
 
@@ -120,14 +155,15 @@ def embed_rows(
         waiting.clear()
 
     prepared = done_ahead(prepare, order, most=_BATCHES_AHEAD * backbone.batch_size)
-    for position, example in zip(order, prepared, strict=True):
-        if isinstance(example, _Bad):
-            bad[position] = str(example)
-            continue
-        waiting[position] = example
-        if len(waiting) == backbone.batch_size:
-            embed_waiting()
-    embed_waiting()
+    with examples.reading():
+        for position, example in zip(order, prepared, strict=True):
+            if isinstance(example, _Bad):
+                bad[position] = str(example)
+                continue
+            waiting[position] = example
+            if len(waiting) == backbone.batch_size:
+                embed_waiting()
+        embed_waiting()
     kept = sorted(rows)
     vectors = torch.stack([rows[position] for position in kept]) if kept else torch.empty(0, 0)
     return Embeddings(_checked(vectors, backbone), torch.tensor(kept, dtype=torch.int64), bad)
@@ -156,6 +192,45 @@ def refuse_bad(
             + ("" if skip_bad is None else ", or leave them out with `skip_bad`")
         )
     return (f"{len(lines)} {kind} that cannot be read were left out:\n{listed(lines)}",)
+
+
+def text_notes(backbone: Backbone, *parts: tuple[Examples, Tensor]) -> tuple[str, ...]:
+    """Return what the user should know of texts that suit their encoder badly, a sentence each.
+
+    The counts are kept beside the embeddings, so that those from the cache have the same notes.
+
+    Args:
+        backbone: the encoder
+        parts: examples, and the positions of those that could be read
+    """
+    found: TextCounts | None = None
+    for examples, kept in parts:
+        counts = _counted_once(examples, kept, backbone) if isinstance(examples, Texts) else None
+        if counts is not None:
+            found = counts if found is None else found + counts
+    return () if found is None else found.notes()
+
+
+def _counted_once(examples: Texts, kept: Tensor, backbone: Backbone) -> TextCounts | None:
+    if backbone.fingerprint is None:
+        return backbone.count_texts([examples.read(at) for at in kept.tolist()])
+    key = embedding_key(examples, backbone)
+    path = cache_folder() / "embeddings" / f"{key[:24]}.texts.json"
+    known = _known_counts(path, key)
+    if known is None:
+        known = backbone.count_texts([examples.read(at) for at in kept.tolist()])
+        if known is not None:
+            write_json(path, {"key": key, "counts": asdict(known)})
+    return known
+
+
+def _known_counts(path: Path, key: str) -> TextCounts | None:
+    """Return the counts in a file; None if it is absent, damaged or of other texts."""
+    try:
+        record = json.loads(path.read_bytes())
+        return TextCounts(**record["counts"]) if record["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _read(store: EmbeddingStore) -> Embeddings | None:

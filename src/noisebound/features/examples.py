@@ -3,10 +3,12 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path, PurePath
 from typing import Literal, TypeAlias
 
 import numpy as np
+import polars as pl
 import torch
 from jaxtyping import Float, Shaped
 from PIL import Image
@@ -14,7 +16,7 @@ from torch import Tensor
 
 from noisebound.data.folders import cache_folder
 from noisebound.data.formats.archives import Files, files_fingerprint
-from noisebound.data.formats.images import open_image
+from noisebound.data.formats.images import limited_pixels, open_image
 from noisebound.errors import DataError, MisuseError
 from noisebound.features.streaming import done_ahead
 from noisebound.files import fingerprint, fingerprint_of_texts, write_text
@@ -36,6 +38,10 @@ class Examples(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """Hash of the content of all examples in their order, wherever they lie."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return the context to read examples in; threads read within the one that started them."""
+        return nullcontext()
 
     @abstractmethod
     def read(self, position: int) -> Example:
@@ -61,6 +67,10 @@ class ImageFiles(Examples):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return the context in which images over the limit of pixels are refused."""
+        return limited_pixels()
 
     def read(self, position: int) -> Image.Image:
         """Return the image in RGB, upright."""
@@ -96,6 +106,15 @@ class ImageFiles(Examples):
             return hashlib.sha256(self.files.read(name)).digest()
         except DataError as error:  # embedding will say so, with all other files that are bad
             return hashlib.sha256(str(error).encode()).digest()
+
+
+def image_paths(values: object) -> list[str] | None:
+    """Return the paths in a list, an array or a column of them; None if it holds anything else."""
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray | pl.Series):
+        return None
+    listed = list(values)
+    are_paths = bool(listed) and all(isinstance(each, str | PurePath) for each in listed)
+    return [str(each) for each in listed] if are_paths else None
 
 
 class PathFiles(Files):

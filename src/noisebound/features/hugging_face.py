@@ -25,6 +25,7 @@ from noisebound.features.pooling import (
     read_json,
     sentence_pooling,
 )
+from noisebound.features.text_counts import TextCounts
 from noisebound.features.transformer_encoders import (
     ImageEncoder,
     TextEncoder,
@@ -39,6 +40,7 @@ _TEXT_CONFIGS = ("tokenizer_config.json", "tokenizer.json", "vocab.txt")
 _OFTEN_UNUSED = ("pooler", "mask_token", "logit_scale")
 _LONGEST = 512  # tokens: what encoders without a limit of their own are cut at; a choice
 _MOSTLY = 0.5
+_TEXTS_AT_ONCE = 1000  # whose tokens are counted: enough for full speed
 
 
 class HuggingFaceBackbone(Backbone):
@@ -63,7 +65,6 @@ class HuggingFaceBackbone(Backbone):
         shown = str(Path(place).resolve()) if is_folder else place
         self.name = f"hf:{shown}" + (f"?pooling={pooling}" if pooling else "")
         self.modalities = self._modalities()
-        self._texts = self._unknown_texts = self._cut_texts = 0
 
     def _modalities(self) -> frozenset[Modality]:
         found: set[Modality] = set()
@@ -93,21 +94,28 @@ class HuggingFaceBackbone(Backbone):
             return f"{pooling}, of its first {self._limit} tokens"
         return f"{pooling}, after {type(self._processor).__name__}"
 
-    def notes(self) -> tuple[str, ...]:
-        """Return how many texts were cut, or are in words that the encoder does not know."""
-        found = []
-        if self._cut_texts:
-            found.append(
-                f"{self._cut_texts} of {self._texts} texts are longer than the {self._limit} "
-                "tokens that the encoder takes, and were cut"
+    def count_texts(self, texts: Sequence[str]) -> TextCounts:
+        """Return how many texts are cut, or are in words that the encoder does not know."""
+        cut = unknown = 0
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            # One token more than the encoder takes, to tell what is cut from what just fits.
+            tokens = self._tokenizer(
+                list(texts[start : start + _TEXTS_AT_ONCE]),
+                truncation=True,
+                max_length=self._limit + 1,
             )
-        if self._unknown_texts:
-            found.append(
-                f"{self._unknown_texts} of {self._texts} texts consist mostly of words that the "
-                "encoder does not know: it was made for another language or script; choose a "
-                "multilingual `backbone` if there are many"
-            )
-        return tuple(found)
+            cut += sum(len(ids) > self._limit for ids in tokens["input_ids"])
+            unknown += sum(map(self._is_unknown, tokens["input_ids"]))
+        return TextCounts(len(texts), cut, unknown, self._limit)
+
+    def _is_unknown(self, ids: Sequence[int]) -> bool:
+        """True if most of these tokens stand for words that the tokenizer does not know."""
+        unknown = self._tokenizer.unk_token_id
+        if unknown is None or unknown == self._tokenizer.eos_token_id:
+            return False
+        special = self._special_tokens - {unknown}
+        words = [each for each in ids if each not in special]
+        return words.count(unknown) > _MOSTLY * len(words)
 
     def prepare(self, example: Example) -> Tensor | str:
         """Return an image as the processor makes it; a text as it is."""
@@ -130,22 +138,7 @@ class HuggingFaceBackbone(Backbone):
         tokens = self._tokenizer(
             list(texts), padding=True, truncation=True, max_length=self._limit, return_tensors="pt"
         )
-        self._watch(tokens["input_ids"], tokens["attention_mask"])
         return pooled_texts(self.network, self.pooling("text"), tokens.to(self._device))
-
-    def _watch(self, ids: Tensor, mask: Tensor) -> None:
-        """Count texts that fill the whole length, and texts of unknown words."""
-        self._texts += len(ids)
-        self._cut_texts += int((mask.sum(1) >= self._limit).sum())
-        unknown = self._tokenizer.unk_token_id
-        if unknown is None or unknown == self._tokenizer.eos_token_id:
-            return
-        special = torch.tensor(
-            [each for each in self._tokenizer.all_special_ids if each != unknown]
-        )
-        is_word = (mask == 1) & ~torch.isin(ids, special)
-        share = ((ids == unknown) & is_word).sum(1) / is_word.sum(1).clamp(min=1)
-        self._unknown_texts += int((share > _MOSTLY).sum())
 
     def _embed_images(self, images: Sequence[Tensor]) -> Float[Tensor, "batch dimension"]:
         pixels = torch.stack(list(images)).to(self._device)
@@ -204,6 +197,10 @@ class HuggingFaceBackbone(Backbone):
         config = config.get("text_config", config)
         limits = (said, self._tokenizer.model_max_length, config.get("max_position_embeddings"))
         return min([each for each in limits if isinstance(each, int) and each > 0] + [_LONGEST])
+
+    @cached_property
+    def _special_tokens(self) -> frozenset[int]:
+        return frozenset(self._tokenizer.all_special_ids)
 
     @cached_property
     def _tokenizer(self) -> Any:

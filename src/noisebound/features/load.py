@@ -13,13 +13,15 @@ from PIL import Image
 from torch import Tensor
 
 from noisebound.data import Dataset, ReadingOptions, Splits, TableEncoder
+from noisebound.data.dataset import check_classes_left
 from noisebound.data.load import holds_images, load_with
 from noisebound.data.registry import find_published
 from noisebound.data.rows import held
+from noisebound.data.text_features import is_of_empty_texts
 from noisebound.data.user.image_folder import ImageTree, find_trees
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.features.backbone import Backbone
-from noisebound.features.embed_once import embed_once, refuse_bad
+from noisebound.features.embed_once import KINDS, embed_once, refuse_bad, text_notes
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 
 Tell = Callable[[str], None]
@@ -127,17 +129,23 @@ def embedded(
         tell: gets a sentence about what is done, for the log
     """
     train, kept, notes = _embedded(raw.train, raw.class_names, backbone, skip_bad, tell)
+    check_classes_left(
+        raw.train.labels, train.labels, raw.class_names, KINDS[raw.train.examples.modality]
+    )
     test, test_kept = None, None
     if raw.test is not None:
         test, test_kept, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, tell)
         notes += more
+    parts = [(raw.train.examples, kept)]
+    if raw.test is not None and test_kept is not None:
+        parts.append((raw.test.examples, test_kept))
     examples = raw.train.examples
     splits = EmbeddedSplits(
         raw.name,
         train,
         test,
         raw.source,
-        notes=(*raw.notes, *notes, *backbone.notes()),
+        notes=(*raw.notes, *notes, *text_notes(backbone, *parts)),
         frame=_rows_of(raw.frame, kept),
         test_frame=_rows_of(raw.test_frame, test_kept),
         train_names=_names_of(raw.train, kept),
@@ -197,7 +205,7 @@ def _texts_of_table(splits: Splits) -> RawSplits:
         test,
         splits.train.class_names,
         splits.source,
-        splits.notes,
+        tuple(note for note in splits.notes if not is_of_empty_texts(note)),
         encoder.text_columns,
         splits.frame,
         splits.test_frame,
@@ -220,7 +228,8 @@ def is_image_folder(source: Any) -> bool:
 
 def thumbnail(examples: Examples, position: int) -> Tensor:
     """Return a small image, ``[channels, height, width]`` of bytes."""
-    image = examples.read(position)
+    with examples.reading():
+        image = examples.read(position)
     if not isinstance(image, Image.Image):
         raise InvalidTypeError("these examples are no images")
     image = image.convert("RGB")

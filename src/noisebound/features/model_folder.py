@@ -8,6 +8,7 @@ from noisebound.features.pooling import read_json
 
 _READ = ("*.json", "*.txt", "*.model", "*.safetensors")  # no code, and pickles only if need be
 _PICKLES = "pytorch_model*.bin"
+_SECONDS_TO_ANSWER = 10  # of the hub: a choice
 
 
 def find_model_folder(place: str) -> Path:
@@ -55,10 +56,14 @@ def _from_hub(name: str) -> Path:
 
 
 def _readable(name: str) -> list[str]:
-    from huggingface_hub import list_repo_files
+    """Return the patterns of the files to fetch.
 
-    files = list_repo_files(name)
-    has_safetensors = any(file.endswith(".safetensors") for file in files)
+    This first question fails at once without a network, where others are repeated for a minute.
+    """
+    from huggingface_hub import model_info
+
+    files = model_info(name, timeout=_SECONDS_TO_ANSWER).siblings or []
+    has_safetensors = any(file.rfilename.endswith(".safetensors") for file in files)
     return [*_READ] if has_safetensors else [*_READ, _PICKLES]
 
 

@@ -37,7 +37,8 @@ class PreparedRows(Rows):
         prepare: Callable[[Example], Tensor],
     ) -> None:
         self.examples, self.positions, self.prepare = examples, positions, prepare
-        self._first = self._read(int(positions[0]))
+        with examples.reading():
+            self._first = self._read(int(positions[0]))
 
     @property
     def shape(self) -> torch.Size:
@@ -55,7 +56,7 @@ class PreparedRows(Rows):
 
     def dense(self, indices: Int64[Tensor, " m"]) -> Shaped[Tensor, "m ..."]:
         """Return these rows as a tensor; a few threads read and prepare them."""
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with self.examples.reading(), ThreadPoolExecutor(os.cpu_count()) as pool:
             return torch.stack(list(pool.map(self._read, self.positions[indices].tolist())))
 
     def _read(self, position: int) -> Tensor:

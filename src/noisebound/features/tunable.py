@@ -16,6 +16,7 @@ from noisebound.features.backbone import Backbone
 from noisebound.features.content import hash_of_weights
 from noisebound.features.examples import Example, Examples, Modality, Texts
 from noisebound.features.prepared_rows import PreparedRows, Tokenize, TokenRows, padded_tokens
+from noisebound.features.text_counts import TextCounts
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,10 @@ class TunedBackbone(Backbone):
     def describe(self, modality: Modality) -> str:
         """Return how an example becomes a vector."""
         return f"{self.base.describe(modality)}, fine-tuned"
+
+    def count_texts(self, texts: Sequence[str]) -> TextCounts | None:
+        """Return how many texts suit the encoder badly."""
+        return self.base.count_texts(texts)
 
     def prepare(self, example: Example) -> Tensor | str:
         """Return the input of an example; a text as it is."""

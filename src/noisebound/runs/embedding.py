@@ -1,5 +1,6 @@
 """New data embedded by the backbone that a model was trained with."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -19,8 +20,8 @@ from noisebound.data.user.image_folder import unlabeled_names
 from noisebound.data.user.texts import TEXT_COLUMN, as_texts, read_unlabeled_texts, whole_texts
 from noisebound.errors import DataError, RunError
 from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
-from noisebound.features.embed_once import embed_once, refuse_bad
-from noisebound.features.examples import ImageFiles, Modality, Texts
+from noisebound.features.embed_once import UnsuitedTextWarning, embed_once, refuse_bad, text_notes
+from noisebound.features.examples import ImageFiles, Modality, PathFiles, Texts, image_paths
 from noisebound.features.load import examples_of
 from noisebound.features.tunable import TunedBackbone
 from noisebound.runs.saved_model import ModelCard, SavedModel
@@ -37,8 +38,8 @@ def new_embeddings(
     Args:
         saved: a model with a backbone
         data: a folder of images or of .txt files, a table, an npz or npy file, the name of a data
-            set, a `Dataset`, a data frame, an array of images, or texts; embeddings of images or
-            texts, of the right length, are taken as they are
+            set, a `Dataset`, a data frame, an array of images, a list of paths of images, or
+            texts; embeddings of images or texts, of the right length, are taken as they are
         backbone: returns the model's backbone, if it is needed
         options: how to read the data
     """
@@ -49,8 +50,11 @@ def new_embeddings(
     found = _new_examples(data, options, card)
     if isinstance(found, Tensor):
         return list(range(len(found))), _checked(found, card)
-    embedded = embed_once(found.examples, backbone())
+    encoder = backbone()
+    embedded = embed_once(found.examples, encoder)
     refuse_bad(found.examples, embedded, options.skip_bad)
+    for note in text_notes(encoder, (found.examples, embedded.kept)):
+        warnings.warn(note, UnsuitedTextWarning, stacklevel=2)
     kept, vectors = embedded.kept.tolist(), embedded.vectors
     if found.columns is not None:
         vectors = torch.cat([vectors, found.columns[embedded.kept]], dim=1)
@@ -141,6 +145,9 @@ def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewEx
         data = read_inputs(path)
     if is_frame(data):
         return _rows(as_table(data), card)
+    paths = image_paths(data) if card.backbone.modality == "image" else None
+    if paths is not None:
+        return _NewExamples(ImageFiles(PathFiles(), paths), paths)
     texts = as_texts(data)
     if texts is not None:
         _refuse_texts_alone(card)

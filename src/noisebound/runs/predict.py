@@ -63,6 +63,11 @@ def new_inputs(
         return _read(model, data, data_dir, skip_bad, encoding)
     inputs: Tensor | Rows
     if as_texts(data) is not None:
+        if len(model.card.input_shape) == 3:
+            raise DataError(
+                "the model takes images, and this is a list of texts: give the folder that the "
+                "images are in, or an array of them"
+            )
         inputs = _encoded(model, texts_frame(data), "the list of texts")
     elif is_frame(data):
         inputs = _encoded(model, as_table(data), "the data frame")

@@ -14,6 +14,10 @@ from noisebound.errors import InvalidValueError
 from noisebound.estimation.checked import Checked
 from noisebound.training.config import TrainingConfig
 
+# Encoders have dead dimensions, whose deviation is that of rounding. Scaled to one, they would
+# move by thousands of deviations in the first step of fine-tuning. The share is a choice.
+_DEAD = 1e-4
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
@@ -63,19 +67,28 @@ class TrainingData:
         return replace(self, train=replace(self.train, weights=weights.to(torch.float32)))
 
 
-def normalization_of(train: Dataset, *, is_encoded: bool = False) -> Normalization:
+def normalization_of(
+    train: Dataset, *, is_encoded: bool = False, is_embedded: bool = False
+) -> Normalization:
     """Return the normalization of inputs; the identity for sparse ones and for encoded tables.
 
     Beside embeddings, which are scaled, the columns of a table are left as their encoder gives
-    them.
+    them. The dimensions of embeddings share one unit, so that those that hardly vary are dead and
+    only shifted; the columns of other data have a unit each.
+
+    Args:
+        train: the training examples
+        is_encoded: True if the inputs are a table as its encoder gives it
+        is_embedded: True if the inputs are the embeddings of a backbone
     """
     if isinstance(train.inputs, JoinedRows):
-        vectors = Normalization.of(train.inputs.left, train.weights)
+        vectors = Normalization.of(train.inputs.left, train.weights, least_deviation=_DEAD)
         others = train.inputs.right.shape[1]
         return Normalization((*vectors.mean, *(0.0,) * others), (*vectors.std, *(1.0,) * others))
     if is_encoded or isinstance(train.inputs, SparseRows):
         return Normalization.identity()
-    return Normalization.of(train.rows, train.weights)
+    least = _DEAD if is_embedded else 0.0
+    return Normalization.of(train.rows, train.weights, least_deviation=least)
 
 
 def split_validation(splits: Splits, config: TrainingConfig) -> tuple[TrainingData, Splits]:
@@ -94,7 +107,11 @@ def split_validation(splits: Splits, config: TrainingConfig) -> tuple[TrainingDa
         train,
         validation,
         splits.test,
-        normalization_of(train, is_encoded=splits.encoder is not None),
+        normalization_of(
+            train,
+            is_encoded=splits.encoder is not None,
+            is_embedded=splits.embedded_by is not None,
+        ),
         positions=(~is_validation).nonzero().squeeze(1),
         validation_positions=at,
     )

@@ -15,7 +15,7 @@ from jaxtyping import UInt8
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from noisebound.data.formats.archives import Files
-from noisebound.data.limits import PIXELS_VARIABLE, pixel_limit
+from noisebound.data.limits import pixel_limit, too_many_pixels
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.progress import track
 
@@ -106,17 +106,14 @@ def _in_parallel(
         except UnidentifiedImageError:
             return _Bad("not an image")
         except Image.DecompressionBombError:
-            return _Bad(
-                f"more than {pixel_limit():,} pixels: allow more by the environment variable "
-                f"{PIXELS_VARIABLE} if you trust it"
-            )
+            return _Bad(too_many_pixels())
         except Exception as error:  # what Pillow raises on damaged files is not a closed list
             return _Bad(str(error).strip() or type(error).__name__)
 
     def outcomes() -> Iterator[Result | _Bad]:
         threads = os.cpu_count() or 1
         waiting: deque[Future[Result | _Bad]] = deque()
-        with _limited_pixels(), ThreadPoolExecutor(threads) as pool:
+        with limited_pixels(), ThreadPoolExecutor(threads) as pool:
             for name in names:
                 waiting.append(pool.submit(attempt, name))
                 if len(waiting) > _AHEAD * threads:
@@ -128,7 +125,7 @@ def _in_parallel(
 
 
 @contextmanager
-def _limited_pixels() -> Iterator[None]:
+def limited_pixels() -> Iterator[None]:
     """Make Pillow refuse images of more pixels than the limit, by their headers.
 
     Pillow's own limit is a global, beyond which it warns, and beyond twice of which it refuses.

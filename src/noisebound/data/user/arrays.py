@@ -66,8 +66,9 @@ def read_inputs(path: Path) -> NDArray[Any]:
         return _load(path)
     if path.suffix.lower() != ".npz":
         raise DataError(
-            f"{path} has an unknown file type: expected a folder of images, or a .csv, .tsv, "
-            ".parquet, .npz or .npy file"
+            f"{path} is of a kind that is not read: expected a folder of images or of .txt files, "
+            "or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file; put a single image or "
+            "text into a folder of its own, and give the folder"
         )
     with _opened(path) as arrays:
         usual = [inputs for inputs, _ in (*_TEST_KEYS, *_TRAIN_KEYS) if inputs in arrays]

@@ -9,7 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from noisebound.checks import check_count
-from noisebound.data.dataset import Dataset, Splits
+from noisebound.data.dataset import Dataset, Splits, check_classes_left
 from noisebound.data.decoded import cache_notes, decode_once, probe_once
 from noisebound.data.formats.archives import Folder, is_hidden, visible_folders
 from noisebound.data.formats.images import Mode, image_extensions, listed
@@ -50,6 +50,8 @@ def read_image_folder(path: Path, image_size: int | None = None, skip_bad: bool 
             count = len(decoded.bad)
             notes.append(f"{count} unreadable images were left out:\n{listed(decoded.bad)}")
         labels = tree.labels[list(decoded.kept)]
+        if tree is train:
+            check_classes_left(tree.labels, labels, tree.class_names, "image")
         parts.append(Dataset(decoded.images, labels, tree.class_names))
         names.append(tuple(tree.names[position] for position in decoded.kept))
     return Splits(

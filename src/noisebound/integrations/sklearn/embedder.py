@@ -1,6 +1,7 @@
 """A pretrained encoder as a transformer of scikit-learn's."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from noisebound.features.load import examples_of
 class Embedder(TransformerMixin, BaseEstimator):
     """Turns texts or images into the vectors of a pretrained encoder, which are cached on disk.
 
-    There is nothing to learn: `fit` finds the encoder and looks at its first vector.
+    There is nothing to learn: `fit` finds the encoder and looks at one of its vectors.
 
     Args:
         backbone: ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``, or an ``nn.Module`` or
@@ -62,7 +63,8 @@ class Embedder(TransformerMixin, BaseEstimator):
             y: is not used
         """
         self.backbone_ = parse_backbone(self.backbone, self.image_size)
-        self.n_features_out_ = self._vectors(X[:1]).shape[1]
+        first = _first_readable(_examples(X, self.backbone_))
+        self.n_features_out_ = self._vectors(X if first is None else X[first : first + 1]).shape[1]
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
@@ -114,6 +116,16 @@ def _examples(X: Any, backbone: Backbone) -> Examples:
     if "text" in backbone.modalities and not _are_images(texts, backbone):
         return Texts(texts)
     return ImageFiles(PathFiles(), list(map(str, texts)))
+
+
+def _first_readable(examples: Examples) -> int | None:
+    """Return the position of the first example that can be read; None if none can."""
+    with examples.reading():
+        for position in range(len(examples)):
+            with suppress(Exception):  # what Pillow raises on damaged files is not a closed list
+                examples.read(position)
+                return position
+    return None
 
 
 def _are_images(texts: Sequence[str | None], backbone: Backbone) -> bool:
