@@ -335,7 +335,7 @@ def _may_judge(
     if count < FEWEST_EXAMPLES:
         return False
     unseen, own = hits[is_unseen].double().mean().item(), hits[at].double().mean().item()
-    before = (out_of_fold.logits.argmax(1) == out_of_fold.labels).double().mean().item()
+    before = out_of_fold.are_hits.double().mean().item()
     error = math.sqrt(unseen * (1 - unseen) / count)
     return unseen >= before - _CLEAR * error and own - unseen < _MEMORIZED * (1 - unseen)
 
