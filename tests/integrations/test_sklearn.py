@@ -215,6 +215,17 @@ class TestAmongOthers:
         X, y, _ = clouds()
         assert told().fit(X.astype(dtype), y).predict_proba(X).dtype == dtype
 
+    def test_trials_are_the_same_in_either_precision(self):
+        """They are computed in float32, which takes half the time, and normalized before."""
+        X, y, _ = clouds()
+        model = NoiseBoundedClassifier(max_iter=3, standardize=False, random_state=0)
+        single = X.astype(np.float32)
+        tried = [
+            clone(model).fit(features, y).recipe_.tried
+            for features in (single, single.astype(float))
+        ]
+        assert tried[0] == tried[1]
+
     def test_torch_s_global_generator_is_left_alone(self):
         X, y, _ = clouds()
         before = torch.random.get_rng_state()
@@ -383,7 +394,8 @@ class TestInterruption:
         with pytest.warns(InterruptedTrainingWarning):
             model.fit(X, y)
         assert np.isnan(model.noise_rate_)
-        assert len(model.predict(X)) == len(truth)
+        assert model.predict_proba(X).shape == (len(truth), 3)
+        assert model.predict_proba(X).dtype == X.dtype
         assert len(model.suspects_) == 0
 
 

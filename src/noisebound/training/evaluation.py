@@ -47,7 +47,7 @@ def evaluate(
     with _evaluating(model), _evaluating(criterion):
         for batch in _share_of_rank(model, data, normalization, fabric):
             x, y = batch.x, batch.y
-            logits = model(_in_type(x, dtype))
+            logits = model(in_type(x, dtype))
             totals += torch.stack(
                 [
                     criterion(logits, y).double() * len(y),
@@ -71,13 +71,18 @@ def predict_logits(
     logits = torch.zeros(len(data), data.num_classes, device=fabric.device, dtype=kept)
     with _evaluating(model):
         for batch in _share_of_rank(model, data, normalization, fabric):
-            logits[batch.indices.to(fabric.device)] = model(_in_type(batch.x, dtype)).to(kept)
+            logits[batch.indices.to(fabric.device)] = model(in_type(batch.x, dtype)).to(kept)
     return sum_over_ranks(logits, fabric).cpu()
 
 
 def examples_at_once(input_shape: Sequence[int]) -> int:
     """Return how many examples of this shape are evaluated at once."""
     return max(1, min(_BATCH, _NUMBERS_AT_ONCE // math.prod(input_shape)))
+
+
+def in_type(inputs: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return numbers in the network's type; tokens are no numbers, and stay as they are."""
+    return inputs.to(dtype) if inputs.is_floating_point() else inputs
 
 
 def _share_of_rank(
@@ -101,11 +106,6 @@ def _share_of_rank(
         keep_sparse=takes_sparse(network),
     )
     return loader.epoch(0)
-
-
-def _in_type(inputs: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return numbers in the network's type; tokens are no numbers, and stay as they are."""
-    return inputs.to(dtype) if inputs.is_floating_point() else inputs
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:

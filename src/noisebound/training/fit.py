@@ -75,6 +75,8 @@ class Fitting:
         config: how to train
         network: the network before training; it, or its regularized copy, is trained in place
         fabric: launched; one device by default
+        trial_fabric: launched; for networks that only tell which recipe is best and how noisy the
+            labels are, which may need less precision; the same by default
         keeper: keeps finished folds and epochs, so that an interrupted training goes on
         objective_factory: makes the objective; by default the method that the config names
         show: True to draw the loss as it falls, where someone is looking
@@ -89,6 +91,7 @@ class Fitting:
         network: nn.Module,
         *,
         fabric: Fabric | None = None,
+        trial_fabric: Fabric | None = None,
         keeper: Keeper = NOTHING_KEPT,
         objective_factory: ObjectiveFactory = make_objective,
         show: bool = True,
@@ -96,6 +99,7 @@ class Fitting:
     ) -> None:
         self.data, self.config, self.network = data, config, network
         self.fabric = fabric or Fabric(devices=1)
+        self.trial_fabric = trial_fabric or self.fabric
         self.keeper, self.show = keeper, show
         self.objective_factory, self.unfrozen = objective_factory, unfrozen
         self.search: RecipeSearch | None = None
@@ -166,7 +170,7 @@ class Fitting:
             self.data,
             self._head_config,
             self.network,
-            self.fabric,
+            self.trial_fabric,
             keeper=self.keeper,
             show=self.show,
         )
@@ -208,7 +212,7 @@ class Fitting:
         self.finals = Finals(
             self.data,
             [self._finalist(evidence, noise) for evidence in finalists],
-            self.fabric,
+            self.trial_fabric,
             show=self.show,
         )
         return self.finals
@@ -275,7 +279,7 @@ class Fitting:
         regularize = self.choice is not None and self.choice.regularize
         network = regularized(self.network) if regularize else self.network
         self.cross_fit = CrossFit(
-            data, plan, network, self.fabric, keeper=self.keeper, show=self.show
+            data, plan, network, self.trial_fabric, keeper=self.keeper, show=self.show
         )
         return self.cross_fit.out_of_fold()
 

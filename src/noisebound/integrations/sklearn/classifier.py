@@ -202,6 +202,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             self._config(),
             self._network(),
             fabric=self._fabric(),
+            trial_fabric=_fabric("32-true"),  # to compare recipes, numbers need no more digits
             objective_factory=self._objective,
             show=self.verbose,
         )
@@ -420,17 +421,16 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             return mlp(shape, classes, widths) if len(widths) else linear(shape, classes)
 
     def _fabric(self) -> Fabric:
-        precision: Literal["64-true", "32-true"] = (
-            "64-true" if self._dtype == np.float64 else "32-true"
-        )
-        return Fabric(accelerator="cpu", devices=1, precision=precision)
+        return _fabric("64-true" if self._dtype == np.float64 else "32-true")
 
     def _conclude(
         self, state: TrainingState, noise: Noise | None, objective: Objective | None
     ) -> None:
         """Set what was learned; without noise and objective if an interrupt came before them."""
         self._state = state
-        self.network_ = without_factors(state.best_model, self._network())
+        network = without_factors(state.best_model, self._network())
+        # That of a trial, if an interrupt came before the training, has fewer digits.
+        self.network_ = network.double() if self._dtype == np.float64 else network
         self.n_iter_ = state.epoch
         self.noise_rate_ = math.nan if noise is None else noise.assumed_rate
         if noise is not None and noise.unknown_because is not None:
@@ -466,6 +466,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
         return predict_logits(self.network_, data, self._normalization, self._fabric()).softmax(1)
+
+
+def _fabric(precision: Literal["64-true", "32-true"]) -> Fabric:
+    return Fabric(accelerator="cpu", devices=1, precision=precision)
 
 
 def _with_weight(whole: Dataset) -> Int64[Tensor, " m"]:
