@@ -359,21 +359,27 @@ class TestRuns:
         rows = torch.cat([trained.train.dense_inputs, watched.dense_inputs])
         assert len(rows.unique(dim=0)) == 300
 
-    def test_a_search_on_all_examples_is_a_second_opinion(self, tmp_path, monkeypatch):
+    def test_a_search_on_all_examples_has_opinions_on_all(self, tmp_path, monkeypatch):
         seen = []
         estimate = EstimatedNoise.of.__func__
 
-        def watched(cls, found, *args, second=None):
-            seen.append((found, second))
-            return estimate(cls, found, *args, second=second)
+        def watched(cls, found, *args, others=()):
+            seen.append((found, others))
+            return estimate(cls, found, *args, others=others)
 
         monkeypatch.setattr(EstimatedNoise, "of", classmethod(watched))
-        train_run(noisy_clouds(n=240), self.config(), tmp_path / "run")
-        (found, second) = seen[-1]
-        assert [one is None for _, one in seen] == [True] * 6 + [False]  # three divisions
-        assert second.shape == found.probabilities.shape
-        assert (second.argmax(1) == found.labels).double().mean() > 0.5
-        assert not torch.equal(second, found.probabilities)
+        run = train_run(noisy_clouds(n=240), self.config(), tmp_path / "run")
+        found, others = seen[-1]
+        assert [len(each) for _, each in seen] == [0] * 6 + [3]  # three divisions
+        opinions = [found.probabilities, *others]
+        for opinion in others:
+            assert (opinion.argmax(1) == found.labels).double().mean() > 0.5
+            assert sum(torch.equal(opinion, each) for each in opinions) == 1
+        mean = torch.stack(opinions).mean(0)
+        # Suspects are rated by the mean of them all, and so they are when the run is read again.
+        for each in (run, nb.load_run(tmp_path / "run")):
+            kept = each.noise.out_of_fold.probabilities
+            torch.testing.assert_close(kept, mean, atol=1e-6, rtol=0)
 
     def test_an_interrupted_search_goes_on(self, tmp_path, monkeypatch):
         whole = train_run(noisy_clouds(), self.config(epochs=3), tmp_path / "whole")

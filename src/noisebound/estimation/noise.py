@@ -6,7 +6,7 @@ which, and at which bound a loss should be held.
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -251,7 +251,8 @@ class EstimatedNoise(Noise):
     Args:
         estimate: the rate, the matrix and how far to trust them
         cross_entropy_floor: the least out-of-fold cross-entropy
-        out_of_fold: the predictions; None where they are no longer kept
+        out_of_fold: the predictions, averaged where networks have made several; None where they
+            are no longer kept
     """
 
     kind = "estimated"
@@ -264,23 +265,25 @@ class EstimatedNoise(Noise):
         cls,
         out_of_fold: OutOfFold,
         method: EstimationMethod = "agreement",
-        second: Float64[Tensor, "n classes"] | None = None,
+        others: Sequence[Float64[Tensor, "n classes"]] = (),
     ) -> "EstimatedNoise":
         """Return the noise that out-of-fold predictions show, in labels that nobody has checked.
 
         Args:
             out_of_fold: the predictions
             method: the estimator
-            second: probabilities by networks that were trained on other parts of the examples;
-                where both differ, their own mistakes show
+            others: probabilities by networks that were trained on other parts of the examples.
+                Where the first of them differ from the predictions, the networks' own mistakes
+                show; the mean of all tells which labels are wrong, and what is right instead
         """
-        judged = out_of_fold.unchecked
+        judged, second = out_of_fold.unchecked, next(iter(others), None)
         if second is not None and len(judged.labels) < len(second):
             assert out_of_fold.is_trusted is not None
             second = second[~out_of_fold.is_trusted]
         estimate = estimate_noise(judged.probabilities, judged.labels, method, second_probs=second)
-        floor = measured_floor(CrossEntropy(), judged.logits, judged.labels)
-        return cls(estimate, floor, out_of_fold)
+        mean = out_of_fold.averaged_with(others)
+        floor = measured_floor(CrossEntropy(), mean.unchecked.logits, judged.labels)
+        return cls(estimate, floor, mean)
 
     @cached_property
     def calibrated(self) -> Float64[Tensor, "n classes"]:

@@ -1,7 +1,9 @@
 """Out-of-fold predictions: what networks say of examples that they were not trained on."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import torch
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
@@ -43,6 +45,21 @@ class OutOfFold:
     def are_hits(self) -> Bool[Tensor, " n"]:
         """Whether the likeliest class of each example is its observed label."""
         return self.logits.argmax(1) == self.labels
+
+    def averaged_with(self, others: Sequence[Float64[Tensor, "n classes"]]) -> "OutOfFold":
+        """Return the mean of these predictions and others for the same examples.
+
+        Networks that were trained on other parts of the examples make other mistakes, and their
+        mean makes fewer than each of them.
+
+        Args:
+            others: probabilities by networks that did not see the examples either
+        """
+        if not others:
+            return self
+        mean = torch.stack([self.probabilities, *others]).mean(0)
+        logits = mean.clamp(min=torch.finfo(mean.dtype).tiny).log().to(self.logits.dtype)
+        return replace(self, logits=logits, hits=None)
 
     @property
     def unchecked(self) -> "OutOfFold":

@@ -104,7 +104,7 @@ def read_out_of_fold(
 
     Args:
         folder: the run's
-        name: ``"all"``, or one fold
+        name: ``"all"`` for a cross-fit, one of its folds, or another name
         identity: the run's; None for whichever run is there
     """
     try:

@@ -36,6 +36,7 @@ from noisebound.runs.suspects import (
 )
 from noisebound.training.choose import Choice
 from noisebound.training.config import TrainingConfig
+from noisebound.training.keeper import MEAN_OPINION
 from noisebound.training.metrics import METRIC_NAMES, EpochMetrics, Evaluated
 
 _FIRST_COLUMNS = {"epoch": pl.Int64}
@@ -108,7 +109,8 @@ class Run:
         noise = self.result.noise
         if not isinstance(noise, EstimatedNoise):
             return noise
-        kept, path = read_out_of_fold(self.folder), self.folder.out_of_fold()
+        name = MEAN_OPINION if self.folder.out_of_fold(MEAN_OPINION).exists() else "all"
+        kept, path = read_out_of_fold(self.folder, name), self.folder.out_of_fold(name)
         if kept is None and path.exists():
             raise DataError(f"{path} is damaged: restore it, or train again in another folder")
         return replace(noise, out_of_fold=kept)

@@ -36,7 +36,7 @@ from noisebound.training.data import TrainingData
 from noisebound.training.display import Display
 from noisebound.training.evidence import Evidence
 from noisebound.training.finals import Finalist, Finals
-from noisebound.training.keeper import NOTHING_KEPT, Keeper
+from noisebound.training.keeper import MEAN_OPINION, NOTHING_KEPT, Keeper
 from noisebound.training.loop import Training
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.objective import (
@@ -271,8 +271,13 @@ class Fitting:
         if self.choice is None:
             return estimated_noise(found)
         # Trials have shown what the estimate is good for, so that a recipe need not ask.
-        second = None if self.search is None else self.search.second_opinion
-        return EstimatedNoise.of(found, second=second)
+        opinions = [] if self.search is None else self.search.opinions
+        noise = EstimatedNoise.of(found, others=opinions)
+        if opinions:
+            assert noise.out_of_fold is not None
+            keep = partial(self.keeper.keep_out_of_fold, MEAN_OPINION, noise.out_of_fold)
+            first_rank_does(self.trial_fabric, keep)
+        return noise
 
     def _out_of_fold(self, data: TrainingData, name: str = "") -> OutOfFold:
         plan = replace(noise_plan(data, self._head_config), name=name)

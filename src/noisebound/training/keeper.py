@@ -6,6 +6,9 @@ from noisebound.estimation import OutOfFold
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.state import TrainingState
 
+MEAN_OPINION = "mean"
+"""The name under which the mean of several out-of-fold predictions is kept, where there are."""
+
 
 class Keeper(Protocol):
     """Keeps finished folds and epochs; a training asks it first and tells it after."""

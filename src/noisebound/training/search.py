@@ -88,16 +88,24 @@ class RecipeSearch:
         return len(self.data.train) <= SEARCH_EXAMPLES
 
     @property
-    def second_opinion(self) -> Float64[Tensor, "n classes"] | None:
-        """Out-of-fold probabilities by a second division; None if some examples have none.
+    def opinions(self) -> list[Float64[Tensor, "n classes"]]:
+        """Out-of-fold probabilities by each division; none if some examples have none.
 
-        Their halves are others than those of the cross-fit that estimates the noise, so that a
-        difference between both shows the networks' own mistakes.
+        They are those of cross-entropy on the labels as they are. The halves are others than those
+        of the cross-fit that estimates the noise, so that differences between both show the
+        networks' own mistakes.
         """
-        if not self.has_seen_all:
-            return None
-        # The first two halves are a division of all examples.
-        usual, other = (self._unaltered[name][:2] for name in ("plain", "regularized"))
+        return [self._opinion(start) for start in self._starts] if self.has_seen_all else []
+
+    @property
+    def _starts(self) -> range:
+        """Where divisions begin in the list of halves: two in a row are all examples."""
+        return range(0, len(self._unaltered["plain"]) - 1, 2)
+
+    def _opinion(self, start: int) -> Float64[Tensor, "n classes"]:
+        usual, other = (
+            self._unaltered[name][start : start + 2] for name in ("plain", "regularized")
+        )
         was_given_up = len(other) < len(usual)
         halves = other if self.regularize and not was_given_up else usual
         in_order = torch.cat([half.positions for half in halves]).argsort()
@@ -148,7 +156,7 @@ class RecipeSearch:
     def _halves(self, labels: Int64[Tensor, " n"]) -> list[Int64[Tensor, " _"]]:
         """Return the halves that judge; two in a row are a division of all examples."""
         divisions = min(_MOST_DIVISIONS, SEARCH_EXAMPLES // len(labels))
-        # Not the halves of the cross-fit that estimates the noise: see `second_opinion`.
+        # Not the halves of the cross-fit that estimates the noise: see `opinions`.
         seeds = [derived_seed(self.config.seed, number) for number in range(divisions)]
         return [half for seed in seeds for half in half_folds(labels, seed)]
 
