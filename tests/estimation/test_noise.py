@@ -1,6 +1,7 @@
 """What is known of the noise: one family, one set of questions, a record without loss."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -102,3 +103,46 @@ def test_an_estimate_without_its_predictions_has_the_derived_bound():
 def test_a_damaged_record(record):
     with pytest.raises(DataError, match="what is stored about the noise"):
         noise_of_record(record)
+
+
+class TestSeveralOpinions:
+    """Networks that were trained on other parts of the examples make other mistakes."""
+
+    def mistaken(self, seed):
+        found = out_of_fold()
+        generator = torch.Generator().manual_seed(seed)
+        return replace(
+            found,
+            logits=found.logits + 1.5 * torch.randn(len(found.labels), 3, generator=generator),
+        )
+
+    def test_their_mean_doubts_more_of_the_wrong_labels(self):
+        true = out_of_fold().logits.argmax(1)
+        found, *others = (self.mistaken(seed) for seed in range(4))
+        is_wrong = found.labels != true
+
+        def mistakes(noise):
+            return int((noise.is_doubted != is_wrong).sum())
+
+        alone = [mistakes(EstimatedNoise.of(each)) for each in (found, *others)]
+        noise = EstimatedNoise.of(found, others=[each.probabilities for each in others])
+        assert mistakes(noise) < 0.8 * min(alone)
+        assert noise.cross_entropy_floor.level < EstimatedNoise.of(found).cross_entropy_floor.level
+
+    def test_a_class_that_all_exclude_stays_finite(self):
+        found = replace(out_of_fold(), logits=torch.tensor([[800.0, 0.0, 0.0]]).repeat(600, 1))
+        mean = found.averaged_with([found.probabilities])
+        assert mean.logits.isfinite().all()
+        torch.testing.assert_close(mean.probabilities, found.probabilities)
+
+    def test_checked_labels_have_no_part_in_the_estimate(self):
+        """As if they were not there, although opinions are of them too."""
+        is_trusted = torch.arange(600) < 200
+        found, other = (self.mistaken(seed) for seed in (0, 1))
+        checked = replace(found, is_trusted=is_trusted)
+        noise = EstimatedNoise.of(checked, others=[other.probabilities])
+        rest = OutOfFold(found.logits[200:], found.labels[200:], torch.arange(400))
+        expected = EstimatedNoise.of(rest, others=[other.probabilities[200:]])
+        assert noise.rate == expected.rate
+        assert noise.cross_entropy_floor.level == expected.cross_entropy_floor.level
+        assert not noise.is_doubted[:200].any()
