@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from noisebound.estimation.estimate import estimate_noise
+from noisebound.estimation.estimated_noise import EstimatedNoise
 from noisebound.estimation.identification import with_rate
-from noisebound.estimation.noise import EstimatedNoise, Noise
+from noisebound.estimation.noise import Noise
 from noisebound.estimation.noise_estimate import NoiseEstimate
 from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted
 

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from noisebound.bounds import transition_bound
 from noisebound.errors import InvalidValueError
+from noisebound.estimation.estimated_noise import EstimatedNoise
 from noisebound.estimation.noise import (
     BoundChoice,
     BoundOrigin,
-    EstimatedNoise,
     GivenRate,
     GivenTransition,
     Noise,
