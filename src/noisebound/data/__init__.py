@@ -1,7 +1,8 @@
 """Data sets as tensors: published ones by name, the user's own by path, batches of either."""
 
 from noisebound.data.augmentation import CropAndFlip
-from noisebound.data.dataset import Dataset, EmbeddedBy, Splits, dataset_from_arrays
+from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
+from noisebound.data.from_arrays import dataset_from_arrays
 from noisebound.data.labels import encode_labels
 from noisebound.data.load import load
 from noisebound.data.loader import Batch, Loader

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
-from noisebound.data.dataset import Dataset, Splits, dataset_from_arrays
+from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.finding import find_or_download
 from noisebound.data.formats.table_files import is_table
 from noisebound.data.frames import as_table, is_frame
+from noisebound.data.from_arrays import dataset_from_arrays
 from noisebound.data.options import ReadingOptions, ReadingSettings, reading_options
 from noisebound.data.published.record import Published
 from noisebound.data.registry import DATASETS, find_published

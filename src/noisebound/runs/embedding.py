@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from noisebound.data import Dataset, EmbeddedBy, ReadingOptions, Splits, load
-from noisebound.data.dataset import inputs_from_array, joined_texts
+from noisebound.data.dataset import joined_texts
 from noisebound.data.formats.table_files import is_table, read_table_file
 from noisebound.data.frames import as_table, is_frame
+from noisebound.data.from_arrays import inputs_from_array
 from noisebound.data.registry import find_published
 from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.embeddings_folder import holds_embeddings, read_embeddings

@@ -8,9 +8,9 @@ import polars as pl
 from torch import Tensor
 
 from noisebound.data import Dataset, Splits, load
-from noisebound.data.dataset import inputs_from_array
 from noisebound.data.formats.table_files import is_table, read_table_file
 from noisebound.data.frames import as_table, is_frame
+from noisebound.data.from_arrays import inputs_from_array
 from noisebound.data.options import ReadingOptions, reading_options
 from noisebound.data.registry import find_published
 from noisebound.data.rows import Rows

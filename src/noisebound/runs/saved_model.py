@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from noisebound.data import EmbeddedBy, Normalization, TableEncoder
-from noisebound.data.dataset import inputs_from_array
+from noisebound.data.from_arrays import inputs_from_array
 from noisebound.data.rows import Rows, as_rows
 from noisebound.data.sparse_rows import SparseRows, takes_sparse
 from noisebound.errors import DataError, InvalidValueError, RunError
