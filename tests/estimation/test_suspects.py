@@ -7,7 +7,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import noisebound as nb
-from noisebound.estimation import estimate_noise
+from noisebound.estimation import UnknownNoiseWarning, estimate_noise
 from noisebound.estimation.suspects import suspects_by_evidence
 from noisebound.estimation.true_class import true_class_probabilities
 
@@ -76,8 +76,33 @@ def test_without_any_noise_the_odd_one_out_still_comes_first():
 
 def test_certainty_stays_finite():
     probs = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(20, 1)
-    suspects = nb.find_suspects(probs, torch.zeros(40, dtype=torch.long))
+    with pytest.warns(UnknownNoiseWarning, match="nothing to do with the labels"):
+        suspects = nb.find_suspects(probs, torch.zeros(40, dtype=torch.long))
     assert torch.isfinite(suspects.score).all()
+
+
+@pytest.mark.parametrize("shares", [[1.0, 1.0], [19.0, 1.0], [1.0] * 10])
+def test_of_guesses_no_probability_is_told(shares):
+    """They had given labels over 99 % that were wrong no more often than others."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.multinomial(torch.tensor(shares), 1000, replacement=True, generator=generator)
+    probs = torch.randn(1000, len(shares), generator=generator).softmax(1)
+    with pytest.warns(UnknownNoiseWarning, match="nothing to do with the labels"):
+        suspects = nb.find_suspects(probs, labels)
+    assert (suspects.probability - 0.5).abs().max() < 0.01
+    assert len(suspects.ranking.unique()) == 1000
+
+
+def test_a_rare_class_that_is_known_makes_suspects():
+    """Nearly all labels are of one class, so that guessing agrees with as many of them."""
+    generator = torch.Generator().manual_seed(0)
+    true = (torch.rand(1000, generator=generator) < 0.05).long()
+    noisy = nb.corrupt(true, "symmetric", 0.1, 2, generator=generator)
+    logits = 4.0 * torch.eye(2)[true] + torch.randn(1000, 2, generator=generator)
+    suspects = nb.find_suspects(logits.softmax(1), noisy.labels)
+    is_wrong = noisy.labels != true
+    assert suspects.probability[is_wrong].mean() > 0.7
+    assert suspects.probability[~is_wrong].mean() < 0.2
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3, 0.6, 0.8])

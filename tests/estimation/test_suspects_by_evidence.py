@@ -7,7 +7,8 @@ from sklearn.metrics import roc_auc_score
 import noisebound as nb
 from noisebound.bounds import symmetric_columns
 from noisebound.estimation import OutOfFold
-from noisebound.estimation.suspects import suspects_by_evidence, suspects_by_models
+from noisebound.estimation.model_suspects import suspects_by_models
+from noisebound.estimation.suspects import suspects_by_evidence
 
 CLASSES = 5
 

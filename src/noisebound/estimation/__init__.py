@@ -9,6 +9,7 @@ from noisebound.estimation.noise import (
     GivenTransition,
     Noise,
     UnknownNoise,
+    UnknownNoiseWarning,
 )
 from noisebound.estimation.noise_estimate import Diagnostics, NoiseEstimate
 from noisebound.estimation.noise_record import noise_of_record
@@ -29,6 +30,7 @@ __all__ = [
     "OutOfFold",
     "Suspects",
     "UnknownNoise",
+    "UnknownNoiseWarning",
     "estimate_noise",
     "estimated_noise",
     "find_suspects",

@@ -29,6 +29,10 @@ BoundOrigin: TypeAlias = Literal[
 ]
 
 
+class UnknownNoiseWarning(UserWarning):
+    """The noise could not be estimated."""
+
+
 @dataclass(frozen=True)
 class BoundChoice:
     """A level for the mean loss, and where it comes from.

@@ -1,6 +1,7 @@
 """Which labels are wrong: the probability of each, and what the label should be instead."""
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -12,19 +13,20 @@ from noisebound.checks import ArrayLike, as_float64, check_transition
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.estimate import estimate_noise
 from noisebound.estimation.floor import measured_floor
-from noisebound.estimation.labels import FEWEST_EXAMPLES, check_labels, check_predictions
+from noisebound.estimation.labels import check_labels, check_predictions
 from noisebound.estimation.loss_mixture import log_odds_of_losses
+from noisebound.estimation.noise import UnknownNoiseWarning
 from noisebound.estimation.noise_estimate import NoiseEstimate
-from noisebound.estimation.out_of_fold import OutOfFold
 from noisebound.estimation.true_class import true_class_probabilities
-from noisebound.losses import CrossEntropy, Loss
+from noisebound.losses import CrossEntropy
 
 _SCORE_LIMIT = 20.0  # log-odds of one in 500 million; no model knows that much
 _UNFORESEEN = 0.02  # of the labels may be wrong in ways that the transition matrix does not know
 _SUREST = 1e-3  # no probability is taken to be nearer to zero or one
-_LEAST = 1e-12
+LEAST_PROBABILITY = 1e-12
+_HUSHED = 1e-3  # of log-odds that mean nothing is left: at most 20, so that all are near one half
 _TIE = 1e-6  # log-odds between labels that would else be equally suspect
-_CLEAR = 2.0  # standard errors: a gain that chance explains in one case of forty
+CLEAR = 2.0  # standard errors: a gain that chance explains in one case of forty
 _JUDGES = 20_000  # labels that judge a matrix: a gain of a hundredth of a nat is clear by then
 _MUCH_NEARER = 1 / 4
 """A matrix is supported too if it moves the predictions so much less than evenly spread noise does:
@@ -32,9 +34,6 @@ then they look already as noise of this kind makes them, and it has nothing to m
 _SEEN_AS_NOISE = 2 / 3
 """How many of the labels that differ from predictions, beyond the share that the surest examples
 show, are taken to be wrong: a choice on the dev half of ``noisebound reproduce estimates``."""
-_MEMORIZED = 1 / 2
-"""A model is not asked about its own labels if it has memorized so many of those that it could not
-have predicted: a choice, made on the dev half of the tables and on `results/beyond`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +58,10 @@ class Suspects:
         """The positions of the examples, the most suspect first."""
         return self.score.argsort(descending=True, stable=True)
 
+    def hushed(self) -> "Suspects":
+        """Return the same order, with probabilities that are all about one half."""
+        return Suspects(_HUSHED * self.score, self.suggested)
+
     def without(self, is_trusted: Bool[Tensor, " n"]) -> "Suspects":
         """Return the same, where trusted labels are as little suspect as any label can be."""
         return Suspects(self.score.masked_fill(is_trusted, -_SCORE_LIMIT), self.suggested)
@@ -77,7 +80,8 @@ def find_suspects(
     ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``. A matrix that is not given is estimated, and
     is used only if it is supported: if seeing the predictions through it foretells the labels
     better, and seeing them through evenly spread noise does not. Else a label is the more suspect
-    the less probable the model finds it.
+    the less probable the model finds it. Where predictions have no more to do with the labels than
+    guesses, a warning says so, and all probabilities are about one half.
 
     Args:
         probs_or_losses: class probabilities, one row per example, by a model that has not memorized
@@ -105,7 +109,15 @@ def find_suspects(
     probs = check_predictions(given)
     observed = check_labels(labels, probs, "probs")
     if transition is None and not corrected:
-        return suspects_by_evidence(probs.double(), observed).suspects
+        found = suspects_by_evidence(probs.double(), observed)
+        if not found.is_informed:
+            warnings.warn(
+                "no label can be called suspect: the predictions have nothing to do with the "
+                "labels; train the model for longer, or on other features",
+                UnknownNoiseWarning,
+                stacklevel=2,
+            )
+        return found.suspects
     matrix = (
         estimate_noise(probs, observed).transition
         if transition is None
@@ -126,10 +138,12 @@ class Evidence:
     Args:
         suspects: the suspects
         is_supported: True if the labels support a noise that has nothing to do with difficulty
+        is_informed: True if the predictions have more to do with the labels than guesses
     """
 
     suspects: Suspects
     is_supported: bool
+    is_informed: bool = True
 
 
 def suspects_by_evidence(
@@ -147,25 +161,53 @@ def suspects_by_evidence(
         estimate: what is known of the noise, by more than these probabilities; estimated from them
             if it is not given
     """
-    num_classes = probs.shape[1]
     learned = labels if learned is None else learned
     estimate = estimate or estimate_noise(probs, learned)
+    found = _by_supported_noise(probs, labels, learned, estimate)
+    if estimate.diagnostics.rejection is None or _is_informed(probs, learned):
+        return found
+    # Of a model that knows no more than guessing the order may tell something, the odds nothing.
+    return Evidence(found.suspects.hushed(), is_supported=False, is_informed=False)
+
+
+def _is_informed(probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]) -> bool:
+    """True if a class is more probable where it is the label than elsewhere, beyond chance.
+
+    However unequal the classes are and however sure the model is: guessing has nothing of it.
+    """
+    own = probs.gather(1, labels[:, None]).squeeze(1)
+    return _in_errors(own - probs.mean(0)[labels]) > CLEAR
+
+
+def _in_errors(gains: Float64[Tensor, " n"]) -> float:
+    """Return the mean of gains in standard errors."""
+    error = float(gains.std(correction=0)) / math.sqrt(len(gains))
+    return float(gains.mean()) / max(error, LEAST_PROBABILITY)
+
+
+def _by_supported_noise(
+    probs: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    learned: Int64[Tensor, " n"],
+    estimate: NoiseEstimate,
+) -> Evidence:
+    num_classes = probs.shape[1]
     rate = _below_chance(estimate.noise_rate, num_classes)
-    calibrated = _calibrated(probs, learned)
+    calibrated = calibrated_by(probs, learned)
     even = symmetric_columns(torch.tensor(rate, dtype=torch.float64), num_classes)
     even_fit = _fit_of_matrix(calibrated, learned, even)
     differing = (probs.argmax(1) != labels).double().mean().item()
     differing = min(differing, estimate.interval[1])  # the rest is what the model does not know
     # A matrix that explains few of the labels that differ would call the others right.
-    if even_fit.gain < -_CLEAR and rate > differing / 2:
+    if even_fit.gain < -CLEAR and rate > differing / 2:
         matrix = estimate.transition
         fit = _fit_of_matrix(calibrated, learned, matrix)
-        if fit.gain > _CLEAR or fit.distance < _MUCH_NEARER * even_fit.distance:
+        if fit.gain > CLEAR or fit.distance < _MUCH_NEARER * even_fit.distance:
             true_probs = true_class_probabilities(calibrated, matrix)
             return Evidence(suspects_of(true_probs, labels, matrix), True)
     rate = min(rate, differing)
     share = rate + _SEEN_AS_NOISE * (differing - rate)
-    return Evidence(_least_probable(probs, calibrated, labels, share), even_fit.gain > _CLEAR)
+    return Evidence(_least_probable(probs, calibrated, labels, share), even_fit.gain > CLEAR)
 
 
 def _least_probable(
@@ -183,7 +225,7 @@ def _least_probable(
     other = rate / (probs.shape[1] - 1)
     of_label = calibrated.gather(1, labels[:, None]).squeeze(1)
     true = ((of_label - other) / (1 - rate - other)).clamp(_SUREST, 1 - _SUREST)
-    score = (other * (1 - true)).clamp(min=_LEAST).log() - ((1 - rate) * true).log()
+    score = (other * (1 - true)).clamp(min=LEAST_PROBABILITY).log() - ((1 - rate) * true).log()
     score = score.sort(descending=True).values
     count = round(share * len(labels))
     if 0 < count < len(labels):
@@ -191,7 +233,7 @@ def _least_probable(
     # Where the odds are as high or low as they are allowed to be, the order still tells.
     places = torch.arange(len(score), dtype=torch.float64)
     score = score + _TIE * (count - 0.5 - places) / len(score)
-    ordered = _in_order_of(probs.gather(1, labels[:, None]).squeeze(1), score)
+    ordered = in_order_of(probs.gather(1, labels[:, None]).squeeze(1), score)
     suggested = probs.scatter(1, labels[:, None], -1).argmax(1)
     return Suspects(ordered.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), suggested)
 
@@ -214,11 +256,11 @@ def _below_chance(rate: float, num_classes: int) -> float:
     return min(rate, 0.95 * (num_classes - 1) / num_classes)
 
 
-def _calibrated(
+def calibrated_by(
     probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
 ) -> Float64[Tensor, "n classes"]:
     """Return the probabilities at the temperature that predicts the labels best."""
-    logits = probs.clamp(min=_LEAST).log()
+    logits = probs.clamp(min=LEAST_PROBABILITY).log()
     judges = _judges(len(labels))
     floor = measured_floor(CrossEntropy(), logits[judges], labels[judges])
     return (logits / floor.temperature).softmax(1)
@@ -252,9 +294,8 @@ def _fit_of_matrix(
     seen = true_class_probabilities(probs, transition) @ transition.mT
     gain = seen.gather(1, labels).clamp(min=1e-6).log()
     gain -= probs.gather(1, labels).clamp(min=1e-6).log()
-    error = float(gain.std(correction=0)) / math.sqrt(len(gain))
     distance = float((seen - probs).abs().sum(1).mean()) / 2
-    return _Fit(float(gain.mean()) / max(error, _LEAST), distance)
+    return _Fit(_in_errors(gain.squeeze(1)), distance)
 
 
 def _judges(count: int) -> Int64[Tensor, " m"]:
@@ -278,132 +319,8 @@ def suspects_of(
     return Suspects(score.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), wrong.argmax(1))
 
 
-def suspects_by_models(
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    loss: Loss,
-    transition: Float64[Tensor, "classes classes"],
-    out_of_fold: OutOfFold | None,
-    estimate: NoiseEstimate | None = None,
-) -> Suspects:
-    """Return the suspects by a trained model and, where there are any, by the networks before it.
-
-    Args:
-        probs: what the trained model predicts, for every example
-        labels: observed
-        loss: the loss that the model was trained by
-        transition: ``T[noisy, true]``
-        out_of_fold: predictions for some of the examples by networks that did not see them
-        estimate: what is known of the noise; by the out-of-fold predictions if it is not given
-    """
-    found = suspects_of(_of_true_class(probs, loss, transition), labels, transition)
-    if out_of_fold is None:
-        return found
-    at = out_of_fold.positions
-    by_others = suspects_by_evidence(
-        out_of_fold.probabilities, labels[at], out_of_fold.labels, estimate
-    )
-    if by_others.is_supported:
-        score = found.score.clone()
-        score[at] = (score[at] + by_others.suspects.score) / 2
-        return Suspects(score, found.suggested)
-    # A model that was bounded at a floor that is in doubt may have memorized what it judges. Of
-    # validation, which it has not seen, its opinion counts, but not by a matrix that is in doubt.
-    score, observed = found.score.clone(), _of_observed_label(probs, loss, transition)
-    if len(at) < len(labels):
-        score = _on_one_scale(observed, labels, out_of_fold, estimate)
-    score[at] = by_others.suspects.score
-    if _may_judge(observed, labels, out_of_fold):
-        score[at] = _reordered(by_others.suspects.score, probs[at], labels[at], out_of_fold)
-    return Suspects(score, found.suggested)
-
-
-def _may_judge(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"], out_of_fold: OutOfFold
-) -> bool:
-    """True if a model predicts labels that it has not seen, and has not memorized its own.
-
-    Args:
-        probs: what the model predicts of the observed label, for every example
-        labels: observed
-        out_of_fold: predictions for the examples that the model was trained on, by networks that
-            were not; the others are validation's
-    """
-    at, hits = out_of_fold.positions, probs.argmax(1) == labels
-    is_unseen = torch.ones(len(labels), dtype=torch.bool).index_fill_(0, at, False)
-    count = int(is_unseen.sum())
-    if count < FEWEST_EXAMPLES:
-        return False
-    unseen, own = hits[is_unseen].double().mean().item(), hits[at].double().mean().item()
-    before = out_of_fold.are_hits.double().mean().item()
-    error = math.sqrt(unseen * (1 - unseen) / count)
-    return unseen >= before - _CLEAR * error and own - unseen < _MEMORIZED * (1 - unseen)
-
-
-def _reordered(
-    score: Float64[Tensor, " n"],
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    out_of_fold: OutOfFold,
-) -> Float64[Tensor, " n"]:
-    """Return the same scores in the order of what a model and the networks before it say.
-
-    Their probabilities are multiplied, as those of witnesses who do not know of each other.
-    """
-    logits = probs.clamp(min=_LEAST).log() + out_of_fold.probabilities.clamp(min=_LEAST).log()
-    own = logits.softmax(1).gather(1, labels[:, None]).squeeze(1)
-    return _in_order_of(own, score)
-
-
-def _in_order_of(own: Float64[Tensor, " n"], score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
+def in_order_of(own: Float64[Tensor, " n"], score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
     """Return the scores given out anew: the highest to the label with the least probability."""
     ordered = torch.empty_like(score)
     ordered[own.argsort(stable=True)] = score.sort(descending=True).values
     return _mean_of_equals(ordered, own)
-
-
-def _on_one_scale(
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    out_of_fold: OutOfFold,
-    estimate: NoiseEstimate | None,
-) -> Float64[Tensor, " n"]:
-    """Return the scores of all labels by calibrated predictions, out-of-fold where there are any.
-
-    A trained model is surer than the networks that made the out-of-fold predictions. Each is
-    calibrated by itself, or whatever the model alone has predicted would be the most suspect.
-    """
-    at, learned = out_of_fold.positions, labels.clone()
-    learned[at] = out_of_fold.labels
-    is_other = torch.ones(len(labels), dtype=torch.bool).index_fill_(0, at, False)
-    even = probs.clone()
-    even[at] = _calibrated(out_of_fold.probabilities, out_of_fold.labels)
-    if int(is_other.sum()) >= FEWEST_EXAMPLES:  # fewer tell nothing of how sure to be
-        even[is_other] = _calibrated(probs[is_other], labels[is_other])
-    return suspects_by_evidence(even, labels, learned, estimate).suspects.score
-
-
-def _of_observed_label(
-    probs: Float64[Tensor, "n classes"],
-    loss: Loss,
-    transition: Float64[Tensor, "classes classes"],
-) -> Float64[Tensor, "n classes"]:
-    """Return probabilities of the observed label, from what the loss has taught the model.
-
-    A loss that corrects the noise teaches the true class; any other the observed label, as its
-    noise model sees it (the paper's ``f``).
-    """
-    if loss.predicts_true_class:
-        return probs @ transition.mT
-    return probs if loss.noise_model is None else loss.noise_model.forward(probs)
-
-
-def _of_true_class(
-    probs: Float64[Tensor, "n classes"],
-    loss: Loss,
-    transition: Float64[Tensor, "classes classes"],
-) -> Float64[Tensor, "n classes"]:
-    """Return probabilities of the true class, from what the loss has taught the model."""
-    if loss.predicts_true_class:
-        return probs
-    return true_class_probabilities(_of_observed_label(probs, loss, transition), transition)

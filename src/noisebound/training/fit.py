@@ -22,6 +22,7 @@ from noisebound.estimation import (
     Noise,
     OutOfFold,
     UnknownNoise,
+    UnknownNoiseWarning,
     estimated_noise,
 )
 from noisebound.estimation.checked import noise_of_unchecked
@@ -61,10 +62,6 @@ from noisebound.training.trusting import (
 from noisebound.training.unfrozen import Unfrozen, frozen_config
 
 _TOO_FEW = f"fewer than {FEWEST_EXAMPLES} examples are too few to estimate noise or try recipes"
-
-
-class UnknownNoiseWarning(UserWarning):
-    """The noise could not be estimated, and training is plain."""
 
 
 class Fitting:

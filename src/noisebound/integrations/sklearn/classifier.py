@@ -32,7 +32,7 @@ from noisebound.estimation import (
     NoiseEstimate,
     UnknownNoise,
 )
-from noisebound.estimation.suspects import suspects_by_models
+from noisebound.estimation.model_suspects import suspects_by_models
 from noisebound.integrations.sklearn.parameters import (
     check_parameters,
     class_weight_by_position,
