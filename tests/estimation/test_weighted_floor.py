@@ -5,7 +5,7 @@ import torch
 
 import noisebound as nb
 from noisebound.estimation import GivenRate, GivenTransition, UnknownNoise
-from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
+from noisebound.estimation.noise import ClassWeightedNoise, balanced_weights
 
 TRANSITION = torch.tensor([[0.9, 0.3, 0.0], [0.1, 0.6, 0.2], [0.0, 0.1, 0.8]]).double()
 PRIOR = torch.tensor([0.6, 0.3, 0.1]).double()

@@ -10,7 +10,7 @@ import noisebound as nb
 from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, GivenRate, OutOfFold
-from noisebound.estimation.checked import Checked, noise_of_unchecked
+from noisebound.estimation.estimated_noise import Checked, noise_of_unchecked
 from noisebound.pages.run_page import run_page
 from noisebound.report.page import to_html
 from noisebound.review import DecisionFile, ReviewedData

@@ -20,7 +20,7 @@ from noisebound.estimation import (
     UnknownNoise,
     estimate_noise,
 )
-from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.estimation.transitions import require_cleanlab
 from noisebound.features import load_embedded, parse_backbone
 from noisebound.files import write_text
 from noisebound.models import ModelName

@@ -16,7 +16,7 @@ from torch import Tensor
 from noisebound.bounds import AnyLoss
 from noisebound.checks import ArrayLike, as_float64
 from noisebound.errors import InvalidValueError
-from noisebound.estimation.labels import check_labels
+from noisebound.estimation.predictions import check_labels
 from noisebound.losses import Loss, RememberingLoss
 
 _GROUPS = 20

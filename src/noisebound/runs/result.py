@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisebound.errors import DataError, RunError
-from noisebound.estimation import BoundChoice, EstimatedNoise, Noise, noise_of_record
+from noisebound.estimation import BoundChoice, EstimatedNoise, Noise
 from noisebound.files import write_json
 from noisebound.monitor import memorizing_since
 from noisebound.runs.corrections import ChecksUsed
 from noisebound.runs.folder import RunFolder, read_json
+from noisebound.runs.stored_noise import noise_of_record, noise_record
 from noisebound.training.choose import Choice
 from noisebound.training.metrics import EpochMetrics
 
@@ -109,7 +110,7 @@ class RunResult:
             "bound": self.bound,
             "bound_origin": self.chosen and self.chosen.origin,
             "bound_reason": self.chosen and self.chosen.reason,
-            "noise": self.noise.record(),
+            "noise": noise_record(self.noise),
             "choice": self.choice and self.choice.record(),
             "floor": self.floor,
             "memorizing_since": self.memorizing_since,

@@ -10,8 +10,8 @@ from noisebound.data import Splits
 from noisebound.data.rows import Rows
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects, estimate_noise
-from noisebound.estimation.class_weights import ClassWeightedNoise
 from noisebound.estimation.model_suspects import suspects_by_models
+from noisebound.estimation.noise import ClassWeightedNoise
 from noisebound.runs.result import RunResult
 from noisebound.runs.saved_model import SavedModel
 from noisebound.training.config import TrainingConfig

@@ -11,7 +11,7 @@ from noisebound.data.dataset import stratified_indices
 from noisebound.data.rows import JoinedRows
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidValueError
-from noisebound.estimation.checked import Checked
+from noisebound.estimation import Checked
 from noisebound.training.config import TrainingConfig
 
 # Encoders have dead dimensions, whose deviation is that of rounding. Scaled to one, they would

@@ -13,8 +13,7 @@ from jaxtyping import Bool, Float, Int64, Num
 from torch import Tensor
 from torch.nn import functional as F
 
-from noisebound.estimation import OutOfFold
-from noisebound.estimation.checked import Checked
+from noisebound.estimation import Checked, OutOfFold
 from noisebound.losses import Loss
 from noisebound.training.config import TrainingConfig
 from noisebound.training.objective import Objective
