@@ -186,7 +186,7 @@ def test_an_estimate_by_a_model_at_chance_is_not_stated(run, tmp_path):
     np.save(tmp_path / "probs.npy", np.full((1257, 10), 0.1))
     result = run("estimate", "digits", "--probs", tmp_path / "probs.npy")
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("the noise is unknown: the predictions agree with ")
+    assert result.stdout.startswith("the noise is unknown: the predictions have nothing to do ")
     assert "noise rate 0" not in result.stdout.partition("\n")[0]
 
 
@@ -231,7 +231,8 @@ class TestNoise:
     def test_estimate(self, run, noisy_digits, tmp_path):
         result = run("estimate", noisy_digits, "--model", "mlp", "--out", tmp_path / "noise.json")
         assert result.returncode == 0, result.stderr
-        assert result.stdout.startswith("noise rate 0.3")
+        assert result.stdout.startswith("estimated noise rate: 3")
+        assert "if mistakes cannot be predicted from the inputs" in result.stdout
         assert " are labeled " in result.stdout
         record = json.loads((tmp_path / "noise.json").read_text())
         assert record["noise_rate"] == pytest.approx(0.3, abs=0.06)
@@ -254,8 +255,8 @@ class TestNoise:
         options = ("--model", "mlp", "--epochs", 20, "--batch-size", 50)
         fitted = run("fit", noisy_digits, "--out", tmp_path / "run", *options)
         assert fitted.returncode == 0, fitted.stderr
-        rate = re.match(r"estimated noise rate (\S+),", fitted.stdout)[1]
-        assert float(rate) == pytest.approx(0.3, abs=0.06)
+        rate = re.match(r"estimated noise rate: (\S+)% .* predicted from the inputs", fitted.stdout)
+        assert float(rate[1]) == pytest.approx(30, abs=6)
         assert "\nrecipe: " in fitted.stdout
         found = run("suspects", tmp_path / "run", "--out", tmp_path / "suspects.csv")
         assert found.returncode == 0, found.stderr

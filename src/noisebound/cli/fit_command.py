@@ -216,11 +216,7 @@ def _print_noise(run: Run, console: Console) -> None:
     if because is not None:
         console.print(f"the noise is unknown: {escape(with_flags(because, _FLAGS))}")
     elif isinstance(noise, EstimatedNoise):
-        low, high = noise.interval
-        console.print(
-            f"estimated noise rate {noise.rate:.3f}, with 95 % confidence between {low:.3f} and "
-            f"{high:.3f}"
-        )
+        console.print(f"estimated noise rate: {noise.estimate.summary}")
     for warning in noise.warnings:
         if warning != because:
             console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")

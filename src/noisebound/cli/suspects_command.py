@@ -65,10 +65,10 @@ def suspects(
     table = suspects_frame(found, splits)
     write_frame(table, out, quotes_formulas=quote_formulas)
     console = Console(soft_wrap=True, highlight=False)
-    expected = found.probability.sum().item()
+    expected = trained.expected_wrong(found)
     because = trained.noise.unknown_because
     if because is None:
-        console.print(f"{len(table):,} labels, of which about {expected:,.0f} are probably wrong")
+        console.print(f"{len(table):,} labels, of which about {expected:,} are probably wrong")
     else:
         console.print(
             f"[yellow]note:[/] how many of the {len(table):,} labels are wrong is unknown, and "

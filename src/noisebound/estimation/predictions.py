@@ -1,5 +1,6 @@
 """Predictions and observed labels: the checks on them, and out-of-fold predictions of networks."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -98,7 +99,7 @@ def are_informative(probs: Float[Tensor, "n classes"], labels: Int64[Tensor, " n
     """
     shares = labels.bincount(minlength=probs.shape[1]).double() / len(labels)
     mean = probs.mean(0, dtype=torch.float64)
-    score, variance = 0.0, 0.0
+    score = variance = 0.0
     rows = max(1, _NUMBERS_AT_ONCE // probs.shape[1])
     for part, observed in zip(torch.split(probs, rows), torch.split(labels, rows), strict=True):
         centered = part.double() - mean
@@ -106,7 +107,7 @@ def are_informative(probs: Float[Tensor, "n classes"], labels: Int64[Tensor, " n
         score += float((centered.gather(1, observed[:, None]).squeeze(1) - expected).sum())
         variance += float((centered.square() @ shares - expected.square()).sum())
     least = torch.finfo(torch.float32).eps * len(labels)  # rounding is no evidence
-    return score > max(_CLEAR * max(variance, 0.0) ** 0.5, least)
+    return score > max(_CLEAR * math.sqrt(max(variance, 0.0)), least)
 
 
 def check_predictions(probs: ArrayLike, name: str = "probs") -> Float[Tensor, "n classes"]:

@@ -294,14 +294,31 @@ class Run:
             seed: another seed draws another sample
         """
         splits = self.training_data(data)
-        noise = None if self.noise.rate is None else (self.noise.rate, self.noise.interval)
         return Audit(
             self.label_probabilities(splits),
             self.find_suspects(splits),
             self.decisions_about(splits),
-            noise,
+            self.stated_rate,
             seed,
         )
+
+    @property
+    def stated_rate(self) -> tuple[float, tuple[float, float] | None] | None:
+        """The noise rate and its interval, as every page and command states them."""
+        return None if self.noise.rate is None else (self.noise.rate, self.noise.interval)
+
+    def expected_wrong(self, suspects: Suspects) -> int:
+        """Return how many training labels are probably wrong, consistent with the noise rate.
+
+        Checked labels are right. If the noise rate is unknown, the suspects' probabilities are
+        summed up.
+
+        Args:
+            suspects: how suspect each training label is
+        """
+        checked = 0 if self.result.checks is None else self.result.checks.trusted
+        expected = self.noise.expected_wrong(len(suspects.score) - checked)
+        return round(suspects.probability.sum().item()) if expected is None else expected
 
     def label_probabilities(self, splits: Splits) -> Float64[Tensor, "n classes"]:
         """Return what the run predicts for the label of every training example.

@@ -25,7 +25,7 @@ from noisebound.estimation import (
     UnknownNoiseWarning,
     estimated_noise,
 )
-from noisebound.estimation.estimated_noise import noise_of_unchecked
+from noisebound.estimation.estimated_noise import among_labels, noise_of_unchecked
 from noisebound.estimation.noise import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
@@ -33,7 +33,7 @@ from noisebound.models.regularized import regularized
 from noisebound.training.choose import Choice, named_choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
-from noisebound.training.data import TrainingData
+from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.display import Display
 from noisebound.training.evidence import Evidence
 from noisebound.training.finals import Finalist, Finals
@@ -163,7 +163,11 @@ class Fitting:
             return named_choice(config.recipe, config.epochs)
         if len(self.data.train) < FEWEST_EXAMPLES:
             return replace(named_choice("plain", config.epochs), untried_because=_TOO_FEW)
-        self.search = RecipeSearch(
+        self.search = self._new_search()
+        return self.search.choose()
+
+    def _new_search(self) -> RecipeSearch:
+        return RecipeSearch(
             self.data,
             self._head_config,
             self.network,
@@ -171,7 +175,15 @@ class Fitting:
             keeper=self.keeper,
             show=self.show,
         )
-        return self.search.choose()
+
+    def estimate(self, method: EstimationMethod = "agreement") -> Noise:
+        """Return the noise that `run` would find, without the training itself."""
+        if self.config.recipe == "auto":
+            self.search = self._new_search()
+            self.search.learn_noise()
+            plain = named_choice("plain", self.config.epochs)
+            self.choice = replace(plain, regularize=self.search.regularize)
+        return self._cross_fitted(method)
 
     def _by_recipe(self, noise: Noise) -> tuple[TrainingConfig, TrainingData]:
         """Return the config and the examples of the training itself."""
@@ -259,17 +271,22 @@ class Fitting:
             )
         return noise
 
-    def _cross_fitted(self) -> Noise:
+    def _cross_fitted(self, method: EstimationMethod = "agreement") -> Noise:
         found = self._out_of_fold(self.data)
-        noise = self._noise_shown_by(found)
-        return noise if self.data.checked is None else noise_of_unchecked(noise, self.data.checked)
+        noise = self._noise_shown_by(found, method)
+        if self.data.checked is not None:
+            noise = noise_of_unchecked(noise, self.data.checked)
+        validation = self.data.validation
+        return among_labels(
+            noise, len(found.labels) + (0 if validation is None else len(validation))
+        )
 
-    def _noise_shown_by(self, found: OutOfFold) -> Noise:
+    def _noise_shown_by(self, found: OutOfFold, method: EstimationMethod) -> Noise:
         if self.choice is None:
-            return estimated_noise(found)
+            return estimated_noise(found, method)
         # Trials have shown what the estimate is good for, so that a recipe need not ask.
         opinions = [] if self.search is None else self.search.opinions
-        noise = EstimatedNoise.of(found, others=opinions)
+        noise = EstimatedNoise.of(found, method, opinions)
         if opinions:
             assert noise.out_of_fold is not None
             keep = partial(self.keeper.keep_out_of_fold, MEAN_OPINION, noise.out_of_fold)
@@ -370,31 +387,29 @@ def model_name(data: Dataset, config: TrainingConfig) -> ModelName:
 
 
 def estimate_label_noise(
-    train: Dataset,
+    data: Splits | Dataset,
     config: TrainingConfig,
     *,
     method: EstimationMethod = "agreement",
     fabric: Fabric | None = None,
     show: bool = True,
 ) -> Noise:
-    """Return how noisy the labels of a data set are, by two networks that each see one half.
+    """Return how noisy the labels of a data set are: the noise that `fit` would find.
 
     Args:
-        train: the examples
-        config: of a training whose ``"auto"`` this would be: the network, its learning rate, and
-            the epochs, of which about a quarter is done
+        data: the examples, as `noisebound.data.load` returns them; the validation split has no part
+        config: the training to estimate the noise for. With ``recipe="auto"``, the default of
+            `fit`, trials of plain training add second predictions
         method: the estimator
         fabric: launched; one device by default
         show: True to draw the loss as it falls, where someone is looking
     """
-    data = TrainingData.unsplit(train)
-    if len(train) < FEWEST_EXAMPLES:
+    splits = data if isinstance(data, Splits) else Splits("data", data, None, "memory")
+    part, _ = split_validation(splits, config)
+    if len(part.train) < FEWEST_EXAMPLES:
         raise InvalidValueError(
-            f"{len(train)} training examples are too few to estimate their noise, it takes "
+            f"{len(part.train)} training examples are too few to estimate their noise, it takes "
             f"{FEWEST_EXAMPLES}"
         )
-    network = network_for(train, config)
-    fitter = CrossFit(
-        data, noise_plan(data, config), network, fabric or Fabric(devices=1), show=show
-    )
-    return estimated_noise(fitter.out_of_fold(), method)
+    network = network_for(part.train, config)
+    return Fitting(part, config, network, fabric=fabric, show=show).estimate(method)

@@ -13,6 +13,7 @@ half a network happened to be trained on.
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -48,6 +49,10 @@ _MOST_DIVISIONS = 3
 """So many divisions, as long as their examples are together no more than `SEARCH_EXAMPLES`, so that
 small data costs no more than large: a choice, made on the tables of the first half of
 ``benchmarks/survey_tables.py``."""
+
+_FOR_NOISE = (
+    2  # halves, the first division: its trials serve the noise estimate, however many follow
+)
 
 
 class RecipeSearch:
@@ -120,10 +125,12 @@ class RecipeSearch:
 
     @property
     def regularize(self) -> bool:
-        """True if regularized networks predicted more labels out of fold than others."""
-        return (
-            bool(self._regularized_gains) and torch.cat(self._regularized_gains).mean().item() > 0
-        )
+        """True if regularized networks predict more labels out of fold than others.
+
+        The first division decides, so that `learn_noise` and `choose` agree.
+        """
+        gains = self._regularized_gains[:_FOR_NOISE]
+        return bool(gains) and torch.cat(gains).mean().item() > 0
 
     def choose(self) -> Choice:
         """Return the recipe with the clearest evidence."""
@@ -135,23 +142,50 @@ class RecipeSearch:
             if self.can_regularize or not recipe.is_regularized
         }
         judges = Judges(part.train.labels, halves)
-        for number, judged in enumerate(halves):
-            half = _only(part, halves[number ^ 1])
+        for number in range(len(halves)):
             candidates = hopeful(trials, judges)
             if not candidates:
                 break
-            learned = self._learn(half, number + 1)
-            for recipe in candidates:
-                found = self._try(
-                    recipe, half, learned, part.train.subset(judged), judged, number + 1
-                )
+            if number < _FOR_NOISE:
+                candidates += [each for each in self._for_noise if each not in candidates]
+            for name, found in self._trials(part, halves, number, candidates).items():
                 assert found.hits is not None
-                trials[recipe.name].append(found.hits)
-                if recipe.name in self._unaltered:
-                    self._unaltered[recipe.name].append(found)
+                trials[name].append(found.hits)
         if not self.regularize:  # then it was plain training in most halves, if not in all
             trials.pop("regularized", None)
         return replace(choice_by(trials, judges), regularize=self.regularize)
+
+    def learn_noise(self) -> None:
+        """Do only the trials of `choose` that the noise estimate needs, with the same results."""
+        part = self._part()
+        halves = self._halves(part.train.labels)
+        for number in range(_FOR_NOISE if self.has_seen_all or self.can_regularize else 0):
+            self._trials(part, halves, number, self._for_noise if self.has_seen_all else [])
+
+    @property
+    def _for_noise(self) -> list[Recipe]:
+        """The recipes whose predictions serve the noise estimate."""
+        is_tried = {"plain": True, "regularized": self.can_regularize}
+        return [RECIPES[name] for name in self._unaltered if is_tried[name]]
+
+    def _trials(
+        self,
+        part: TrainingData,
+        halves: Sequence[Int64[Tensor, " _"]],
+        number: int,
+        recipes: Sequence[Recipe],
+    ) -> dict[RecipeName, OutOfFold]:
+        """Return what trainings on the other half predict of half ``number``, by recipe."""
+        half, judged = _only(part, halves[number ^ 1]), halves[number]
+        learned = self._learn(half, number + 1)
+        found = {}
+        for recipe in recipes:
+            found[recipe.name] = self._try(
+                recipe, half, learned, part.train.subset(judged), judged, number + 1
+            )
+            if recipe.name in self._unaltered:
+                self._unaltered[recipe.name].append(found[recipe.name])
+        return found
 
     def _halves(self, labels: Int64[Tensor, " n"]) -> list[Int64[Tensor, " _"]]:
         """Return the halves that judge; two in a row are a division of all examples."""
