@@ -28,7 +28,7 @@ class TestImbalancedClasses:
     def test_the_predictions_are_no_more_accurate_than_the_common_label(self):
         probs, labels, _ = imbalanced()
         commonest = labels.bincount().max() / len(labels)
-        assert (probs.argmax(1) == labels).double().mean() < commonest + 0.01
+        assert (probs.argmax(1) == labels).double().mean() < commonest + 0.02
 
     @pytest.mark.parametrize("seed", range(3))
     def test_the_estimate_stands(self, seed):
