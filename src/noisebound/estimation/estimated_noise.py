@@ -53,22 +53,21 @@ class EstimatedNoise(Noise):
         cls,
         out_of_fold: OutOfFold,
         method: EstimationMethod = "agreement",
-        others: Sequence[Float64[Tensor, "n classes"]] = (),
+        others: Sequence[OutOfFold] = (),
     ) -> "EstimatedNoise":
         """Estimate the noise of the labels that nobody has checked.
 
         Args:
             out_of_fold: the predictions
             method: the estimator
-            others: probabilities by networks that were trained on other parts of the examples.
-                The first serve as second predictions of the default estimator; the mean of all
-                finds the wrong labels and their replacements
+            others: predictions for the same examples by networks that were trained on other parts
+                of them. The first serve as second predictions of the default estimator; the mean
+                of all decides which labels are suspects
         """
-        judged = out_of_fold.unchecked
-        second = next(iter(others), None) if method == "agreement" else None
-        if second is not None and len(judged.labels) < len(second):
-            assert out_of_fold.is_trusted is not None
-            second = second[~out_of_fold.is_trusted]
+        judged, second = out_of_fold.unchecked, None
+        if others and method == "agreement":
+            trusted = out_of_fold.is_trusted
+            second = replace(others[0], is_trusted=trusted).unchecked.probabilities
         estimate = estimate_noise(judged.probabilities, judged.labels, method, second_probs=second)
         mean = out_of_fold.averaged_with(others)
         floor = measured_floor(CrossEntropy(), mean.unchecked.logits, judged.labels)

@@ -19,11 +19,13 @@ from noisebound.estimation.predictions import are_informative, check_labels, che
 from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.losses import CrossEntropy
 
-_SCORE_LIMIT = 20.0  # log-odds of one in 500 million; no model knows that much
-_UNFORESEEN = 0.02  # share of labels that may be wrong in ways that the transition matrix excludes
+_TRUSTED_SCORE = -20.0  # log-odds of one in 500 million
+_NEARLY_CERTAIN = 0.999
+_SURE = 4.6  # log-odds of 99 %; beyond it a score grows with the logarithm of the evidence
+_UNFORESEEN = 0.02  # share of the examples whose label the transition matrix does not describe
 _SUREST = 1e-3  # no probability is taken to be nearer to zero or one
 LEAST_PROBABILITY = 1e-12
-_NEUTRAL = 1e-3  # factor that brings meaningless log-odds, at most 20, near zero
+_NEUTRAL = 1e-3  # factor that brings meaningless log-odds near zero
 _TIE = 1e-6  # log-odds between labels that would otherwise be equally suspect
 CLEAR = 2.0  # standard errors: a gain that chance explains in one case of forty
 _JUDGES = 20_000  # labels that judge a matrix: enough to see a gain of a hundredth of a nat
@@ -37,6 +39,20 @@ surest examples. Chosen on the dev half of ``noisebound reproduce estimates``.""
 _MIXTURE_ROUNDS = 100  # these three are the settings of scikit-learn's GaussianMixture
 _MIXTURE_TOLERANCE = 1e-3  # change of the mean log-likelihood
 _LEAST_VARIANCE = 1e-6  # keeps the width positive if each distribution has a single value
+
+
+def probability_text(probability: float) -> str:
+    """Return a probability for people; no evidence from noisy labels is certain.
+
+    Example:
+        >>> probability_text(0.123), probability_text(0.99999), probability_text(1e-6)
+        ('12.3%', '>99.9%', '<0.1%')
+    """
+    if probability > _NEARLY_CERTAIN:
+        return f">{_NEARLY_CERTAIN:.1%}"
+    if probability < 1 - _NEARLY_CERTAIN:
+        return f"<{1 - _NEARLY_CERTAIN:.1%}"
+    return f"{probability:.1%}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +82,8 @@ class Suspects:
         return Suspects(_NEUTRAL * self.score, self.suggested)
 
     def without(self, is_trusted: Bool[Tensor, " n"]) -> "Suspects":
-        """Return the same, with the lowest possible score for trusted labels."""
-        return Suspects(self.score.masked_fill(is_trusted, -_SCORE_LIMIT), self.suggested)
+        """Return the same, where trusted labels are less suspect than any other label."""
+        return Suspects(self.score.masked_fill(is_trusted, _TRUSTED_SCORE), self.suggested)
 
 
 def find_suspects(
@@ -130,8 +146,9 @@ def find_suspects(
         raise InvalidValueError(
             f"transition is of {len(matrix)} classes, probs are of {probs.shape[1]}"
         )
-    true_probs = probs.double() if corrected else true_class_probabilities(probs, matrix)
-    return suspects_of(true_probs, observed, matrix)
+    if corrected:
+        return suspects_of(probs.double(), observed, matrix)
+    return suspects_through(probs.double(), observed, matrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +213,7 @@ def _by_supported_noise(
         matrix = estimate.transition
         fit = _fit_of_matrix(calibrated, learned, matrix)
         if fit.gain > CLEAR or fit.distance < _MUCH_NEARER * even_fit.distance:
-            true_probs = true_class_probabilities(calibrated, matrix)
-            return Evidence(suspects_of(true_probs, labels, matrix), True)
+            return Evidence(suspects_through(calibrated, labels, matrix), True)
     rate = min(rate, differing)
     share = rate + _SEEN_AS_NOISE * (differing - rate)
     return Evidence(_least_probable(probs, calibrated, labels, share), even_fit.gain > CLEAR)
@@ -228,7 +244,7 @@ def _least_probable(
     score = score + _TIE * (count - 0.5 - places) / len(score)
     ordered = in_order_of(probs.gather(1, labels[:, None]).squeeze(1), score)
     suggested = probs.scatter(1, labels[:, None], -1).argmax(1)
-    return Suspects(ordered.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), suggested)
+    return Suspects(_limited(ordered), suggested)
 
 
 def _mean_of_equals(
@@ -309,7 +325,28 @@ def suspects_of(
     right = likelihood.gather(1, labels[:, None]).squeeze(1)
     wrong = likelihood.scatter(1, labels[:, None], 0)
     score = wrong.sum(1).clamp(min=1e-300).log() - right.clamp(min=1e-300).log()
-    return Suspects(score.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), wrong.argmax(1))
+    return Suspects(_limited(score), wrong.argmax(1))
+
+
+def suspects_through(
+    probs: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    transition: Float64[Tensor, "classes classes"],
+) -> Suspects:
+    """Return the suspects by Bayes' rule, from probabilities of the observed label.
+
+    The true class's probabilities are zero for each class that the matrix rules out, which would
+    make many labels equally suspect. For the examples that the matrix does not describe, the
+    observed label's probabilities count instead.
+    """
+    described = true_class_probabilities(probs, transition)
+    return suspects_of(torch.lerp(described, probs, _UNFORESEEN), labels, transition)
+
+
+def _limited(score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
+    """Return log-odds in the same order that never saturate, and never claim certainty."""
+    beyond = (score.abs() - _SURE).clamp(min=0)
+    return score.clamp(-_SURE, _SURE) + score.sign() * beyond.log1p()
 
 
 def in_order_of(own: Float64[Tensor, " n"], score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
