@@ -96,6 +96,14 @@ def test_an_estimate_without_its_predictions_has_the_derived_bound():
     assert complete.bound(nb.CrossEntropy()) == noise.bound(nb.CrossEntropy())
 
 
+def test_a_record_of_an_earlier_version_is_read():
+    noise = ALL_KINDS["estimated"]
+    record = noise_record(noise)
+    for name in ("rejection", "condition", "confidence"):
+        del record[name]
+    assert noise_of_record(record).estimate.summary == noise.estimate.summary
+
+
 @pytest.mark.parametrize(
     "record", [{"kind": "estimated"}, {"kind": "guessed"}, {}, {"kind": "given rate", "rate": 0.1}]
 )

@@ -9,6 +9,7 @@ from noisebound.cli.estimate_command import estimate
 from noisebound.cli.fit_command import _print_run
 from noisebound.cli.options import ReadingFlags
 from noisebound.cli.suspects_command import suspects
+from noisebound.errors import InvalidValueError
 from noisebound.estimation.trusted import labels_to_check
 from noisebound.pages.review.session import ReviewSession
 
@@ -67,3 +68,13 @@ def test_the_report_the_review_and_the_suspects_agree(run, tmp_path, capsys):
     assert sizes[3] == found.labels_to_check == labels_to_check(found.noise_rate, EXAMPLES)
     assert sizes[5] == labels_to_check(found.noise_rate, EXAMPLES, 0.05)
     assert run.audit().result().run_rate == found.noise_rate
+
+
+def test_a_given_rate_is_stated_as_given(table, tmp_path, capsys):
+    given = nb.fit(
+        table, target="label", out=tmp_path / "run", noise_rate=0.1, epochs=1, show=False
+    )
+    estimate(str(given.path))
+    assert lines_of(capsys) == ["given noise rate: 10.0%"]
+    with pytest.raises(InvalidValueError, match="its own estimate"):
+        estimate(str(given.path), method="anchor")

@@ -23,25 +23,18 @@ from noisebound.estimation.transitions import SUREST, surest_of_each_class
 
 
 @dataclass(frozen=True)
-class _End:
-    """A share of examples that is a lower end, and its standard error."""
-
-    share: float
-    error: float
-
-
-@dataclass(frozen=True)
 class Identification:
     """The rates that the labels allow, before sampling error is added.
 
     Args:
-        lows: lower ends by all examples, by the surest and by the very surest; the least counts
+        lows: lower ends and their standard errors, by all examples, the surest and the very surest;
+            the lowest counts
         high: how often labels differ from predictions
         high_error: its standard error
         point: a rate in between
     """
 
-    lows: Sequence[_End]
+    lows: Sequence[tuple[float, float]]
     high: float
     high_error: float
     point: float
@@ -51,13 +44,13 @@ class Identification:
         from scipy.special import ndtri  # takes longer to import than all of noisebound
 
         reach = float(ndtri((1 + confidence) / 2))
-        low = min(end.share - reach * end.error for end in self.lows)
+        low = min(share - reach * error for share, error in self.lows)
         return max(0.0, low), min(1.0, self.high + reach * self.high_error)
 
     @property
     def words(self) -> str:
         """The evidence for both ends and the point, in sentences."""
-        low = max(0.0, min(end.share for end in self.lows))
+        low = max(0.0, min(self.lows)[0])
         return (
             f"Labels differ from predictions in {self.high:.1%} of the examples. No more are "
             "wrong, unless mistakes can be predicted from the inputs: then predictions repeat "
@@ -98,13 +91,13 @@ def identify(
     for rows in surest.values():
         seen, error = _share(differs[rows])
         low = skill * seen if in_doubt is None else seen - _share(in_doubt[rows])[0]
-        lows.append(_End(min(low, high), error))
+        lows.append((min(low, high), error))
     point = surest_rate
     if in_doubt is not None:
         of_surest = max(0.0, surest_rate - _share(in_doubt[surest[SUREST]])[0] / 2)
         of_all = max(0.0, high - _share(in_doubt)[0] / 2)
         point = (of_surest + of_all) / 2
-    least = max(0.0, min(end.share for end in lows))
+    least = max(0.0, min(lows)[0])
     return Identification(lows, high, high_error, min(max(point, least), high))
 
 

@@ -155,7 +155,7 @@ def are_informative(probs: Float[Tensor, "n classes"], labels: Int64[Tensor, " n
         expected = centered @ shares
         score += float((centered.gather(1, observed[:, None]).squeeze(1) - expected).sum())
         variance += float((centered.square() @ shares - expected.square()).sum())
-    least = torch.finfo(torch.float32).eps * len(labels)  # rounding is no evidence
+    least = torch.finfo(torch.float32).eps * len(labels)  # larger than rounding errors
     return score > max(_CLEAR * math.sqrt(max(variance, 0.0)), least)
 
 

@@ -35,18 +35,9 @@ def agreement_transition(
     predicted: Int64[Tensor, " n"],
     labels: Int64[Tensor, " n"],
     num_classes: int,
-    share: float = SUREST,
 ) -> Float64[Tensor, "classes classes"]:
-    """Return the labels' shares where the model is surest, shrunk as far as chance explains them.
-
-    Args:
-        sureness: the probability of each predicted class
-        predicted: the likeliest class of each example
-        labels: observed class indices
-        num_classes: the number of classes
-        share: the surest share of the examples of each predicted class, in ``(0, 1]``
-    """
-    return _shrunk(_counts(sureness, predicted, labels, num_classes, share))
+    """Return the labels' shares where the model is surest, with less sampling error."""
+    return _shrunk(_counts(sureness, predicted, labels, num_classes, SUREST))
 
 
 def observed_given_predicted(
@@ -167,12 +158,7 @@ def dual_transition(
 def confident_transition(
     probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
 ) -> Float64[Tensor, "classes classes"]:
-    """Return ``T[noisy, true]``, counted over the examples that are confidently of a class.
-
-    Args:
-        probs: out-of-fold probabilities of the noisy label, one row per example
-        labels: the observed class indices
-    """
+    """Return the matrix counted over the examples that are confidently of a class."""
     require_cleanlab()
     from cleanlab.count import compute_confident_joint, estimate_latent
 
@@ -192,12 +178,7 @@ def require_cleanlab() -> None:
 def neighbor_triples(
     features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"]
 ) -> Int64[Tensor, "m three"]:
-    """Return the labels of each example and its two nearest neighbors, for at most 15,000 of them.
-
-    Args:
-        features: vectors in which similar examples are near each other
-        labels: observed class indices
-    """
+    """Return the labels of up to 15,000 examples, each with its two nearest neighbors."""
     if len(labels) > _MOST_NEIGHBORS:
         chosen = torch.randperm(len(labels), generator=Generator().manual_seed(0))[:_MOST_NEIGHBORS]
         features, labels = features[chosen], labels[chosen]
@@ -243,13 +224,7 @@ def with_rate(
     prior: Float64[Tensor, " classes"],
     rate: float,
 ) -> Float64[Tensor, "classes classes"]:
-    """Return a matrix of the same structure with another rate; the true class stays likeliest.
-
-    Args:
-        transition: ``T[noisy, true]``, columns summing to one
-        prior: the share of each true class
-        rate: the wanted share of wrong labels; less if the true class would not stay likeliest
-    """
+    """Return a matrix with this rate, or less if the true class would not stay likeliest."""
     identity = torch.eye(len(transition), dtype=transition.dtype)
     before = float((prior * (1 - transition.diagonal())).sum())
     if before <= 0:  # the structure is unknown

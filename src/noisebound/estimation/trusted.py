@@ -174,17 +174,12 @@ class Curve:
 def calibrated(
     wrong: Float64[Tensor, " m"], log_odds: Float64[Tensor, " m"], parts: Float64[Tensor, " m"]
 ) -> Curve:
-    """Return the curve that fits the checked labels best.
+    """Return the curve of the log-odds that fits the answers, 1 for wrong and 0 for right, best.
 
     One more answer, half wrong and half right, is spread over the checked labels, so that the curve
     is never certain (Clogg et al., 1991). Each round solves the quadratic that
     touches the log-likelihood and lies below it everywhere (Jaakkola and Jordan, 2000): unlike
     Newton's method it cannot overshoot.
-
-    Args:
-        wrong: 1 for a checked label that is wrong, else 0
-        log_odds: of how suspect each of them was
-        parts: the part of all labels that each of them represents
     """
     count = len(wrong)
     weight = count * parts + 1 / count
@@ -258,7 +253,7 @@ def labels_to_check(noise_rate: float, num_examples: int, precision: float = 0.0
         >>> labels_to_check(0.2, 3000), labels_to_check(0.2, 3000, precision=0.05)
         (557, 228)
     """
-    rate = min(max(noise_rate, precision), 1 - precision)  # an estimate of 0 is no reason for none
+    rate = min(max(noise_rate, precision), 1 - precision)  # an estimate of 0 may be wrong
     wanted = 1.96**2 * rate * (1 - rate) / precision**2
     return min(num_examples, math.ceil(wanted / (1 + wanted / num_examples)))
 

@@ -108,7 +108,7 @@ class AuditResult:
         """The result in sentences."""
         if self.estimate is None:
             missing = FEWEST_TRUSTED - self.answered
-            return f"{missing} more answers are needed before a noise rate can be told."
+            return f"{missing} more answers are needed to estimate the noise rate."
         text = (
             f"{self.wrong} of {self.answered} checked labels are wrong. The estimate for all "
             f"labels is {self.estimate.summary}."

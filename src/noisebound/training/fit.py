@@ -286,7 +286,7 @@ class Fitting:
             return estimated_noise(found, method)
         # Trials have shown what the estimate is good for, so that a recipe need not ask.
         opinions = [] if self.search is None else self.search.opinions
-        noise = EstimatedNoise.of(found, method, opinions)
+        noise = EstimatedNoise.of(found, method, others=opinions)
         if opinions:
             assert noise.out_of_fold is not None
             keep = partial(self.keeper.keep_out_of_fold, MEAN_OPINION, noise.out_of_fold)
