@@ -14,7 +14,6 @@ from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.identification import identify
 from noisebound.estimation.predictions import are_informative, check_labels, check_predictions
 from noisebound.estimation.transitions import (
-    SUREST,
     agreement_transition,
     anchor_transition,
     confident_transition,
@@ -33,6 +32,8 @@ from noisebound.estimation.trusted import (
 
 EstimationMethod: TypeAlias = Literal["agreement", "anchor", "dual-t", "confident", "neighbors"]
 ESTIMATION_METHODS: tuple[EstimationMethod, ...] = get_args(EstimationMethod)
+
+_Estimator: TypeAlias = Callable[[Tensor], Tensor]  # from the positions of units to a matrix
 
 _GROUPS = 20  # of the jackknife: enough for a t-distribution close to normal
 _PRIOR_LABELS = 10.0  # checked labels per class that a model's matrix counts as; heuristic
@@ -106,15 +107,6 @@ class NoiseEstimate:
         return f"{self.noise_rate:.1%} ({low:.1%} to {high:.1%} with {sure}, {self.condition})"
 
 
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """The units that a transition matrix is estimated from, so that parts can be left out."""
-
-    size: int
-    looked_at: float  # how many units the estimate rests on
-    transition: Callable[[Int64[Tensor, " m"]], Float64[Tensor, "classes classes"]]
-
-
 def estimate_noise(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -173,8 +165,8 @@ def estimate_noise(
         second = _check_second(second_probs, predictions, method)
         in_doubt = predictions.argmax(1) != second.argmax(1)
         predictions = (predictions + second) / 2
-    sample = _sample(method, predictions, observed, features)
-    transition = sample.transition(torch.arange(sample.size))
+    size, estimator = _estimator(method, predictions, observed, features)
+    transition = estimator(torch.arange(size))
     prior = _predicted_shares(predictions)
     condition = _CONDITIONS[method]
     if method == "agreement":
@@ -183,7 +175,7 @@ def estimate_noise(
         transition = with_rate(transition, prior, rate)
     else:
         rate = _rate(transition, prior)
-        interval = _interval(rate, prior, sample, level)
+        interval = _interval(rate, prior, size, estimator, level)
         words = f"The interval holds {condition}. It covers sampling error only."
     if trusted is not None:
         checked = check_trusted(trusted, observed, predictions.shape[1])
@@ -244,7 +236,10 @@ def _with_trusted(
     return counted / counted.sum(0)
 
 
-def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | None) -> _Sample:
+def _estimator(
+    method: str, probs: Tensor, labels: Tensor, features: ArrayLike | None
+) -> tuple[int, _Estimator]:
+    """Return the number of units and the estimate from some of them, for the jackknife."""
     if method not in ESTIMATION_METHODS:
         raise InvalidValueError(
             f"method must be one of {', '.join(ESTIMATION_METHODS)}, got {method!r}"
@@ -254,32 +249,22 @@ def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | No
     n, num_classes = probs.shape
     if method == "agreement":  # keeps two numbers per example, however many classes there are
         sureness, predicted = probs.max(1)
-        return _Sample(
-            n,
-            SUREST * n,
-            lambda rows: agreement_transition(
-                sureness[rows], predicted[rows], labels[rows], num_classes
-            ),
+        return n, lambda rows: agreement_transition(
+            sureness[rows], predicted[rows], labels[rows], num_classes
         )
     probs = probs.double()
     match method:
         case "anchor":
-            return _Sample(n, n, lambda rows: anchor_transition(probs[rows]))
+            return n, lambda rows: anchor_transition(probs[rows])
         case "dual-t":
-            return _Sample(n, n, lambda rows: dual_transition(probs[rows], labels[rows]))
+            return n, lambda rows: dual_transition(probs[rows], labels[rows])
         case "confident":
-            return _Sample(n, n, lambda rows: confident_transition(probs[rows], labels[rows]))
-        case _:
-            points = probs.sqrt() if features is None else _check_features(features)
-            if len(points) != n:
-                raise InvalidValueError(
-                    f"`features` must have one row per example, {n}; got {len(points)}"
-                )
-            triples = neighbor_triples(points, labels)
-            size = len(triples)
-            return _Sample(
-                size, size, lambda rows: transition_of_triples(triples[rows], num_classes)
-            )
+            return n, lambda rows: confident_transition(probs[rows], labels[rows])
+    points = probs.sqrt() if features is None else _check_features(features)
+    if len(points) != n:
+        raise InvalidValueError(f"`features` must have one row per example, {n}; got {len(points)}")
+    triples = neighbor_triples(points, labels)
+    return len(triples), lambda rows: transition_of_triples(triples[rows], num_classes)
 
 
 def _check_features(features: ArrayLike) -> Float64[Tensor, "n dimensions"]:
@@ -301,14 +286,16 @@ def _rate(transition: Float64[Tensor, "classes classes"], prior: Tensor) -> floa
     return float((prior * (1 - transition.diagonal())).sum())
 
 
-def _interval(rate: float, prior: Tensor, sample: _Sample, level: float) -> tuple[float, float]:
+def _interval(
+    rate: float, prior: Tensor, size: int, estimator: _Estimator, level: float
+) -> tuple[float, float]:
     """Return the interval that covers sampling error alone, by a jackknife over groups."""
     from scipy.special import stdtrit  # takes longer to import than all of noisebound
 
-    group = torch.randperm(sample.size, generator=torch.Generator().manual_seed(0)) % _GROUPS
+    group = torch.randperm(size, generator=torch.Generator().manual_seed(0)) % _GROUPS
     without = torch.tensor(
         [
-            _rate(sample.transition((group != left_out).nonzero().squeeze(1)), prior)
+            _rate(estimator((group != left_out).nonzero().squeeze(1)), prior)
             for left_out in range(_GROUPS)
         ],
         dtype=torch.float64,
@@ -316,7 +303,7 @@ def _interval(rate: float, prior: Tensor, sample: _Sample, level: float) -> tupl
     error = math.sqrt((_GROUPS - 1) / _GROUPS * float(((without - without.mean()) ** 2).sum()))
     reach = float(stdtrit(_GROUPS - 1, (1 + level) / 2)) * error
     # If no wrong label was seen, there may still be about one in as many labels as were seen.
-    unseen = -math.log1p(-level) / sample.looked_at if level < 1 else math.inf
+    unseen = -math.log1p(-level) / size if level < 1 else math.inf
     return max(0.0, rate - reach), min(1.0, rate + max(reach, unseen))
 
 
