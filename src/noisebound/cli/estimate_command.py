@@ -29,7 +29,7 @@ from noisebound.runs.folder import RunFolder
 from noisebound.runs.stored_noise import estimate_record, noise_record
 from noisebound.training import estimate_label_noise
 from noisebound.training.config import make_config
-from noisebound.training.cores import use_threads
+from noisebound.training.devices import use_threads
 from noisebound.training.fit import with_head
 
 _CONFUSIONS = 8  # lines of a short list
