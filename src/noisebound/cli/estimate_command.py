@@ -27,10 +27,10 @@ from noisebound.models import ModelName
 from noisebound.runs import load_run
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.stored_noise import estimate_record, noise_record
-from noisebound.training import estimate_label_noise
+from noisebound.search import estimate_label_noise
+from noisebound.search.fit import with_head
 from noisebound.training.config import make_config
 from noisebound.training.devices import use_threads
-from noisebound.training.fit import with_head
 
 _CONFUSIONS = 8  # lines of a short list
 _RARE = 0.005  # rarer confusions would round to 0 %

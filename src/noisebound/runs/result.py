@@ -10,7 +10,7 @@ from noisebound.monitor import memorizing_since
 from noisebound.runs.corrections import ChecksUsed
 from noisebound.runs.folder import RunFolder, read_json
 from noisebound.runs.stored_noise import noise_of_record, noise_record
-from noisebound.training.choose import Choice
+from noisebound.search.choice import Choice
 from noisebound.training.metrics import EpochMetrics
 
 _FORMAT = 3

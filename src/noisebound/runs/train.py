@@ -28,10 +28,10 @@ from noisebound.runs.ownership import owned
 from noisebound.runs.result import RunResult, read_result, write_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
+from noisebound.search.fit import Fitting, model_name, network_for
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
-from noisebound.training.fit import Fitting, model_name, network_for
 from noisebound.training.metrics import METRIC_LABELS
 from noisebound.training.objective import ObjectiveFactory, check_method, make_objective
 from noisebound.training.unfrozen import Unfrozen, check_unfreeze

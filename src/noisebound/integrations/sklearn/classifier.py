@@ -42,8 +42,8 @@ from noisebound.losses import Loss
 from noisebound.models.heads import linear
 from noisebound.models.mlp import mlp
 from noisebound.models.regularized import without_factors
+from noisebound.search.choice import Choice
 from noisebound.training import Fitting, TrainingConfig
-from noisebound.training.choose import Choice
 from noisebound.training.config import DEFAULT_LOSS, RecipeName
 from noisebound.training.data import TrainingData, normalization_of
 from noisebound.training.devices import OneDevice

@@ -11,13 +11,13 @@ from torch import Generator, Tensor, nn
 
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold, UnknownNoise
+from noisebound.search.trial import Trial
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import Devices, first_rank_does
 from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.objective import make_objective
 from noisebound.training.state import TrainingState
-from noisebound.training.trial import Trial
 
 FEWEST_EXAMPLES = 50
 """The fewest examples that noise is estimated from: what is left of sixty if validation takes its

@@ -20,14 +20,14 @@ from torch import Tensor, nn
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold
+from noisebound.search.cross_fit import once
+from noisebound.search.evidence import Evidence
+from noisebound.search.trial import Stop, Trial
 from noisebound.training.config import TrainingConfig
-from noisebound.training.cross_fit import once
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import Devices
-from noisebound.training.evidence import Evidence
 from noisebound.training.keeper import Keeper
 from noisebound.training.objective import Objective
-from noisebound.training.trial import Stop, Trial
 
 _LEFT_OUT_SHARE = 0.1  # of the examples, where there is no validation: a choice
 

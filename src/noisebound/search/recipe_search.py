@@ -28,18 +28,18 @@ from noisebound.data.loader import derived_seed
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.estimation import EstimatedNoise, OutOfFold
 from noisebound.models.regularized import can_be_regularized, regularized
-from noisebound.training.choose import Choice, choice_by, hopeful
+from noisebound.search.choice import Choice, choice_by, hopeful
+from noisebound.search.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
+from noisebound.search.evidence import Judges
+from noisebound.search.recipes import RECIPES, Recipe
+from noisebound.search.trial import Trial
 from noisebound.training.config import RecipeName, TrainingConfig
-from noisebound.training.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import Devices
-from noisebound.training.evidence import Judges
 from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.objective import make_objective
-from noisebound.training.recipe import RECIPES, Recipe
 from noisebound.training.state import TrainingState
-from noisebound.training.trial import Trial
-from noisebound.training.trusting import trusting
+from noisebound.training.trusted_labels import trusting
 
 SEARCH_EXAMPLES = 5_000
 """The most examples that recipes are tried on: the standard error of a difference in agreement is
@@ -50,9 +50,8 @@ _MOST_DIVISIONS = 3
 small data costs no more than large: a choice, made on the tables of the first half of
 ``benchmarks/survey_tables.py``."""
 
-_FOR_NOISE = (
-    2  # halves, the first division: its trials serve the noise estimate, however many follow
-)
+_FOR_NOISE = 2
+"""Halves whose trials serve the noise estimate: the first division, however many follow."""
 
 
 class RecipeSearch:

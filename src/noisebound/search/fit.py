@@ -29,14 +29,16 @@ from noisebound.estimation.noise import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.models.regularized import regularized
-from noisebound.training.choose import Choice, named_choice
+from noisebound.search.choice import Choice, named_choice
+from noisebound.search.confirmation import Finalist, Finals
+from noisebound.search.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
+from noisebound.search.evidence import Evidence
+from noisebound.search.recipe_search import RecipeSearch
+from noisebound.search.recipes import RECIPES, Recipe
 from noisebound.training.config import TrainingConfig
-from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
 from noisebound.training.display import Display
-from noisebound.training.evidence import Evidence
-from noisebound.training.finals import Finalist, Finals
 from noisebound.training.keeper import MEAN_OPINION, NOTHING_KEPT, Keeper
 from noisebound.training.loop import Training
 from noisebound.training.metrics import EpochMetrics
@@ -47,10 +49,8 @@ from noisebound.training.objective import (
     make_objective,
     needs_estimate,
 )
-from noisebound.training.recipe import RECIPES, Recipe
-from noisebound.training.search import RecipeSearch
 from noisebound.training.state import TrainingState, initial_state
-from noisebound.training.trusting import (
+from noisebound.training.trusted_labels import (
     FEWEST_CHECKED,
     WEIGHTS,
     WeightEvidence,
