@@ -60,7 +60,7 @@ def test_unknown_noise_stays_unknown():
 
 def test_bound_classes_suppose_classes_alike():
     noise = ClassWeightedNoise(GivenRate(0.2, 3, bound_classes=2), WEIGHTS, PRIOR)
-    with pytest.raises(ValueError, match="`bound_classes` supposes classes that count alike"):
+    with pytest.raises(ValueError, match="`bound_classes` needs classes of equal weight"):
         noise.bound(nb.CrossEntropy())
 
 
