@@ -24,8 +24,8 @@ from noisebound.estimation import (
     UnknownNoiseWarning,
     estimated_noise,
 )
-from noisebound.estimation.checked import noise_of_unchecked
-from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
+from noisebound.estimation.estimated_noise import among_labels, noise_of_unchecked
+from noisebound.estimation.noise import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.models.regularized import regularized
