@@ -1,20 +1,27 @@
 """Taking the noise out again: how much there is, of what structure, and in which labels."""
 
-from noisebound.estimation.estimate import ESTIMATION_METHODS, EstimationMethod, estimate_noise
-from noisebound.estimation.estimated_noise import EstimatedNoise, estimated_noise
-from noisebound.estimation.floor import Floor, measured_floor
-from noisebound.estimation.noise import (
-    BoundChoice,
-    GivenRate,
-    GivenTransition,
-    Noise,
-    UnknownNoise,
-    UnknownNoiseWarning,
-)
-from noisebound.estimation.noise_estimate import Diagnostics, NoiseEstimate
-from noisebound.estimation.noise_record import noise_of_record
-from noisebound.estimation.out_of_fold import OutOfFold
-from noisebound.estimation.suspects import Suspects, find_suspects
+from typing import TYPE_CHECKING
+
+from noisebound.lazy import import_when_used
+
+if TYPE_CHECKING:
+    from noisebound.estimation.estimate import ESTIMATION_METHODS, EstimationMethod, estimate_noise
+    from noisebound.estimation.estimated_noise import EstimatedNoise, estimated_noise
+    from noisebound.estimation.floor import Floor, measured_floor
+    from noisebound.estimation.noise import (
+        BoundChoice,
+        GivenRate,
+        GivenTransition,
+        Noise,
+        UnknownNoise,
+        UnknownNoiseWarning,
+    )
+    from noisebound.estimation.noise_estimate import Diagnostics, NoiseEstimate
+    from noisebound.estimation.noise_record import noise_of_record
+    from noisebound.estimation.out_of_fold import OutOfFold
+    from noisebound.estimation.suspects import Suspects, find_suspects
+
+import_when_used(__name__)
 
 __all__ = [
     "ESTIMATION_METHODS",

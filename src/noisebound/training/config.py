@@ -1,13 +1,15 @@
 """Everything that decides a training, as data: printed, saved, overridden, compared."""
 
 import math
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from noisebound.catalog import LossName
 from noisebound.errors import InvalidValueError
 from noisebound.models import ModelName
+
+if TYPE_CHECKING:
+    from noisebound.catalog import LossName  # which imports torch: options must be read without
 
 # A literal, because pydantic, the command line and mypy read it; a test holds it to RECIPES.
 RecipeName: TypeAlias = Literal[
@@ -97,7 +99,7 @@ class TrainingConfig(BaseModel):
     @field_validator("loss")
     @classmethod
     def _known_loss(cls, loss: str) -> str:
-        name = LossName.parse(loss)
+        name = _parsed(loss)
         if name.is_searched:
             raise InvalidValueError(
                 f"{loss!r} is a search over many trainings, not one: choose '{name.bounded}'"
@@ -121,9 +123,9 @@ class TrainingConfig(BaseModel):
         return given
 
     @property
-    def loss_name(self) -> LossName:
+    def loss_name(self) -> "LossName":
         """The loss, taken apart from its bound."""
-        return LossName.parse(self.loss)
+        return _parsed(self.loss)
 
     @property
     def given_rate(self) -> float | None:
@@ -202,6 +204,12 @@ def make_config(
         where = first["loc"][0] if first["loc"] else "config"
         message = first["msg"].removeprefix("Value error, ")
         raise InvalidValueError(f"`{where}`: {message}, got {first['input']!r}") from error
+
+
+def _parsed(loss: str) -> "LossName":
+    from noisebound.catalog import LossName
+
+    return LossName.parse(loss)
 
 
 def _is_weight(given: Any) -> bool:
