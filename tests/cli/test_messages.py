@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 import noisebound.cli
 from noisebound.cli import ISSUES, main
-from noisebound.cli.messages import command_flags, mendable, with_flags
+from noisebound.cli.messages import command_flags, user_message, with_flags
 from noisebound.errors import (
     DataError,
     FolderTakenError,
@@ -159,7 +159,7 @@ def test_a_setting_that_pydantic_refuses_is_named_by_its_flag(raising, capsys):
     assert code == 2
     assert told.startswith("error: --share: Input should be a valid number")
     assert told.endswith("got 'half'\n")
-    assert mendable(refused.value, {"noise_rate": "--noise-rate"}) is None  # a model of our own
+    assert user_message(refused.value, {"noise_rate": "--noise-rate"}) is None  # a model of our own
 
 
 @pytest.mark.parametrize(

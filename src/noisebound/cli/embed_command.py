@@ -6,9 +6,6 @@ from rich.markup import escape
 
 from noisebound.cli.options import Reading, ReadingFlags
 from noisebound.console import Console, worded
-from noisebound.features import parse_backbone
-from noisebound.features.embed_folder import embed_folder
-from noisebound.features.load import load_raw
 
 
 def embed(
@@ -34,6 +31,10 @@ def embed(
         The address of a Ray cluster, auto for the one that is running here, or local to start one.
             All its machines must see the data and the folder.
     """
+    from noisebound.features import parse_backbone
+    from noisebound.features.embed_folder import embed_folder
+    from noisebound.features.load import load_raw
+
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     options = (reading or ReadingFlags()).options
     encoder = parse_backbone(backbone, options.image_size)

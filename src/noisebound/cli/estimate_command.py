@@ -2,48 +2,59 @@
 
 import json as json_format
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import BackboneName, Json, Reading, ReadingFlags, Threads
-from noisebound.console import Console
-from noisebound.data import DataError, DataOrigin, Dataset, Splits
-from noisebound.data.user.arrays import read_inputs
-from noisebound.estimation import (
-    EstimatedNoise,
-    EstimationMethod,
-    Noise,
-    NoiseEstimate,
-    UnknownNoise,
-    estimate_noise,
+from noisebound.cli.options import (
+    BackboneName,
+    Json,
+    Reading,
+    ReadingFlags,
+    Source,
+    Threads,
+    arrange,
 )
-from noisebound.estimation.confident_learning import require_cleanlab
-from noisebound.features import load_embedded, parse_backbone
-from noisebound.files import write_text
-from noisebound.models import ModelName
-from noisebound.training import TrainingConfig, estimate_label_noise
-from noisebound.training.cores import use_threads
-from noisebound.training.fit import with_head
+from noisebound.console import Console
+from noisebound.estimation.names import EstimationMethod
+from noisebound.training.config import TrainingConfig
 
-_CONFUSIONS = 8  # the lines of a list that is still read: a choice
+if TYPE_CHECKING:
+    from noisebound.data import DataOrigin, Dataset, Splits
+    from noisebound.estimation import Noise, NoiseEstimate
+
+_CONFUSIONS = 8  # heuristic: a list of this length is still read
 _RARE = 0.005  # rarer confusions are not listed: they would round to 0 %
 _FLAGS = {"epochs": "--epochs", "learning_rate": "--learning-rate"}
+_SHOWN = ("model", "epochs", "learning_rate", "batch_size", "augment", "seed")
+
+
+class _Training(TrainingConfig):
+    """How the networks train that the estimate is made with; the noise itself is not given."""
+
+
+arrange(
+    _Training,
+    {name: Parameter(parse=False) for name in TrainingConfig.model_fields if name not in _SHOWN}
+    | {
+        "model": Parameter(metavar="NAME"),
+        "epochs": Parameter(
+            help="The number of epochs of the training that the estimate is for. Each network "
+            "trains for about a quarter of them."
+        ),
+        "learning_rate": Parameter(metavar="RATE", show_choices=False),
+    },
+)
 
 
 def estimate(
-    data: str,
+    data: Source,
     *,
     method: EstimationMethod = "agreement",
     probs: Path | None = None,
-    model: ModelName | Literal["auto"] = "auto",
-    epochs: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 50,
-    learning_rate: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-3,
-    batch_size: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 300,
-    augment: bool = False,
-    seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
+    config: Annotated[_Training | None, Parameter(name="*")] = None,
     reading: Reading = None,
     backbone: BackboneName = None,
     threads: Threads = None,
@@ -54,48 +65,29 @@ def estimate(
 
     Parameters
     ----------
-    data
-        The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
-            Parquet, Excel, npz or npy file.
     method
         The estimator. The estimator confident needs cleanlab.
     probs
         A .npy file with the out-of-fold class probabilities of the training examples, in their
             order. Without it, two networks are trained on one half of the examples each.
-    model
-        The network. With auto it is small_cnn for images, mlp for features and mlp_head for
-            embeddings.
-    epochs
-        The number of epochs of the training that the estimate is for. Each network trains for about
-            a quarter of them.
-    learning_rate
-        Adam's learning rate.
-    batch_size
-        The number of examples per step.
-    augment
-        Crop and flip images at random.
-    seed
-        The seed, which decides the first weights, the halves and the order of the examples.
     out
         The .json file for the estimate with the whole transition matrix.
     """
+    from noisebound.estimation.confident_learning import require_cleanlab
+    from noisebound.training import estimate_label_noise
+    from noisebound.training.cores import use_threads
+    from noisebound.training.fit import with_head
+
     use_threads(threads)
     origin = (reading or ReadingFlags()).origin(data)
     if method == "confident":
         require_cleanlab()
     splits = origin.load() if backbone is None else _embedded(origin, backbone)
     train = splits.train
-    config = TrainingConfig(
-        model=model,
-        epochs=epochs,
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        augment=augment,
-        seed=seed,
-    )
-    config = with_head(config, splits)
+    settings = (config or _Training()).model_dump(exclude_unset=True)
+    chosen = with_head(TrainingConfig(**settings), splits)
     if probs is None:
-        noise = estimate_label_noise(train, config, method=method)
+        noise = estimate_label_noise(train, chosen, method=method)
         found, record, warnings = _estimate_of(noise), noise.record(), noise.warnings
         because = noise.unknown_because
     else:
@@ -103,6 +95,8 @@ def estimate(
         record, warnings = found.record(), found.diagnostics.warnings
         because = found.diagnostics.rejection
     if out is not None:
+        from noisebound.files import write_text
+
         write_text(out, json_format.dumps(record, indent=2) + "\n")
     if json:
         print(json_format.dumps(record))  # noqa: T201
@@ -110,7 +104,9 @@ def estimate(
         _print(found, record, train.class_names, warnings, because)
 
 
-def _embedded(origin: DataOrigin, backbone: str) -> Splits:
+def _embedded(origin: "DataOrigin", backbone: str) -> "Splits":
+    from noisebound.features import load_embedded, parse_backbone
+
     console = Console(stderr=True, soft_wrap=True)
     return load_embedded(
         origin.data,
@@ -120,7 +116,11 @@ def _embedded(origin: DataOrigin, backbone: str) -> Splits:
     )
 
 
-def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) -> NoiseEstimate:
+def _from_probabilities(path: Path, train: "Dataset", method: EstimationMethod) -> "NoiseEstimate":
+    from noisebound.data import DataError
+    from noisebound.data.user.arrays import read_inputs
+    from noisebound.estimation import estimate_noise
+
     given = read_inputs(path)
     if given.shape != (len(train), train.num_classes):
         raise DataError(
@@ -130,8 +130,10 @@ def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) ->
     return estimate_noise(given, train.labels, method)
 
 
-def _estimate_of(noise: Noise) -> NoiseEstimate:
+def _estimate_of(noise: "Noise") -> "NoiseEstimate":
     """Return the estimate, also if it was rejected."""
+    from noisebound.estimation import EstimatedNoise, UnknownNoise
+
     if isinstance(noise, EstimatedNoise):
         return noise.estimate
     assert isinstance(noise, UnknownNoise)
@@ -140,7 +142,7 @@ def _estimate_of(noise: Noise) -> NoiseEstimate:
 
 
 def _print(
-    found: NoiseEstimate,
+    found: "NoiseEstimate",
     record: dict[str, Any],
     class_names: tuple[str, ...],
     warnings: tuple[str, ...],
@@ -161,7 +163,7 @@ def _print(
 
 
 def _print_estimate(
-    found: NoiseEstimate, record: dict[str, Any], class_names: tuple[str, ...], console: Console
+    found: "NoiseEstimate", record: dict[str, Any], class_names: tuple[str, ...], console: Console
 ) -> None:
     low, high = found.interval
     console.print(
@@ -182,7 +184,7 @@ def _print_estimate(
             console.print(escape(f"  {line}"))
 
 
-def _confusions(found: NoiseEstimate, class_names: tuple[str, ...]) -> list[str]:
+def _confusions(found: "NoiseEstimate", class_names: tuple[str, ...]) -> list[str]:
     wrong = found.transition.clone().fill_diagonal_(0)
     flat = wrong.flatten().topk(min(_CONFUSIONS, wrong.numel()))
     lines = []

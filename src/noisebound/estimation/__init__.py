@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from noisebound.lazy import import_when_used
 
 if TYPE_CHECKING:
-    from noisebound.estimation.estimate import ESTIMATION_METHODS, EstimationMethod, estimate_noise
+    from noisebound.estimation.estimate import estimate_noise
     from noisebound.estimation.estimated_noise import EstimatedNoise, estimated_noise
     from noisebound.estimation.floor import Floor, measured_floor
+    from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
     from noisebound.estimation.noise import (
         BoundChoice,
         GivenRate,

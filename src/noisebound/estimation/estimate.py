@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
 
 import torch
 from jaxtyping import Float, Float64, Int64
@@ -16,6 +15,7 @@ from noisebound.estimation.anchor_points import anchor_transition, dual_transiti
 from noisebound.estimation.confident_learning import confident_transition
 from noisebound.estimation.identification import identify, with_rate
 from noisebound.estimation.labels import check_labels, check_predictions
+from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
 from noisebound.estimation.neighbors import neighbor_triples, transition_of_triples
 from noisebound.estimation.noise_estimate import Diagnostics, NoiseEstimate
 from noisebound.estimation.trusted import (
@@ -25,9 +25,6 @@ from noisebound.estimation.trusted import (
     check_trusted,
     labels_to_check,
 )
-
-EstimationMethod: TypeAlias = Literal["agreement", "anchor", "dual-t", "confident", "neighbors"]
-ESTIMATION_METHODS: tuple[EstimationMethod, ...] = get_args(EstimationMethod)
 
 _GROUPS = 20  # of the jackknife: enough for a t-distribution close to normal
 _PRECISION = 0.03  # half the width of the interval that `labels_to_check` is for

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from noisebound.bounds import noise_bound, transition_bound
 from noisebound.errors import MisuseError
-from noisebound.estimation.estimate import EstimationMethod, estimate_noise
+from noisebound.estimation.estimate import estimate_noise
 from noisebound.estimation.floor import Floor, measured_floor
+from noisebound.estimation.names import EstimationMethod
 from noisebound.estimation.noise import BoundChoice, Noise, UnknownNoise
 from noisebound.estimation.noise_estimate import NoiseEstimate
 from noisebound.estimation.out_of_fold import OutOfFold

@@ -32,40 +32,42 @@ class TrainingConfig(BaseModel):
     """How to train; what to train on is given beside it.
 
     Attributes:
-        loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
-        recipe: what to train with in place of a loss, by name; ``"auto"`` for the one that predicts
-            left-out labels best, plain training among them; None to train by the loss. ``fit``
-            chooses ``"auto"`` if it is given no loss, no bound and no noise.
-        noise_rate: the probability that a label is wrong, for bounds, FCE, CEP and the like;
-            ``"auto"`` estimates it, and the structure of the noise with it, before training
-        transition: ``T[noisy, true]`` by rows, where it is known; in place of the noise rate
-        bound: a level to hold the loss at, in place of the noise-bound
-        bound_classes: c in the noise-bound, where it is not the number of classes
-        bound_offset: added to the noise-bound, to train above or below it
-        model: a network by name; ``"auto"`` for one that fits the data
-        epochs: how often each training example is seen
-        batch_size: examples per step, over all ranks
-        accumulate: the number of parts in which a rank computes its share of a batch; changes
-            memory, not results (but for batch norm and curriculum, which look at one part at a
-            time)
-        learning_rate: Adam's; ``"paper"`` for the paper's: 1e-4, for MAE 1e-3, for ELR 1e-2
-        drop_epoch: after this epoch the learning rate is multiplied by ``drop_factor``
-        drop_factor: the factor, in ``(0, 1]``
-        weight_decay: Adam's
-        class_weight: how much an example counts, by the name of its label's class; ``"balanced"``
-            for classes that count alike however many examples they have; None for examples that do
-        unfreeze: True to train the encoder of a backbone too, and not only a head on its vectors
-        encoder_rate: the encoder's learning rate when it is trained, as a share of
-            ``learning_rate``
-        warmup_epochs: over so many epochs the learning rate rises from zero, step by step; None for
-            one epoch if the encoder is trained, and else for none
-        augment: True to crop and flip images at random
-        average_epochs: the weights are averaged over about so many epochs; 0 for not at all
-        cross_fit_epochs: the most epochs that a network trains to estimate the noise; None for a
-            quarter of the epochs, within limits
-        measure_every: accuracies are evaluated after every so many epochs, and after the last
-        validation_share: the share of the training examples that validation keeps
-        seed: decides weights, orders and augmentation
+        loss: The name of a loss, such as sce; a name that ends in +b has its bound, as sce+b. By
+            default the recipe decides.
+        recipe: How to train, by name. With auto, trials compare the recipes, plain training among
+            them, and the one that predicts unseen labels best is used. A loss, a bound or a given
+            noise rate replaces the recipe.
+        noise_rate: The probability that a label is wrong. With auto, it is estimated before
+            training, together with the structure of the noise.
+        transition: The transition matrix ``T[noisy, true]`` by rows, if it is known. It replaces
+            the noise rate.
+        bound: The level to hold the training loss at, in place of the noise-bound.
+        bound_classes: The number of classes that the noise-bound is computed for, if it is not that
+            of the data.
+        bound_offset: A number to add to the noise-bound, to train above or below it.
+        model: The network. With auto, it is one that fits the data.
+        epochs: The number of epochs.
+        batch_size: The number of examples per step, over all devices.
+        accumulate: The number of parts in which a device computes its share of a batch. More parts
+            need less memory, and the result is the same except with batch norm or curriculum.
+        learning_rate: Adam's learning rate. With paper, it is that of the paper: 1e-4, for MAE
+            1e-3, for ELR 1e-2.
+        drop_epoch: The epoch after which the learning rate drops.
+        drop_factor: The factor by which the learning rate drops, above 0 and at most 1.
+        weight_decay: Adam's weight decay.
+        class_weight: The weight of each class by its name, or balanced for classes of equal total
+            weight. By default all examples have the same weight.
+        unfreeze: Train the encoder of the backbone too, not only a head on its embeddings.
+        encoder_rate: The encoder's learning rate as a share of the head's.
+        warmup_epochs: The number of epochs over which the learning rate rises from zero. By default
+            1 if the encoder is trained, else 0.
+        augment: Crop and flip images at random.
+        average_epochs: The number of epochs that the averaged weights cover. 0 turns averaging off.
+        cross_fit_epochs: The largest number of epochs of a network that estimates the noise. By
+            default about a quarter of the epochs.
+        measure_every: The number of epochs between evaluations. The last epoch is always evaluated.
+        validation_share: The share of the training examples in the validation split.
+        seed: The seed, which decides the first weights, the order of the examples and augmentation.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
