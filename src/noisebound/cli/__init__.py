@@ -149,10 +149,11 @@ def _complain(message: str) -> None:
 
 
 def _report_fault(error: Exception) -> None:
-    from noisebound.training.ranks import is_lost_connection  # takes a second to import
+    if "torch.distributed" in sys.modules:
+        from noisebound.training.ranks import is_lost_connection
 
-    if is_lost_connection(error):
-        _complain("another process of this training has ended; see what it says")
+        if is_lost_connection(error):
+            _complain("another process of this training has ended; see its output")
     console = Console(stderr=True, soft_wrap=True)
     lines = "".join(traceback.format_exception(error))
     console.print(lines, markup=False, highlight=False, end="")

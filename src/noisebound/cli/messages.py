@@ -90,7 +90,11 @@ def _missing_argument(error: MissingArgumentError, flags: Mapping[str, str]) -> 
     assert error.argument is not None
     command = " ".join(["noisebound", *(error.command_chain or ())])
     name = flags.get(error.argument.field_info.name, error.argument.name)
-    purpose = " ".join((error.argument.parameter.help or "").split()).partition(". ")[0].rstrip(".")
+    purpose = ""
+    if error.app is not None:  # whose docstring the argument of an error does not have
+        described = error.app.assemble_argument_collection(parse_docstring=True)
+        found = next(each for each in described if each.name == error.argument.name)
+        purpose = " ".join((found.parameter.help or "").split()).partition(". ")[0].rstrip(".")
     meaning = f": {purpose[0].lower()}{purpose[1:]}" if purpose else ""
     return f"{command} needs {name}{meaning}"
 
