@@ -150,7 +150,7 @@ def _complain(message: str) -> None:
 
 def _report_fault(error: Exception) -> None:
     if "torch.distributed" in sys.modules:
-        from noisebound.training.ranks import is_lost_connection
+        from noisebound.training.devices import is_lost_connection
 
         if is_lost_connection(error):
             _complain("another process of this training has ended; see its output")

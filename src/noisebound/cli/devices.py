@@ -12,7 +12,7 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from noisebound.errors import InvalidValueError
 from noisebound.training.config import Precision
-from noisebound.training.cores import usable_cores
+from noisebound.training.devices import usable_cores
 
 
 def launch(

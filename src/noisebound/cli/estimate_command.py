@@ -75,7 +75,7 @@ def estimate(
     """
     from noisebound.estimation.confident_learning import require_cleanlab
     from noisebound.training import estimate_label_noise
-    from noisebound.training.cores import use_threads
+    from noisebound.training.devices import use_threads
     from noisebound.training.fit import with_head
 
     use_threads(threads)

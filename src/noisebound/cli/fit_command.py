@@ -125,7 +125,7 @@ def fit(
     """
     from noisebound.entry import fit as run_fit
     from noisebound.training import UnknownNoiseWarning
-    from noisebound.training.cores import use_threads
+    from noisebound.training.devices import use_threads
 
     fabric = None
     if (devices, nodes, accelerator, precision, logger) != ("1", 1, "auto", "32-true", None):
@@ -161,7 +161,7 @@ def fit(
     if is_first:
         _print_run(run, as_json=json)
     if fabric is not None:
-        from noisebound.training.ranks import leave_ranks
+        from noisebound.training.devices import leave_ranks
 
         leave_ranks(fabric)
 

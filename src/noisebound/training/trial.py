@@ -5,7 +5,6 @@ from typing import Literal, TypeAlias
 
 import torch
 from jaxtyping import Bool, Int64
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.data import Dataset
@@ -14,6 +13,7 @@ from noisebound.estimation import OutOfFold
 from noisebound.training.best_epoch import OWN_EXAMPLES, BestEpoch, most_agreeing
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
+from noisebound.training.devices import Devices
 from noisebound.training.display import Display
 from noisebound.training.evaluation import predict_logits
 from noisebound.training.loop import Training
@@ -31,12 +31,13 @@ class Trial:
     """A network that is trained on some examples, and its predictions for others.
 
     Args:
-        data: the examples to train on, with the normalization of all inputs
+        data: the examples to train on, with the normalization of all inputs; its validation split,
+            if there is one, is predicted at the best epoch
         left_out: the examples to predict, which the network is not trained on
         config: how to train
         objective: the loss and its bound
         network: the network before training, which is trained in place
-        fabric: launched
+        devices: launched
         stops: when to end before the last epoch
         title: what to call it while it runs
         show: True to draw the loss as it falls, where someone is looking
@@ -49,7 +50,7 @@ class Trial:
         config: TrainingConfig,
         objective: Objective,
         network: nn.Module,
-        fabric: Fabric,
+        devices: Devices,
         *,
         stops: Stop,
         title: str,
@@ -57,10 +58,10 @@ class Trial:
     ) -> None:
         self.data, self.config, self.objective = data, config, objective
         self.left_out = replace(left_out, true_labels=None)  # must not be looked at
-        self.fabric, self.stops, self.title = fabric, stops, title
-        self.show = show and fabric.is_global_zero
+        self.devices, self.stops, self.title = devices, stops, title
+        self.show = show and devices.is_global_zero
         self.state: TrainingState = initial_state(
-            network, objective, config, len(data.train), fabric
+            network, objective, config, len(data.train), devices
         )
 
     def run(self, positions: Int64[Tensor, " m"], *, keeps_best_epoch: bool = True) -> OutOfFold:
@@ -71,22 +72,34 @@ class Trial:
             keeps_best_epoch: True to predict by the epoch with the least loss on them, False to
                 predict by the last epoch
         """
-        blind = replace(self.data, train=replace(self.data.train, true_labels=None))
-        training = Training(self.state, self.objective, blind, self.config, self.fabric)
+        blind = replace(
+            self.data,
+            train=replace(self.data.train, true_labels=None),
+            validation=None,
+            test=None,
+        )
+        training = Training(self.state, self.objective, blind, self.config, self.devices)
         best, hits = BestEpoch(self.left_out.labels), []
+        validation: OutOfFold | None = None
         with Display(self.title, self.config.epochs, [], self.show) as display:
             for metrics in training.epochs():
                 if keeps_best_epoch or metrics.epoch == self.config.epochs:
                     logits = self._predict(self.left_out)
                     hits.append(logits.argmax(1) == self.left_out.labels)
                     metrics = replace(metrics, validation_loss=best.look(logits))
+                    validation = self._predict_validation() if best.is_newest else validation
                 display.update(metrics)
                 if self._is_over(best, hits):
                     break
         own = _some(blind.train, self.config.seed)
         is_underfit = best.is_underfit(self._predict(own), own.labels)
         return OutOfFold(
-            best.logits, self.left_out.labels, positions, is_underfit, torch.stack(hits)
+            best.logits,
+            self.left_out.labels,
+            positions,
+            is_underfit,
+            torch.stack(hits),
+            validation=validation,
         )
 
     def _is_over(self, best: BestEpoch, hits: list[Bool[Tensor, " m"]]) -> bool:
@@ -99,8 +112,16 @@ class Trial:
                 agreement = torch.stack(hits).double().mean(1)
                 return len(hits) >= 2 * most_agreeing(agreement) + _MORE_EPOCHS
 
+    def _predict_validation(self) -> OutOfFold | None:
+        examples, positions = self.data.validation, self.data.validation_positions
+        if examples is None or positions is None:
+            return None
+        return OutOfFold(self._predict(examples), examples.labels, positions)
+
     def _predict(self, examples: Dataset) -> Tensor:
-        return predict_logits(self.state.best_model, examples, self.data.normalization, self.fabric)
+        return predict_logits(
+            self.state.best_model, examples, self.data.normalization, self.devices
+        )
 
 
 def _some(examples: Dataset, seed: int) -> Dataset:
