@@ -77,6 +77,18 @@ def test_commands_show_help_and_data_sets_without_torch():
     assert run.returncode == 0, run.stderr
 
 
+def test_the_estimator_needs_no_lightning():
+    """It trains on one device, and lightning_fabric takes longer to import than torch."""
+    code = (
+        "import sys\n"
+        "from noisebound.integrations.sklearn import NoiseBoundedClassifier\n"
+        "early = {'lightning_fabric', 'torchmetrics', 'matplotlib', 'ray'} & {*sys.modules}\n"
+        "assert not early, early\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
 def installed_with(*packages):
     """Distributions that pip would install for these packages, and nothing else."""
     needed, waiting = set(), [canonicalize_name(name) for name in packages]

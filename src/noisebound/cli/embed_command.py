@@ -1,7 +1,9 @@
 """``noisebound embed``: turn raw data into the vectors of a pretrained encoder."""
 
 from pathlib import Path
+from typing import Annotated
 
+from cyclopts import Parameter
 from rich.markup import escape
 
 from noisebound.cli.options import Reading, ReadingFlags
@@ -11,9 +13,9 @@ from noisebound.console import Console, worded
 def embed(
     data: str,
     *,
-    backbone: str,
+    backbone: Annotated[str, Parameter(metavar="ENCODER")],
     out: Path,
-    cluster: str | None = None,
+    cluster: Annotated[str | None, Parameter(metavar="ADDRESS")] = None,
     reading: Reading = None,
 ) -> None:
     """Write the embeddings of a data set to a folder, which `noisebound fit` takes as data.

@@ -1,7 +1,9 @@
 """``noisebound predict``: label new data."""
 
 from pathlib import Path
+from typing import Annotated
 
+from cyclopts import Parameter
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir, Encoding, QuoteFormulas, RunPath, SkipBad
@@ -14,7 +16,7 @@ def predict(
     *,
     out: Path,
     quote_formulas: QuoteFormulas = True,
-    backbone: str | None = None,
+    backbone: Annotated[str | None, Parameter(metavar="ENCODER")] = None,
     data_dir: DataDir = None,
     encoding: Encoding = None,
     skip_bad: SkipBad = False,

@@ -16,7 +16,7 @@ def review(
     *,
     port: Annotated[int | None, Parameter(validator=validators.Number(gte=1, lte=65535))] = None,
     open: bool = True,
-    by: str | None = None,
+    by: Annotated[str | None, Parameter(metavar="NAME")] = None,
 ) -> None:
     """Check a run's labels in the browser: first a random sample, then the suspects.
 
