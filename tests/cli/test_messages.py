@@ -136,7 +136,7 @@ def test_what_the_user_can_mend_is_told_in_a_line(raising, capsys, monkeypatch, 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["try"], "--run"),
+        (["try"], "noisebound try needs RUN"),
         (["try", "x", "--noise-rate", "much"], "noise-rate"),
         (["try", "x", "--noise", "1"], "--noise"),
         (["tyr"], "tyr"),
