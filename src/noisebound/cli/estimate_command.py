@@ -74,9 +74,9 @@ def estimate(
         The .json file for the estimate with the whole transition matrix.
     """
     from noisebound.estimation.confident_learning import require_cleanlab
-    from noisebound.training import estimate_label_noise
+    from noisebound.search import estimate_label_noise
+    from noisebound.search.fit import with_head
     from noisebound.training.devices import use_threads
-    from noisebound.training.fit import with_head
 
     use_threads(threads)
     origin = (reading or ReadingFlags()).origin(data)

@@ -29,7 +29,7 @@ ClassWeight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class TrainingConfig(BaseModel):
-    """How to train; what to train on is given beside it.
+    """How to train.
 
     Attributes:
         loss: The name of a loss, such as sce; a name that ends in +b has its bound, as sce+b. By
@@ -111,7 +111,7 @@ class TrainingConfig(BaseModel):
     @field_validator("class_weight", mode="before")
     @classmethod
     def _from_words(cls, given: Any) -> Any:
-        """Return weights that are written as on a command line: balanced, or CLASS=WEIGHT …."""
+        """Return weights from the words of a command line: balanced, or CLASS=WEIGHT …."""
         if isinstance(given, tuple):
             if given in ((), ("balanced",)):
                 return given[0] if given else None
@@ -120,7 +120,7 @@ class TrainingConfig(BaseModel):
                 raise InvalidValueError("expected balanced, or CLASS=WEIGHT for each class")
             given = {name: weight for name, _, weight in pairs}
         if isinstance(given, dict) and not all(map(_is_weight, given.values())):
-            # Else pydantic would tell of the first form alone, which is the word balanced.
+            # pydantic would only mention the first form, the word "balanced".
             raise InvalidValueError("the weight of a class must be finite and not negative")
         return given
 
@@ -223,7 +223,7 @@ def _is_weight(given: Any) -> bool:
 
 
 def _decide_method(settings: TrainingSettings) -> bool:
-    """True if the settings name what to train by, or give what only a bound or a loss can use."""
+    """True if the settings name a recipe or a loss, or give a bound or the noise."""
     named = {"recipe", "loss", "bound", "bound_classes", "bound_offset"}.intersection(settings)
     is_noise_given = settings.get("noise_rate", "auto") != "auto"
     return bool(named) or is_noise_given or settings.get("transition") is not None
