@@ -153,6 +153,25 @@ def test_bound(run):
     assert json.loads(backward)["bound"] == pytest.approx(0, abs=1e-9)
 
 
+def test_a_rate_in_percent(run, tmp_path):
+    assert (
+        "at noise rate 0.15 with"
+        in run("bound", "ce", "--noise-rate", "15%", "--classes", 3).stdout
+    )
+    options = ("--model", "linear", "--epochs", 1, "--noise-rate", "15%", "--out", tmp_path / "run")
+    assert "the rate 0.15 that was given" in run("fit", "digits", *options).stdout
+
+
+def test_a_misspelled_column(run, tmp_path):
+    (tmp_path / "x.csv").write_text("width,Species\n1,u\n2,v\n")
+    for wrong in ("species", "Specis"):
+        result = run("data", "info", tmp_path / "x.csv", "--target", wrong)
+        assert result.returncode == 2
+        assert f"has no column {wrong!r}: did you mean 'Species'?" in result.stderr
+    result = run("data", "info", tmp_path / "x.csv", "--target", "price")
+    assert "has no column 'price'; it has the columns width, Species" in result.stderr
+
+
 def test_explore(run, tmp_path):
     result = run("explore", "--out", tmp_path / "new" / "explorer.html")
     assert result.returncode == 0, result.stderr
@@ -300,7 +319,10 @@ class TestNoise:
         (["fit", "digits", "--out", "x", "--noise-rate", "7"], "noise-rate"),
         (["fit", "digits", "--out", "x", "--loss", "hinge"], "unknown loss 'hinge': choose one of"),
         (["fit", "nowhere.csv", "--out", "x"], "neither a file or folder"),
-        (["fit", "digits"], "out"),
+        (["fit", "digits"], "noisebound fit needs --out: the folder for the model"),
+        (["predict"], "noisebound predict needs MODEL: the folder that `noisebound fit` wrote"),
+        (["fit", "digits", "--out", "x", "--noise-rate", "15"], "pass 0.15 or 15%"),
+        (["bound", "ce", "--noise-rate", "15", "--classes", "10"], "pass 0.15 or 15%"),
         (["predict", "nowhere", "digits", "--out", "y.csv"], "holds no run"),
         (["bound", "elr", "--noise-rate", "0.4", "--classes", "10"], "has no noise-bound"),
         (["fit", "digits", "--out", "x", "--accelerator", "teapot"], "teapot"),

@@ -2,52 +2,60 @@
 
 import json as json_format
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import BackboneName, Json, Reading, ReadingFlags, Threads
-from noisebound.console import Console
-from noisebound.data import DataError, DataOrigin, Dataset, Splits
-from noisebound.data.user.arrays import read_inputs
-from noisebound.errors import InvalidValueError
-from noisebound.estimation import (
-    EstimatedNoise,
-    EstimationMethod,
-    NoiseEstimate,
-    UnknownNoise,
-    estimate_noise,
+from noisebound.cli.options import (
+    BackboneName,
+    Json,
+    Reading,
+    ReadingFlags,
+    Source,
+    Threads,
+    arrange,
 )
-from noisebound.estimation.transitions import require_cleanlab
-from noisebound.features import load_embedded, parse_backbone
-from noisebound.files import write_text
-from noisebound.models import ModelName
-from noisebound.runs import load_run
-from noisebound.runs.folder import RunFolder
-from noisebound.runs.stored_noise import estimate_record, noise_record
-from noisebound.search import estimate_label_noise
-from noisebound.search.fit import with_head
-from noisebound.training.config import make_config
-from noisebound.training.devices import use_threads
+from noisebound.console import Console
+from noisebound.errors import InvalidValueError
+from noisebound.estimation.names import EstimationMethod
+from noisebound.training.config import TrainingConfig, TrainingSettings, make_config
 
-_CONFUSIONS = 8  # lines of a short list
-_RARE = 0.005  # rarer confusions would round to 0 %
+if TYPE_CHECKING:
+    from noisebound.data import DataOrigin, Dataset, Splits
+    from noisebound.estimation import NoiseEstimate
+
+_CONFUSIONS = 8  # heuristic: a list of this length is still read
+_RARE = 0.005  # rarer confusions are not listed: they would round to 0 %
 _FLAGS = {"epochs": "--epochs", "learning_rate": "--learning-rate"}
+_SHOWN = ("model", "epochs", "learning_rate", "batch_size", "augment", "seed")
+
+
+class _Training(TrainingConfig):
+    """How the networks train that the estimate is made with; the noise itself is not given."""
+
+
+arrange(
+    _Training,
+    {name: Parameter(parse=False) for name in TrainingConfig.model_fields if name not in _SHOWN}
+    | {
+        "model": Parameter(metavar="NAME"),
+        "epochs": Parameter(
+            help="The number of epochs of the training that the estimate is for. Each network "
+            "trains for about a quarter of them."
+        ),
+        "learning_rate": Parameter(metavar="RATE", show_choices=False),
+    },
+)
 
 
 def estimate(
-    data: str,
+    data: Source,
     *,
     method: EstimationMethod = "agreement",
     probs: Path | None = None,
-    model: ModelName | Literal["auto"] = "auto",
-    epochs: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 50,
-    learning_rate: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-3,
-    batch_size: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 300,
-    augment: bool = False,
-    seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
+    config: Annotated[_Training | None, Parameter(name="*")] = None,
     reading: Reading = None,
     backbone: BackboneName = None,
     threads: Threads = None,
@@ -60,30 +68,22 @@ def estimate(
 
     Parameters
     ----------
-    data
-        The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
-            Parquet, Excel, npz or npy file. Or the folder of a run, to print its estimate.
     method
         The estimator. The estimator confident needs cleanlab.
     probs
         A .npy file with the out-of-fold class probabilities of the training examples, in their
-            order. Without it, networks are trained on halves of the examples.
-    model
-        The network. With auto it is small_cnn for images, mlp for features and mlp_head for
-            embeddings.
-    epochs
-        The number of epochs of the training that the estimate is for.
-    learning_rate
-        Adam's learning rate.
-    batch_size
-        The number of examples per step.
-    augment
-        Crop and flip images at random.
-    seed
-        The seed of the initial weights, the halves and the order of the examples.
+            order. Without it, two networks are trained on one half of the examples each.
     out
         The .json file for the estimate with the whole transition matrix.
     """
+    from noisebound.estimation import EstimatedNoise, UnknownNoise
+    from noisebound.estimation.transitions import require_cleanlab
+    from noisebound.runs.folder import RunFolder
+    from noisebound.runs.stored_noise import estimate_record, noise_record
+    from noisebound.search import estimate_label_noise
+    from noisebound.search.fit import with_head
+    from noisebound.training.devices import use_threads
+
     use_threads(threads)
     if RunFolder(data).result.exists():
         if probs is not None or method != "agreement":
@@ -96,17 +96,10 @@ def estimate(
     # As in fit, texts are encoded after the validation split is taken.
     splits = origin.load(leave_texts=True) if backbone is None else _embedded(origin, backbone)
     if probs is None:
-        config = make_config(
-            {
-                "epochs": epochs,
-                "learning_rate": learning_rate,
-                "batch_size": batch_size,
-                "augment": augment,
-                "seed": seed,
-            },
-            model=model,
-        )
-        noise = estimate_label_noise(splits, with_head(config, splits), method=method)
+        given = config or _Training()
+        settings = cast(TrainingSettings, given.model_dump(exclude_unset=True, exclude={"model"}))
+        chosen = with_head(make_config(settings, model=given.model), splits)
+        noise = estimate_label_noise(splits, chosen, method=method)
         assert isinstance(noise, EstimatedNoise | UnknownNoise)
         found = noise.estimate if isinstance(noise, EstimatedNoise) else noise.rejected
         record, because = noise_record(noise), noise.unknown_because
@@ -118,6 +111,10 @@ def estimate(
 
 def _print_stored(run: str, out: Path | None, *, as_json: bool) -> None:
     """Print the noise of a run."""
+    from noisebound.estimation import EstimatedNoise, UnknownNoise
+    from noisebound.runs import load_run
+    from noisebound.runs.stored_noise import noise_record
+
     trained = load_run(run)
     noise = trained.result.noise
     found = noise.estimate if isinstance(noise, EstimatedNoise) else None
@@ -128,7 +125,7 @@ def _print_stored(run: str, out: Path | None, *, as_json: bool) -> None:
 
 
 def _output(
-    found: NoiseEstimate | None,
+    found: "NoiseEstimate | None",
     record: dict[str, Any],
     class_names: tuple[str, ...],
     unknown_because: str | None,
@@ -137,6 +134,8 @@ def _output(
     as_json: bool,
 ) -> None:
     if out is not None:
+        from noisebound.files import write_text
+
         write_text(out, json_format.dumps(record, indent=2) + "\n")
     if as_json:
         print(json_format.dumps(record))  # noqa: T201
@@ -144,7 +143,9 @@ def _output(
         _print(found, record, class_names, unknown_because)
 
 
-def _embedded(origin: DataOrigin, backbone: str) -> Splits:
+def _embedded(origin: "DataOrigin", backbone: str) -> "Splits":
+    from noisebound.features import load_embedded, parse_backbone
+
     console = Console(stderr=True, soft_wrap=True)
     return load_embedded(
         origin.data,
@@ -154,7 +155,11 @@ def _embedded(origin: DataOrigin, backbone: str) -> Splits:
     )
 
 
-def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) -> NoiseEstimate:
+def _from_probabilities(path: Path, train: "Dataset", method: EstimationMethod) -> "NoiseEstimate":
+    from noisebound.data import DataError
+    from noisebound.data.user.arrays import read_inputs
+    from noisebound.estimation import estimate_noise
+
     given = read_inputs(path)
     if given.shape != (len(train), train.num_classes):
         raise DataError(
@@ -165,7 +170,7 @@ def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) ->
 
 
 def _print(
-    found: NoiseEstimate | None,
+    found: "NoiseEstimate | None",
     record: dict[str, Any],
     class_names: tuple[str, ...],
     unknown_because: str | None,
@@ -191,7 +196,7 @@ def _print(
 
 
 def _print_estimate(
-    found: NoiseEstimate, record: dict[str, Any], class_names: tuple[str, ...], console: Console
+    found: "NoiseEstimate", record: dict[str, Any], class_names: tuple[str, ...], console: Console
 ) -> None:
     about = f"by {found.diagnostics.method}, {found.diagnostics.examples:,} examples"
     console.print(f"[bold]estimated noise rate: {escape(found.summary)}[/]; {about}")
@@ -209,7 +214,7 @@ def _print_estimate(
             console.print(escape(f"  {line}"))
 
 
-def _confusions(found: NoiseEstimate, class_names: tuple[str, ...]) -> list[str]:
+def _confusions(found: "NoiseEstimate", class_names: tuple[str, ...]) -> list[str]:
     wrong = found.transition.clone().fill_diagonal_(0)
     flat = wrong.flatten().topk(min(_CONFUSIONS, wrong.numel()))
     lines = []

@@ -1,24 +1,26 @@
 """Estimating label noise: its rate, its structure, and the labels that are wrong."""
 
-from noisebound.estimation.estimate import (
-    ESTIMATION_METHODS,
-    Diagnostics,
-    EstimationMethod,
-    NoiseEstimate,
-    estimate_noise,
-)
-from noisebound.estimation.estimated_noise import Checked, EstimatedNoise, estimated_noise
-from noisebound.estimation.floor import Floor, measured_floor
-from noisebound.estimation.noise import (
-    BoundChoice,
-    GivenRate,
-    GivenTransition,
-    Noise,
-    UnknownNoise,
-    UnknownNoiseWarning,
-)
-from noisebound.estimation.predictions import OutOfFold
-from noisebound.estimation.suspects import Suspects, find_suspects
+from typing import TYPE_CHECKING
+
+from noisebound.lazy import import_when_used
+
+if TYPE_CHECKING:
+    from noisebound.estimation.estimate import Diagnostics, NoiseEstimate, estimate_noise
+    from noisebound.estimation.estimated_noise import Checked, EstimatedNoise, estimated_noise
+    from noisebound.estimation.floor import Floor, measured_floor
+    from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
+    from noisebound.estimation.noise import (
+        BoundChoice,
+        GivenRate,
+        GivenTransition,
+        Noise,
+        UnknownNoise,
+        UnknownNoiseWarning,
+    )
+    from noisebound.estimation.predictions import OutOfFold
+    from noisebound.estimation.suspects import Suspects, find_suspects
+
+import_when_used(__name__)
 
 __all__ = [
     "ESTIMATION_METHODS",

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
 
 import torch
 from jaxtyping import Float, Float64, Int64
@@ -12,6 +11,7 @@ from torch import Tensor
 from noisebound.checks import ArrayLike, as_float64, check_within
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.identification import identify
+from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
 from noisebound.estimation.predictions import are_informative, check_labels, check_predictions
 from noisebound.estimation.transitions import (
     agreement_transition,
@@ -29,9 +29,6 @@ from noisebound.estimation.trusted import (
     check_trusted,
     labels_to_check,
 )
-
-EstimationMethod: TypeAlias = Literal["agreement", "anchor", "dual-t", "confident", "neighbors"]
-ESTIMATION_METHODS: tuple[EstimationMethod, ...] = get_args(EstimationMethod)
 
 _Estimator: TypeAlias = Callable[[Tensor], Tensor]  # from the positions of units to a matrix
 

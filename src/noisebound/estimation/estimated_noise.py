@@ -15,8 +15,9 @@ from torch import Tensor
 
 from noisebound.bounds import noise_bound, transition_bound
 from noisebound.errors import MisuseError
-from noisebound.estimation.estimate import EstimationMethod, NoiseEstimate, estimate_noise
+from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
 from noisebound.estimation.floor import Floor, measured_floor
+from noisebound.estimation.names import EstimationMethod
 from noisebound.estimation.noise import BoundChoice, Noise, UnknownNoise
 from noisebound.estimation.predictions import OutOfFold
 from noisebound.estimation.transitions import with_rate
