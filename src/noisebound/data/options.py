@@ -18,6 +18,7 @@ class ReadingOptions(BaseModel):
         target: the column, or the array, that holds the labels
         text: the columns that hold texts, to learn from their words
         exclude: the columns that are not to be used
+        id: the column that names the rows, such as a customer number; it is not a feature
         types: what columns hold, such as zip=category: text, number, category or date; by default
             it is decided from their values
         test: a table with clean labels and the same columns, to evaluate on
@@ -35,6 +36,7 @@ class ReadingOptions(BaseModel):
     target: str | None = None
     text: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    id: str | None = None
     types: dict[str, ColumnType] = Field(default_factory=dict)
     test: Path | None = None
     encoding: str | None = None
@@ -73,7 +75,8 @@ class ReadingOptions(BaseModel):
     def written_columns(self) -> frozenset[str]:
         """The columns that a file must give as they are written, even if they are all digits."""
         types = self.column_types
-        return frozenset(name for name, kind in types.items() if kind in ("category", "text"))
+        names = {name for name, kind in types.items() if kind in ("category", "text")}
+        return frozenset(names | ({self.id} if self.id is not None else set()))
 
     def refuse_all_but(self, *allowed: str, what: str) -> None:
         """Raise a `DataError` if an option is set that does not apply.
@@ -95,6 +98,7 @@ class ReadingSettings(TypedDict, total=False):
     target: str | None
     text: str | Iterable[str]
     exclude: str | Iterable[str]
+    id: str | None
     types: dict[str, ColumnType]
     test: str | Path | None
     encoding: str | None
