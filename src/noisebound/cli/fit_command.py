@@ -59,6 +59,7 @@ def fit(
     config: Annotated[_Options | None, Parameter(name="*")] = None,
     transition: Path | None = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
+    overwrite: Annotated[bool, Parameter(negative=())] = False,
     reading: Reading = None,
     backbone: BackboneName = None,
     corrections: Path | None = None,
@@ -84,6 +85,8 @@ def fit(
             the noise rate.
     resume
         Continue the run in the folder.
+    overwrite
+        Replace the run in the folder.
     corrections
         The decisions.jsonl of a run whose labels were reviewed: checked labels are corrected and
             trusted, and unusable examples are left out.
@@ -115,6 +118,7 @@ def fit(
                 corrections=corrections,
                 model=(config or _Options()).model,
                 resume=resume,
+                overwrite=overwrite,
                 fabric=fabric,
                 command=command_line(),
                 **settings,
@@ -190,9 +194,10 @@ def _print_run(run: Run, *, as_json: bool) -> None:
         console.print(result.checks.words)
     if result.choice is not None:
         console.print(f"recipe: {result.choice.label}; {result.choice.reason}")
-    floor = "" if result.bound is None else f" (bound {result.bound:.3f})"
+    bound = "" if result.bound is None else f" (bound {result.bound:.3f})"
     final = result.final
-    console.print(f"after {final.epoch} epochs: training loss {final.train_loss:.3f}{floor}")
+    loss = "" if run.floor is None else f": training loss {final.train_loss:.3f}{bound}"
+    console.print(f"after {final.epoch} epochs{loss}")
     for name, label in METRIC_LABELS.items():
         value = run.final(name)
         if value is not None:
