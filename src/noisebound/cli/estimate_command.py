@@ -25,7 +25,7 @@ from noisebound.features import load_embedded, parse_backbone
 from noisebound.files import write_text
 from noisebound.models import ModelName
 from noisebound.training import TrainingConfig, estimate_label_noise
-from noisebound.training.cores import use_threads
+from noisebound.training.devices import use_threads
 from noisebound.training.fit import with_head
 
 _CONFUSIONS = 8  # the lines of a list that is still read: a choice

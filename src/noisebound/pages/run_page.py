@@ -158,14 +158,14 @@ def _checks_sections(run: Run) -> list[Section]:
     if checks is None:
         return []
     labels = {
-        **{str(name): text for name, text in METRIC_LABELS.items()},
+        "test_top1": METRIC_LABELS["test_top1"],
         "validation_top1": "accuracy on the validation labels that nobody has checked",
         "noise_rate": "wrong labels among those that nobody had checked",
     }
     rows = [
         Row(labels[name], (_percent(before), _percent(checks.after[name])))
         for name, before in checks.before.items()
-        if name in checks.after
+        if name in labels and name in checks.after
     ]
     header = ("", "before", "after")
     tables = [Table("checks", "Before and after", header, tuple(rows), ())] if rows else []

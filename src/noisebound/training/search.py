@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Int64
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.data import Dataset
@@ -32,6 +31,7 @@ from noisebound.training.choose import Choice, choice_by, hopeful
 from noisebound.training.config import RecipeName, TrainingConfig
 from noisebound.training.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
 from noisebound.training.data import TrainingData
+from noisebound.training.devices import Devices
 from noisebound.training.evidence import Judges
 from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.objective import make_objective
@@ -57,7 +57,7 @@ class RecipeSearch:
         data: the training examples
         config: how to train
         network: the network before training; copies of it are trained
-        fabric: launched
+        devices: launched
         keeper: keeps the trials that are done
         show: True to draw the loss as it falls, where someone is looking
     """
@@ -67,13 +67,13 @@ class RecipeSearch:
         data: TrainingData,
         config: TrainingConfig,
         network: nn.Module,
-        fabric: Fabric,
+        devices: Devices,
         *,
         keeper: Keeper = NOTHING_KEPT,
         show: bool = True,
     ) -> None:
         self.data, self.config, self.network = data, plain_config(config), network
-        self.fabric, self.keeper, self.show = fabric, keeper, show
+        self.devices, self.keeper, self.show = devices, keeper, show
         self.fitter: CrossFit | None = None
         self.trial: Trial | None = None
         is_sparse = isinstance(data.train.inputs, SparseRows)
@@ -192,7 +192,7 @@ class RecipeSearch:
                 replace(half, validation=None),
                 plan,
                 network,
-                self.fabric,
+                self.devices,
                 keeper=self.keeper,
                 show=self.show,
             ),
@@ -225,7 +225,7 @@ class RecipeSearch:
             config,
             objective,
             copy.deepcopy(network),
-            self.fabric,
+            self.devices,
             # Plain training is what all are compared with. Another that is well past its best epoch
             # could only be chosen to stop there, and need not show how much it memorizes later.
             stops="never" if recipe.name == "plain" else "well past the most hits",
@@ -233,7 +233,7 @@ class RecipeSearch:
             show=self.show,
         )
         run = partial(self.trial.run, positions)
-        return once(f"{recipe.name}-{number}", run, self.keeper, self.fabric)
+        return once(f"{recipe.name}-{number}", run, self.keeper, self.devices)
 
 
 class _Learned(NamedTuple):

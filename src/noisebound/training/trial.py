@@ -5,7 +5,6 @@ from typing import Literal, TypeAlias
 
 import torch
 from jaxtyping import Bool, Int64
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.data import Dataset
@@ -14,6 +13,7 @@ from noisebound.estimation import OutOfFold
 from noisebound.training.best_epoch import OWN_EXAMPLES, BestEpoch, most_agreeing
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
+from noisebound.training.devices import Devices
 from noisebound.training.display import Display
 from noisebound.training.evaluation import predict_logits
 from noisebound.training.loop import Training
@@ -37,7 +37,7 @@ class Trial:
         config: how to train
         objective: the loss and its bound
         network: the network before training, which is trained in place
-        fabric: launched
+        devices: launched
         stops: when to end before the last epoch
         title: what to call it while it runs
         show: True to draw the loss as it falls, where someone is looking
@@ -50,7 +50,7 @@ class Trial:
         config: TrainingConfig,
         objective: Objective,
         network: nn.Module,
-        fabric: Fabric,
+        devices: Devices,
         *,
         stops: Stop,
         title: str,
@@ -58,10 +58,10 @@ class Trial:
     ) -> None:
         self.data, self.config, self.objective = data, config, objective
         self.left_out = replace(left_out, true_labels=None)  # must not be looked at
-        self.fabric, self.stops, self.title = fabric, stops, title
-        self.show = show and fabric.is_global_zero
+        self.devices, self.stops, self.title = devices, stops, title
+        self.show = show and devices.is_global_zero
         self.state: TrainingState = initial_state(
-            network, objective, config, len(data.train), fabric
+            network, objective, config, len(data.train), devices
         )
 
     def run(self, positions: Int64[Tensor, " m"], *, keeps_best_epoch: bool = True) -> OutOfFold:
@@ -78,7 +78,7 @@ class Trial:
             validation=None,
             test=None,
         )
-        training = Training(self.state, self.objective, blind, self.config, self.fabric)
+        training = Training(self.state, self.objective, blind, self.config, self.devices)
         best, hits = BestEpoch(self.left_out.labels), []
         validation: OutOfFold | None = None
         with Display(self.title, self.config.epochs, [], self.show) as display:
@@ -119,7 +119,9 @@ class Trial:
         return OutOfFold(self._predict(examples), examples.labels, positions)
 
     def _predict(self, examples: Dataset) -> Tensor:
-        return predict_logits(self.state.best_model, examples, self.data.normalization, self.fabric)
+        return predict_logits(
+            self.state.best_model, examples, self.data.normalization, self.devices
+        )
 
 
 def _some(examples: Dataset, seed: int) -> Dataset:
