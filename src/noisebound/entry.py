@@ -23,9 +23,9 @@ from noisebound.report.page import write_page
 from noisebound.report.plots import save_figure
 from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
+from noisebound.search.fit import with_head
 from noisebound.training.config import TrainingSettings, make_config
 from noisebound.training.devices import Devices
-from noisebound.training.fit import with_head
 from noisebound.training.unfrozen import check_unfreeze
 
 __all__ = ["fit", "load_run"]

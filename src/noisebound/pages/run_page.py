@@ -12,7 +12,7 @@ from noisebound.report.page import Code, Fact, HeatMap, Page, Picture, Section
 from noisebound.report.plots import one_panel
 from noisebound.report.table import Cell, Row, Table
 from noisebound.runs import Run
-from noisebound.training.evidence import Evidence
+from noisebound.search.evidence import Evidence
 from noisebound.training.metrics import METRIC_LABELS
 
 _CONFUSIONS = 20  # rows of a table that is still read

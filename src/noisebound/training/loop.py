@@ -21,13 +21,10 @@ from noisebound.models.fine_tuned import FineTuned
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import Devices, share_buffers, sum_over_ranks
-from noisebound.training.divergence import is_finite
 from noisebound.training.evaluation import evaluate, in_type
-from noisebound.training.memory import prune, share_memory
 from noisebound.training.metrics import EpochMetrics
-from noisebound.training.mixup import mix_up
-from noisebound.training.objective import Objective
-from noisebound.training.state import TrainingState
+from noisebound.training.objective import Objective, mix_up, prune, share_memory
+from noisebound.training.state import TrainingState, is_finite
 
 
 class _Part(NamedTuple):
