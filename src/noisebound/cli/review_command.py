@@ -1,6 +1,7 @@
 """``noisebound review``: check labels in the browser."""
 
 import webbrowser
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -48,13 +49,13 @@ def review(
     server = ReviewServer(session, port)
     console = Console(soft_wrap=True, highlight=False)
 
-    with redirect_file(server.address) as file:
+    with redirect_file(server.address) if open else nullcontext() as file:
 
         def announce(address: str) -> None:
             console.print(f"the review page: {address}")
             console.print(f"decisions are kept in {escape(str(trained.folder.decisions))}")
             console.print("Ctrl-C ends the server")
-            if open:
+            if file is not None:
                 webbrowser.open(file.as_uri())
 
         server.run(announce)
