@@ -19,8 +19,7 @@ from noisebound.files import fingerprint, write_text
 from noisebound.models import ModelName
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
-from noisebound.review.corrected_labels import is_decided
-from noisebound.review.decisions import DecisionFile
+from noisebound.review.decisions import DecisionFile, is_decided
 from noisebound.runs.corrections import checks_used, corrected_data, read_corrections
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import FolderKeeper
@@ -47,6 +46,7 @@ def train_run(
     out: str | Path,
     *,
     resume: bool = False,
+    overwrite: bool = False,
     model: nn.Module | None = None,
     fabric: Devices | None = None,
     checkpoint_seconds: float = 10.0,
@@ -62,6 +62,7 @@ def train_run(
         config: how to train
         out: the folder; it gets the config, the metrics, the result, the model and checkpoints
         resume: True to continue the run that is in ``out``
+        overwrite: True to replace the run that is in ``out``
         model: a network of the user's own in place of ``config.model``; a copy of it is trained
         fabric: launched, for other devices than one; its loggers get the metrics too
         checkpoint_seconds: the most work that an interruption loses, beside the current epoch;
@@ -92,6 +93,8 @@ def train_run(
             )
         unfrozen = Unfrozen.of(encoded, data, tuned)
     with _resumable(), owned(folder, fabric):
+        if overwrite:
+            first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)
         if read_result(folder, identity) is None:
             keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
