@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import noisebound.starting  # noqa: F401  (before all that takes long to import)
 from noisebound.averaging import AveragedWeights
 from noisebound.bayes_risk import BoundSearchWarning
-from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, StepBound
+from noisebound.bounded import BoundedLoss, ClassCountWarning, NoiseBoundedLoss, StepBound
 from noisebound.bounds import (
     entropy,
     entropy_interval,
@@ -105,6 +105,7 @@ __all__ = [
     "Bootstrapping",
     "BoundSearchWarning",
     "BoundedLoss",
+    "ClassCountWarning",
     "CrossEntropy",
     "Curriculum",
     "DataError",

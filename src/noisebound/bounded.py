@@ -8,6 +8,7 @@ batch this is the same, and it stays exact when a step spans micro-batches and r
 the framework's hooks call :class:`GradientBound`.
 """
 
+import warnings
 from collections import defaultdict
 from typing import Any
 
@@ -18,9 +19,21 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from noisebound.bounds import AnyLoss, noise_bound
-from noisebound.checks import ArrayLike, check_finite_number
+from noisebound.checks import ArrayLike, check_finite_number, frames_to_caller
 from noisebound.errors import InvalidTypeError, InvalidValueError, MisuseError
 from noisebound.losses import Loss, RememberingLoss
+
+
+class ClassCountWarning(UserWarning):
+    """The noise-bound was computed for fewer classes than there are logits."""
+
+
+def step_sign(mean: Float[Tensor, ""], bound: float) -> Float[Tensor, ""]:
+    """Return the sign of a bounded step: +1 to descend above the bound, -1 to ascend below it.
+
+    It is 0 exactly at the bound. The mean of no examples is NaN; its step stays as it is.
+    """
+    return torch.sign((mean.detach() - bound).nan_to_num(nan=1.0))
 
 
 class BoundMonitor:
@@ -32,12 +45,14 @@ class BoundMonitor:
         self.batches = torch.tensor(0)  # a Python number would make a compiled loss recompile
         self.batches_below = torch.tensor(0)
 
-    def record(self, mean: Float[Tensor, ""], bound: float) -> None:
-        """Count one step with this mean loss."""
+    def record(self, mean: Float[Tensor, ""], bound: float) -> Float[Tensor, ""]:
+        """Count one step with this mean loss, and return the sign of the step."""
+        sign = step_sign(mean, bound)
         self.last_mean = mean.detach()
-        self.last_below = self.last_mean < bound
+        self.last_below = sign < 0
         self.batches.add_(1)
         self.batches_below = self.batches_below + self.last_below  # moves to the loss's device
+        return sign
 
     def state(self) -> Int[Tensor, " two"]:
         """Return the number of batches, and of those below the bound."""
@@ -132,8 +147,7 @@ class BoundedLoss(Monitored, nn.Module):
             mean = _mean(self.loss(*arguments), labels, getattr(self.loss, "ignore_index", None))
         if not self.training:
             return mean
-        self.monitor.record(mean, self.bound)
-        return (mean - self.bound).abs()
+        return self.monitor.record(mean, self.bound) * (mean - self.bound)
 
     def get_extra_state(self) -> Int[Tensor, " two"]:
         """Return the counts, which ``state_dict`` saves."""
@@ -162,8 +176,9 @@ class NoiseBoundedLoss(BoundedLoss):
         loss: a noisebound loss, or any function or module of ``(logits, labels)`` that returns one
             loss per example, or their mean.
         noise_rate: η, the probability that a label changes, in ``[0, 1]``.
-        num_classes: c in the bound. It may be smaller than the number of logits: noise between two
-            classes out of many is bounded with ``c = 2``.
+        num_classes: c in the bound, usually the number of logits. A smaller c gives a lower bound,
+            for noise that confuses each class with ``c - 1`` others only; the first call then warns
+            with a :class:`ClassCountWarning`.
         class_prior: the share of each true class, summing to one; needed only with class weights.
 
     Example:
@@ -185,6 +200,7 @@ class NoiseBoundedLoss(BoundedLoss):
         super().__init__(loss, float(noise_bound(loss, noise_rate, num_classes, class_prior)))
         self.noise_rate = float(noise_rate)
         self.num_classes = int(num_classes)
+        self._has_warned = False
 
     def forward(
         self, logits: Tensor, labels: Tensor, indices: Tensor | None = None
@@ -207,18 +223,39 @@ class NoiseBoundedLoss(BoundedLoss):
         return super().forward(logits, labels, indices)
 
     def check_number_of_logits(self, logits: Tensor) -> None:
-        """Refuse logits ``[N, C, …]`` of fewer classes than the bound was computed for."""
-        if logits.ndim > 1 and logits.shape[1] < self.num_classes:
+        """Refuse logits ``[N, C, …]`` of fewer classes than the bound has; warn once about more."""
+        if logits.ndim < 2 or logits.shape[1] == self.num_classes:
+            return
+        if logits.shape[1] < self.num_classes:
             raise InvalidValueError(
                 f"the bound was computed for `num_classes` {self.num_classes}, and these are "
                 f"logits of {logits.shape[1]} classes, for which it is too high: pass at most "
                 f"num_classes={logits.shape[1]}"
             )
+        if not self._has_warned:
+            self._has_warned = True
+            _warn_of_classes(logits.shape[1], self.num_classes)
 
     def extra_repr(self) -> str:
         """Return the bound, and what it was computed from, as the repr shows them."""
         origin = f"noise_rate={self.noise_rate:g}, num_classes={self.num_classes}"
         return f"{super().extra_repr()}, {origin}"
+
+
+def _warn_of_classes(logits: int, num_classes: int) -> None:
+    warnings.warn(
+        f"the bound was computed for num_classes={num_classes}, and there are {logits} logits: "
+        f"pass num_classes={logits}, unless each class is confused with at most {num_classes - 1} "
+        "others. To keep the bound and silence this, call warnings.filterwarnings('ignore', "
+        "category=noisebound.ClassCountWarning)",
+        ClassCountWarning,
+        stacklevel=frames_to_caller(),
+    )
+
+
+# torch.compile then warns while it traces. The decorator, torch.compiler.assume_constant_result,
+# sets the same mark but imports the compiler, which takes seconds.
+_warn_of_classes._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 class GradientBound(Monitored):
@@ -275,15 +312,16 @@ class GradientBound(Monitored):
         """Drop what was observed, when the step is not taken."""
         self._observations.clear()
 
+    def sign(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """Count a step with this mean loss, and return +1 to descend or -1 to ascend."""
+        return self.monitor.record(mean, self.bound)
+
     def apply(self, optimizer: Optimizer) -> None:
         """Flip the gradients of the optimizer's parameters if the mean loss is below the bound."""
         counted = [seen.totals for seen in self._observations if not seen.is_pending]
         self.forget()
         mean = self._global_mean(torch.stack(counted).sum(0))
-        self.monitor.record(mean, self.bound)
-        # A mean of no examples is NaN and cannot be compared: the step stays as it is.
-        sign = torch.where(mean.isnan(), 1.0, torch.sign(mean - self.bound))
-        multiply_gradients(optimizer, sign)
+        multiply_gradients(optimizer, self.sign(mean))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the bound and the counts, for a checkpoint between two steps."""

@@ -74,7 +74,8 @@ def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "
 def frames_to_caller() -> int:
     """Return the stack level of the first line outside the library, where a warning points to."""
     frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("noisebound"):
+    inside = ("noisebound", "torch.nn.modules.module")  # torch calls a loss's forward
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(inside):
         frame, depth = frame.f_back, depth + 1
     return depth
 

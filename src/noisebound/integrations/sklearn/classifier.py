@@ -3,7 +3,8 @@
 import copy
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
@@ -27,7 +27,6 @@ from noisebound.errors import InvalidValueError
 from noisebound.estimation import (
     BoundChoice,
     EstimatedNoise,
-    GivenRate,
     Noise,
     NoiseEstimate,
     UnknownNoise,
@@ -48,6 +47,7 @@ from noisebound.training.choose import Choice
 from noisebound.training.config import DEFAULT_LOSS, RecipeName
 from noisebound.training.data import TrainingData, normalization_of
 from noisebound.training.evaluation import predict_logits
+from noisebound.training.fit import known_noise
 from noisebound.training.loop import Training
 from noisebound.training.objective import Objective, make_criterion, make_objective
 from noisebound.training.state import TrainingState, initial_state
@@ -60,14 +60,25 @@ class InterruptedTrainingWarning(UserWarning):
     """Training was stopped by Ctrl-C; the model is as it was then."""
 
 
-def _knows_the_noise(estimator: "NoiseBoundedClassifier") -> bool:
-    """True if the noise rate is given: a stream cannot be divided to estimate it."""
-    if estimator.noise_rate == "auto":
-        raise AttributeError(
-            "partial_fit sees one part of the data at a time and cannot estimate its noise: give "
-            "noise_rate as a number"
-        )
-    return True
+class _WithGivenNoise:
+    """A method that an estimator has only if its noise is given.
+
+    scikit-learn's ``available_if`` does the same, but hides the reason behind "has no attribute".
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+
+    def __get__(self, estimator: Any, owner: type) -> Callable[..., Any]:
+        if estimator is None:
+            return self.method
+        if not estimator.is_noise_given:
+            raise AttributeError(
+                f"{self.method.__name__} sees one part of the data at a time, from which the noise "
+                "cannot be estimated: give noise_rate as a number, or a loss with its transition "
+                "matrix"
+            )
+        return MethodType(self.method, estimator)
 
 
 class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
@@ -85,7 +96,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             ``create_loss`` that has a floor; or a loss object. ``"fce"`` uses the estimated
             transition matrix, and suits noise that confuses some classes more than others.
         noise_rate: the probability that a label is wrong, or ``"auto"`` to estimate it by two
-            networks that each train on one half of the examples, for at most half of the epochs
+            networks that each train on one half of the examples, for at most half of the epochs.
+            With ``"auto"``, a loss object that has a transition matrix gives the noise itself
         bound: the level of the mean loss to train against; ``"auto"`` for the one that follows
             from the noise, None for plain training
         recipe: what to train with if the loss is left to it: ``"auto"`` to choose by trials,
@@ -224,7 +236,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self._judge(whole, fitting)
         return self
 
-    @available_if(_knows_the_noise)  # type: ignore[untyped-decorator]
+    @_WithGivenNoise
     def partial_fit(
         self,
         X: Any,
@@ -234,8 +246,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     ) -> "NoiseBoundedClassifier":
         """Train on these examples once, continuing from what was learned before.
 
-        Available if `noise_rate` is a number: noise cannot be estimated on a stream. The features
-        are scaled as those of the first call were, and `suspects_` are not looked for.
+        Available if the noise is given, because it cannot be estimated on a stream: `noise_rate` is
+        a number, or `loss` has a transition matrix. The features are scaled as in the first call,
+        and `suspects_` is not set.
 
         Args:
             X: features, dense or sparse, one row per example
@@ -267,7 +280,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         kept = _with_weight(whole)
         data = self._training_data(whole.subset(kept), kept)
         config, fabric = self._config(), self._fabric()
-        noise = GivenRate(float(self.noise_rate), len(self.classes_))
+        noise = known_noise(config, data.train)
+        assert noise is not None
         objective = self._objective(config, len(self.classes_), len(kept), noise)
         if self._state is None:
             self._state = initial_state(self._network(), objective, config, len(kept), fabric)
@@ -314,7 +328,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     def _begin(self, X: Any) -> None:
         if len(self.classes_) < 2:
             raise InvalidValueError("a classifier needs at least two classes, got one class")
-        self._refuse_class_weights()
+        self._check_loss()
         self._state = None
         self._normalization: Normalization | None = None
         self._seed = int(check_random_state(self.random_state).randint(_LARGEST_SEED))
@@ -323,12 +337,17 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self._sparse_scale: float | None = None if self.standardize else 1.0
         self.loss_curve_ = []
 
-    def _refuse_class_weights(self) -> None:
-        """Refuse class weights: their floor needs the true classes' shares, which are unknown."""
-        has_weights = (
-            isinstance(self.loss, Loss) and self.loss.class_weights(len(self.classes_)) is not None
-        )
-        if has_weights and self.bound == "auto":
+    def _check_loss(self) -> None:
+        """Refuse a loss for other classes, and one whose floor needs the true classes' shares."""
+        if not isinstance(self.loss, Loss):
+            return
+        num_classes = len(self.classes_)
+        if self.loss.num_classes not in (None, num_classes):
+            raise InvalidValueError(
+                f"the loss was made for {self.loss.num_classes} classes, and y has {num_classes}: "
+                f"create it for {num_classes} classes"
+            )
+        if self.bound == "auto" and self.loss.class_weights(num_classes) is not None:
             raise InvalidValueError(
                 "the floor of a loss with class weights, or one that ignores a class, is not known "
                 "from the noise alone: pass sample_weight to fit instead, or a bound"
@@ -373,16 +392,27 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         """True if nothing is given that only a loss and its bound can use."""
         return self.loss == "auto" and self.noise_rate == "auto" and self.bound == "auto"
 
+    @property
+    def is_noise_given(self) -> bool:
+        """True if the noise is not estimated: by a noise rate, or by the loss's own matrix."""
+        return self.noise_rate != "auto" or self._loss_transition is not None
+
+    @property
+    def _loss_transition(self) -> Tensor | None:
+        return self.loss.assumed_transition if isinstance(self.loss, Loss) else None
+
     def _bounded_loss(self) -> str:
         if self.loss == "auto" or isinstance(self.loss, Loss):
             return "ce+b"
         return f"{self.loss.removesuffix('+b')}+b"
 
     def _config(self) -> TrainingConfig:
+        matrix = self._loss_transition if self.noise_rate == "auto" else None
         return TrainingConfig(
             loss=DEFAULT_LOSS if self.is_by_recipe else self._bounded_loss(),
             recipe=self.recipe if self.is_by_recipe else None,
             noise_rate=self.noise_rate if self.noise_rate == "auto" else float(self.noise_rate),
+            transition=None if matrix is None else matrix.tolist(),
             epochs=int(self.max_iter),
             batch_size=int(self.batch_size),
             learning_rate=float(self.learning_rate),
