@@ -49,6 +49,18 @@ def test_nothing_is_imported_before_it_is_needed():
     assert run.stdout.split() == []
 
 
+def test_the_estimator_imports_the_training_engine_when_it_trains():
+    """In a new process, and beyond what scikit-learn itself imports."""
+    late = ["lightning_fabric", "torchmetrics", "torch._dynamo", "polars", "pydantic", "rich"]
+    code = (
+        "import sys, torch, sklearn.base, sklearn.utils.validation; before = set(sys.modules); "
+        "from noisebound.integrations.sklearn import NoiseBoundedClassifier; "
+        f"print(*(set(sys.modules) - before) & set({late}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
+
+
 def installed_with(*packages):
     """Distributions that pip would install for these packages, and nothing else."""
     needed, waiting = set(), [canonicalize_name(name) for name in packages]

@@ -1,7 +1,7 @@
 """Networks by name, made for the shape of the data.
 
-To add a network, write its file and add its name to :data:`ModelName` and its :class:`ModelSpec` to
-:data:`MODELS`.
+To add a network, write its function, and add its name to :data:`ModelName` and its
+:class:`ModelSpec` to :data:`MODELS`.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,11 +13,16 @@ from torch import nn
 
 from noisebound.checks import check_num_classes
 from noisebound.errors import InvalidValueError
-from noisebound.models.heads import linear, mlp_head, wide_head
-from noisebound.models.mlp import mlp, small_mlp
+from noisebound.models.networks import (
+    linear,
+    mlp,
+    mlp_head,
+    small_cnn,
+    small_mlp,
+    strided_cnn,
+    wide_head,
+)
 from noisebound.models.resnet import ResNet, resnet18, resnet34
-from noisebound.models.small_cnn import small_cnn
-from noisebound.models.strided_cnn import strided_cnn
 
 # A literal, because pydantic, the command line and mypy read it; a test holds it to MODELS.
 ModelName: TypeAlias = Literal[
@@ -36,7 +41,7 @@ MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """All that the rest of the library has to know of a network.
+    """A network by name.
 
     Args:
         make: returns the network for the shape of one example and the number of classes

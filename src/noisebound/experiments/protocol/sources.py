@@ -11,8 +11,7 @@ from filelock import FileLock
 from jaxtyping import Float64
 from torch import Tensor
 
-from noisebound.corruption import corrupt
-from noisebound.corruption.linear_classifier import linear_probabilities
+from noisebound.corruption import corrupt, linear_probabilities
 from noisebound.data import ReadingOptions, Splits, load
 from noisebound.data.folders import cache_folder
 from noisebound.errors import DataError, InvalidValueError

@@ -5,12 +5,11 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
-from lightning_fabric import Fabric
+from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -19,41 +18,34 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from noisebound.data import Dataset, Normalization
-from noisebound.data.labels import check_none_missing
-from noisebound.data.rows import Rows
-from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidValueError
-from noisebound.estimation import (
-    BoundChoice,
-    EstimatedNoise,
-    Noise,
-    NoiseEstimate,
-    UnknownNoise,
-)
-from noisebound.estimation.model_suspects import suspects_by_models
+from noisebound.estimation import BoundChoice, EstimatedNoise, Noise, NoiseEstimate, UnknownNoise
 from noisebound.integrations.sklearn.parameters import (
     check_parameters,
     class_weight_by_position,
     hidden_widths,
 )
-from noisebound.integrations.sklearn.sparse_scale import scaled_rows, usual_scale
 from noisebound.losses import Loss
-from noisebound.models.heads import linear
-from noisebound.models.mlp import mlp
+from noisebound.models import linear, mlp
 from noisebound.models.regularized import without_factors
-from noisebound.training import Fitting, TrainingConfig
-from noisebound.training.choose import Choice
-from noisebound.training.config import DEFAULT_LOSS, RecipeName
-from noisebound.training.data import TrainingData, normalization_of
-from noisebound.training.evaluation import predict_logits
-from noisebound.training.fit import known_noise
-from noisebound.training.loop import Training
-from noisebound.training.objective import Objective, make_criterion, make_objective
-from noisebound.training.state import TrainingState, initial_state
+
+# Methods import the training engine when they need it: its packages take seconds to import.
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+    from noisebound.data import Dataset, Normalization
+    from noisebound.data.rows import Rows
+    from noisebound.data.sparse_rows import SparseRows
+    from noisebound.training import Fitting, TrainingConfig
+    from noisebound.training.choose import Choice
+    from noisebound.training.config import RecipeName
+    from noisebound.training.data import TrainingData
+    from noisebound.training.objective import Objective
+    from noisebound.training.state import TrainingState
 
 _LARGEST_SEED = 2**31 - 1
 _FLOATS = (np.float64, np.float32)
+_ROW_LENGTH = 10.0  # as for TF-IDF in `fit`: a network learns little from rows of length one
 
 
 class InterruptedTrainingWarning(UserWarning):
@@ -84,10 +76,10 @@ class _WithGivenNoise:
 class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     """A neural network for labels of which some are wrong.
 
-    As it comes, it trains by the recipe that predicts left-out labels best: plain training, a loss
-    that is held at the floor which the noise puts under it, suspect labels left out, and others.
-    With a loss, it is trained on ``|mean loss - B|``, where ``B`` is that floor, so that it does
-    not memorize wrong labels. How noisy they are is estimated first. The training is that of
+    By default it tries several recipes, such as plain training, a bounded loss, or suspect labels
+    left out, and trains with the one that predicts held-out labels best. If you choose a loss, it
+    trains on ``|mean loss - B|``, where ``B`` is the floor that the noise puts under the loss, so
+    that it does not memorize wrong labels. The noise is estimated first. The training is that of
     `noisebound fit`; this class translates scikit-learn's conventions.
 
     Args:
@@ -100,9 +92,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             With ``"auto"``, a loss object that has a transition matrix gives the noise itself
         bound: the level of the mean loss to train against; ``"auto"`` for the one that follows
             from the noise, None for plain training
-        recipe: what to train with if the loss is left to it: ``"auto"`` to choose by trials,
-            which take many short trainings on halves of at most 5,000 examples, or a name, such as
-            ``"plain"`` or ``"dropped"``
+        recipe: ``"auto"`` to choose by trials, which are short trainings on halves of at most
+            5,000 examples, or a name, such as ``"plain"`` or ``"dropped"``; only if ``loss`` is
+            ``"auto"``
         hidden_layer_sizes: the widths of the hidden layers, or of a single one; ``()`` for a
             linear model; ``"auto"`` for two layers of 256, and for a linear model of sparse
             features, such as the words of texts, where layers cost much and gain nothing
@@ -110,30 +102,29 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         batch_size: examples per step
         learning_rate: Adam's
         alpha: Adam's weight decay
-        class_weight: how much an example counts, by the class of its label; ``"balanced"`` for
-            classes that count alike however many examples they have; a class that the mapping lacks
-            counts one. The floor follows: it is the mean of the classes' floors by these weights
-        average_epochs: the weights are averaged over about so many epochs
+        class_weight: weight of an example by the class of its label (default: 1 for each class);
+            ``"balanced"`` to give all classes the same total weight. The floor is weighted likewise
+        average_epochs: number of epochs that the averaged weights are taken over
         standardize: True to bring features to mean zero and deviation one; sparse ones keep their
             zeros, and are scaled as a whole so that a row has a length of 10 on average
-        random_state: decides weights, halves and orders
-        verbose: True to draw the loss as it falls, where someone is looking
+        random_state: seed of the initial weights, of the halves and of the order of examples
+        verbose: True to show the progress on a terminal or in a notebook
 
     Attributes:
         classes_: the classes, sorted
-        noise_rate_: the rate that training went by: given or estimated, 0 if it is unknown, for
-            the reason that ``noise_estimate_.diagnostics.rejection`` tells
-        noise_estimate_: the `NoiseEstimate`, with its interval, its transition matrix and what
-            speaks against it; None if the noise was not estimated
-        recipe_: the `Choice` of a recipe, with the evidence for all that were tried; None if the
-            training went by a loss
-        bound_: the level that was trained against, or None
+        noise_rate_: the given or estimated noise rate; 0 if it is unknown, for the reason in
+            ``noise_estimate_.diagnostics.rejection``
+        noise_estimate_: the `NoiseEstimate`, with its interval, its transition matrix and its
+            diagnostics; None if the noise was not estimated
+        recipe_: the `Choice` of a recipe, with the evidence for all candidates; None if a loss was
+            given
+        bound_: the level that the mean loss was held at, or None
         suspects_: positions of the training examples whose label is more likely wrong than right,
             the most suspect first; none if the noise is unknown
         suspicion_: the probability that the label is wrong, for every training example; NaN if the
             noise is unknown
         loss_curve_: the mean training loss of each epoch, before the bound
-        n_iter_: the number of epochs done
+        n_iter_: the number of epochs
         network_: the trained ``torch.nn.Module``, with averaged weights
 
     Example:
@@ -148,10 +139,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     """
 
     noise_estimate_: NoiseEstimate | None
-    recipe_: Choice | None
+    recipe_: "Choice | None"
     bound_: float | None
     loss_curve_: list[float]
-    _state: TrainingState | None
+    _state: "TrainingState | None"
 
     def __init__(
         self,
@@ -159,7 +150,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         noise_rate: float | Literal["auto"] = "auto",
         *,
         bound: float | Literal["auto"] | None = "auto",
-        recipe: RecipeName | Literal["auto"] = "auto",
+        recipe: "RecipeName | Literal['auto']" = "auto",
         hidden_layer_sizes: int | Sequence[int] | Literal["auto"] = "auto",
         max_iter: int = 100,
         batch_size: int = 256,
@@ -198,9 +189,12 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             y: labels: numbers, text or truth values
             sample_weight: how much each example counts; one without weight is left out
         """
+        from noisebound.data.labels import check_none_missing
+        from noisebound.training import Fitting
+
         self._forget()
         check_parameters(self)
-        if y is not None:  # which scikit-learn tells in its own words
+        if y is not None:  # scikit-learn has an error of its own for None
             check_none_missing(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_FLOATS)
         check_classification_targets(y)
@@ -256,6 +250,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             classes: all classes that there will be; needed in the first call
             sample_weight: how much each example counts
         """
+        from noisebound.training.fit import known_noise
+        from noisebound.training.loop import Training
+        from noisebound.training.state import initial_state
+
         is_first = not hasattr(self, "network_")
         if is_first:
             self._forget()
@@ -289,7 +287,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         for group in self._state.optimizer.param_groups:
             group["weight_decay"] = config.weight_decay
         config = config.model_copy(update={"epochs": self._state.epoch + 1})
-        for name in ("suspects_", "suspicion_"):  # they were of other data
+        for name in ("suspects_", "suspicion_"):  # they belong to other data
             self.__dict__.pop(name, None)
         for metrics in Training(self._state, objective, data, config, fabric).epochs():
             self.loss_curve_.append(metrics.train_loss)
@@ -353,7 +351,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
                 "from the noise alone: pass sample_weight to fit instead, or a bound"
             )
 
-    def _dataset(self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None) -> Dataset:
+    def _dataset(self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None) -> "Dataset":
+        from noisebound.data import Dataset
+
         weights = _check_sample_weight(
             sample_weight, X, dtype=X.dtype, ensure_non_negative=True, copy=True
         )
@@ -362,7 +362,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
                 "sample_weight is zero for all examples: none is left to train on"
             )
         if issparse(X) and self._sparse_scale is None:
-            self._sparse_scale = usual_scale(X, weights)
+            lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+            length = float(np.average(lengths, weights=weights))
+            self._sparse_scale = _ROW_LENGTH / length if length > 0 else 1.0
         return Dataset(
             self._inputs(X),
             torch.from_numpy(np.searchsorted(self.classes_, y)),
@@ -376,12 +378,19 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             return X
         return csr_array(X) if self._is_sparse else X.toarray()
 
-    def _inputs(self, X: Any) -> Tensor | SparseRows:
+    def _inputs(self, X: Any) -> "Tensor | SparseRows":
+        from noisebound.data.sparse_rows import SparseRows
+
         if issparse(X):
-            return scaled_rows(X, self._sparse_scale)
+            scaled = X.tocsr(copy=True)
+            scaled.data *= self._sparse_scale  # one factor for all, so that zeros stay zeros
+            return SparseRows(scaled)
         return torch.from_numpy(np.require(X, requirements=["C", "W"]))
 
-    def _training_data(self, train: Dataset, kept: Tensor) -> TrainingData:
+    def _training_data(self, train: "Dataset", kept: Tensor) -> "TrainingData":
+        from noisebound.data import Normalization
+        from noisebound.training.data import TrainingData, normalization_of
+
         if self._normalization is None:
             identity = Normalization.identity()
             self._normalization = normalization_of(train) if self.standardize else identity
@@ -406,7 +415,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             return "ce+b"
         return f"{self.loss.removesuffix('+b')}+b"
 
-    def _config(self) -> TrainingConfig:
+    def _config(self) -> "TrainingConfig":
+        from noisebound.training.config import DEFAULT_LOSS, TrainingConfig
+
         matrix = self._loss_transition if self.noise_rate == "auto" else None
         return TrainingConfig(
             loss=DEFAULT_LOSS if self.is_by_recipe else self._bounded_loss(),
@@ -426,9 +437,11 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _objective(
-        self, config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
-    ) -> Objective:
+        self, config: "TrainingConfig", num_classes: int, num_samples: int, noise: Noise
+    ) -> "Objective":
         """Make the objective: the loss by name or as given, and the bound as asked for."""
+        from noisebound.training.objective import Objective, make_criterion, make_objective
+
         if self.is_by_recipe:
             return make_objective(config, num_classes, num_samples, noise)
         if isinstance(self.loss, Loss):
@@ -450,11 +463,11 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             shape, classes = (self.n_features_in_,), len(self.classes_)
             return mlp(shape, classes, widths) if len(widths) else linear(shape, classes)
 
-    def _fabric(self) -> Fabric:
+    def _fabric(self) -> "Fabric":
         return _fabric("64-true" if self._dtype == np.float64 else "32-true")
 
     def _conclude(
-        self, state: TrainingState, noise: Noise | None, objective: Objective | None
+        self, state: "TrainingState", noise: Noise | None, objective: "Objective | None"
     ) -> None:
         """Set what was learned; without noise and objective if an interrupt came before them."""
         self._state = state
@@ -472,8 +485,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         elif isinstance(noise, UnknownNoise):
             self.noise_estimate_ = noise.rejected
 
-    def _judge(self, whole: Dataset, fitting: Fitting) -> None:
+    def _judge(self, whole: "Dataset", fitting: "Fitting") -> None:
         """Set which labels are probably wrong; unknown if the noise is, or after an interrupt."""
+        from noisebound.estimation.model_suspects import suspects_by_models
+
         noise = fitting.noise
         if noise is None or fitting.state is None or noise.unknown_because is not None:
             self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
@@ -491,18 +506,23 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self.suspicion_ = suspects.probability.numpy()
         self.suspects_ = ranking[suspects.score[ranking] > 0].numpy()
 
-    def _probabilities(self, inputs: Tensor | Rows) -> Float[Tensor, "n classes"]:
+    def _probabilities(self, inputs: "Tensor | Rows") -> Float[Tensor, "n classes"]:
+        from noisebound.data import Dataset
+        from noisebound.training.evaluation import predict_logits
+
         assert self._normalization is not None
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
         return predict_logits(self.network_, data, self._normalization, self._fabric()).softmax(1)
 
 
-def _fabric(precision: Literal["64-true", "32-true"]) -> Fabric:
+def _fabric(precision: Literal["64-true", "32-true"]) -> "Fabric":
+    from lightning_fabric import Fabric
+
     return Fabric(accelerator="cpu", devices=1, precision=precision)
 
 
-def _with_weight(whole: Dataset) -> Int64[Tensor, " m"]:
+def _with_weight(whole: "Dataset") -> Tensor:
     """Return the positions of the examples that count at all."""
     if whole.weights is None:
         return torch.arange(len(whole))
