@@ -76,7 +76,7 @@ _IMPORTED_WHEN_USED = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs the extra ``cli`` when it is used, so that ``import`` stays light."""
+    """Import names that need the extra ``cli`` when they are used."""
     if name not in _IMPORTED_WHEN_USED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

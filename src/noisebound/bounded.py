@@ -59,7 +59,7 @@ class BoundMonitor:
         return torch.stack([self.batches, self.batches_below.cpu()])
 
     def load_state(self, state: Int[Tensor, " two"]) -> None:
-        """Continue counting from what :meth:`state` returned."""
+        """Continue counting from a :meth:`state`."""
         self.batches, self.batches_below = state.cpu().clone()
 
 
@@ -135,6 +135,7 @@ class BoundedLoss(Monitored, nn.Module):
             indices: the examples' positions in the training set, of shape ``[N]``, for a loss that
                 remembers its examples.
         """
+        self.check_batch(logits, labels)
         arguments = (logits, labels) if indices is None else (logits, labels, indices)
         if isinstance(self.loss, Loss):
             if indices is not None and not isinstance(self.loss, RememberingLoss):
@@ -149,6 +150,9 @@ class BoundedLoss(Monitored, nn.Module):
             return mean
         return self.monitor.record(mean, self.bound) * (mean - self.bound)
 
+    def check_batch(self, logits: Tensor, labels: Tensor) -> None:
+        """Refuse a batch that does not fit the bound; any batch fits a bound that is given."""
+
     def get_extra_state(self) -> Int[Tensor, " two"]:
         """Return the counts, which ``state_dict`` saves."""
         return self.monitor.state()
@@ -158,7 +162,7 @@ class BoundedLoss(Monitored, nn.Module):
         self.monitor.load_state(state)
 
     def extra_repr(self) -> str:
-        """Return the bound as the repr shows it."""
+        """Return the bound, for the repr."""
         return f"bound={self.bound:.6g}"
 
 
@@ -202,25 +206,14 @@ class NoiseBoundedLoss(BoundedLoss):
         self.num_classes = int(num_classes)
         self._has_warned = False
 
-    def forward(
-        self, logits: Tensor, labels: Tensor, indices: Tensor | None = None
-    ) -> Float[Tensor, ""]:
-        """Return ``|mean loss - bound|``, in evaluation mode the mean loss.
-
-        Args:
-            logits: of shape ``[N, C]`` or ``[N, C, d1, …]``.
-            labels: class indices of shape ``[N]`` or ``[N, d1, …]``, or class probabilities of the
-                logits' shape.
-            indices: the examples' positions in the training set, of shape ``[N]``, for a loss that
-                remembers its examples.
-        """
+    def check_batch(self, logits: Tensor, labels: Tensor) -> None:
+        """Refuse fewer logits than classes in the bound, and class weights for probabilities."""
         self.check_number_of_logits(logits)
         if labels.is_floating_point() and getattr(self.loss, "weight", None) is not None:
             raise InvalidValueError(
                 "with class weights the noise-bound holds only if the labels are class indices: "
                 "for probabilities torch's mean does not divide by the weights"
             )
-        return super().forward(logits, labels, indices)
 
     def check_number_of_logits(self, logits: Tensor) -> None:
         """Refuse logits ``[N, C, …]`` of fewer classes than the bound has; warn once about more."""
@@ -237,7 +230,7 @@ class NoiseBoundedLoss(BoundedLoss):
             _warn_of_classes(logits.shape[1], self.num_classes)
 
     def extra_repr(self) -> str:
-        """Return the bound, and what it was computed from, as the repr shows them."""
+        """Return the bound and its origin, for the repr."""
         origin = f"noise_rate={self.noise_rate:g}, num_classes={self.num_classes}"
         return f"{super().extra_repr()}, {origin}"
 
@@ -309,7 +302,7 @@ class GradientBound(Monitored):
         return any(not seen.is_pending for seen in self._observations)
 
     def forget(self) -> None:
-        """Drop what was observed, when the step is not taken."""
+        """Drop the observed losses, because the step is not taken."""
         self._observations.clear()
 
     def sign(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""]:
@@ -328,7 +321,7 @@ class GradientBound(Monitored):
         return {"bound": self.bound, "counts": self.monitor.state()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue with the bound and the counts that :meth:`state_dict` returned."""
+        """Continue with the bound and the counts of a :meth:`state_dict`."""
         self.bound = state_dict["bound"]
         self.monitor.load_state(state_dict["counts"])
         self.forget()
@@ -384,11 +377,11 @@ class StepBound(GradientBound):
     def observe(self, loss: float | Tensor, count: float | Tensor) -> None:
         """Add one micro-batch to the step.
 
-        It is best to pass the tensor that is backpropagated. It then counts once its gradients are
-        computed, and is forgotten when they are zeroed, as after a step that ``GradScaler`` skips.
-        Zero them with the optimizer's ``zero_grad``; that of the model is noticed only if it comes
-        before ``observe``. A number or a detached tensor counts until the optimizer's next ``step``
-        or ``zero_grad``.
+        Pass the tensor that you backpropagate. It counts once its gradients are computed, and is
+        forgotten when the optimizer's ``zero_grad`` zeroes them, as after a step that
+        ``GradScaler`` skips. The model's ``zero_grad`` has the same effect only if it comes before
+        ``observe``. A number or a detached tensor counts until the optimizer's next ``step`` or
+        ``zero_grad``.
 
         Args:
             loss: its mean loss, neither divided by the number of micro-batches nor scaled.
@@ -426,7 +419,7 @@ class StepBound(GradientBound):
 
 
 def _refuse_without_hooks(optimizer: Any) -> None:
-    """Refuse what wraps an optimizer and has no hooks itself; the error names the optimizer."""
+    """Refuse a wrapper without hooks; the error names the optimizer that it wraps."""
     if hasattr(optimizer, "_optimizer_step_pre_hooks"):  # torch.optim.Optimizer.__init__ sets it
         return
     name = type(optimizer).__name__

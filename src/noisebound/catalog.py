@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from torch import nn
 
@@ -48,128 +47,124 @@ class LossSpec:
     mixes: bool = False
 
 
-_bounded = partial(LossSpec, table_role="bounded")
-_baseline = partial(LossSpec, table_role="baseline")
+class _Options(TypedDict, total=False):
+    needs: tuple[Fact, ...]
+    from_transition: Callable[[Any], losses.Loss]
+    table_role: Literal["bounded", "baseline"]
+    learning_rate: float
+    mixes: bool
+
+
+def _spec(
+    names: tuple[str, str, str],
+    formulas: tuple[str, str | None],
+    make: Callable[..., losses.Loss],
+    **options: Unpack[_Options],
+) -> LossSpec:
+    """Return the spec of ``(name, label, title)`` and ``(formula, floor)``: a row of the tables."""
+    return LossSpec(*names, *formulas, make, **options)
+
 
 _OF_THE_PAPER = (
-    _bounded("ce", "CE", "cross-entropy", "-log q_y", "H(u)", losses.CrossEntropy),
-    _bounded(
-        "fce",
-        "FCE",
-        "forward-corrected cross-entropy",
-        "-log (T q)_y",
-        "H(u)",
+    _spec(
+        ("ce", "CE", "cross-entropy"),
+        ("-log q_y", "H(u)"),
+        losses.CrossEntropy,
+        table_role="bounded",
+    ),
+    _spec(
+        ("fce", "FCE", "forward-corrected cross-entropy"),
+        ("-log (T q)_y", "H(u)"),
         losses.ForwardCrossEntropy.symmetric,
-        _NOISE_FACTS,
+        needs=_NOISE_FACTS,
         from_transition=losses.ForwardCrossEntropy,
+        table_role="bounded",
     ),
-    _bounded(
-        "gce",
-        "GCE",
-        "generalized cross-entropy",
-        "(1 - q_y^a) / a",
-        "through f⁻¹(u) ∝ u^(1/(1-a))",
+    _spec(
+        ("gce", "GCE", "generalized cross-entropy"),
+        ("(1 - q_y^a) / a", "through f⁻¹(u) ∝ u^(1/(1-a))"),
         losses.GeneralizedCrossEntropy,
+        table_role="bounded",
     ),
-    _bounded(
-        "sce",
-        "SCE",
-        "symmetric cross-entropy",
-        "-log q_y + A (1 - q_y)",
-        "through f⁻¹(u) = u / (λ - A u)",
+    _spec(
+        ("sce", "SCE", "symmetric cross-entropy"),
+        ("-log q_y + A (1 - q_y)", "through f⁻¹(u) = u / (λ - A u)"),
         losses.SymmetricCrossEntropy,
+        table_role="bounded",
     ),
-    _bounded(
-        "cep",
-        "CEP",
-        "cross-entropy with a prior",
-        "-log q_y - Σ_i u_i log q_σ(i), σ sorting downwards",
-        "2 H(u)",
+    _spec(
+        ("cep", "CEP", "cross-entropy with a prior"),
+        ("-log q_y - Σ_i u_i log q_σ(i), σ sorting downwards", "2 H(u)"),
         losses.PriorCrossEntropy,
-        _NOISE_FACTS,
+        needs=_NOISE_FACTS,
+        table_role="bounded",
     ),
-    LossSpec(
-        "backward",
-        "Backward CE",
-        "backward correction",
-        "Σ_k T⁻¹[k, y] (-log q_k)",
-        "clean entropy",
+    _spec(
+        ("backward", "Backward CE", "backward correction"),
+        ("Σ_k T⁻¹[k, y] (-log q_k)", "clean entropy"),
         losses.BackwardCrossEntropy.symmetric,
-        _NOISE_FACTS,
+        needs=_NOISE_FACTS,
         from_transition=losses.BackwardCrossEntropy,
     ),
-    _baseline(
-        "mse",
-        "MSE",
-        "mean squared error",
-        "Σ_k (q_k - 1[k=y])²",
-        "1 - Σ u²",
+    _spec(
+        ("mse", "MSE", "mean squared error"),
+        ("Σ_k (q_k - 1[k=y])²", "1 - Σ u²"),
         losses.MeanSquaredError,
+        table_role="baseline",
     ),
-    _baseline(
-        "mae",
-        "MAE",
-        "mean absolute error",
-        "1 - q_y",
-        "η",
+    _spec(
+        ("mae", "MAE", "mean absolute error"),
+        ("1 - q_y", "η"),
         losses.MeanAbsoluteError,
         learning_rate=1e-3,
+        table_role="baseline",
     ),
-    _baseline(
-        "nce-mae",
-        "NCE-MAE",
-        "normalized cross-entropy and MAE",
-        "log q_y / Σ_k log q_k + 1 - q_y",
-        "r + η",
+    _spec(
+        ("nce-mae", "NCE-MAE", "normalized cross-entropy and MAE"),
+        ("log q_y / Σ_k log q_k + 1 - q_y", "r + η"),
         losses.NormalizedCrossEntropyMAE,
+        table_role="baseline",
     ),
-    _baseline(
-        "mixup",
-        "MixUp",
-        "cross-entropy on blended examples",
-        "-Σ_k p_k log q_k, p a blend of two labels",
-        None,
+    _spec(
+        ("mixup", "MixUp", "cross-entropy on blended examples"),
+        ("-Σ_k p_k log q_k, p a blend of two labels", None),
         losses.CrossEntropy,
         mixes=True,
+        table_role="baseline",
     ),
-    _baseline(
-        "spherical", "Spherical", "spherical score", "-q_y / ‖q‖₂", "-‖u‖₂", losses.Spherical
+    _spec(
+        ("spherical", "Spherical", "spherical score"),
+        ("-q_y / ‖q‖₂", "-‖u‖₂"),
+        losses.Spherical,
+        table_role="baseline",
     ),
-    _baseline(
-        "bootstrap",
-        "Bootstrap",
-        "soft bootstrapping",
-        "-Σ_k (β 1[k=y] + (1-β) q_k) log q_k",
-        "searched",
+    _spec(
+        ("bootstrap", "Bootstrap", "soft bootstrapping"),
+        ("-Σ_k (β 1[k=y] + (1-β) q_k) log q_k", "searched"),
         losses.Bootstrapping,
+        table_role="baseline",
     ),
-    _baseline(
-        "truncated",
-        "Truncated",
-        "truncated GCE",
-        "v_i (GCE - GCE at k)",
-        None,
+    _spec(
+        ("truncated", "Truncated", "truncated GCE"),
+        ("v_i (GCE - GCE at k)", None),
         losses.Truncated,
-        ("num_samples",),
+        needs=("num_samples",),
+        table_role="baseline",
     ),
-    _baseline(
-        "curriculum",
-        "Curriculum",
-        "noise-pruned curriculum",
-        "hinge of the easiest examples",
-        None,
+    _spec(
+        ("curriculum", "Curriculum", "noise-pruned curriculum"),
+        ("hinge of the easiest examples", None),
         losses.Curriculum,
-        ("noise_rate",),
+        needs=("noise_rate",),
+        table_role="baseline",
     ),
-    _baseline(
-        "elr",
-        "ELR",
-        "early-learning regularization",
-        "-log q_y + λ log(1 - <t, q>)",
-        None,
+    _spec(
+        ("elr", "ELR", "early-learning regularization"),
+        ("-log q_y + λ log(1 - <t, q>)", None),
         losses.EarlyLearning,
-        ("num_samples", "num_classes"),
+        needs=("num_samples", "num_classes"),
         learning_rate=1e-2,
+        table_role="baseline",
     ),
 )
 
@@ -185,131 +180,86 @@ def _nfl() -> losses.Normalized:
 # The weights and parameters of the sums are those that Ma et al. (2020) and Zhou et al. (2021) use
 # for CIFAR-10.
 _OF_OTHER_PAPERS = (
-    LossSpec(
-        "focal",
-        "Focal",
-        "focal loss",
-        "(1 - q_y)^γ (-log q_y)",
-        "the same u_k φ'(q_k) for all k",
+    _spec(
+        ("focal", "Focal", "focal loss"),
+        ("(1 - q_y)^γ (-log q_y)", "the same u_k φ'(q_k) for all k"),
         losses.Focal,
     ),
-    LossSpec(
-        "rce", "RCE", "reverse cross-entropy", "A (1 - q_y)", "A η", losses.ReverseCrossEntropy
+    _spec(
+        ("rce", "RCE", "reverse cross-entropy"), ("A (1 - q_y)", "A η"), losses.ReverseCrossEntropy
     ),
-    LossSpec("nce", "NCE", "normalized cross-entropy", "log q_y / Σ_k log q_k", "r", _nce),
-    LossSpec("nfl", "NFL", "normalized focal loss", "φ(q_y) / Σ_k φ(q_k), φ focal", "r", _nfl),
-    LossSpec(
-        "nce-rce",
-        "NCE-RCE",
-        "normalized cross-entropy and RCE",
-        "log q_y / Σ_k log q_k + A (1 - q_y)",
-        "r + A η",
+    _spec(("nce", "NCE", "normalized cross-entropy"), ("log q_y / Σ_k log q_k", "r"), _nce),
+    _spec(("nfl", "NFL", "normalized focal loss"), ("φ(q_y) / Σ_k φ(q_k), φ focal", "r"), _nfl),
+    _spec(
+        ("nce-rce", "NCE-RCE", "normalized cross-entropy and RCE"),
+        ("log q_y / Σ_k log q_k + A (1 - q_y)", "r + A η"),
         lambda: losses.ActivePassive(_nce(), losses.ReverseCrossEntropy()),
     ),
-    LossSpec(
-        "nfl-mae",
-        "NFL-MAE",
-        "normalized focal loss and MAE",
-        "φ(q_y) / Σ_k φ(q_k) + 1 - q_y, φ focal",
-        "r + η",
+    _spec(
+        ("nfl-mae", "NFL-MAE", "normalized focal loss and MAE"),
+        ("φ(q_y) / Σ_k φ(q_k) + 1 - q_y, φ focal", "r + η"),
         lambda: losses.ActivePassive(_nfl(), losses.MeanAbsoluteError()),
     ),
-    LossSpec(
-        "nfl-rce",
-        "NFL-RCE",
-        "normalized focal loss and RCE",
-        "φ(q_y) / Σ_k φ(q_k) + A (1 - q_y), φ focal",
-        "r + A η",
+    _spec(
+        ("nfl-rce", "NFL-RCE", "normalized focal loss and RCE"),
+        ("φ(q_y) / Σ_k φ(q_k) + A (1 - q_y), φ focal", "r + A η"),
         lambda: losses.ActivePassive(_nfl(), losses.ReverseCrossEntropy()),
     ),
-    LossSpec(
-        "agce",
-        "AGCE",
-        "asymmetric generalized cross-entropy",
-        "((a+1)^q - (a+q_y)^q) / q",
-        "η φ(0) at the vertex",
+    _spec(
+        ("agce", "AGCE", "asymmetric generalized cross-entropy"),
+        ("((a+1)^q - (a+q_y)^q) / q", "η φ(0) at the vertex"),
         losses.AsymmetricGeneralizedCrossEntropy,
     ),
-    LossSpec(
-        "aul",
-        "AUL",
-        "asymmetric unhinged loss",
-        "((a-q_y)^p - (a-1)^p) / p",
-        "η φ(0) at the vertex",
+    _spec(
+        ("aul", "AUL", "asymmetric unhinged loss"),
+        ("((a-q_y)^p - (a-1)^p) / p", "η φ(0) at the vertex"),
         losses.AsymmetricUnhinged,
     ),
-    LossSpec(
-        "ael",
-        "AEL",
-        "asymmetric exponential loss",
-        "exp(-q_y / a)",
-        "η + (1-η) exp(-1/a) at the vertex",
+    _spec(
+        ("ael", "AEL", "asymmetric exponential loss"),
+        ("exp(-q_y / a)", "η + (1-η) exp(-1/a) at the vertex"),
         losses.AsymmetricExponential,
     ),
-    LossSpec(
-        "nce-agce",
-        "NCE-AGCE",
-        "normalized cross-entropy and AGCE",
-        "NCE + 4 AGCE",
-        "r + 4 times that of AGCE",
+    _spec(
+        ("nce-agce", "NCE-AGCE", "normalized cross-entropy and AGCE"),
+        ("NCE + 4 AGCE", "r + 4 times that of AGCE"),
         lambda: losses.ActivePassive(
             _nce(), losses.AsymmetricGeneralizedCrossEntropy(a=6, q=1.5), beta=4
         ),
     ),
-    LossSpec(
-        "nce-aul",
-        "NCE-AUL",
-        "normalized cross-entropy and AUL",
-        "NCE + 4 AUL",
-        "r + 4 times that of AUL",
+    _spec(
+        ("nce-aul", "NCE-AUL", "normalized cross-entropy and AUL"),
+        ("NCE + 4 AUL", "r + 4 times that of AUL"),
         lambda: losses.ActivePassive(_nce(), losses.AsymmetricUnhinged(a=6.3, p=1.5), beta=4),
     ),
-    LossSpec(
-        "nce-ael",
-        "NCE-AEL",
-        "normalized cross-entropy and AEL",
-        "NCE + 4 AEL",
-        "r + 4 times that of AEL",
+    _spec(
+        ("nce-ael", "NCE-AEL", "normalized cross-entropy and AEL"),
+        ("NCE + 4 AEL", "r + 4 times that of AEL"),
         lambda: losses.ActivePassive(_nce(), losses.AsymmetricExponential(a=5), beta=4),
     ),
-    LossSpec(
-        "taylor",
-        "Taylor-CE",
-        "Taylor cross-entropy",
-        "Σ_{i≤t} (1 - q_y)^i / i",
-        "η Σ_{i≤t} 1/i at the vertex",
+    _spec(
+        ("taylor", "Taylor-CE", "Taylor cross-entropy"),
+        ("Σ_{i≤t} (1 - q_y)^i / i", "η Σ_{i≤t} 1/i at the vertex"),
         losses.TaylorCrossEntropy,
     ),
-    LossSpec(
-        "js",
-        "JS",
-        "Jensen-Shannon divergence",
-        "(S(π e_y + (1-π) q) - (1-π) S(q)) / Z",
-        "the same u_k φ'(q_k) for all k",
+    _spec(
+        ("js", "JS", "Jensen-Shannon divergence"),
+        ("(S(π e_y + (1-π) q) - (1-π) S(q)) / Z", "the same u_k φ'(q_k) for all k"),
         losses.JensenShannon,
     ),
-    LossSpec(
-        "ls",
-        "LS",
-        "label smoothing",
-        "-(1-s) log q_y - (s/c) Σ_k log q_k",
-        "H((1-s) u + s/c)",
+    _spec(
+        ("ls", "LS", "label smoothing"),
+        ("-(1-s) log q_y - (s/c) Σ_k log q_k", "H((1-s) u + s/c)"),
         losses.LabelSmoothing,
     ),
-    LossSpec(
-        "nls",
-        "NLS",
-        "negative label smoothing",
-        "-(1-s) log q_y - (s/c) Σ_k log q_k, s < 0",
-        "H((1-s) u + s/c)",
+    _spec(
+        ("nls", "NLS", "negative label smoothing"),
+        ("-(1-s) log q_y - (s/c) Σ_k log q_k, s < 0", "H((1-s) u + s/c)"),
         lambda: losses.LabelSmoothing(smoothing=-0.4),
     ),
-    LossSpec(
-        "ldr-kl",
-        "LDR-KL",
-        "label-distributionally robust loss",
-        "λ log((1/c) Σ_k exp((z_k - z_y + m 1[k≠y]) / λ))",
-        "the same u_k φ'(q_k) for all k",
+    _spec(
+        ("ldr-kl", "LDR-KL", "label-distributionally robust loss"),
+        ("λ log((1/c) Σ_k exp((z_k - z_y + m 1[k≠y]) / λ))", "the same u_k φ'(q_k) for all k"),
         losses.LabelDistributionallyRobust,
     ),
 )

@@ -20,7 +20,6 @@ from noisebound.losses.loss import (
     LossOptions,
     PerExample,
     Pick,
-    Values,
 )
 from noisebound.losses.proper import CrossEntropy, shannon_entropy
 from noisebound.noise_models import Linear, Symmetric
@@ -74,7 +73,7 @@ class SymmetricForwardCrossEntropy(_ForwardCorrection, LikelihoodLoss):
         self.noise_rate = self.noise_model.noise_rate
         self.require_num_classes(self.noise_model.num_classes)
 
-    def of_surprisal(self, surprisal: Values) -> Values:
+    def of_surprisal(self, surprisal: Tensor) -> Tensor:
         """Return ``-log((1-η-r) q_y + r)``."""
         contrast, off_diagonal = self.noise_model.contrast, self.noise_model.off_diagonal
         if off_diagonal == 0:

@@ -22,10 +22,9 @@ Pick: TypeAlias = Callable[[Tensor], Tensor]
 ClassScores: TypeAlias = Float[Tensor, "batch classes *positions"]
 """Logits, log-probabilities or losses, one per class."""
 AtLabels: TypeAlias = Float[Tensor, "batch one_or_all *positions"]
-"""What a formula returns: values at the labels, or at all classes if ``at`` picks all."""
+"""The result of a formula: values at the labels, or at all classes if ``at`` picks all."""
 Labels: TypeAlias = Int[Tensor, "batch *positions"]
 PerExample: TypeAlias = Float[Tensor, "batch *positions"]
-Values: TypeAlias = Float[Tensor, "..."]
 Distributions: TypeAlias = Float[Tensor, "batch classes"]
 Entropies: TypeAlias = Float[Tensor, " batch"]
 
@@ -54,7 +53,7 @@ class Loss(nn.Module):
 
     A subclass writes its mathematics once, as :meth:`formula`. From it follow the losses at class
     indices and at class probabilities, which are the expected loss ``Σ_k p_k L(q, k)``, and the
-    vector ``L(q)``, from which the entropy and the noise-bound are computed. Values are computed
+    vector ``L(q)``, from which the entropy and the noise-bound are computed. Tensor are computed
     and returned in float32 or better, also for half-precision logits.
 
     Args:
@@ -156,7 +155,7 @@ class Loss(nn.Module):
             weights[self.ignore_index] = 0
         return weights
 
-    def forward(self, logits: Tensor, labels: Tensor) -> Values:
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the reduced loss.
 
         Args:
@@ -166,7 +165,7 @@ class Loss(nn.Module):
         """
         return self.reduced(self.reduction, logits, labels)
 
-    def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Values:
+    def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss with this reduction instead of its own."""
         return reduce_losses(*self.weighted_losses(logits, labels), reduction)
 
@@ -285,7 +284,7 @@ class LikelihoodLoss(Loss):
     The expected loss is then least at a vertex (concave), or where :meth:`slope` says (convex).
     """
 
-    def of_surprisal(self, surprisal: Values) -> Values:
+    def of_surprisal(self, surprisal: Tensor) -> Tensor:
         """Return φ of each element."""
         raise InvalidTypeError(f"{type(self).__name__} must define of_surprisal(surprisal)")
 

@@ -17,7 +17,6 @@ from noisebound.losses.loss import (
     LikelihoodLoss,
     LossOptions,
     Reduction,
-    Values,
     reduce_losses,
 )
 from noisebound.losses.robust import generalized_cross_entropy
@@ -53,7 +52,7 @@ class RememberingLoss(LikelihoodLoss):
             f"{type(self).__name__} must define with_memory(losses, logits, indices)"
         )
 
-    def forward(self, logits: Tensor, labels: Tensor, indices: Tensor | None = None) -> Values:
+    def forward(self, logits: Tensor, labels: Tensor, indices: Tensor | None = None) -> Tensor:
         """Return the reduced loss.
 
         Args:
@@ -65,7 +64,7 @@ class RememberingLoss(LikelihoodLoss):
 
     def reduced(
         self, reduction: Reduction, logits: Tensor, labels: Tensor, indices: Tensor | None = None
-    ) -> Values:
+    ) -> Tensor:
         """Return the loss with this reduction instead of its own."""
         return reduce_losses(*self.weighted_losses(logits, labels, indices), reduction)
 
@@ -102,10 +101,10 @@ class RememberingLoss(LikelihoodLoss):
         return indices.to(logits.device, torch.int64)
 
     def entropy(self, p: Distributions) -> Entropies:
-        """Raise an error: the loss of an example depends on what is remembered of it."""
+        """Raise an error: the loss of an example depends on its memory."""
         raise InvalidValueError(
             f"{type(self).__name__} has no noise-bound, because the loss of an example depends on "
-            "what is remembered of it; pass `bound` to BoundedLoss instead"
+            "its memory; pass `bound` to BoundedLoss instead"
         )
 
 
@@ -152,7 +151,7 @@ class Truncated(RememberingLoss):
         self.prune_every = check_count("prune_every", prune_every)
         self.register_buffer("kept", torch.ones(self.num_samples, dtype=torch.bool))
 
-    def of_surprisal(self, surprisal: Values) -> Values:
+    def of_surprisal(self, surprisal: Tensor) -> Tensor:
         """Return GCE minus its value at the threshold."""
         at_threshold = -math.expm1(self.q * math.log(self.k)) / self.q
         return generalized_cross_entropy(surprisal, self.q) - at_threshold
@@ -227,7 +226,7 @@ class EarlyLearning(RememberingLoss):
         self.beta = check_within("beta", beta, 0, 1, open_at_low=False)
         self.register_buffer("targets", torch.zeros(self.num_samples, num_classes))
 
-    def of_surprisal(self, surprisal: Values) -> Values:
+    def of_surprisal(self, surprisal: Tensor) -> Tensor:
         """Return cross-entropy."""
         return surprisal
 

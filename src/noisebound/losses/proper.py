@@ -13,7 +13,6 @@ from noisebound.losses.loss import (
     Loss,
     Pick,
     Reduction,
-    Values,
 )
 from noisebound.noise_models import Identity
 
@@ -39,11 +38,11 @@ class CrossEntropy(LikelihoodLoss):
 
     noise_model = Identity()
 
-    def of_surprisal(self, surprisal: Values) -> Values:
+    def of_surprisal(self, surprisal: Tensor) -> Tensor:
         """Return ``-log q_y``."""
         return surprisal
 
-    def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Values:
+    def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Tensor:
         """Return torch's own cross-entropy, which is one call."""
         logits = self.check_logits(logits, labels)
         labels = labels.to(logits.dtype) if labels.is_floating_point() else labels.long()

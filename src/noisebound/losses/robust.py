@@ -21,7 +21,6 @@ from noisebound.losses.loss import (
     LossOptions,
     PerExample,
     Pick,
-    Values,
 )
 from noisebound.losses.proper import shannon_entropy
 from noisebound.noise_models import Power, Saturating, Symmetric
@@ -29,7 +28,7 @@ from noisebound.noise_models import Power, Saturating, Symmetric
 _DEFAULT_BETA = {"soft": 0.95, "hard": 0.8}  # the values of Reed et al.
 
 
-def mean_absolute_error(surprisal: Values) -> Values:
+def mean_absolute_error(surprisal: Tensor) -> Tensor:
     """Return ``1 - q_y`` of ``-log q_y``."""
     return -torch.expm1(-surprisal)
 
@@ -39,7 +38,7 @@ def least_mean_absolute_error(p: Float[Tensor, "*batch classes"]) -> Float[Tenso
     return 1 - p.amax(-1)
 
 
-def generalized_cross_entropy(surprisal: Values, a: float) -> Values:
+def generalized_cross_entropy(surprisal: Tensor, a: float) -> Tensor:
     """Return ``(1 - q_y^a) / a`` of ``-log q_y``, accurate even if ``q_y`` is near one.
 
     For ``x ≤ 0``, this ELU is ``expm1(a x) / a`` in one kernel instead of three. It is what
@@ -65,7 +64,7 @@ class MeanAbsoluteError(LikelihoodLoss):
 
     curvature = "concave"
 
-    def of_surprisal(self, surprisal: Values) -> Values:
+    def of_surprisal(self, surprisal: Tensor) -> Tensor:
         """Return ``1 - q_y``."""
         return mean_absolute_error(surprisal)
 
@@ -96,7 +95,7 @@ class GeneralizedCrossEntropy(LikelihoodLoss):
         self.a = check_within("a", a, 0, 1, open_at_low=True)
         self.noise_model = Power(self.a) if self.a < 1 else None
 
-    def of_surprisal(self, surprisal: Values) -> Values:
+    def of_surprisal(self, surprisal: Tensor) -> Tensor:
         """Return ``(1 - q_y^a) / a``."""
         return generalized_cross_entropy(surprisal, self.a)
 
@@ -127,7 +126,7 @@ class SymmetricCrossEntropy(LikelihoodLoss):
         self.A = check_non_negative("A", A)
         self.noise_model = Saturating(self.A)
 
-    def of_surprisal(self, surprisal: Values) -> Values:
+    def of_surprisal(self, surprisal: Tensor) -> Tensor:
         """Return ``-log q_y + A (1 - q_y)``."""
         return torch.sub(surprisal, torch.expm1(-surprisal), alpha=self.A)
 
