@@ -362,9 +362,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
                 "sample_weight is zero for all examples: none is left to train on"
             )
         if issparse(X) and self._sparse_scale is None:
-            lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-            length = float(np.average(lengths, weights=weights))
-            self._sparse_scale = _ROW_LENGTH / length if length > 0 else 1.0
+            self._sparse_scale = _usual_scale(X, weights)
         return Dataset(
             self._inputs(X),
             torch.from_numpy(np.searchsorted(self.classes_, y)),
@@ -379,12 +377,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         return csr_array(X) if self._is_sparse else X.toarray()
 
     def _inputs(self, X: Any) -> "Tensor | SparseRows":
-        from noisebound.data.sparse_rows import SparseRows
-
         if issparse(X):
-            scaled = X.tocsr(copy=True)
-            scaled.data *= self._sparse_scale  # one factor for all, so that zeros stay zeros
-            return SparseRows(scaled)
+            return _scaled_rows(X, self._sparse_scale)
         return torch.from_numpy(np.require(X, requirements=["C", "W"]))
 
     def _training_data(self, train: "Dataset", kept: Tensor) -> "TrainingData":
@@ -423,7 +417,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             loss=DEFAULT_LOSS if self.is_by_recipe else self._bounded_loss(),
             recipe=self.recipe if self.is_by_recipe else None,
             noise_rate=self.noise_rate if self.noise_rate == "auto" else float(self.noise_rate),
-            transition=None if matrix is None else matrix.tolist(),
+            transition=None if matrix is None else tuple(map(tuple, matrix.tolist())),
             epochs=int(self.max_iter),
             batch_size=int(self.batch_size),
             learning_rate=float(self.learning_rate),
@@ -527,3 +521,18 @@ def _with_weight(whole: "Dataset") -> Tensor:
     if whole.weights is None:
         return torch.arange(len(whole))
     return whole.weights.nonzero().squeeze(1)
+
+
+def _usual_scale(X: Any, weights: NDArray[Any]) -> float:
+    """Return the factor that gives sparse rows their usual length: one for all keeps zeros."""
+    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    length = float(np.average(lengths, weights=weights))
+    return _ROW_LENGTH / length if length > 0 else 1.0
+
+
+def _scaled_rows(X: Any, factor: float | None) -> "SparseRows":
+    from noisebound.data.sparse_rows import SparseRows
+
+    scaled = X.tocsr(copy=True)
+    scaled.data *= factor
+    return SparseRows(scaled)
