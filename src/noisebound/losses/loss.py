@@ -32,7 +32,6 @@ _NO_LABEL = -(2**63)  # torch would silently ignore the label -100, its default
 _DEFAULTS = {
     "reduction": "mean",
     "ignore_index": -100,
-    "weight": None,
     "label_smoothing": 0.0,
     "check_finite": False,
 }
@@ -95,13 +94,13 @@ class Loss(nn.Module):
         check_finite: bool = False,
     ) -> None:
         super().__init__()
-        given = {
-            "ignore_index": ignore_index,
-            "weight": weight,
-            "label_smoothing": label_smoothing,
+        is_given = {
+            "ignore_index": ignore_index != _DEFAULTS["ignore_index"],
+            "weight": weight is not None,
+            "label_smoothing": label_smoothing != 0,
         }
         for name in self.refused_options:
-            if given[name] is not _DEFAULTS[name] and given[name] != _DEFAULTS[name]:
+            if is_given[name]:
                 raise InvalidTypeError(
                     f"{type(self).__name__} does not take `{name}`: leave it out"
                 )
@@ -266,7 +265,7 @@ class Loss(nn.Module):
             f"{name}={value:g}" if isinstance(value, float) else f"{name}={value!r}"
             for name, value in own
         ]
-        options = ((name, getattr(self, name)) for name in _DEFAULTS if name != "weight")
+        options = ((name, getattr(self, name)) for name in _DEFAULTS)
         changed = [f"{name}={value!r}" for name, value in options if value != _DEFAULTS[name]]
         return ", ".join([*shown, *changed])
 
