@@ -29,17 +29,17 @@ from noisebound.losses import Loss
 from noisebound.models import linear, mlp
 from noisebound.models.regularized import without_factors
 
-# Methods import the training engine when they need it: its packages take seconds to import.
+# Methods import the training engine when they need it: its packages take a second to import.
 if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
     from noisebound.data import Dataset, Normalization
     from noisebound.data.rows import Rows
     from noisebound.data.sparse_rows import SparseRows
-    from noisebound.training import Fitting, TrainingConfig
-    from noisebound.training.choose import Choice
+    from noisebound.search.choice import Choice
+    from noisebound.search.fit import Plan
+    from noisebound.training import TrainingConfig
     from noisebound.training.config import RecipeName
     from noisebound.training.data import TrainingData
+    from noisebound.training.devices import OneDevice
     from noisebound.training.objective import Objective
     from noisebound.training.state import TrainingState
 
@@ -190,7 +190,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             sample_weight: how much each example counts; one without weight is left out
         """
         from noisebound.data.labels import check_none_missing
-        from noisebound.training import Fitting
+        from noisebound.search.fit import Plan, Problem, plan_training, train
+        from noisebound.training.devices import OneDevice
+        from noisebound.training.session import Session
 
         self._forget()
         check_parameters(self)
@@ -203,31 +205,28 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         whole = self._dataset(X, y, sample_weight)
         kept = _with_weight(whole)
         data = self._training_data(whole.subset(kept), kept)
-        fitting = Fitting(
-            data,
-            self._config(),
-            self._network(),
-            fabric=self._fabric(),
-            trial_fabric=_fabric("32-true"),  # to compare recipes, numbers need no more digits
-            objective_factory=self._objective,
-            show=self.verbose,
-        )
+        # Trials compare recipes, for which float32 has enough digits.
+        session = Session(self._devices(), OneDevice("cpu"), show=self.verbose)
+        problem = Problem(data, self._config(), self._network(), session, self._objective)
+        plan: Plan | None = None
         try:
-            fitting.run()
+            plan = plan_training(problem)
+            train(plan, session)
         except KeyboardInterrupt:
-            if fitting.latest_state is None:
+            if session.state is None:
                 raise
             warnings.warn(
-                f"training was interrupted after {fitting.latest_state.epoch} epochs: the model is "
+                f"training was interrupted after {session.state.epoch} epochs: the model is "
                 "as it was then",
                 InterruptedTrainingWarning,
                 stacklevel=2,
             )
-        assert fitting.latest_state is not None
-        self.loss_curve_ = [metrics.train_loss for metrics in fitting.history]
-        self._conclude(fitting.latest_state, fitting.noise, fitting.objective)
-        self.recipe_ = fitting.choice
-        self._judge(whole, fitting)
+        assert session.state is not None
+        self.loss_curve_ = [metrics.train_loss for metrics in session.history]
+        noise, objective = (None, None) if plan is None else (plan.noise, plan.objective)
+        self._conclude(session.state, noise, objective)
+        self.recipe_ = None if plan is None else plan.choice
+        self._judge(whole, plan)
         return self
 
     @_WithGivenNoise
@@ -250,7 +249,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             classes: all classes that there will be; needed in the first call
             sample_weight: how much each example counts
         """
-        from noisebound.training.fit import known_noise
+        from noisebound.search.fit import known_noise
         from noisebound.training.loop import Training
         from noisebound.training.state import initial_state
 
@@ -277,19 +276,19 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         whole = self._dataset(self._in_first_form(X), y, sample_weight)
         kept = _with_weight(whole)
         data = self._training_data(whole.subset(kept), kept)
-        config, fabric = self._config(), self._fabric()
+        config, devices = self._config(), self._devices()
         noise = known_noise(config, data.train)
         assert noise is not None
         objective = self._objective(config, len(self.classes_), len(kept), noise)
         if self._state is None:
-            self._state = initial_state(self._network(), objective, config, len(kept), fabric)
+            self._state = initial_state(self._network(), objective, config, len(kept), devices)
         self._state.criterion = objective.criterion
         for group in self._state.optimizer.param_groups:
             group["weight_decay"] = config.weight_decay
         config = config.model_copy(update={"epochs": self._state.epoch + 1})
         for name in ("suspects_", "suspicion_"):  # they belong to other data
             self.__dict__.pop(name, None)
-        for metrics in Training(self._state, objective, data, config, fabric).epochs():
+        for metrics in Training(self._state, objective, data, config, devices).epochs():
             self.loss_curve_.append(metrics.train_loss)
         self._conclude(self._state, noise, objective)
         return self
@@ -457,8 +456,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             shape, classes = (self.n_features_in_,), len(self.classes_)
             return mlp(shape, classes, widths) if len(widths) else linear(shape, classes)
 
-    def _fabric(self) -> "Fabric":
-        return _fabric("64-true" if self._dtype == np.float64 else "32-true")
+    def _devices(self) -> "OneDevice":
+        from noisebound.training.devices import OneDevice
+
+        return OneDevice("cpu", torch.float64 if self._dtype == np.float64 else torch.float32)
 
     def _conclude(
         self, state: "TrainingState", noise: Noise | None, objective: "Objective | None"
@@ -479,21 +480,20 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         elif isinstance(noise, UnknownNoise):
             self.noise_estimate_ = noise.rejected
 
-    def _judge(self, whole: "Dataset", fitting: "Fitting") -> None:
+    def _judge(self, whole: "Dataset", plan: "Plan | None") -> None:
         """Set which labels are probably wrong; unknown if the noise is, or after an interrupt."""
         from noisebound.estimation.model_suspects import suspects_by_models
 
-        noise = fitting.noise
-        if noise is None or fitting.state is None or noise.unknown_because is not None:
+        if plan is None or plan.noise.unknown_because is not None:
             self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
             return
-        assert isinstance(fitting.state.criterion, Loss)
-        assert fitting.seen_noise is not None
+        noise, criterion = plan.noise, plan.objective.criterion
+        assert isinstance(criterion, Loss)
         suspects = suspects_by_models(
             self._probabilities(whole.inputs).double(),
             whole.labels,
-            fitting.state.criterion,
-            fitting.seen_noise.transition,
+            criterion,
+            plan.seen_noise.transition,
             *(noise.out_of_fold, noise.estimate) if isinstance(noise, EstimatedNoise) else (None,),
         )
         ranking = suspects.ranking
@@ -507,13 +507,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         assert self._normalization is not None
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
-        return predict_logits(self.network_, data, self._normalization, self._fabric()).softmax(1)
-
-
-def _fabric(precision: Literal["64-true", "32-true"]) -> "Fabric":
-    from lightning_fabric import Fabric
-
-    return Fabric(accelerator="cpu", devices=1, precision=precision)
+        return predict_logits(self.network_, data, self._normalization, self._devices()).softmax(1)
 
 
 def _with_weight(whole: "Dataset") -> Tensor:

@@ -20,7 +20,7 @@ _DENSE_WIDTHS = (256, 256)
 
 def check_parameters(estimator: "NoiseBoundedClassifier") -> None:
     """Refuse invalid parameters; by scikit-learn's convention `fit` does so."""
-    from noisebound.training.recipe import RECIPES  # here, as it takes long to import
+    from noisebound.search.recipes import RECIPES  # here, as it takes long to import
 
     if isinstance(estimator.loss, str):
         if estimator.loss != "auto" and estimator.loss.removesuffix("+b") not in _NAMES:
