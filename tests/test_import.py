@@ -49,6 +49,34 @@ def test_nothing_is_imported_before_it_is_needed():
     assert run.stdout.split() == []
 
 
+QUICK = [
+    ["--help"],
+    ["--version"],
+    *(
+        [*command.split(), "--help"]
+        for command in (
+            *("fit", "estimate", "suspects", "review", "labels", "predict", "embed", "bound"),
+            *("explore", "demo", "report", "data", "data info", "data fetch", "data cache"),
+        )
+    ),
+    ["data", "list"],
+]
+
+
+def test_commands_show_help_and_data_sets_without_torch():
+    """Each is called in one new process; the last that imports torch is named."""
+    code = (
+        "import sys\n"
+        "from noisebound.cli import app\n"
+        f"for words in {QUICK}:\n"
+        "    app(words, result_action='return_value')\n"
+        "    early = {'torch', 'sklearn', 'lightning_fabric', 'matplotlib'} & {*sys.modules}\n"
+        "    assert not early, (words, early)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
 def test_the_estimator_imports_the_training_engine_when_it_trains():
     """In a new process, and beyond what scikit-learn itself imports."""
     late = ["lightning_fabric", "torchmetrics", "torch._dynamo", "polars", "pydantic", "rich"]
