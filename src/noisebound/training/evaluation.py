@@ -109,7 +109,9 @@ def _share_of_rank(
 def _unwrapped(model: nn.Module) -> nn.Module:
     """Return the network itself, without the wrappers of Fabric and of averaged weights."""
     while isinstance(model, AveragedModel) or type(model).__module__.startswith("lightning"):
-        model = model.module
+        inner = model.module
+        assert isinstance(inner, nn.Module)
+        model = inner
     return model
 
 
