@@ -45,7 +45,6 @@ def labels(
     read
         An export of Label Studio or argilla whose answers become decisions of the run first.
     """
-    from noisebound.files import write_text
     from noisebound.review.corrected_labels import corrected_labels
     from noisebound.review.label_tools import (
         argilla_records,
@@ -56,6 +55,7 @@ def labels(
     from noisebound.review.link_tree import link_tree as make_link_tree
     from noisebound.runs import load_run
     from noisebound.runs.predict import write_frame
+    from noisebound.system.files import write_text
 
     _check(out, format, link_tree, read)
     flags = reading or ReadingFlags()

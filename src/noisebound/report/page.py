@@ -8,12 +8,12 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from noisebound.files import write_text
 from noisebound.report.embedding import embedded_figure
 from noisebound.report.gallery import Thumbnail
 from noisebound.report.heat_map import HeatMap
 from noisebound.report.rendering import render
 from noisebound.report.table import Table
+from noisebound.system.files import write_text
 
 _WIDEST_PANEL = 7.0  # inches: a choice, between one panel (5.2) and two (10)
 

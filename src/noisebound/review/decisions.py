@@ -18,8 +18,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from filelock import FileLock
 
 from noisebound.errors import DataError, InvalidValueError
-from noisebound.files import add_lines
 from noisebound.review.reviewed_data import ReviewedData
+from noisebound.system.files import add_lines
 
 Verdict: TypeAlias = Literal["right", "wrong", "unsure", "unusable"]
 Place: TypeAlias = Literal["audit", "review"]

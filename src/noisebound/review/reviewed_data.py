@@ -8,7 +8,7 @@ from typing import Any
 
 from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError, InvalidValueError
-from noisebound.files import fingerprint
+from noisebound.system.files import fingerprint
 
 _SHOWN_CLASSES = 5
 

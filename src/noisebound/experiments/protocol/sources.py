@@ -18,7 +18,7 @@ from noisebound.errors import DataError, InvalidValueError
 from noisebound.experiments.protocol.columns import TEXT_SETS, Modality
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.features import Backbone, load_embedded, parse_backbone
-from noisebound.files import fingerprint, load_tensors, save_tensors
+from noisebound.system.files import fingerprint, load_tensors, save_tensors
 
 _HASH_DIGITS = 16  # of the hash of a backbone, in the config of a run
 

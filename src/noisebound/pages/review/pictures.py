@@ -13,9 +13,9 @@ from noisebound.data.formats.images import open_image
 from noisebound.data.user.image_folder import find_trees
 from noisebound.errors import DataError
 from noisebound.features.load import is_image_folder
-from noisebound.files import written_whole
 from noisebound.report.embedding import png
 from noisebound.report.gallery import as_picture
+from noisebound.system.files import written_whole
 
 Size: TypeAlias = Literal["thumbnail", "large"]
 SIZES: dict[Size, int] = {"thumbnail": 256, "large": 1600}

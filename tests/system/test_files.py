@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from noisebound.errors import NoRoomError
-from noisebound.files import append_text, save_tensors, write_text
+from noisebound.system.files import append_text, save_tensors, write_text
 from processes import environment
 
 DAY = 24 * 3600
