@@ -20,7 +20,7 @@ import noisebound as nb
 from noisebound.cli import app, main
 from noisebound.data import DATASETS, load
 from noisebound.experiments.runner.run import execute
-from noisebound.spreadsheets import unquote_formulas
+from noisebound.system.spreadsheets import unquote_formulas
 from published_files import plain_image
 
 

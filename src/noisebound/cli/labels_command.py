@@ -42,7 +42,6 @@ def labels(
     read
         An export of Label Studio or argilla whose answers become decisions of the run first.
     """
-    from noisebound.files import write_text
     from noisebound.review.exports import (
         argilla_records,
         corrected_labels,
@@ -52,6 +51,7 @@ def labels(
     )
     from noisebound.runs import load_run
     from noisebound.runs.predict import write_frame
+    from noisebound.system.files import write_text
 
     _check(out, format, read)
     flags = reading or ReadingFlags()

@@ -17,7 +17,7 @@ from noisebound.data.rows import JoinedRows, Rows, TensorRows, as_rows
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.data.table_encoder import TableEncoder
 from noisebound.errors import DataError
-from noisebound.files import fingerprint_of_texts
+from noisebound.system.files import fingerprint_of_texts
 
 _ROW_MASK = "\0is kept"  # no column of a user's is called so
 

@@ -49,10 +49,10 @@ from noisebound.experiments.runner.estimate_cells import EstimateCell
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.sweep import run_sweep
 from noisebound.experiments.runner.workers import Workers
-from noisebound.files import write_json, write_text
 from noisebound.report.figures import rate_sweep_figure, write_figure
 from noisebound.report.table import Table
 from noisebound.report.table_formats import write_table
+from noisebound.system.files import write_json, write_text
 
 Target: TypeAlias = Literal[
     "table1",

@@ -20,9 +20,9 @@ from noisebound.data.rows import Rows, TensorRows
 from noisebound.data.user.image_folder import find_trees
 from noisebound.errors import DataError
 from noisebound.features.load import is_image_folder
-from noisebound.files import written_whole
 from noisebound.report.images import as_picture, png
 from noisebound.runs.suspects import cut
+from noisebound.system.files import written_whole
 
 Kind: TypeAlias = Literal["image", "text", "row"]
 Size: TypeAlias = Literal["thumbnail", "large"]

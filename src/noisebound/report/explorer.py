@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from noisebound.catalog import SPECS
-from noisebound.files import write_text
 from noisebound.losses import GeneralizedCrossEntropy, SymmetricCrossEntropy
 from noisebound.report.page import render
+from noisebound.system.files import write_text
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from matplotlib.figure import Figure
 from PIL import Image
 
-from noisebound.files import write_text
 from noisebound.report.images import Thumbnail, embedded_figure, embedded_image
 from noisebound.report.table import Table
+from noisebound.system.files import write_text
 
 _WIDEST_PANEL = 7.0  # inches, between one panel (5.2) and two (10)
 _MOST_WITH_NUMBERS = 12  # rows of a heat map; more columns than that do not fit on a page

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from noisebound.files import written_whole
+from noisebound.system.files import written_whole
 
 # Okabe and Ito's colors, which color-blind readers can distinguish.
 BLUE, ORANGE, GREEN, SKY = "#0072B2", "#D55E00", "#009E73", "#56B4E9"

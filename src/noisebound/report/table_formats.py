@@ -5,8 +5,8 @@ import io
 import json
 from pathlib import Path
 
-from noisebound.files import write_text
 from noisebound.report.table import Cell, Table
+from noisebound.system.files import write_text
 
 
 def write_table(table: Table, folder: Path) -> list[Path]:

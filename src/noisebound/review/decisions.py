@@ -25,7 +25,7 @@ from torch import Tensor
 
 from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError, InvalidValueError
-from noisebound.files import add_lines, fingerprint
+from noisebound.system.files import add_lines, fingerprint
 
 Verdict: TypeAlias = Literal["right", "wrong", "unsure", "unusable"]
 Place: TypeAlias = Literal["audit", "review"]

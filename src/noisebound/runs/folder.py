@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from noisebound.data import DataOrigin
 from noisebound.errors import DataError, FolderTakenError, RunError
-from noisebound.files import PARTS, write_text
+from noisebound.system.files import PARTS, write_text
 from noisebound.training.config import TrainingConfig
 
 Model = TypeVar("Model", bound=BaseModel)

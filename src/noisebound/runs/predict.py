@@ -24,10 +24,10 @@ from noisebound.data.user.texts import (
 )
 from noisebound.errors import DataError
 from noisebound.features import Backbone
-from noisebound.files import written_whole
 from noisebound.runs.embedding import new_embeddings
 from noisebound.runs.saved_model import SavedModel
-from noisebound.spreadsheets import quote_formulas
+from noisebound.system.files import written_whole
+from noisebound.system.spreadsheets import quote_formulas
 
 
 def new_inputs(

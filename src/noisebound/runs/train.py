@@ -15,7 +15,6 @@ from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoR
 from noisebound.features import Backbone
 from noisebound.features.content import hash_of_weights
 from noisebound.features.load import EmbeddedSplits
-from noisebound.files import fingerprint, write_text
 from noisebound.models import ModelName
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
@@ -28,6 +27,7 @@ from noisebound.runs.result import RunResult, read_result, write_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
 from noisebound.search.fit import Fitted, Problem, fit_network, model_name, network_for
+from noisebound.system.files import fingerprint, write_text
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import Devices, OneDevice, first_rank_does

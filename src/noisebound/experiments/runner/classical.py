@@ -20,9 +20,9 @@ from noisebound.data import Dataset, Normalization, Splits
 from noisebound.errors import DataError
 from noisebound.estimation import UnknownNoise
 from noisebound.experiments.protocol.contenders import Learner
-from noisebound.files import fingerprint, write_json
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult, write_result
+from noisebound.system.files import fingerprint, write_json
 from noisebound.training import EpochMetrics, TrainingConfig
 from noisebound.training.data import split_validation
 

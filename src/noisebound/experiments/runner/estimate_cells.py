@@ -18,8 +18,8 @@ from noisebound.experiments.runner.estimate_predictions import predictions_of
 from noisebound.experiments.runner.rate_findings import rate_findings
 from noisebound.experiments.runner.suspect_findings import suspect_findings
 from noisebound.experiments.runner.workers import Workers
-from noisebound.files import write_json
 from noisebound.progress import counting
+from noisebound.system.files import write_json
 from noisebound.training.devices import usable_cores
 
 EstimatePart: TypeAlias = Literal["estimates", "suspects", "accuracy"]

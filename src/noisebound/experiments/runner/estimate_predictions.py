@@ -13,9 +13,9 @@ from noisebound.errors import DataError
 from noisebound.experiments.protocol.estimate_data import estimate_data
 from noisebound.experiments.protocol.estimate_settings import EstimateSetting
 from noisebound.experiments.protocol.sources import DataSources
-from noisebound.files import load_tensors, save_tensors
 from noisebound.search.cross_fit import CrossFit, noise_plan
 from noisebound.search.fit import network_for
+from noisebound.system.files import load_tensors, save_tensors
 from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData
 

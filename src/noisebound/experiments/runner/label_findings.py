@@ -12,11 +12,11 @@ from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError
 from noisebound.estimation import ESTIMATION_METHODS, estimate_noise
 from noisebound.experiments.runner.pruning import FOLDS, Pruned
-from noisebound.files import write_json
 from noisebound.runs import Run
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_out_of_fold
 from noisebound.search.cross_fit import cross_fit_epochs
+from noisebound.system.files import write_json
 from noisebound.training import TrainingConfig
 
 

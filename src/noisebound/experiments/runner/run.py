@@ -24,8 +24,8 @@ from noisebound.experiments.runner.label_findings import (
 from noisebound.experiments.runner.pruning import prune
 from noisebound.experiments.runner.run_store import RunStore
 from noisebound.experiments.runner.told import told
-from noisebound.files import write_json
 from noisebound.runs import train_run
+from noisebound.system.files import write_json
 
 
 @dataclass(frozen=True)

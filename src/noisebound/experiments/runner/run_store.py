@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 from noisebound.errors import DataError, RunError
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.label_findings import read_findings
-from noisebound.files import write_json, write_text
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult, read_result
+from noisebound.system.files import write_json, write_text
 
 State: TypeAlias = Literal["waiting", "running", "finished", "failed"]
 

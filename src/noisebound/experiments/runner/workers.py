@@ -16,7 +16,7 @@ from noisebound.errors import InvalidValueError
 from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run import Execution, execute
 from noisebound.interrupts import interruption
-from noisebound.ray_cluster import connected, first_line
+from noisebound.system.ray_cluster import connected, first_line
 from noisebound.training.devices import usable_cores
 
 

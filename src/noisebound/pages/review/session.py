@@ -20,7 +20,7 @@ from noisebound.review.exports import corrected_labels
 from noisebound.review.queue import IS_SUSPECT, LAST, WORTH
 from noisebound.runs import Run
 from noisebound.runs.fit_again import fit_again
-from noisebound.spreadsheets import quote_formulas
+from noisebound.system.spreadsheets import quote_formulas
 
 Record = dict[str, Any]
 MOST_AT_ONCE = 500

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from noisebound.errors import NoRoomError
-from noisebound.files import append_text, save_tensors, write_text
+from noisebound.system.files import append_text, save_tensors, write_text
 from processes import environment
 
 DAY = 24 * 3600
@@ -40,7 +40,8 @@ def test_what_does_not_fit_leaves_the_file_as_it_was(tmp_path):
     write_text(tmp_path / "kept", "before")
     script = "import sys, test_files; test_files.little_room(sys.argv[1])"
     command = [sys.executable, "-c", script, tmp_path]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment())
+    here = Path(__file__).parent  # from which a new process can import this module
+    result = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=here)
     assert result.returncode == 0, result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
     assert (tmp_path / "kept").read_text() == "before"

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisebound.runs.predict import write_frame
-from noisebound.spreadsheets import quote_formulas, unquote_formulas
+from noisebound.system.spreadsheets import quote_formulas, unquote_formulas
 
 TRIGGERS = "=+-@\t\r\n＝＋－＠"
 FORMULA = "=cmd|' /C calc'!A0"

@@ -1,4 +1,4 @@
-"""A connection to a Ray cluster: one that runs somewhere, or one that is started here."""
+"""Connect to a Ray cluster, or start one here."""
 
 import logging
 import socket
@@ -14,8 +14,7 @@ def connected(cluster: str) -> Iterator[Any]:
     """Connect to a cluster, unless this process is connected already, and yield ``ray``.
 
     Args:
-        cluster: an address, ``"auto"`` for the cluster that is running here, or ``"local"`` to
-            start one
+        cluster: an address, ``"auto"`` for the running local cluster, or ``"local"`` to start one
     """
     try:
         import ray
@@ -31,19 +30,19 @@ def connected(cluster: str) -> Iterator[Any]:
             )
     except (ConnectionError, RuntimeError) as error:
         raise InvalidValueError(
-            f"there is no Ray cluster at {cluster!r}: start one with  ray start --head , "
-            f"or have one started here by `cluster` 'local' ({first_line(error)})"
+            f"no Ray cluster answers at {cluster!r}: start one with  ray start --head , or pass "
+            f"`cluster` 'local' to start one here ({first_line(error)})"
         ) from error
     yield ray
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what an error says."""
+    """Return the first line of an error's message."""
     return str(error).strip().partition("\n")[0]
 
 
 def _knock(address: str) -> None:
-    """Raise an error if nobody listens at the address, where Ray would try for minutes."""
+    """Raise an error if no process listens at the address, where Ray would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         try:

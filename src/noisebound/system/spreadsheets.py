@@ -1,8 +1,8 @@
-"""Tables that a spreadsheet opens without running what stands in their cells.
+"""Protect tables from spreadsheets, which run cells that look like formulas.
 
-A spreadsheet takes a cell such as ``=cmd|' /C calc'!A0`` for a formula, also if it is the name of a
-class. An apostrophe before it makes it text. The rule can be undone: of a text that begins with
-apostrophes and then a sign of a formula, one apostrophe is taken away.
+A spreadsheet takes a cell such as ``=cmd|' /C calc'!A0`` for a formula, even if it is the name of a
+class. An apostrophe before it makes it text. To undo this, one apostrophe is removed from each text
+that begins with apostrophes and then a sign of a formula.
 """
 
 import polars as pl
@@ -16,7 +16,7 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 def quote_formulas(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the table with an apostrophe before each text that a spreadsheet would compute.
 
-    Numbers such as ``-1`` stay as they are, also where they are the names of classes.
+    Numbers such as ``-1`` do not change, even if they are names of classes.
 
     Example:
         >>> quote_formulas(pl.DataFrame({"label": ["=1+1", "-1", "'tis"]}))["label"].to_list()

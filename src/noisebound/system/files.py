@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and tensors on disk that carry a checksum."""
+"""Atomic writes, and tensors on disk with a checksum."""
 
 import errno
 import hashlib
@@ -24,23 +24,18 @@ from torch import Tensor
 from noisebound.errors import DataError, NoRoomError
 
 PARTS = ".*.part"
-"""The names of files that are being written, or that a killed process has left half written."""
+"""Names of unfinished files, of which a killed process may leave some behind."""
 
 _HEADER = "noisebound"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_ABANDONED_SECONDS = 24 * 3600.0  # nobody writes one file for so long: a choice
+_ABANDONED_SECONDS = 24 * 3600.0  # heuristic: no file takes a day to write
 
 
 @contextmanager
 def written_whole(path: Path, size: int | None = None) -> Iterator[Path]:
-    """Yield a file beside ``path`` to write to, which becomes ``path`` only when all went well.
+    """Yield a file beside ``path`` to write to, which is renamed to ``path`` on success.
 
-    Args:
-        path: the file
-        size: how many bytes it takes, where that is known
-
-    Raises:
-        NoRoomError: the disk is full; nothing has changed
+    If the disk is full, a `NoRoomError` names the ``size`` in bytes, and nothing has changed.
     """
     # A name of its own, since another process may be writing the same file.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -63,17 +58,17 @@ def write_text(path: Path, text: str) -> None:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Write at the end of a text file; if there is no room, a part of the text may be there."""
+    """Append to a text file; if the disk is full, a part of the text may be written."""
     content = text.encode()
     with _room_for(path, len(content)), path.open("ab") as file:
         file.write(content)
 
 
 def add_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines at the end of a file and wait until they are on the disk: all of them or none.
+    """Append all lines to a file or none, and wait until they are on the disk.
 
-    A last line that a killed process has left unfinished stays a line of its own. Who calls holds a
-    lock that all writers of the file heed.
+    An unfinished last line of a killed process stays a line of its own. The caller holds a lock
+    that all writers of the file share.
     """
     content = "".join(f"{line}\n" for line in lines).encode()
     with _room_for(path, len(content)), path.open("ab+") as file:
@@ -101,7 +96,7 @@ def sync(path: Path) -> None:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove what processes that were killed while writing this file have left of it."""
+    """Remove unfinished copies of this file that killed processes left behind."""
     for part in path.parent.glob(f".{glob_escaped(path.name)}.????????.part"):
         with suppress(OSError):  # another process may have removed it
             if time.time() - part.stat().st_mtime > _ABANDONED_SECONDS:
@@ -110,7 +105,7 @@ def _remove_abandoned(path: Path) -> None:
 
 @contextmanager
 def _room_for(path: Path, size: int | None) -> Iterator[None]:
-    """Turn a full disk into an error that says what does not fit, and how much is free."""
+    """Turn a full disk into an error that names the file, its size and the free space."""
     try:
         yield
     except OSError as error:
@@ -132,22 +127,20 @@ def _in_words(size: int) -> str:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON for people and programs, whole or not at all; NaN and infinity are refused."""
+    """Write indented JSON, whole or not at all; NaN and infinity are refused."""
     write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write tensors and a JSON record about them, with a checksum over both.
+    """Write a safetensors file with a JSON record in its header and a checksum over both.
 
-    Args:
-        path: the safetensors file, which is written whole or not at all
-        tensors: by name; they may share memory and lie on any device
-        about: what JSON can hold, stored in the file's header
+    The tensors may share memory and be on any device.
     """
     # Clones, because safetensors refuses tensors that share memory, such as tied weights.
     copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     text = json.dumps(about, sort_keys=True)
-    # One entry, because safetensors writes several in any order, and equal files are to be equal.
+    # One entry, because safetensors does not keep the order of several, and equal content must
+    # give equal files.
     header = json.dumps({"about": text, "digest": _digest(copies, text)})
     size = len(header) + sum(value.nbytes for value in copies.values())
     with written_whole(path, size) as part:
@@ -158,11 +151,11 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return what :func:`save_tensors` wrote.
+    """Return the tensors and the record of :func:`save_tensors`.
 
     Raises:
-        FileNotFoundError: there is no such file
-        DataError: the file is damaged, or was not written by :func:`save_tensors`
+        FileNotFoundError: the file does not exist
+        DataError: the file is damaged, or of another format
     """
     try:
         with safe_open(path, framework="pt") as stored:
@@ -179,7 +172,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _as_os_error(error: SafetensorError) -> Exception:
-    """Return the system's error that safetensors tells of in words; else the error itself."""
+    """Return the system's error that a message of safetensors names; else the error itself."""
     number = re.search(r"\(os error (\d+)\)", str(error))
     if number is None:
         return error
@@ -208,7 +201,7 @@ def fingerprint(tensor: Tensor) -> str:
 def fingerprint_of_blocks(
     shape: Sequence[int], dtype: torch.dtype, blocks: Iterable[Tensor]
 ) -> str:
-    """Hash of a tensor that comes in blocks of rows, the same as that of the tensor as a whole."""
+    """Hash of a tensor from its blocks of rows, equal to the hash of the whole tensor."""
     digest = hashlib.sha256(f"{tuple(shape)} {dtype}".encode())
     for block in blocks:
         digest.update(block.contiguous().view(-1).view(torch.uint8).numpy().data)
@@ -232,14 +225,14 @@ def save_rows(
     others: Mapping[str, Tensor],
     about: Mapping[str, Any],
 ) -> None:
-    """Write a matrix that need not fit in memory, as :func:`load_tensors` reads it.
+    """Write a matrix that may exceed the memory, for :func:`load_tensors`.
 
     Args:
-        path: the safetensors file, which is written whole or not at all
-        rows: the matrix, called ``"rows"``, part after part
-        shape: the shape of the whole matrix
-        others: small tensors beside it, whose names come after ``"rows"`` in the alphabet
-        about: what JSON can hold, stored in the file's header
+        path: the safetensors file
+        rows: the blocks of the matrix, which the file calls ``"rows"``
+        shape: of the whole matrix
+        others: small tensors, whose names come after ``"rows"`` in the alphabet
+        about: a JSON record for the header
     """
     text = json.dumps(about, sort_keys=True)
     digest = hashlib.sha256(text.encode())
