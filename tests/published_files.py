@@ -13,6 +13,7 @@ from PIL import Image
 
 FINE = [f"fine_{k}" for k in range(100)]
 COARSE = [f"coarse_{k}" for k in range(20)]
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
 TEN = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
 

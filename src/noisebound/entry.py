@@ -37,6 +37,7 @@ def fit(
     types: Mapping[str, ColumnType] | None = None,
     test: str | Path | None = None,
     encoding: str | None = None,
+    map_labels: Mapping[str, str] | None = None,
     merge_labels: bool = False,
     image_size: int | None = None,
     skip_bad: bool = False,
@@ -64,6 +65,8 @@ def fit(
             ``"number"``, ``"category"`` or ``"date"``
         test: a table with clean labels and the same columns, to evaluate on
         encoding: how a table or text file writes letters as bytes; None for UTF-8
+        map_labels: labels to rename, such as ``{"Y": "Yes", "N": "No"}``; labels with the same new
+            name become one class
         merge_labels: True to take labels that differ by case or spaces only for one
         image_size: the height and width, in pixels, to which a folder's images are brought
         skip_bad: True to leave out images that cannot be read, and rows without a label
@@ -99,6 +102,7 @@ def fit(
             "types": dict(types or {}),
             "test": test,
             "encoding": encoding,
+            "map_labels": dict(map_labels or {}),
             "merge_labels": merge_labels,
             "image_size": image_size,
             "skip_bad": skip_bad,

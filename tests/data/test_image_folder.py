@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from noisebound.data import DataError, load
-from published_files import encoded_image, plain_image, some_images
+from published_files import EPS, encoded_image, plain_image, some_images
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_pixels_and_labels(folder):
     assert data.class_names == ("cat", "dog")
 
 
-@pytest.mark.parametrize("kind", ["bmp", "gif", "jpeg", "png", "ppm", "tiff", "webp"])
+@pytest.mark.parametrize("kind", ["bmp", "gif", "jpeg", "png", "tiff", "webp"])
 def test_formats(folder, kind):
     for name in ("cat", "dog"):
         (folder / name / f"more.{kind}").write_bytes(plain_image((10, 200, 10), 8, kind))
@@ -38,6 +38,18 @@ def test_formats(folder, kind):
     torch.testing.assert_close(
         added, torch.tensor([[10.0, 200.0, 10.0]]).expand(2, 3), atol=6, rtol=0
     )
+
+
+def test_no_image_starts_another_program(folder, fake_ghostscript):
+    """Pillow goes by the content, and runs Ghostscript for EPS whatever the file is called."""
+    (folder / "cat" / "1.png").write_bytes(EPS)
+    (folder / "cat" / "drawing.eps").write_bytes(EPS)
+    with pytest.raises(DataError, match=r"1\.png \(not an image\)"):
+        load(folder)
+    splits = load(folder, skip_bad=True)
+    assert splits.train_names == ("cat/0.png", "cat/2.png", "dog/0.png", "dog/1.png", "dog/2.png")
+    assert "1 files" in splits.notes[0]  # the drawing is not among the images
+    assert not fake_ghostscript.exists()
 
 
 def test_gray_images_keep_one_channel(tmp_path):

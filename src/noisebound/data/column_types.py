@@ -1,7 +1,8 @@
 """The type of a table's column: given by the user, or decided once from all its values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
 import polars as pl
@@ -29,6 +30,8 @@ _WORDS_OF_A_SENTENCE = 3.0  # on average; names and places have fewer: a choice
 _LETTERS_OF_A_SENTENCE = 6.0  # in scripts that write no spaces, on average: a choice
 _SENTENCES_LOOKED_AT = 10_000  # a choice
 _WITHOUT_SPACES = r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]"  # Japanese, Chinese, Thai
+LEADING_ZERO = r"^\s*-?0\d+\s*$"
+"""A whole number with a leading zero, such as a postal code: a code, not a number."""
 _WHOLE_FRACTION = r"^(-?[1-9][0-9]*|0)\.0$"  # as pandas and polars write a whole number
 _STYLES: dict[ColumnType, tuple[Style, ...]] = {"number": NUMBER_STYLES, "date": DATE_STYLES}
 
@@ -87,6 +90,7 @@ def _decide_strings(
     present = len(series) - series.null_count()
     if not present:
         return ColumnDecision(wanted or "category", series)
+    codes = series.filter(series.str.contains(LEADING_ZERO))
     note = ""
     for kind, styles in _STYLES.items():
         if wanted not in (None, kind):
@@ -94,6 +98,9 @@ def _decide_strings(
         chosen, values = read_best(series, styles if style is None else (style,))
         slips = unreadable(series, values)
         if len(slips) <= _FEW_SLIPS * present or (wanted is not None and len(slips) < present):
+            if kind == "number" and wanted is None and len(codes):
+                note = _note_of_codes(codes)
+                continue
             said = (_note_of_slips(slips, kind), note_of_doubt(series, values, chosen))
             return ColumnDecision(kind, values, "; ".join(filter(None, said)), chosen)
         if len(slips) <= _SOME_SLIPS * present:
@@ -167,11 +174,24 @@ def is_scalar(dtype: pl.DataType) -> bool:
 
 def check_named(columns: list[str], named: Mapping[str, object], source: str) -> None:
     """Raise a `DataError` if an option names a column that the table lacks."""
-    missing = [name for name in named if name not in columns]
-    if missing:
+    missing = next((name for name in named if name not in columns), None)
+    if missing is not None:
         raise DataError(
-            f"{source} has no column {missing[0]!r}; it has the columns {listed_names(columns)}"
+            f"{source} has no column {missing!r}{did_you_mean(missing, columns)}; it has the "
+            f"columns {listed_names(columns)}"
         )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the most similar known name, or an empty text.
+
+    Example:
+        >>> did_you_mean("Spieces", ["species", "sepal"])
+        " (did you mean 'species'?)"
+    """
+    spelled = {each.casefold(): each for each in known}
+    similar = get_close_matches(name.casefold(), spelled, n=1)
+    return f" (did you mean {spelled[similar[0]]!r}?)" if similar else ""
 
 
 def listed_names(columns: list[str], most: int = 30) -> str:
@@ -193,6 +213,13 @@ def _note_of_categories(slips: pl.Series, kind: ColumnType) -> str:
     return (
         f"column {slips.name!r} is taken for categories, because {len(slips)} values such as "
         f"{slips[0]!r} are no {kind}s; to count these as missing, say the type: `types`"
+    )
+
+
+def _note_of_codes(codes: pl.Series) -> str:
+    return (
+        f"column {codes.name!r} has codes such as {codes[0]!r}, with leading zeros, and is taken "
+        "for categories; to read numbers, set the type: `types`"
     )
 
 

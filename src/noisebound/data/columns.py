@@ -16,6 +16,7 @@ from noisebound.data.column_types import (
     is_string,
 )
 from noisebound.data.identifiers import identifier_reason
+from noisebound.data.spellings import listed_spellings, spellings
 from noisebound.data.written import (
     DATE_STYLES,
     NUMBER_STYLES,
@@ -28,6 +29,7 @@ from noisebound.errors import DataError
 MAX_CATEGORIES = 32  # a choice: one feature each, and rarer ones share one
 # A choice: a text that differs in nearly every row is an identifier, and no category.
 _IDENTIFIER_SHARE = 0.9
+_UNSEEN_SHOWN = 5  # categories in a message
 _MOST_SLIPS = 0.5  # of new values where numbers were trained on; a column with more is another one
 
 
@@ -147,12 +149,37 @@ class CategoryColumn(BaseModel):
             has_other=distinct > MAX_CATEGORIES,
             has_missing=texts.null_count() > 0,
         )
-        if distinct <= MAX_CATEGORIES:
-            return column, ""
-        share = kept["count"].sum() / len(present)
-        return column, (
-            f"column {series.name!r} has {distinct} categories: the {MAX_CATEGORIES} most frequent "
-            f"({share:.0%} of the rows) are kept, the others share one feature"
+        groups = spellings(dict(counts.iter_rows()))
+        notes = []
+        if groups:
+            notes.append(
+                f"column {series.name!r} has categories that differ only by case or spaces, and "
+                f"count as different: {listed_spellings(groups)}"
+            )
+        if distinct > MAX_CATEGORIES:
+            share = kept["count"].sum() / len(present)
+            notes.append(
+                f"column {series.name!r} has {distinct} categories: the {MAX_CATEGORIES} most "
+                f"frequent ({share:.0%} of the rows) are kept, the others share one feature"
+            )
+        return column, "; ".join(notes)
+
+    def unseen_note(self, column: pl.Series) -> str:
+        """Return a note on new values that are no category; empty if there are none.
+
+        If rare categories share a feature, they are not stored, so nothing can be said.
+        """
+        if self.has_other:
+            return ""
+        texts = self._in_known_spelling(column).drop_nulls()
+        unseen = texts.filter(~texts.is_in(list(self.categories)))
+        if not len(unseen):
+            return ""
+        names = unseen.unique().sort().to_list()
+        more = f" and {len(names) - _UNSEEN_SHOWN} more" if len(names) > _UNSEEN_SHOWN else ""
+        return (
+            f"column {self.name!r}: {len(unseen):,} of {len(column):,} rows have categories that "
+            f"the training data lacks: {', '.join(map(repr, names[:_UNSEEN_SHOWN]))}{more}"
         )
 
     @property

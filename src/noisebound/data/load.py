@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
+from noisebound.data.column_types import did_you_mean
 from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.finding import find_or_download
 from noisebound.data.formats.table_files import is_table
@@ -22,7 +23,8 @@ from noisebound.errors import DataError
 Source: TypeAlias = "str | Path | Dataset | Splits | tuple[Any, Any] | Any"
 """A known name, a path, a data set, a data frame, or a pair of inputs and labels."""
 
-_OF_TABLES = ("target", "text", "exclude", "types", "test", "encoding", "merge_labels", "skip_bad")
+_OF_LABELS = ("map_labels", "merge_labels", "skip_bad")
+_OF_TABLES = ("target", "text", "exclude", "types", "test", "encoding", *_OF_LABELS)
 
 
 def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:
@@ -65,8 +67,8 @@ def load_with(source: Source, options: ReadingOptions, *, leave_texts: bool = Fa
     path = Path(source)
     if not _exists(path):
         raise DataError(
-            f"{str(source)!r} is neither a file or folder nor a known data set; known are "
-            f"{', '.join(DATASETS)}"
+            f"{str(source)!r} is neither a file or folder nor a known data set"
+            f"{did_you_mean(str(source), DATASETS)}; known are {', '.join(DATASETS)}"
         )
     return _load_path(path, options, leave_texts)
 
@@ -82,7 +84,7 @@ def _from_memory(data: Source, options: ReadingOptions, leave_texts: bool) -> Sp
             leave_texts=leave_texts,
         )
     if isinstance(data, tuple) and len(data) == 2 and as_texts(data[0]) is not None:
-        options.refuse_all_but("skip_bad", "merge_labels", what="texts in memory")
+        options.refuse_all_but(*_OF_LABELS, what="texts in memory")
         return text_splits(*data, options, leave_texts=leave_texts)
     options.refuse_all_but(what="arrays")
     if isinstance(data, Splits):
@@ -127,8 +129,7 @@ def _load_path(path: Path, options: ReadingOptions, leave_texts: bool) -> Splits
         options.refuse_all_but("data_dir", "skip_bad", what="a folder of IDX files")
         return read_idx_folder(path)
     if path.is_dir() and holds_texts(path):
-        allowed = ("data_dir", "skip_bad", "encoding", "merge_labels")
-        options.refuse_all_but(*allowed, what="a folder of texts")
+        options.refuse_all_but("data_dir", "encoding", *_OF_LABELS, what="a folder of texts")
         return read_text_folder(path, options, leave_texts=leave_texts)
     if path.is_dir():
         options.refuse_all_but("data_dir", "image_size", "skip_bad", what="a folder of images")

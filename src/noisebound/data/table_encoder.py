@@ -2,6 +2,7 @@
 
 import math
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, TypeAlias
 
@@ -30,6 +31,10 @@ Column: TypeAlias = Annotated[
     NumberColumn | CategoryColumn | TextColumn | PlainTextColumn, Field(discriminator="kind")
 ]
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
+
+
+class UnseenCategoryWarning(UserWarning):
+    """New rows have categories that the training data lacks."""
 
 
 class TableEncoder(BaseModel):
@@ -117,6 +122,23 @@ class TableEncoder(BaseModel):
             for column in self.columns
         )
         return TableEncoder(columns=columns, notes=self.notes)
+
+    def transform_new(self, data: Any) -> Float32[Tensor, "rows features"] | SparseRows:
+        """Return the features of rows to predict; warn of categories that fitting did not see."""
+        for note in self.unseen_notes(data):
+            warnings.warn(note, UnseenCategoryWarning, stacklevel=2)
+        return self.transform(data)
+
+    def unseen_notes(self, data: Any) -> tuple[str, ...]:
+        """Return a note for each column with categories that fitting did not see."""
+        lazy = as_lazy(data)
+        present = lazy.collect_schema().names()
+        notes = [
+            column.unseen_note(lazy.select(column.name).collect().to_series())
+            for column in self.columns
+            if isinstance(column, CategoryColumn) and column.name in present
+        ]
+        return tuple(note for note in notes if note)
 
     def transform(self, data: Any) -> Float32[Tensor, "rows features"] | SparseRows:
         """Return the features of a frame's rows; columns that fitting did not see are ignored.

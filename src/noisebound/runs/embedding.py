@@ -17,8 +17,14 @@ from noisebound.data.from_arrays import inputs_from_array
 from noisebound.data.registry import find_published
 from noisebound.data.user.arrays import read_inputs
 from noisebound.data.user.embeddings_folder import holds_embeddings, read_embeddings
-from noisebound.data.user.image_folder import unlabeled_names
-from noisebound.data.user.texts import TEXT_COLUMN, as_texts, read_unlabeled_texts, whole_texts
+from noisebound.data.user.image_folder import is_image_file, unlabeled_names
+from noisebound.data.user.texts import (
+    TEXT_COLUMN,
+    as_texts,
+    is_text_file,
+    read_unlabeled_texts,
+    whole_texts,
+)
 from noisebound.errors import DataError, RunError
 from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
 from noisebound.features.embed_once import UnsuitedTextWarning, embed_once, refuse_bad, text_notes
@@ -38,9 +44,9 @@ def new_embeddings(
 
     Args:
         saved: a model with a backbone
-        data: a folder of images or of .txt files, a table, an npz or npy file, the name of a data
-            set, a `Dataset`, a data frame, an array of images, a list of paths of images, or
-            texts; embeddings of images or texts, of the right length, are taken as they are
+        data: an image or a .txt file, or a folder of them, a table, an npz or npy file, the name of
+            a data set, a `Dataset`, a data frame, an array of images, a list of paths of images,
+            or texts; embeddings of images or texts, of the right length, are taken as they are
         backbone: returns the model's backbone, if it is needed
         options: how to read the data
     """
@@ -133,7 +139,7 @@ def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewEx
         path = Path(data)
         if not path.exists():
             raise DataError(f"{data} is neither a file or folder nor a known data set")
-        if path.is_dir():
+        if path.is_dir() or is_image_file(path) or is_text_file(path):
             return _files(path, options, card)
         if is_table(path):
             written = frozenset(card.backbone.text_columns)
@@ -198,7 +204,7 @@ def _rows(frame: pl.DataFrame, card: ModelCard, positions: list[int] | None = No
     texts = Texts(joined_texts(frame, columns), [str(position) for position in positions])
     if card.encoder is None:
         return _NewExamples(texts, positions)
-    features = card.encoder.transform(frame)
+    features = card.encoder.transform_new(frame)
     assert isinstance(features, Tensor)  # the texts have none
     return _NewExamples(texts, positions, features)
 

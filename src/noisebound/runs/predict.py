@@ -15,10 +15,11 @@ from noisebound.data.options import ReadingOptions, reading_options
 from noisebound.data.registry import find_published
 from noisebound.data.rows import Rows
 from noisebound.data.user.arrays import read_inputs
-from noisebound.data.user.image_folder import read_unlabeled
+from noisebound.data.user.image_folder import is_image_file, read_unlabeled
 from noisebound.data.user.texts import (
     TEXT_COLUMN,
     as_texts,
+    is_text_file,
     read_unlabeled_texts,
     texts_frame,
 )
@@ -45,9 +46,9 @@ def new_inputs(
 
     Args:
         model: the trained model
-        data: a folder of images or of .txt files, a CSV, TSV, JSONL, Parquet, Excel, npz or npy
-            file, the name of a data set, whose test examples are then taken; or, in memory, a data
-            frame, an array or a list of texts
+        data: an image or a .txt file, or a folder of them, a CSV, TSV, JSONL, Parquet, Excel, npz
+            or npy file, the name of a data set, whose test examples are then taken; or in memory, a
+            data frame, an array or a list of texts
         backbone: returns the model's backbone, if it is needed; None for a model without one
         data_dir: where published files are looked for first
         skip_bad: True to leave out images that cannot be read
@@ -135,16 +136,17 @@ def _read(
     if isinstance(data, str) and find_published(data) is not None:
         splits = load(data, data_dir=data_dir)
         return new_inputs(model, splits)
-    if path.is_dir() and _takes_texts(model):
+    if not path.exists():
+        raise DataError(f"{data} is neither a file or folder nor a known data set")
+    if (path.is_dir() or is_text_file(path)) and _takes_texts(model):
         options = ReadingOptions(skip_bad=skip_bad, encoding=encoding)
         names, texts = read_unlabeled_texts(path, options)
         return names, _encoded(model, texts, str(path))
-    if path.is_dir():
+    if path.is_dir() or is_image_file(path):
         if len(model.card.input_shape) != 3:
-            raise DataError(f"the model takes features, and {path} is a folder of images")
+            kind = "a folder of images" if path.is_dir() else "an image"
+            raise DataError(f"the model takes features, and {path} is {kind}")
         return read_unlabeled(path, model.card.input_shape, skip_bad)
-    if not path.exists():
-        raise DataError(f"{data} is neither a file or folder nor a known data set")
     if is_table(path):
         encoder = model.card.encoder
         written = frozenset[str]() if encoder is None else encoder.written_columns
@@ -166,7 +168,7 @@ def _encoded(model: SavedModel, frame: pl.DataFrame | pl.LazyFrame, source: str)
     if encoder is not None:
         if _takes_texts(model) and frame.collect_schema().names() == [TEXT_COLUMN]:
             frame = frame.rename({TEXT_COLUMN: encoder.text_columns[0]})
-        return encoder.transform(frame)
+        return encoder.transform_new(frame)
     if not all(dtype.is_numeric() for dtype in frame.collect_schema().dtypes()):
         raise DataError(
             f"the model was not trained on a table, and {source} is one with columns that are not "

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from noisebound.data.column_types import LEADING_ZERO
 from noisebound.data.folders import cache_folder, temporary_file
 from noisebound.data.formats.text_files import check_utf8
 from noisebound.data.missing import MISSING_FIELDS
@@ -41,7 +42,9 @@ def read_csv(
     if repeated:
         raise DataError(f"{path} has several columns called {repeated[0]!r}: rename all but one")
     try:
-        return _read(plain, separator, _schema(plain, separator, written)), ()
+        schema = _schema(plain, separator, written)
+        codes = _code_columns(plain, separator, schema)
+        return _read(plain, separator, schema | dict.fromkeys(codes, pl.String())), ()
     except pl.exceptions.PolarsError:
         check_utf8(plain, path)
     ragged = _first_ragged_line(plain, separator, len(header))
@@ -90,6 +93,16 @@ def _schema(plain: Path, separator: str, written: Collection[str]) -> dict[str, 
     }
 
 
+def _code_columns(plain: Path, separator: str, schema: Mapping[str, pl.DataType]) -> list[str]:
+    """Return the columns of whole numbers in which any row has a leading zero, as in ``04398``."""
+    whole = [name for name, dtype in schema.items() if dtype.is_integer()]
+    if not whole:
+        return []
+    texts = pl.scan_csv(plain, separator=separator, infer_schema=False)
+    found = texts.select(pl.col(whole).str.contains(LEADING_ZERO).any()).collect(engine="streaming")
+    return [name for name in whole if found[name].item()]
+
+
 def _read_as_text(plain: Path, separator: str, written: Collection[str]) -> pl.LazyFrame:
     """Return the table with each column in the narrowest type that holds all its values."""
     header = pl.read_csv(plain, separator=separator, n_rows=0, infer_schema=False).columns
@@ -103,8 +116,13 @@ def _read_as_text(plain: Path, separator: str, written: Collection[str]) -> pl.L
 
 
 def _narrowest(texts: pl.Series) -> pl.Expr:
-    """Return the column as whole numbers, fractions or truth values, if all its values are such."""
+    """Return the column as whole numbers, fractions or truth values, if all its values are such.
+
+    Codes such as ``04398`` stay text.
+    """
     column = pl.col(texts.name)
+    if texts.str.contains(LEADING_ZERO).any():
+        return column
     for dtype in (pl.Int64, pl.Float64):
         if texts.cast(dtype, strict=False).null_count() == texts.null_count():
             return column.cast(dtype)

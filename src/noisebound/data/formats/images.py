@@ -23,8 +23,9 @@ Mode: TypeAlias = Literal["L", "RGB"]
 Result = TypeVar("Result")
 _GRAY = {"1", "L", "I", "I;16", "I;16B", "I;16L", "F"}
 _QUARTER_TURNS = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
-# Formats that Pillow registers, but that hold drawings, films or other data.
-_NOT_IMAGES = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "PDF", "WMF"}
+# Pillow looks at a file's content, not at its ending, and runs other programs for some formats:
+# Ghostscript for EPS. So only raster formats that Pillow decodes itself are allowed.
+_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 _SHOWN = 20  # lines of a list in a message: a choice
 _AHEAD = 4  # images per thread that are decoded before the first of them is asked for: a choice
 
@@ -83,13 +84,14 @@ def decoded_one_by_one(
 
 
 def image_extensions() -> frozenset[str]:
-    """Return the file extensions of the images that Pillow reads, as in ``.png``, in lower case."""
-    Image.init()
-    return frozenset(
-        extension
-        for extension, kind in Image.registered_extensions().items()
-        if kind in Image.OPEN and kind not in _NOT_IMAGES
-    )
+    """Return the file extensions of images, such as ``.png``, in lower case."""
+    registered = Image.registered_extensions()
+    return frozenset(ending for ending, kind in registered.items() if kind in _FORMATS)
+
+
+def opened_image(content: bytes) -> Image.Image:
+    """Return the image in a file, not yet decoded; only raster formats are tried."""
+    return Image.open(io.BytesIO(content), formats=_FORMATS)
 
 
 def _in_parallel(
@@ -142,7 +144,7 @@ def limited_pixels() -> Iterator[None]:
 
 def _header(content: bytes) -> tuple[str, tuple[int, int]]:
     """Return the mode and the size after orientation; the pixels are not decoded."""
-    with Image.open(io.BytesIO(content)) as image:
+    with opened_image(content) as image:
         # The base class's method, because that of PNG decodes all pixels to look behind them too.
         is_turned = Image.Image.getexif(image).get(ExifTags.Base.Orientation, 1) in _QUARTER_TURNS
         return image.mode, (image.width, image.height) if is_turned else (image.height, image.width)
@@ -157,7 +159,7 @@ def open_image(content: bytes, mode: Mode, *, at_least: int | None = None) -> Im
         at_least: pixels that each side should keep; a large JPEG is then decoded to a fraction of
             its size, which is several times faster. None for the image as it is
     """
-    with Image.open(io.BytesIO(content)) as opened:
+    with opened_image(content) as opened:
         if at_least is not None:
             opened.draft(None, (at_least, at_least))
         image = _eight_bits(ImageOps.exif_transpose(opened))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisebound.data.column_types import did_you_mean
 from noisebound.data.limits import check_unpacked
 from noisebound.data.reading import reading
 from noisebound.errors import DataError
@@ -66,9 +67,8 @@ def read_inputs(path: Path) -> NDArray[Any]:
         return _load(path)
     if path.suffix.lower() != ".npz":
         raise DataError(
-            f"{path} is of a kind that is not read: expected a folder of images or of .txt files, "
-            "or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file; put a single image or "
-            "text into a folder of its own, and give the folder"
+            f"{path} is of a kind that is not read: expected an image or a .txt file, a folder of "
+            "them, or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file"
         )
     with _opened(path) as arrays:
         usual = [inputs for inputs, _ in (*_TEST_KEYS, *_TRAIN_KEYS) if inputs in arrays]
@@ -83,7 +83,9 @@ def read_inputs(path: Path) -> NDArray[Any]:
 
 def _pair_with(arrays: Mapping[str, NDArray[Any]], target: str, path: Path) -> Pair:
     if target not in arrays:
-        raise DataError(f"{path} has no array {target!r}; it has {sorted(arrays)}")
+        raise DataError(
+            f"{path} has no array {target!r}{did_you_mean(target, arrays)}; it has {sorted(arrays)}"
+        )
     others = [name for name in arrays if name != target and len(arrays[name].shape) >= 2]
     if len(others) != 1:
         raise DataError(

@@ -70,7 +70,7 @@ def read_unlabeled(
     """Return the path of every image below a folder, and the images in the shape of a model.
 
     Args:
-        path: the folder; the paths are relative to it
+        path: the folder, which the paths are relative to, or one image
         shape: ``(channels, height, width)`` of the model's inputs
         skip_bad: leave out images that cannot be read
     """
@@ -82,12 +82,22 @@ def read_unlabeled(
 
 
 def unlabeled_names(path: Path) -> tuple[Folder, list[str]]:
-    """Return a folder's files, and the names of those that are images."""
+    """Return a folder's files, and the names of those that are images; or one image of its folder.
+
+    One file is taken for an image whatever its name is.
+    """
+    if path.is_file():
+        return Folder(path.parent), [path.name]
     files = Folder(path)
     names = [name.as_posix() for name in _images(files.names())]
     if not names:
         raise DataError(f"{path} has no images")
     return files, names
+
+
+def is_image_file(path: Path) -> bool:
+    """True if this is a file, and its name ends as that of an image."""
+    return path.suffix.lower() in image_extensions() and path.is_file()
 
 
 def _images(names: Sequence[str]) -> list[PurePosixPath]:

@@ -1,6 +1,6 @@
 """A user's tables: one column of labels, and the others as features."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,13 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from noisebound.data.column_types import check_named, is_string, listed_names
+from noisebound.data.column_types import (
+    as_text,
+    check_named,
+    did_you_mean,
+    is_string,
+    listed_names,
+)
 from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.formats.table_files import TableFile, read_table_file
 from noisebound.data.labels import encode_labels
@@ -68,12 +74,13 @@ def frame_splits(
     features = part.frame.drop(target, *options.exclude)
     encoder = TableEncoder.fit(features, options.column_types, leave_texts=leave_texts)
     features = features.select([column.name for column in encoder.columns])
+    repeated = _note_of_repeated_rows(features, labels)
     splits = Splits(
         name,
         Dataset(encoder.transform(features), labels, class_names),
         None,
         source=source,
-        notes=(*part.notes, *encoder.notes),
+        notes=(*part.notes, *encoder.notes, *repeated),
         encoder=encoder,
         frame=features,
         train_names=part.names,
@@ -84,6 +91,22 @@ def frame_splits(
         found = _read_test(options, encoder.written_columns | written)
         return _with_test(splits, found, options, str(options.test))
     return splits if test is None else _with_test(splits, _as_table(test), options, source)
+
+
+def _note_of_repeated_rows(features: pl.LazyFrame, labels: Int64[Tensor, " n"]) -> tuple[str, ...]:
+    """Return a note on rows that repeat an earlier row in every feature, if there are any."""
+    hashes = features.select(pl.struct(pl.all()).hash()).collect(engine="streaming").to_series()
+    rows = pl.DataFrame({"row": hashes, "label": labels.numpy()})
+    distinct = rows["row"].n_unique()
+    repeated = len(rows) - distinct
+    if not repeated:
+        return ()
+    conflicting = rows.n_unique() - distinct
+    other = f", {conflicting:,} of them with another label" if conflicting else ""
+    return (
+        f"{repeated:,} of {len(rows):,} rows repeat the features of an earlier row{other}: remove "
+        "copies if they are one example",
+    )
 
 
 class _LabeledRows:
@@ -165,8 +188,25 @@ def _with_labels(
     if missing:
         notes.append(f"{missing} rows without a label were left out")
         lazy, labels = lazy.filter(pl.col(target).is_not_null()), labels.drop_nulls()
+    labels = _renamed(labels, options.map_labels, f"column {target!r} of {source}", class_names)
     labels, note = _in_one_spelling(labels, class_names, merge=options.merge_labels)
     return _LabeledRows(lazy, labels, names, (*notes, *([note] if note else [])))
+
+
+def _renamed(
+    labels: pl.Series, new_names: Mapping[str, str], where: str, class_names: tuple[str, ...]
+) -> pl.Series:
+    """Return the labels under their new names; a test table need not have all of them."""
+    if not new_names:
+        return labels
+    texts = as_text(labels)
+    found = texts.unique().to_list()
+    absent = next((label for label in new_names if label not in found), None)
+    if absent is not None and not class_names:
+        raise DataError(
+            f"`map_labels`: {where} has no label {absent!r}{did_you_mean(absent, found)}"
+        )
+    return texts.replace(dict(new_names))
 
 
 def _check_labels(lazy: pl.LazyFrame, target: str, source: str) -> None:
@@ -262,5 +302,5 @@ def _with_test(splits: Splits, table: TableFile, options: ReadingOptions, source
         splits,
         test=Dataset(splits.encoder.transform(features), labels, class_names),
         test_frame=features,
-        notes=(*splits.notes, *part.notes),
+        notes=(*splits.notes, *part.notes, *splits.encoder.unseen_notes(features)),
     )

@@ -149,12 +149,17 @@ def _check_classes(path: Path, fewest: int = 1) -> None:
 
 
 def read_unlabeled_texts(path: Path, options: ReadingOptions) -> tuple[list[str], pl.DataFrame]:
-    """Return the path of every .txt file below a folder, and their texts as a table."""
-    files = _text_files(path, "**/*")
+    """Return the path of every .txt file below a folder, or of one, and their texts as a table."""
+    files = [path] if path.is_file() else _text_files(path, "**/*")
     if not files:
         raise DataError(f"{path} has no .txt files")
-    names, texts, _ = _read_texts(path, files, options)
+    names, texts, _ = _read_texts(path.parent if path.is_file() else path, files, options)
     return names, texts_frame(texts)
+
+
+def is_text_file(path: Path) -> bool:
+    """True if this is a .txt file."""
+    return _is_text(path) and path.is_file()
 
 
 def _of_texts(options: ReadingOptions) -> ReadingOptions:
