@@ -131,7 +131,7 @@ def private_folders(tmp_path, monkeypatch):
     """Keep each test from reading or writing the user's data and cache."""
     monkeypatch.delenv("NOISEBOUND_DATA", raising=False)
     monkeypatch.setenv("NOISEBOUND_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("noisebound.data.folders.DEBIAN_DATASETS", tmp_path / "debian")
+    monkeypatch.setattr("noisebound.data.cache.DEBIAN_DATASETS", tmp_path / "debian")
 
 
 @pytest.fixture

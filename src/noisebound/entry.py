@@ -10,7 +10,7 @@ from torch import nn
 from noisebound.console import print_note
 from noisebound.data import DataOrigin, Splits
 from noisebound.data.column_types import ColumnType
-from noisebound.data.load import load_with
+from noisebound.data.load import read
 from noisebound.data.options import reading_options
 from noisebound.features import Backbone, BackboneLike, load_embedded, parse_backbone
 from noisebound.models import ModelName
@@ -118,7 +118,7 @@ def fit(
         check_unfreeze(encoder)
     splits: Splits
     if encoder is None:
-        splits = load_with(data, reading, leave_texts=True)  # encoded when validation is taken
+        splits = read(data, reading)  # texts are encoded when validation is taken
     else:
         tell = print_note if is_shown else lambda line: None
         splits = load_embedded(data, encoder, reading, tell=tell)

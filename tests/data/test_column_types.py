@@ -42,7 +42,7 @@ def test_a_slip_of_the_pen_is_said_and_counts_as_missing(tmp_path):
     values[7] = "12,5 or so"
     splits = loaded(tmp_path, frame_of(a=values))
     assert splits.encoder.feature_names == ["a", "a is missing"]
-    assert any("1 values such as '12,5 or so' are no numbers" in note for note in splits.notes)
+    assert any("1 values such as '12,5 or so' are not numbers" in note for note in splits.notes)
 
 
 def test_codes_that_are_often_letters_are_categories(tmp_path):

@@ -128,7 +128,7 @@ def test_folder_of_images(tmp_path):
     (tmp_path / "new" / "sound.wav").write_bytes(b"")
     with pytest.raises(DataError, match=r"expected an image or .*\.jsonl, .*\.xlsx"):
         run.predict(tmp_path / "new" / "sound.wav")
-    with pytest.raises(DataError, match="takes images, and this is a list of texts: give the fold"):
+    with pytest.raises(DataError, match="takes images, got the list of texts: give the folder"):
         run.predict([str(one)])
     with pytest.raises(DataError, match="got paths: give the path of the folder"):
         run.predict([one])

@@ -11,7 +11,7 @@ from noisebound.cli.messages import with_flags
 from noisebound.cli.options import BackboneName, Json, Reading, ReadingFlags, Threads
 from noisebound.console import Console
 from noisebound.data import DataError, DataOrigin, Dataset, Splits
-from noisebound.data.user.arrays import read_inputs
+from noisebound.data.arrays import read_inputs
 from noisebound.estimation import (
     EstimatedNoise,
     EstimationMethod,

@@ -22,20 +22,20 @@ class ReadingOptions(BaseModel):
 
     Attributes:
         data_dir: the folder to look for published files in first, in place of NOISEBOUND_DATA
-        target: the column, or the array, that holds the labels
-        text: the columns that hold texts, to learn from their words
-        exclude: the columns that are not to be used
-        types: what columns hold, such as zip=category: text, number, category or date; by default
-            it is decided from their values
+        target: the column, or the array, of labels
+        text: columns of texts, to learn from their words
+        exclude: columns to ignore
+        types: types of columns, such as zip=category: text, number, category or date; by default
+            they are decided from the values
         test: a table with clean labels and the same columns, to evaluate on
-        encoding: how a table or text file writes letters as bytes, such as latin-1 or cp1252; by
-            default UTF-8
+        encoding: character encoding of a table or text file, such as latin-1 or cp1252; by default
+            UTF-8
         map_labels: labels to rename, such as Y=Yes N=No; labels with the same new name become one
             class
-        merge_labels: True to take labels that differ by case or spaces only for one
-        image_size: the height and width, in pixels, to which images of a folder are brought
-        skip_bad: True to leave out images that cannot be read, lines with too many fields, and rows
-            without a label
+        merge_labels: merge labels that differ only by case or spaces
+        image_size: height and width in pixels to scale images of a folder to
+        skip_bad: leave out images that cannot be read, lines with too many fields, and rows without
+            a label
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,22 +77,17 @@ class ReadingOptions(BaseModel):
 
     @property
     def column_types(self) -> dict[str, ColumnType]:
-        """What the user said of columns, texts included."""
+        """The types that the user gave, including texts."""
         return {**self.types, **dict.fromkeys(self.text, "text")}
 
     @property
     def written_columns(self) -> frozenset[str]:
-        """The columns that a file must give as they are written, even if they are all digits."""
+        """The columns to read as text even if they are all digits."""
         types = self.column_types
         return frozenset(name for name, kind in types.items() if kind in ("category", "text"))
 
     def refuse_all_but(self, *allowed: str, what: str) -> None:
-        """Raise a `DataError` if an option is set that does not apply.
-
-        Args:
-            allowed: the options that do
-            what: the kind of data, for the message
-        """
+        """Raise a `DataError` if an option is set that does not apply to this kind of data."""
         for name, field in type(self).model_fields.items():
             default = field.get_default(call_default_factory=True)
             if name not in allowed and getattr(self, name) != default:

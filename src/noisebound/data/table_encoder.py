@@ -1,4 +1,4 @@
-"""A table's columns as features, by rules that are stored and applied to new rows."""
+"""A table's columns as features, by stored rules that also apply to new rows."""
 
 import math
 import tempfile
@@ -14,18 +14,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import csr_matrix, hstack, vstack
 from torch import Tensor
 
-from noisebound.data.column_types import ColumnDecision, ColumnType, decide_type
-from noisebound.data.columns import CategoryColumn, NumberColumn, fit_column
-from noisebound.data.folders import cache_folder
-from noisebound.data.frames import as_lazy
-from noisebound.data.reading import reading
-from noisebound.data.rows import HELD_IN_MEMORY
-from noisebound.data.sparse_rows import SparseRows
-from noisebound.data.text_features import PlainTextColumn, TextColumn
-from noisebound.data.written import Style
+from noisebound.data.archives import reading
+from noisebound.data.cache import cache_folder
+from noisebound.data.column_types import ColumnDecision, ColumnType, Style, decide_type
+from noisebound.data.columns import (
+    CategoryColumn,
+    NumberColumn,
+    PlainTextColumn,
+    TextColumn,
+    fit_column,
+)
+from noisebound.data.rows import HELD_IN_MEMORY, SparseRows
+from noisebound.data.table_files import as_lazy
 from noisebound.errors import DataError
 
-_BLOCK = 2**24  # numbers that are encoded at once: a choice, 128 MB of float64
+_BLOCK = 2**24  # numbers encoded at once: 128 MB of float64
 
 Column: TypeAlias = Annotated[
     NumberColumn | CategoryColumn | TextColumn | PlainTextColumn, Field(discriminator="kind")
@@ -66,10 +69,10 @@ class TableEncoder(BaseModel):
         """Return the rule with the means, deviations, categories and vocabularies of these rows.
 
         Args:
-            frame: the rows; of a lazy frame one column at a time is in memory
-            types: what columns are, where the user said so or an encoder before has decided it
-            styles: how numbers and dates are written, where an encoder before has decided it
-            leave_texts: True to leave texts as they are, without a vocabulary or features
+            frame: the rows; a lazy frame is read one column at a time
+            types: types that the user gave or an earlier encoder decided
+            styles: styles of numbers and dates that an earlier encoder decided
+            leave_texts: True to leave texts alone, without a vocabulary or features
         """
         lazy, wanted = as_lazy(frame), types or {}
         columns: list[Column] = []
@@ -92,7 +95,7 @@ class TableEncoder(BaseModel):
 
     @property
     def types(self) -> dict[str, ColumnType]:
-        """The type of each column that is used."""
+        """The type of each used column."""
         return {
             column.name: "text" if isinstance(column, _TEXTS) else column.column_type
             for column in self.columns
@@ -100,13 +103,13 @@ class TableEncoder(BaseModel):
 
     @property
     def styles(self) -> dict[str, Style]:
-        """How the numbers and dates were written that were read from text."""
+        """The style of each column of numbers or dates that was read from text."""
         columns = [column for column in self.columns if isinstance(column, NumberColumn)]
         return {column.name: column.style for column in columns if column.style is not None}
 
     @property
     def written_columns(self) -> frozenset[str]:
-        """The columns that a file must give as they are written, even if they are all digits."""
+        """The columns to read as text even if they are all digits."""
         codes = {name for name, kind in self.types.items() if kind in ("category", "text")}
         return frozenset(codes | self.styles.keys())
 
@@ -115,8 +118,13 @@ class TableEncoder(BaseModel):
         """The columns of texts."""
         return tuple(column.name for column in self.columns if isinstance(column, _TEXTS))
 
+    @property
+    def leaves_texts(self) -> bool:
+        """True if texts are left alone, to be embedded or encoded later."""
+        return any(isinstance(column, PlainTextColumn) for column in self.columns)
+
     def beside_texts(self) -> "TableEncoder":
-        """Return the same rule for all columns but the texts, which are left as they are."""
+        """Return the same rule, with texts left alone."""
         columns = tuple(
             PlainTextColumn(name=column.name) if isinstance(column, _TEXTS) else column
             for column in self.columns
@@ -143,8 +151,8 @@ class TableEncoder(BaseModel):
     def transform(self, data: Any) -> Float32[Tensor, "rows features"] | SparseRows:
         """Return the features of a frame's rows; columns that fitting did not see are ignored.
 
-        They are sparse if a column holds texts. Many dense ones are kept in a file that has no name
-        and goes away with the tensor, so that they need no memory.
+        They are sparse if a column holds texts. Large dense features are kept in a temporary file
+        instead of in memory.
 
         Args:
             data: a frame of polars, lazy or not, or of pandas
@@ -211,12 +219,12 @@ def _fit(
 
 
 def _room_for(rows: int, features: int) -> np.ndarray:
-    """Return an array to write features to, in memory or in a file that needs none."""
+    """Return an array to write features to, in memory or in a temporary file."""
     shape = (rows, features)
     if 4 * math.prod(shape) <= HELD_IN_MEMORY:
         return np.empty(shape, np.float32)
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    # The file has no name from the start: the system removes it when the last use of it ends.
+    # The file has no name: the system removes it when its last use ends.
     with tempfile.TemporaryFile(dir=folder) as file:
         return np.memmap(file, np.float32, "w+", shape=shape)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from noisebound.data.formats.embeddings import EmbeddingStore
+from noisebound.data.embeddings import EmbeddingStore
 from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone
 from noisebound.features.embed_once import embed_rows, embedding_plan

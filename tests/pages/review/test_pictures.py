@@ -8,7 +8,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 
 from noisebound.data import load
-from noisebound.data.folders import cache_folder
+from noisebound.data.cache import cache_folder
 from noisebound.errors import DataError
 from noisebound.pages.review.pictures import Pictures
 from published_files import EPS

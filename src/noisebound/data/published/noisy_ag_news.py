@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from noisebound.data.archives import Files, Folder
 from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.formats.archives import Files, Folder
 from noisebound.data.labels import check_label_range
-from noisebound.data.published.record import Part, Published, PublishedFile, Release
+from noisebound.data.published.finding import Part, Published, PublishedFile, Release
 from noisebound.data.table_encoder import TableEncoder
 from noisebound.errors import DataError
 
@@ -28,11 +28,11 @@ _FILES = ("train.csv", "test.csv")
 def read_noisy_ag_news(files: Files) -> Splits:
     """Return training examples with the workers' labels, and test examples with true ones.
 
-    The inputs are TF-IDF of the texts; a backbone embeds the texts themselves.
+    The texts are encoded later, or embedded by a backbone.
     """
     train, test = (_read(files, name) for name in _FILES)
     texts, test_texts = (frame.select(_TEXT).lazy() for frame in (train, test))
-    encoder = TableEncoder.fit(texts, {_TEXT: "text"})
+    encoder = TableEncoder.fit(texts, {_TEXT: "text"}, leave_texts=True)
     where = [files.where(name) for name in _FILES]
     return Splits(
         "noisy-ag-news",

@@ -21,8 +21,7 @@ from torch import Tensor, nn
 
 from noisebound.data import Dataset, Normalization
 from noisebound.data.labels import check_none_missing
-from noisebound.data.rows import Rows
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import Rows, SparseRows
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import (
     BoundChoice,
