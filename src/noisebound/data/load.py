@@ -71,7 +71,7 @@ def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:
         >>> digits.train.inputs.shape, digits.train.inputs.dtype
         (torch.Size([1257, 1, 8, 8]), torch.uint8)
     """
-    return read(source, reading_options(settings)).encoded()
+    return read(source, reading_options(settings)).encoded(weigh=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ class DataOrigin(ReadingOptions):
 
     def load(self) -> Splits:
         """Return the data as `load` gives it."""
-        return self.read().encoded()
+        return self.read().encoded(weigh=False)
 
     @property
     def options(self) -> ReadingOptions:

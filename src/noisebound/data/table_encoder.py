@@ -64,15 +64,15 @@ class TableEncoder(BaseModel):
         types: Mapping[str, ColumnType] | None = None,
         *,
         styles: Mapping[str, Style] | None = None,
-        leave_texts: bool = False,
     ) -> "TableEncoder":
-        """Return the rule with the means, deviations, categories and vocabularies of these rows.
+        """Return the rule with the means, deviations and categories of these rows.
+
+        Texts have no features until `with_words` or a backbone gives them some.
 
         Args:
             frame: the rows; a lazy frame is read one column at a time
             types: types that the user gave or an earlier encoder decided
             styles: styles of numbers and dates that an earlier encoder decided
-            leave_texts: True to leave texts alone, without a vocabulary or features
         """
         lazy, wanted = as_lazy(frame), types or {}
         columns: list[Column] = []
@@ -80,7 +80,7 @@ class TableEncoder(BaseModel):
         for name in lazy.collect_schema().names():
             series = lazy.select(name).collect().to_series()
             decision = decide_type(series, wanted.get(name), (styles or {}).get(name))
-            column, said = _fit(decision, is_wanted=name in wanted, leave_texts=leave_texts)
+            column, said = _fit(decision, is_wanted=name in wanted)
             columns += [] if column is None else [column]
             notes += [note for note in said if note]
         if not columns:
@@ -116,12 +116,37 @@ class TableEncoder(BaseModel):
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns of texts."""
-        return tuple(column.name for column in self.columns if isinstance(column, _TEXTS))
+        return tuple(column.name for column in self.texts)
 
     @property
-    def leaves_texts(self) -> bool:
-        """True if texts are left alone, to be embedded or encoded later."""
-        return any(isinstance(column, PlainTextColumn) for column in self.columns)
+    def texts(self) -> tuple[TextColumn | PlainTextColumn, ...]:
+        """The rules of the columns of texts."""
+        return tuple(column for column in self.columns if isinstance(column, _TEXTS))
+
+    @property
+    def text_scale(self) -> float:
+        """The factor of the features of texts."""
+        return self.texts[0].scale if self.texts else 1.0
+
+    def with_text_scale(self, scale: float, note: str) -> "TableEncoder":
+        """Return the same rule with other factors for the texts; words are left out at 0."""
+        columns = tuple(
+            column.model_copy(update={"scale": scale}) if isinstance(column, _TEXTS) else column
+            for column in self.columns
+            if scale or not isinstance(column, TextColumn)
+        )
+        return TableEncoder(columns=columns, notes=(*self.notes, note))
+
+    def with_words(self, frame: Frame) -> "TableEncoder":
+        """Return the same rule with TF-IDF features for the texts, of the words of these rows."""
+        lazy = as_lazy(frame)
+        columns = tuple(
+            TextColumn.fit(lazy.select(column.name).collect().to_series())
+            if isinstance(column, PlainTextColumn)
+            else column
+            for column in self.columns
+        )
+        return TableEncoder(columns=columns, notes=self.notes)
 
     def beside_texts(self) -> "TableEncoder":
         """Return the same rule, with texts left alone."""
@@ -205,14 +230,11 @@ class TableEncoder(BaseModel):
 _TEXTS = (TextColumn, PlainTextColumn)
 
 
-def _fit(
-    decision: ColumnDecision, *, is_wanted: bool, leave_texts: bool
-) -> tuple[Column | None, tuple[str, ...]]:
+def _fit(decision: ColumnDecision, *, is_wanted: bool) -> tuple[Column | None, tuple[str, ...]]:
     if decision.kind is None:
         return None, (decision.note,)
     if decision.kind == "text":
-        kind = PlainTextColumn if leave_texts else TextColumn
-        text_column, note = kind.fit(decision.values)
+        text_column, note = PlainTextColumn.fit(decision.values)
         return text_column, (decision.note, note)
     column, note = fit_column(decision, is_wanted=is_wanted)
     return column, (decision.note, note)

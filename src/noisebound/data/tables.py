@@ -64,7 +64,7 @@ def frame_splits(
             f"{len(labels)} rows: it does not look like a class; name another column: `target`"
         )
     features = part.frame.drop(target, *options.exclude)
-    encoder = TableEncoder.fit(features, options.column_types, leave_texts=True)
+    encoder = TableEncoder.fit(features, options.column_types)
     features = features.select([column.name for column in encoder.columns])
     repeated = _note_of_repeated_rows(features, labels)
     splits = Splits(

@@ -32,7 +32,7 @@ def read_noisy_ag_news(files: Files) -> Splits:
     """
     train, test = (_read(files, name) for name in _FILES)
     texts, test_texts = (frame.select(_TEXT).lazy() for frame in (train, test))
-    encoder = TableEncoder.fit(texts, {_TEXT: "text"}, leave_texts=True)
+    encoder = TableEncoder.fit(texts, {_TEXT: "text"})
     where = [files.where(name) for name in _FILES]
     return Splits(
         "noisy-ag-news",
