@@ -37,6 +37,7 @@ CHECKED = (
     "report",
     "review",
     "runs",
+    "search",
     "training",
 )
 jaxtyping.jaxtyped = jaxtyped_where_shaped  # by which the hook decorates
@@ -53,7 +54,16 @@ SHARED_DATA = os.environ.get("NOISEBOUND_DATA")
 LONG_MODULES = tuple(
     f"tests/{place}"
     for place in (
-        *("browser", "examples", "experiments", "features", "integrations", "review", "runs"),
+        *(
+            "browser",
+            "examples",
+            "experiments",
+            "features",
+            "integrations",
+            "review",
+            "runs",
+            "search",
+        ),
         *("test_cli", "test_entry", "test_interrupts", "training"),
     )
 )

@@ -24,9 +24,10 @@ from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.features import load_embedded, parse_backbone
 from noisebound.files import write_text
 from noisebound.models import ModelName
-from noisebound.training import TrainingConfig, estimate_label_noise
-from noisebound.training.cores import use_threads
-from noisebound.training.fit import with_head
+from noisebound.search import estimate_label_noise
+from noisebound.search.fit import with_head
+from noisebound.training import TrainingConfig
+from noisebound.training.devices import use_threads
 
 _CONFUSIONS = 8  # the lines of a list that is still read: a choice
 _RARE = 0.005  # rarer confusions are not listed: they would round to 0 %

@@ -34,7 +34,7 @@ from noisebound.runs.suspects import (
     label_surprise,
     suspects_frame,
 )
-from noisebound.training.choose import Choice
+from noisebound.search.choice import Choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import validation_mask
 from noisebound.training.keeper import MEAN_OPINION

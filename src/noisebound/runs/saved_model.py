@@ -19,8 +19,8 @@ from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.files import load_tensors, save_tensors, write_text
 from noisebound.models import ModelName, create_model
 from noisebound.runs.folder import RunFolder, read_json, read_model
-from noisebound.training.divergence import is_finite
 from noisebound.training.evaluation import examples_at_once
+from noisebound.training.state import is_finite
 
 _FORMAT = 2
 _MOST_NUMBERS = 2**31  # per example; one of float32 then takes 8 GB

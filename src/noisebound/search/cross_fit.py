@@ -7,18 +7,17 @@ from functools import partial
 
 import torch
 from jaxtyping import Int64
-from lightning_fabric import Fabric
 from torch import Generator, Tensor, nn
 
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold, UnknownNoise
+from noisebound.search.trial import Trial
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
+from noisebound.training.devices import Devices, first_rank_does
 from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.objective import make_objective
-from noisebound.training.ranks import first_rank_does
 from noisebound.training.state import TrainingState
-from noisebound.training.trial import Trial
 
 FEWEST_EXAMPLES = 50
 """The fewest examples that noise is estimated from: what is left of sixty if validation takes its
@@ -60,7 +59,7 @@ class CrossFit:
         data: the training examples
         plan: the folds, and how networks are trained on the rest
         network: the network before training; copies of it are trained
-        fabric: launched
+        devices: launched
         keeper: keeps the folds that are done
         show: True to draw the loss as it falls, where someone is looking
     """
@@ -70,13 +69,13 @@ class CrossFit:
         data: TrainingData,
         plan: CrossFitPlan,
         network: nn.Module,
-        fabric: Fabric,
+        devices: Devices,
         *,
         keeper: Keeper = NOTHING_KEPT,
         show: bool = True,
     ) -> None:
         self.data, self.plan, self.network = data, plan, network
-        self.fabric, self.keeper, self.show = fabric, keeper, show
+        self.devices, self.keeper, self.show = devices, keeper, show
         self.state: TrainingState | None = None
 
     def out_of_fold(self) -> OutOfFold:
@@ -98,7 +97,7 @@ class CrossFit:
 
     def _once(self, name: str, compute: Callable[[], OutOfFold]) -> OutOfFold:
         full_name = f"{self.plan.name}-{name}" if self.plan.name else name
-        return once(full_name, compute, self.keeper, self.fabric)
+        return once(full_name, compute, self.keeper, self.devices)
 
     def _fold(self, number: int, fold: Int64[Tensor, " m"]) -> OutOfFold:
         """Train on all examples but a fold, and predict the fold."""
@@ -113,7 +112,7 @@ class CrossFit:
             config,
             make_objective(config, whole.num_classes, len(train), unknown),
             copy.deepcopy(self.network),
-            self.fabric,
+            self.devices,
             stops="past the least loss" if self.plan.keeps_best_epoch else "never",
             title=f"{self.plan.title} {number}/{len(self.plan.folds)}",
             show=self.show,
@@ -122,20 +121,22 @@ class CrossFit:
         return trial.run(fold, keeps_best_epoch=self.plan.keeps_best_epoch)
 
 
-def once(name: str, compute: Callable[[], OutOfFold], keeper: Keeper, fabric: Fabric) -> OutOfFold:
+def once(
+    name: str, compute: Callable[[], OutOfFold], keeper: Keeper, devices: Devices
+) -> OutOfFold:
     """Return what was computed before; else compute it, and keep it for the next time.
 
     Args:
         name: what it is kept under
         compute: called on every rank, unless the predictions are kept already
         keeper: keeps predictions on the first rank
-        fabric: launched
+        devices: launched
     """
-    found = keeper.read_out_of_fold(name) if fabric.is_global_zero else None
-    found = fabric.broadcast(found)
+    found = keeper.read_out_of_fold(name) if devices.is_global_zero else None
+    found = devices.broadcast(found)
     if found is None:
         found = compute()
-        first_rank_does(fabric, partial(keeper.keep_out_of_fold, name, found))
+        first_rank_does(devices, partial(keeper.keep_out_of_fold, name, found))
     return found
 
 

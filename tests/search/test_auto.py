@@ -9,8 +9,9 @@ import torch
 import noisebound as nb
 from noisebound.estimation import EstimatedNoise, UnknownNoise
 from noisebound.runs import train_run
-from noisebound.training import TrainingConfig, UnknownNoiseWarning, estimate_label_noise
-from noisebound.training.cross_fit import CrossFit
+from noisebound.search import estimate_label_noise
+from noisebound.search.cross_fit import CrossFit
+from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from training_data import NOISE_RATE, noisy_clouds
 
 

@@ -15,19 +15,19 @@ from functools import partial
 
 import torch
 from jaxtyping import Bool, Int64
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold
+from noisebound.search.cross_fit import once
+from noisebound.search.evidence import Evidence
+from noisebound.search.trial import Stop, Trial
 from noisebound.training.config import TrainingConfig
-from noisebound.training.cross_fit import once
 from noisebound.training.data import TrainingData
-from noisebound.training.evidence import Evidence
+from noisebound.training.devices import Devices
 from noisebound.training.keeper import Keeper
 from noisebound.training.objective import Objective
-from noisebound.training.trial import Stop, Trial
 
 _LEFT_OUT_SHARE = 0.1  # of the examples, where there is no validation: a choice
 
@@ -57,7 +57,7 @@ class Finals:
     Args:
         whole: the examples as they are
         finalists: the recipes
-        fabric: launched
+        devices: launched
         show: True to draw the loss as it falls, where someone is looking
     """
 
@@ -65,12 +65,12 @@ class Finals:
         self,
         whole: TrainingData,
         finalists: Sequence[Finalist],
-        fabric: Fabric,
+        devices: Devices,
         *,
         show: bool,
     ) -> None:
         self.whole, self.finalists = whole, finalists
-        self.fabric, self.show = fabric, show
+        self.devices, self.show = devices, show
         self.trial: Trial | None = None
 
     def hits(self, keeper: Keeper) -> list[Bool[Tensor, "epochs n"]]:
@@ -99,7 +99,7 @@ class Finals:
         own = self.whole.train
         self.trial = self._trial(first, first.data, own, config, "never", "rehearsal")
         run = partial(self.trial.run, torch.arange(len(own)), keeps_best_epoch=False)
-        return _hits(once("rehearsal", run, keeper, self.fabric))[-1]
+        return _hits(once("rehearsal", run, keeper, self.devices))[-1]
 
     def _watched(self, finalist: Finalist, keeper: Keeper) -> Bool[Tensor, "epochs n"]:
         data, left_out = _left_out(self.whole, finalist.data, finalist.config.seed)
@@ -108,7 +108,7 @@ class Finals:
         title = f"all examples: {evidence.recipe}"
         self.trial = self._trial(finalist, data, left_out, finalist.config, stops, title)
         run = partial(self.trial.run, torch.arange(len(left_out)))
-        return _hits(once(f"final-{evidence.recipe}", run, keeper, self.fabric))
+        return _hits(once(f"final-{evidence.recipe}", run, keeper, self.devices))
 
     def _trial(
         self,
@@ -125,7 +125,7 @@ class Finals:
             config,
             finalist.make_objective(data),
             copy.deepcopy(finalist.network),
-            self.fabric,
+            self.devices,
             stops=stops,
             title=title,
             show=self.show,

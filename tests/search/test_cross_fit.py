@@ -8,8 +8,7 @@ from torch import nn
 from noisebound.data import Dataset
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import FolderKeeper, read_out_of_fold
-from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import (
+from noisebound.search.cross_fit import (
     CrossFit,
     CrossFitPlan,
     cross_fit_epochs,
@@ -17,6 +16,7 @@ from noisebound.training.cross_fit import (
     plain_config,
     random_folds,
 )
+from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.keeper import NOTHING_KEPT
 from training_data import NAMES, noisy_clouds
@@ -166,10 +166,10 @@ class TestUnderfit:
 
 def test_whether_it_is_still_learning_does_not_depend_on_the_order_of_the_file(monkeypatch):
     """The own examples that are compared with those left out must be of all classes."""
-    monkeypatch.setattr("noisebound.training.trial.OWN_EXAMPLES", 40)
+    monkeypatch.setattr("noisebound.search.trial.OWN_EXAMPLES", 40)
     judged = []
     monkeypatch.setattr(
-        "noisebound.training.trial.BestEpoch.is_underfit",
+        "noisebound.search.trial.BestEpoch.is_underfit",
         lambda self, logits, labels: bool(judged.append(labels)),
     )
     train = noisy_clouds().train

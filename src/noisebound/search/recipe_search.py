@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Int64
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.data import Dataset
@@ -28,17 +27,18 @@ from noisebound.data.loader import derived_seed
 from noisebound.data.rows import SparseRows
 from noisebound.estimation import EstimatedNoise, OutOfFold
 from noisebound.models.regularized import can_be_regularized, regularized
-from noisebound.training.choose import Choice, choice_by, hopeful
+from noisebound.search.choice import Choice, choice_by, hopeful
+from noisebound.search.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
+from noisebound.search.evidence import Judges
+from noisebound.search.recipes import RECIPES, Recipe
+from noisebound.search.trial import Trial
 from noisebound.training.config import RecipeName, TrainingConfig
-from noisebound.training.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
 from noisebound.training.data import TrainingData
-from noisebound.training.evidence import Judges
+from noisebound.training.devices import Devices
 from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.objective import make_objective
-from noisebound.training.recipe import RECIPES, Recipe
 from noisebound.training.state import TrainingState
-from noisebound.training.trial import Trial
-from noisebound.training.trusting import trusting
+from noisebound.training.trusted_labels import trusting
 
 SEARCH_EXAMPLES = 5_000
 """The most examples that recipes are tried on: the standard error of a difference in agreement is
@@ -57,7 +57,7 @@ class RecipeSearch:
         data: the training examples
         config: how to train
         network: the network before training; copies of it are trained
-        fabric: launched
+        devices: launched
         keeper: keeps the trials that are done
         show: True to draw the loss as it falls, where someone is looking
     """
@@ -67,13 +67,13 @@ class RecipeSearch:
         data: TrainingData,
         config: TrainingConfig,
         network: nn.Module,
-        fabric: Fabric,
+        devices: Devices,
         *,
         keeper: Keeper = NOTHING_KEPT,
         show: bool = True,
     ) -> None:
         self.data, self.config, self.network = data, plain_config(config), network
-        self.fabric, self.keeper, self.show = fabric, keeper, show
+        self.devices, self.keeper, self.show = devices, keeper, show
         self.fitter: CrossFit | None = None
         self.trial: Trial | None = None
         is_sparse = isinstance(data.train.inputs, SparseRows)
@@ -192,7 +192,7 @@ class RecipeSearch:
                 replace(half, validation=None),
                 plan,
                 network,
-                self.fabric,
+                self.devices,
                 keeper=self.keeper,
                 show=self.show,
             ),
@@ -225,7 +225,7 @@ class RecipeSearch:
             config,
             objective,
             copy.deepcopy(network),
-            self.fabric,
+            self.devices,
             # Plain training is what all are compared with. Another that is well past its best epoch
             # could only be chosen to stop there, and need not show how much it memorizes later.
             stops="never" if recipe.name == "plain" else "well past the most hits",
@@ -233,7 +233,7 @@ class RecipeSearch:
             show=self.show,
         )
         run = partial(self.trial.run, positions)
-        return once(f"{recipe.name}-{number}", run, self.keeper, self.fabric)
+        return once(f"{recipe.name}-{number}", run, self.keeper, self.devices)
 
 
 class _Learned(NamedTuple):

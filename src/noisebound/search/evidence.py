@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
+from noisebound.search.recipes import RECIPES
 from noisebound.training.config import RecipeName
-from noisebound.training.recipe import RECIPES
 
 Hits: TypeAlias = Bool[Tensor, "_ _"]
 """Whether each epoch of a trial predicted each label that judges it, one row per epoch."""

@@ -17,15 +17,14 @@ from noisebound.experiments.protocol.planted_data import PLANTED
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.pages.run_page import run_page
 from noisebound.runs import train_run
+from noisebound.search.choice import Choice, choice_by, hopeful
+from noisebound.search.confirmation import _left_out
+from noisebound.search.evidence import Evidence, Judges
+from noisebound.search.recipes import RECIPES
+from noisebound.search.trial import Trial, soonest_agreeing
 from noisebound.training import TrainingConfig
-from noisebound.training.best_epoch import soonest_agreeing
-from noisebound.training.choose import Choice, choice_by, hopeful
 from noisebound.training.config import RecipeName
 from noisebound.training.data import TrainingData
-from noisebound.training.evidence import Evidence, Judges
-from noisebound.training.finals import _left_out
-from noisebound.training.recipe import RECIPES
-from noisebound.training.trial import Trial
 from training_data import noisy_clouds
 
 
@@ -295,10 +294,11 @@ class TestRuns:
 
     def test_all_examples_decide_soonest_agreeing(self, tmp_path, monkeypatch):
         """A search on a part of the examples does not tell the epochs of the whole."""
-        monkeypatch.setattr("noisebound.training.search.SEARCH_EXAMPLES", 120)
+        monkeypatch.setattr("noisebound.search.recipe_search.SEARCH_EXAMPLES", 120)
         stopped = Evidence("gce", True, 7, 0.9, 0.1, 0.01, 120)
         monkeypatch.setattr(
-            "noisebound.training.search.choice_by", lambda *_, **__: Choice(stopped, (stopped,))
+            "noisebound.search.recipe_search.choice_by",
+            lambda *_, **__: Choice(stopped, (stopped,)),
         )
         watched, run_trial = [], Trial.run
 
@@ -318,20 +318,20 @@ class TestRuns:
         promise = Evidence("gce", True, 2, 0.99, 0.3, 0.01, 240)
         plain = Evidence("plain", False, 8, 0.69, 0.0, 0.0, 240)
         chosen = Choice(promise, (promise, plain))
-        monkeypatch.setattr("noisebound.training.search.choice_by", lambda *_, **__: chosen)
+        monkeypatch.setattr("noisebound.search.recipe_search.choice_by", lambda *_, **__: chosen)
         run = train_run(noisy_clouds(n=240), self.config(), tmp_path / "run")
         assert run.recipe.withdrawn == promise
         assert (run.recipe.recipe.name, len(run.epochs)) == ("plain", 8)
 
     def test_two_recipes_abreast_are_told_apart_by_all_examples(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("noisebound.training.search.SEARCH_EXAMPLES", 120)
+        monkeypatch.setattr("noisebound.search.recipe_search.SEARCH_EXAMPLES", 120)
         first = Evidence("gce", True, 7, 0.8, 0.10, 0.02, 120)
         second = Evidence("dropped", True, 5, 0.79, 0.09, 0.02, 120)
         far = Evidence("elr", True, 5, 0.75, 0.05, 0.02, 120)
         plain = Evidence("plain", False, 8, 0.7, 0.0, 0.0, 120)
         tried = Choice(first, (first, second, far, plain))
         assert tried.finalists == (first, second)
-        monkeypatch.setattr("noisebound.training.search.choice_by", lambda *_, **__: tried)
+        monkeypatch.setattr("noisebound.search.recipe_search.choice_by", lambda *_, **__: tried)
         run = train_run(noisy_clouds(n=400), self.config(validation_share=0.2), tmp_path / "run")
         assert [each.recipe for each in run.recipe.finals] == ["gce", "dropped"]
         assert [each.examples for each in run.recipe.finals] == [80, 80]

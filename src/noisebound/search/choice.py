@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from noisebound.training.best_epoch import smooth, soonest_agreeing
+from noisebound.search.evidence import CERTAIN, Evidence, Hits, Judges
+from noisebound.search.recipes import RECIPES, Recipe
+from noisebound.search.trial import smooth, soonest_agreeing
 from noisebound.training.config import RecipeName
-from noisebound.training.evidence import CERTAIN, Evidence, Hits, Judges
-from noisebound.training.recipe import RECIPES, Recipe
 
 _FALLS_SHORT = 1.0  # standard errors: a choice; most networks know their own labels better by more
 

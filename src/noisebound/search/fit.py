@@ -7,7 +7,6 @@ from functools import partial
 
 import torch
 from jaxtyping import Float64
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from noisebound.checks import check_transition
@@ -30,13 +29,16 @@ from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_wei
 from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.models.regularized import regularized
-from noisebound.training.choose import Choice, named_choice
+from noisebound.search.choice import Choice, named_choice
+from noisebound.search.confirmation import Finalist, Finals
+from noisebound.search.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
+from noisebound.search.evidence import Evidence
+from noisebound.search.recipe_search import RecipeSearch
+from noisebound.search.recipes import RECIPES, Recipe
 from noisebound.training.config import TrainingConfig
-from noisebound.training.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
 from noisebound.training.data import TrainingData
+from noisebound.training.devices import Devices, OneDevice, first_rank_does
 from noisebound.training.display import Display
-from noisebound.training.evidence import Evidence
-from noisebound.training.finals import Finalist, Finals
 from noisebound.training.keeper import MEAN_OPINION, NOTHING_KEPT, Keeper
 from noisebound.training.loop import Training
 from noisebound.training.metrics import EpochMetrics
@@ -47,11 +49,8 @@ from noisebound.training.objective import (
     make_objective,
     needs_estimate,
 )
-from noisebound.training.ranks import first_rank_does
-from noisebound.training.recipe import RECIPES, Recipe
-from noisebound.training.search import RecipeSearch
 from noisebound.training.state import TrainingState, initial_state
-from noisebound.training.trusting import (
+from noisebound.training.trusted_labels import (
     FEWEST_CHECKED,
     WEIGHTS,
     WeightEvidence,
@@ -71,8 +70,8 @@ class Fitting:
         data: the splits to train and evaluate on
         config: how to train
         network: the network before training; it, or its regularized copy, is trained in place
-        fabric: launched; one device by default
-        trial_fabric: launched; for networks that only tell which recipe is best and how noisy the
+        devices: launched; one device by default
+        trial_devices: launched; for networks that only tell which recipe is best and how noisy the
             labels are, which may need less precision; the same by default
         keeper: keeps finished folds and epochs, so that an interrupted training goes on
         objective_factory: makes the objective; by default the method that the config names
@@ -87,16 +86,16 @@ class Fitting:
         config: TrainingConfig,
         network: nn.Module,
         *,
-        fabric: Fabric | None = None,
-        trial_fabric: Fabric | None = None,
+        devices: Devices | None = None,
+        trial_devices: Devices | None = None,
         keeper: Keeper = NOTHING_KEPT,
         objective_factory: ObjectiveFactory = make_objective,
         show: bool = True,
         unfrozen: Unfrozen | None = None,
     ) -> None:
         self.data, self.config, self.network = data, config, network
-        self.fabric = fabric or Fabric(devices=1)
-        self.trial_fabric = trial_fabric or self.fabric
+        self.devices = devices or OneDevice()
+        self.trial_devices = trial_devices or self.devices
         self.keeper, self.show = keeper, show
         self.objective_factory, self.unfrozen = objective_factory, unfrozen
         self.search: RecipeSearch | None = None
@@ -137,20 +136,20 @@ class Fitting:
             self.unfrozen.check_mixing(self.objective.mixes)
             network = self.unfrozen.network(network, data.normalization)
             data = self.unfrozen.data(data)
-        self.state = initial_state(network, self.objective, config, len(train), self.fabric)
+        self.state = initial_state(network, self.objective, config, len(train), self.devices)
         self.history = self.keeper.resume(self.state)
-        training = Training(self.state, self.objective, data, config, self.fabric)
-        show = self.show and self.fabric.is_global_zero
+        training = Training(self.state, self.objective, data, config, self.devices)
+        show = self.show and self.devices.is_global_zero
         with Display(config.loss, config.epochs, self.history, show) as display:
             for metrics in training.epochs():
                 self.history.append(metrics)
                 is_last = metrics.epoch == config.epochs
                 # No rank begins an epoch before the last one is kept.
                 first_rank_does(
-                    self.fabric,
+                    self.devices,
                     partial(self.keeper.keep_epoch, self.state, metrics, is_last=is_last),
                 )
-                self.fabric.log_dict(metrics.numbers(), step=metrics.epoch)
+                self.devices.log_dict(metrics.numbers(), step=metrics.epoch)
                 display.update(metrics)
         return self
 
@@ -167,7 +166,7 @@ class Fitting:
             self.data,
             self._head_config,
             self.network,
-            self.trial_fabric,
+            self.trial_devices,
             keeper=self.keeper,
             show=self.show,
         )
@@ -209,7 +208,7 @@ class Fitting:
         self.finals = Finals(
             self.data,
             [self._finalist(evidence, noise) for evidence in finalists],
-            self.trial_fabric,
+            self.trial_devices,
             show=self.show,
         )
         return self.finals
@@ -273,7 +272,7 @@ class Fitting:
         if opinions:
             assert noise.out_of_fold is not None
             keep = partial(self.keeper.keep_out_of_fold, MEAN_OPINION, noise.out_of_fold)
-            first_rank_does(self.trial_fabric, keep)
+            first_rank_does(self.trial_devices, keep)
         return noise
 
     def _out_of_fold(self, data: TrainingData, name: str = "") -> OutOfFold:
@@ -281,7 +280,7 @@ class Fitting:
         regularize = self.choice is not None and self.choice.regularize
         network = regularized(self.network) if regularize else self.network
         self.cross_fit = CrossFit(
-            data, plan, network, self.trial_fabric, keeper=self.keeper, show=self.show
+            data, plan, network, self.trial_devices, keeper=self.keeper, show=self.show
         )
         return self.cross_fit.out_of_fold()
 
@@ -374,7 +373,7 @@ def estimate_label_noise(
     config: TrainingConfig,
     *,
     method: EstimationMethod = "agreement",
-    fabric: Fabric | None = None,
+    devices: Devices | None = None,
     show: bool = True,
 ) -> Noise:
     """Return how noisy the labels of a data set are, by two networks that each see one half.
@@ -384,7 +383,7 @@ def estimate_label_noise(
         config: of a training whose ``"auto"`` this would be: the network, its learning rate, and
             the epochs, of which about a quarter is done
         method: the estimator
-        fabric: launched; one device by default
+        devices: launched; one device by default
         show: True to draw the loss as it falls, where someone is looking
     """
     data = TrainingData.unsplit(train)
@@ -394,7 +393,5 @@ def estimate_label_noise(
             f"{FEWEST_EXAMPLES}"
         )
     network = network_for(train, config)
-    fitter = CrossFit(
-        data, noise_plan(data, config), network, fabric or Fabric(devices=1), show=show
-    )
+    fitter = CrossFit(data, noise_plan(data, config), network, devices or OneDevice(), show=show)
     return estimated_noise(fitter.out_of_fold(), method)
