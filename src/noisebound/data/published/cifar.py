@@ -12,17 +12,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pickle import UnpicklingError
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from noisebound.data.archives import Files, Folder, Tar, check_unpacked, reading
-from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.labels import check_label_range
 from noisebound.data.published.finding import Part, Published, PublishedFile, Release, archived
 from noisebound.errors import DataError
+
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Dataset, Splits
 
 _PIXELS = 3 * 32 * 32
 _URL = "https://www.cs.toronto.edu/~kriz/"
@@ -155,10 +156,13 @@ CIFAR100_PART = Part(
 )
 
 
-def cifar_splits(cifar: Cifar, name: str, kind: int) -> Splits:
+def cifar_splits(cifar: Cifar, name: str, kind: int) -> "Splits":
     """Return training and test examples with one kind of label; the last kind is the finest."""
+    import torch
 
-    def dataset(part: CifarPart) -> Dataset:
+    from noisebound.data.dataset import Dataset, Splits
+
+    def dataset(part: CifarPart) -> "Dataset":
         labels: NDArray[np.int64] = part.labels[kind]
         return Dataset(
             torch.from_numpy(part.images), torch.from_numpy(labels), cifar.class_names[kind]
@@ -214,6 +218,8 @@ def read_human_labels(files: Files, *, name: str, key: str, num_classes: int) ->
 
 def _saved_arrays(content: bytes, where: str) -> dict[str, object]:
     """Return the arrays in a file of ``torch.save``; no code in it is run."""
+    import torch
+
     with reading(where):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
@@ -238,7 +244,9 @@ def _labels(value: object, key: str, num_classes: int, where: str) -> Labels:
     return labels
 
 
-def _assemble(cifar: Cifar, human: HumanLabels, *, name: str) -> Splits:
+def _assemble(cifar: Cifar, human: HumanLabels, *, name: str) -> "Splits":
+    import torch
+
     splits = cifar_splits(cifar, name, kind=-1)
     if not torch.equal(torch.from_numpy(human.clean), splits.train.labels):
         raise DataError(

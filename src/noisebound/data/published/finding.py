@@ -1,10 +1,13 @@
-"""Published data sets: records of their files, which are found, downloaded and verified."""
+"""Published data sets: records of their files, which are found, downloaded and verified.
+
+This package imports torch only where data is read, so that a list of data sets starts quickly.
+"""
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pooch
 import requests
@@ -12,9 +15,11 @@ from filelock import FileLock
 
 from noisebound.data.archives import Files, reading
 from noisebound.data.cache import cache_folder, search_folders
-from noisebound.data.dataset import Splits
 from noisebound.errors import DataError
 from noisebound.progress import counting
+
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Splits
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class Published:
     name: str
     title: str
     parts: tuple[Part, ...]
-    assemble: Callable[..., Splits]
+    assemble: "Callable[..., Splits]"
     counts: tuple[tuple[int, int], ...]
 
 

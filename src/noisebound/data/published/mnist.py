@@ -8,16 +8,18 @@ import math
 import struct
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from noisebound.data.archives import Files, Folder, Zip, gunzip
-from noisebound.data.dataset import Dataset, Splits, stratified_indices
 from noisebound.data.labels import check_label_range, encode_labels
 from noisebound.data.published.finding import Part, Published, PublishedFile, Release, archived
 from noisebound.errors import DataError
+
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Dataset, Splits
 
 _UNSIGNED_BYTE = 0x08
 _MOST_DIMENSIONS = 32  # numpy's limit; images have 3
@@ -129,10 +131,13 @@ def read_pairs(
     class_names: tuple[str, ...],
     first_label: int = 0,
     transposed: bool = False,
-) -> Splits:
+) -> "Splits":
     """Return training and test examples from four IDX files, whose names begin with a prefix."""
+    import torch
 
-    def read(prefix: str) -> Dataset:
+    from noisebound.data.dataset import Dataset, Splits
+
+    def read(prefix: str) -> "Dataset":
         images, labels = read_idx_pair(
             files,
             f"{prefix}-images-idx3-ubyte.gz",
@@ -225,7 +230,7 @@ def _emnist(split: str) -> Published:
     name = "emnist" if split == "balanced" else f"emnist-{split}"
     prefixes = (f"emnist-{split}-train", f"emnist-{split}-test")
 
-    def read(files: Files, folder: str) -> Splits:
+    def read(files: Files, folder: str) -> "Splits":
         return read_pairs(
             files,
             name=name,
@@ -266,13 +271,15 @@ def _image_files(folder: Folder) -> list[str]:
     return [name for name in folder.names() if _IMAGES in name and "/" not in name]
 
 
-def read_idx_folder(folder: Folder) -> Splits:
+def read_idx_folder(folder: Folder) -> "Splits":
     """Return training examples, and test examples if there are any.
 
     The images are in ``*train-images-idx3-ubyte`` and in ``*test-images-idx3-ubyte`` or
     ``*t10k-images-idx3-ubyte``, with or without ``.gz``; the labels are in the files beside them.
     Files whose names begin with ``emnist-`` are read as EMNIST's: transposed, with its class names.
     """
+    from noisebound.data.dataset import Splits
+
     names, path = _image_files(folder), folder.path
     train = [name for name in names if name.partition(_IMAGES)[0].endswith("train")]
     test = [name for name in names if name.partition(_IMAGES)[0].endswith(("test", "t10k"))]
@@ -286,7 +293,11 @@ def read_idx_folder(folder: Folder) -> Splits:
     return Splits(path.name, train_data, test_data, source=str(path))
 
 
-def _read(folder: Folder, images: str, class_names: tuple[str, ...] | None) -> Dataset:
+def _read(folder: Folder, images: str, class_names: tuple[str, ...] | None) -> "Dataset":
+    import torch
+
+    from noisebound.data.dataset import Dataset
+
     kind = images.split("-")[1] if images.startswith("emnist-") else ""
     split = EMNIST_SPLITS.get(kind)
     pixels, labels = read_idx_pair(
@@ -308,9 +319,12 @@ _TRAIN = 1257  # 70 % of the 1,797 images
 _SPLIT_SEED = 0  # fixed, so that everyone has the same test examples
 
 
-def _read_digits() -> Splits:
+def _read_digits() -> "Splits":
     """Return the digits with pixels scaled to bytes; 30 % are drawn as test examples."""
+    import torch
     from sklearn.datasets import load_digits
+
+    from noisebound.data.dataset import Dataset, Splits, stratified_indices
 
     bunch = load_digits()
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)

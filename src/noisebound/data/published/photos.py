@@ -11,22 +11,29 @@ the labels of ``training``, given by people, are wrong. The labels of ``testing`
 
 import re
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from noisebound.data.archives import Files, Folder, Zip
-from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.images import DecodedImages, cache_notes, decode_once
 from noisebound.data.labels import check_label_range
 from noisebound.data.published.finding import Part, Published, PublishedFile, Release, archived
 from noisebound.errors import DataError
 
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Dataset, Splits
+    from noisebound.data.images import DecodedImages
+
 _ROOT = "tiny-imagenet-200/"
 
 
-def read_tiny_imagenet(files: Files) -> Splits:
+def read_tiny_imagenet(files: Files) -> "Splits":
     """Return training and test examples; their images are decoded once and cached."""
+    import torch
+
+    from noisebound.data.dataset import Dataset, Splits
+    from noisebound.data.images import cache_notes, decode_once
+
     wnids = _lines(files, f"{_ROOT}wnids.txt")
     index_of = {wnid: index for index, wnid in enumerate(wnids)}
     if len(index_of) != len(wnids) or not wnids:
@@ -34,7 +41,7 @@ def read_tiny_imagenet(files: Files) -> Splits:
     words = _words(files, f"{_ROOT}words.txt")
     class_names = tuple(words.get(wnid, wnid) for wnid in wnids)
 
-    def decode(labeled: list[tuple[str, int]]) -> tuple[Dataset, DecodedImages]:
+    def decode(labeled: list[tuple[str, int]]) -> "tuple[Dataset, DecodedImages]":
         names, labels = zip(*labeled, strict=True)
         decoded = decode_once(files, names, mode="RGB", size=(64, 64))
         return Dataset(decoded.images, torch.tensor(labels), class_names), decoded
@@ -124,15 +131,23 @@ CLASS_NAMES = (
 )  # fmt: skip
 
 
-def read_animals10n(files: Files) -> Splits:
+def read_animals10n(files: Files) -> "Splits":
     """Return training and test examples; their images are decoded once and cached."""
+    from noisebound.data.dataset import Splits
+    from noisebound.data.images import cache_notes
+
     (train, first), (test, second) = (_read_part(files, part) for part in ("training", "testing"))
     notes = cache_notes(first, second)
     return Splits("animals-10n", train, test, source=files.where(), notes=notes)
 
 
-def _read_part(files: Files, part: str) -> tuple[Dataset, DecodedImages]:
+def _read_part(files: Files, part: str) -> "tuple[Dataset, DecodedImages]":
     """Return the examples in the folder named ``part``, wherever in the release it is."""
+    import torch
+
+    from noisebound.data.dataset import Dataset
+    from noisebound.data.images import decode_once
+
     names = [
         name
         for name in files.names()
