@@ -110,9 +110,9 @@ def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewEx
     paths = image_paths(data) if made_by.modality == "image" else None
     if paths is not None:
         return _NewExamples(ImageFiles(PathFiles(), paths), paths)
-    written = frozenset(made_by.text_columns)
-    written |= frozenset() if card.encoder is None else card.encoder.written_columns
-    found = read(data, options, labeled=False, written=written)
+    raw_columns = frozenset(made_by.text_columns)
+    raw_columns |= frozenset() if card.encoder is None else card.encoder.raw_columns
+    found = read(data, options, labeled=False, raw_columns=raw_columns)
     if found.images is not None:
         files, names = found.images
         return _NewExamples(ImageFiles(files, names), names)

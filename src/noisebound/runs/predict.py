@@ -49,8 +49,8 @@ def new_inputs(
         assert backbone is not None
         return new_embeddings(model, data, backbone, options)
     encoder = model.card.encoder
-    written = frozenset[str]() if encoder is None else encoder.written_columns
-    found = read(data, options, labeled=False, written=written)
+    raw_columns = frozenset[str]() if encoder is None else encoder.raw_columns
+    found = read(data, options, labeled=False, raw_columns=raw_columns)
     if found.images is not None:
         return _decoded(model, found, skip_bad)
     if found.frame is not None:
