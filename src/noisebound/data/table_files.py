@@ -168,7 +168,7 @@ def _read(plain: Path, separator: str, raw_columns: Collection[str]) -> pl.LazyF
     casts = [
         _narrowest(lazy.select(name).collect().to_series())
         for name in lazy.collect_schema().names()
-        if name.strip() not in written
+        if name.strip() not in raw_columns
     ]
     typed = lazy.with_columns(casts)
     return typed.collect().lazy() if is_small else typed
