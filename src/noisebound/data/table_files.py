@@ -191,7 +191,7 @@ def _narrowest(texts: pl.Series) -> pl.Expr:
     column = pl.col(texts.name)
     if texts.str.contains(LEADING_ZERO).any():
         return column
-    for dtype in (pl.Int64, pl.Float64):
+    for dtype in (pl.Int64, pl.Int128, pl.Float64):
         if texts.cast(dtype, strict=False).null_count() == texts.null_count():
             return column.cast(dtype)
     if texts.drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
