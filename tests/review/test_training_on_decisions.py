@@ -10,7 +10,7 @@ import noisebound as nb
 from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, GivenRate, OutOfFold
-from noisebound.estimation.checked import Checked, noise_of_unchecked
+from noisebound.estimation.estimated_noise import Checked, noise_of_unchecked
 from noisebound.pages.run_page import run_page
 from noisebound.report.page import to_html
 from noisebound.review import DecisionFile, ReviewedData
@@ -223,7 +223,7 @@ def test_decisions_about_other_data_do_not_train(noisy, tmp_path):
     config = TrainingConfig(model="linear", epochs=1)
     with pytest.raises(DataError, match="600 examples, and this data has 300"):
         train_run(half, config, tmp_path / "run", corrections=file.path)
-    with pytest.raises(DataError, match="no file of decisions"):
+    with pytest.raises(DataError, match="not a file of decisions"):
         train_run(noisy, config, tmp_path / "run", corrections=tmp_path / "nowhere.jsonl")
 
 

@@ -9,6 +9,7 @@ import torch
 import noisebound as nb
 from noisebound.estimation import EstimatedNoise, UnknownNoise
 from noisebound.runs import train_run
+from noisebound.runs.stored_noise import noise_record
 from noisebound.search import cross_fit, estimate_label_noise
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from training_data import NOISE_RATE, noisy_clouds
@@ -53,7 +54,7 @@ def test_it_is_the_default(default_run):
     assert result.chosen.origin in ("estimated transition", "measured floor")
     assert "measured" in result.chosen.reason or "out-of-fold" in result.chosen.reason
     stored = json.loads(run.folder.result.read_text())
-    assert stored["noise"] == noise.record()
+    assert stored["noise"] == noise_record(noise)
     assert stored["bound_reason"] == result.chosen.reason
     assert noise.cross_entropy_floor.level == pytest.approx(result.bound, abs=0.15)
     assert result.final.averaged_test_top1 > 0.95
@@ -158,7 +159,7 @@ def test_interrupted_while_estimating(tmp_path, monkeypatch):
         train_run(noisy_clouds(), config(epochs=8), tmp_path / "run")
     resumed = train_run(noisy_clouds(), config(epochs=8), tmp_path / "run", resume=True)
     assert calls == [1, 2, 2]
-    assert resumed.noise.record() == undisturbed.noise.record()
+    assert noise_record(resumed.noise) == noise_record(undisturbed.noise)
     left, right = (tmp_path / run / "model.safetensors" for run in ("whole", "run"))
     assert left.read_bytes() == right.read_bytes()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from noisebound.errors import InvalidValueError
-from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.estimation.transitions import require_cleanlab
 from noisebound.experiments.outcome.accuracy_table import accuracy_table
 from noisebound.experiments.outcome.bound_table import comparison_table, noise_bound_table
 from noisebound.experiments.outcome.contender_table import contender_table

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from noisebound.errors import InvalidValueError
-from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.estimation.transitions import require_cleanlab
 from noisebound.experiments.outcome.review_tables import audit_table, rate_table, session_table
 from noisebound.experiments.protocol.review_data import (
     OTHER_REVIEW_SETS,

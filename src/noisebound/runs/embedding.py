@@ -148,9 +148,10 @@ def _rows(frame: pl.DataFrame, card: ModelCard, names: list[str] | list[int]) ->
     assert card.backbone is not None
     columns = card.backbone.text_columns
     if not columns:
+        is_image = card.backbone.modality == "image"
+        kinds = ("images", "images") if is_image else ("text files", ".txt files")
         raise DataError(
-            f"the model takes {card.backbone.modality} inputs, got a table with the columns "
-            f"{', '.join(frame.columns)}: give the kind of data that it was trained on"
+            f"the model was trained on {kinds[0]}, and this is a table: give a folder of {kinds[1]}"
         )
     if any(name not in frame.columns for name in columns):
         raise DataError(

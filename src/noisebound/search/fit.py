@@ -24,8 +24,8 @@ from noisebound.estimation import (
     UnknownNoiseWarning,
     estimated_noise,
 )
-from noisebound.estimation.checked import noise_of_unchecked
-from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
+from noisebound.estimation.estimated_noise import among_labels, noise_of_unchecked
+from noisebound.estimation.noise import ClassWeightedNoise, balanced_weights
 from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.models.regularized import regularized
@@ -41,7 +41,7 @@ from noisebound.search.evidence import Evidence
 from noisebound.search.recipe_search import RecipeSearch, Searched
 from noisebound.search.recipes import RECIPES, Recipe
 from noisebound.training.config import TrainingConfig
-from noisebound.training.data import TrainingData
+from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import first_rank_does
 from noisebound.training.display import Display
 from noisebound.training.loop import Training
@@ -69,13 +69,13 @@ _TOO_FEW = f"fewer than {FEWEST_EXAMPLES} examples are too few to estimate noise
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What to train, on which examples, and how.
+    """A network, the examples to train it on, and how to train.
 
     Args:
         data: the splits to train and evaluate on
         config: how to train
         network: the network before training; it, or its regularized copy, is trained in place
-        session: the devices, and what keeps finished folds and epochs
+        session: the devices, and the keeper of finished folds and epochs
         objective_factory: makes the objective; by default the method that the config names
         unfrozen: the raw examples and their encoder, to fine-tune it with the network as its head;
             the noise is still estimated on `data`, the frozen embeddings
@@ -116,14 +116,14 @@ class Plan:
 
     Args:
         whole: the splits as given, with the weights of checked labels
-        data: the splits that are trained on, as the recipe and the class weights want them
+        data: the splits with the weights and targets of the recipe and of the classes
         config: how to train
         network: the network to train
         given_network: the network before a recipe regularized it
         objective: the loss and its bound
         noise: the noise of the labels
         seen_noise: the same noise, as a loss with class weights sees it
-        choice: the recipe and the evidence for it; None for a training by a loss
+        choice: the recipe and the evidence for it, unless a loss was named
         checked_weight: how much a checked label counts
     """
 
@@ -144,7 +144,7 @@ class Fitted:
     """A finished training.
 
     Args:
-        plan: what decided it
+        plan: everything that decided it
         state: the trained network
         history: the metrics of each epoch
     """
@@ -262,19 +262,22 @@ def _estimate(problem: Problem, searched: Searched | None) -> Noise:
     return noise
 
 
-def _cross_fitted(problem: Problem, searched: Searched | None) -> Noise:
+def _cross_fitted(
+    problem: Problem, searched: Searched | None, method: EstimationMethod = "agreement"
+) -> Noise:
     regularize = searched is not None and searched.choice.regularize
     found = problem.out_of_fold(problem.data, regularize=regularize)
     noise: Noise
     if searched is None:
-        noise = estimated_noise(found)
+        noise = estimated_noise(found, method)
     else:  # the trials have shown whether the estimate is useful, so nothing rejects it
-        noise = EstimatedNoise.of(found, others=searched.predictions)
+        noise = EstimatedNoise.of(found, method, others=searched.predictions)
         if searched.predictions:
             assert noise.out_of_fold is not None
             problem.session.keep(MEAN_PREDICTIONS, noise.out_of_fold)
-    checked = problem.data.checked
-    return noise if checked is None else noise_of_unchecked(noise, checked)
+    checked, validation = problem.data.checked, problem.data.validation
+    noise = noise if checked is None else noise_of_unchecked(noise, checked)
+    return among_labels(noise, len(found.labels) + (0 if validation is None else len(validation)))
 
 
 def _weighted(noise: Noise, weights: Float64[Tensor, " classes"], whole: TrainingData) -> Noise:
@@ -333,7 +336,7 @@ def _confirmed(problem: Problem, searched: Searched, noise: EstimatedNoise) -> C
 
 
 def class_weights(config: TrainingConfig, train: Dataset) -> Float64[Tensor, " classes"] | None:
-    """Return how much an example counts, by the class of its label; None if all count alike."""
+    """Return the weight of an example by the class of its label; None if all are 1."""
     given = config.class_weight
     if given is None:
         return None
@@ -342,7 +345,7 @@ def class_weights(config: TrainingConfig, train: Dataset) -> Float64[Tensor, " c
     unknown = sorted(set(given).difference(train.class_names))
     if unknown:
         raise InvalidValueError(
-            f"`class_weight` names {unknown[0]!r}, which is no class: the classes are "
+            f"`class_weight` names {unknown[0]!r}, which is not a class: the classes are "
             f"{', '.join(train.class_names[:20])}"
         )
     weights = torch.tensor([given.get(name, 1.0) for name in train.class_names]).double()
@@ -352,7 +355,7 @@ def class_weights(config: TrainingConfig, train: Dataset) -> Float64[Tensor, " c
 
 
 def known_noise(config: TrainingConfig, train: Dataset) -> Noise | None:
-    """Return the noise that the config gives; None if it gives none."""
+    """Return the noise that the config gives, if it does."""
     if config.transition is not None:
         return _given_transition(config.transition, train)
     if config.given_rate is not None:
@@ -392,26 +395,31 @@ def model_name(data: Dataset, config: TrainingConfig) -> ModelName:
 
 
 def estimate_label_noise(
-    train: Dataset,
+    data: Splits | Dataset,
     config: TrainingConfig,
     *,
     method: EstimationMethod = "agreement",
     session: Session | None = None,
 ) -> Noise:
-    """Return how noisy the labels of a data set are, by two networks that each see one half.
+    """Return how noisy the labels of a data set are: the noise that `fit` would find.
 
     Args:
-        train: the examples
-        config: the network, its learning rate, and the epochs, of which about a quarter is done
+        data: the examples, as `noisebound.data.load` returns them; as in `fit`, the estimate leaves
+            out the validation split
+        config: the training to estimate the noise for. With ``recipe="auto"``, the default of
+            `fit`, trials of plain training add second predictions
         method: the estimator
         session: the devices and the progress display; one device by default
     """
-    data = TrainingData.unsplit(train)
-    if len(train) < FEWEST_EXAMPLES:
+    splits = data if isinstance(data, Splits) else Splits("data", data, None, "memory")
+    part, _ = split_validation(splits, config)
+    if len(part.train) < FEWEST_EXAMPLES:
         raise InvalidValueError(
-            f"{len(train)} training examples are too few to estimate their noise, it takes "
+            f"{len(part.train)} training examples are too few to estimate their noise, it takes "
             f"{FEWEST_EXAMPLES}"
         )
-    network = network_for(train, config)
-    plan = noise_plan(data, config)
-    return estimated_noise(cross_fit(data, plan, network, session or Session()), method)
+    problem = Problem(part, config, network_for(part.train, config), session or Session())
+    searched = None
+    if config.recipe == "auto":
+        searched = RecipeSearch(part, config, problem.network, problem.session).run_for_noise()
+    return _cross_fitted(problem, searched, method)

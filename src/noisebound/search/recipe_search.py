@@ -13,6 +13,7 @@ Small data is divided several times, so that the comparison depends less on one 
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from noisebound.data.loader import derived_seed
 from noisebound.data.rows import SparseRows
 from noisebound.estimation import EstimatedNoise, OutOfFold
 from noisebound.models.regularized import can_be_regularized, regularized
-from noisebound.search.choice import Choice, choice_by, hopeful
+from noisebound.search.choice import Choice, choice_by, hopeful, named_choice
 from noisebound.search.cross_fit import CrossFitPlan, cross_fit, half_folds, plain_config
 from noisebound.search.evidence import Judges
 from noisebound.search.recipes import RECIPES, Recipe
@@ -45,6 +46,9 @@ then about half a point, and ten trials cost as much as one training on 50,000 e
 _MOST_DIVISIONS = 3
 """Divisions of small data, as long as their examples together are at most `SEARCH_EXAMPLES`. Chosen
 on the first half of the tables of ``benchmarks/survey_tables.py``."""
+
+_FOR_NOISE = 2
+"""Halves whose trials serve the noise estimate: the first division, however many follow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,29 +99,62 @@ class RecipeSearch:
             if self.can_regularize or not recipe.is_regularized
         }
         judges = Judges(part.train.labels, halves)
-        for number, judged in enumerate(halves):
+        for number in range(len(halves)):
             candidates = hopeful(trials, judges)
             if not candidates:
                 break
-            half = part.subset(halves[number ^ 1])
-            learned = self._learn(half, number + 1)
-            for recipe in candidates:
-                found = self._try(
-                    recipe, half, learned, part.train.subset(judged), judged, number + 1
-                )
+            if number < _FOR_NOISE:
+                candidates += [each for each in self._for_noise if each not in candidates]
+            for name, found in self._trials(part, halves, number, candidates).items():
                 assert found.hits is not None
-                trials[recipe.name].append(found.hits)
-                if recipe.name in self._unaltered:
-                    self._unaltered[recipe.name].append(found)
+                trials[name].append(found.hits)
         regularize = self._regularize()
         if not regularize:  # then most of its trials were plain training, if not all
             trials.pop("regularized", None)
         choice = replace(choice_by(trials, judges), regularize=regularize)
         return Searched(choice, self._predictions(regularize), self.saw_all)
 
+    def run_for_noise(self) -> Searched:
+        """Do only the trials of `run` that the noise estimate needs, with the same results."""
+        part = self._part()
+        halves = self._halves(part.train.labels)
+        for number in range(_FOR_NOISE if self.saw_all or self.can_regularize else 0):
+            self._trials(part, halves, number, self._for_noise if self.saw_all else [])
+        regularize = self._regularize()
+        choice = replace(named_choice("plain", self.config.epochs), regularize=regularize)
+        return Searched(choice, self._predictions(regularize), self.saw_all)
+
+    @property
+    def _for_noise(self) -> list[Recipe]:
+        """The recipes whose predictions serve the noise estimate."""
+        names = [name for name in self._unaltered if self.can_regularize or name == "plain"]
+        return [RECIPES[name] for name in names]
+
+    def _trials(
+        self,
+        part: TrainingData,
+        halves: Sequence[Int64[Tensor, " _"]],
+        number: int,
+        recipes: Sequence[Recipe],
+    ) -> dict[RecipeName, OutOfFold]:
+        """Train on the other half by each recipe, and return the predictions for this half."""
+        half, judged = part.subset(halves[number ^ 1]), halves[number]
+        learned = self._learn(half, number + 1)
+        found = {}
+        for recipe in recipes:
+            found[recipe.name] = self._try(
+                recipe, half, learned, part.train.subset(judged), judged, number + 1
+            )
+            if recipe.name in self._unaltered:
+                self._unaltered[recipe.name].append(found[recipe.name])
+        return found
+
     def _regularize(self) -> bool:
-        """True if regularized networks predicted more labels out of fold than others."""
-        gains = self._regularized_gains
+        """True if regularized networks predicted more labels out of fold than others.
+
+        The first division decides, so that `run` and `run_for_noise` agree.
+        """
+        gains = self._regularized_gains[:_FOR_NOISE]
         return bool(gains) and torch.cat(gains).mean().item() > 0
 
     def _predictions(self, regularize: bool) -> tuple[OutOfFold, ...]:

@@ -107,10 +107,8 @@ def _noise_sections(runs: Sequence[FinishedRun]) -> list[Section]:
         noise, column = run.result.noise, COLUMNS[run.config.column]
         if not isinstance(noise, EstimatedNoise) or column.name in sections:
             continue
-        low, high = noise.interval
         text = f"By {run.config.training.loss}, seed {run.config.training.seed}: "
-        text += f"{noise.estimate.noise_rate:.1%} of the labels are estimated to be wrong "
-        text += f"({low:.1%} to {high:.1%})."
+        text += f"estimated share of wrong labels: {noise.estimate.summary}."
         rows = noise.transition.tolist()
         heat_map = heat_map_of(rows, [str(k) for k in range(len(rows))])
         title = f"{column.title}, the estimated noise"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from noisebound.data import Dataset
 from noisebound.errors import InvalidValueError
-from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.estimation.transitions import require_cleanlab
 from noisebound.experiments.protocol.estimate_data import NoisyData
 from noisebound.experiments.protocol.estimate_settings import EstimateSetting
 from noisebound.experiments.runner.estimate_predictions import training_config

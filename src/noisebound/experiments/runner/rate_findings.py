@@ -5,7 +5,7 @@ from typing import TypedDict
 import torch
 
 from noisebound.estimation import NoiseEstimate, estimate_noise
-from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.estimation.transitions import require_cleanlab
 from noisebound.experiments.runner.estimate_predictions import Predictions
 
 CHECKED = 100

@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from noisebound.data import Splits
-from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.estimation.transitions import require_cleanlab
 from noisebound.review import Audit, DecisionFile, ReviewedData
 from noisebound.review.decisions import Decision, Place
 from noisebound.runs import Run, train_run

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisebound.estimation import estimate_noise, find_suspects
-from noisebound.estimation.confident_learning import require_cleanlab
+from noisebound.estimation.transitions import require_cleanlab
 from noisebound.experiments.runner.estimate_predictions import Predictions
 from noisebound.experiments.runner.label_findings import auroc, calibration_error
 

@@ -3,7 +3,9 @@
 import copy
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
+from types import MethodType
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
@@ -61,14 +62,25 @@ class InterruptedTrainingWarning(UserWarning):
     """Training was stopped by Ctrl-C; the model is as it was then."""
 
 
-def _knows_the_noise(estimator: "NoiseBoundedClassifier") -> bool:
-    """True if the noise rate is given: a stream cannot be divided to estimate it."""
-    if estimator.noise_rate == "auto":
-        raise AttributeError(
-            "partial_fit sees one part of the data at a time and cannot estimate its noise: give "
-            "noise_rate as a number"
-        )
-    return True
+class _NeedsRate:
+    """A method that an estimator has if its noise rate is given.
+
+    scikit-learn's ``available_if`` does the same, but its message does not name the remedy.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> Callable[..., Any]:
+        if estimator is None:
+            return self._method
+        if estimator.noise_rate == "auto":
+            raise AttributeError(
+                "partial_fit sees one part of the data at a time and cannot estimate the noise: "
+                "give the noise rate, as in NoiseBoundedClassifier(noise_rate=0.1)"
+            )
+        return MethodType(self._method, estimator)
 
 
 class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
@@ -222,7 +234,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self._judge(whole, plan)
         return self
 
-    @available_if(_knows_the_noise)  # type: ignore[untyped-decorator]
+    @_NeedsRate
     def partial_fit(
         self,
         X: Any,
