@@ -9,9 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from noisebound.data import load
-from noisebound.data.formats import embeddings
-from noisebound.data.formats.archives import Folder
+from noisebound.data import embeddings, load
+from noisebound.data.archives import Folder
 from noisebound.errors import DataError
 from noisebound.features import (
     EmbeddingCacheWarning,
@@ -22,8 +21,8 @@ from noisebound.features import (
     parse_backbone,
 )
 from noisebound.features.embed_once import refuse_bad
+from noisebound.features.examples import done_ahead
 from noisebound.features.load import load_raw, thumbnail
-from noisebound.features.streaming import done_ahead
 from noisebound.system.files import load_tensors, save_rows
 
 

@@ -14,7 +14,7 @@ from noisebound.data.column_types import ColumnType, listed_names
 
 if TYPE_CHECKING:
     from noisebound.data.cache import CachedFiles
-    from noisebound.data.published.record import Published
+    from noisebound.data.published.releases import Published
     from noisebound.data.summary import DataSummary, PartSummary
 
 data_app = App(name="data", help="List data sets, fetch one, look at one, clear the cache.")
@@ -28,7 +28,7 @@ def list_datasets(*, data_dir: DataDir = None) -> None:
 
     Example: `noisebound data list`
     """
-    from noisebound.data.registry import DATASETS
+    from noisebound.data.published import DATASETS
 
     table = Table("name", "what", "train", "test", box=None, pad_edge=False)
     table.add_column("found in", overflow="fold")
@@ -46,7 +46,7 @@ def list_datasets(*, data_dir: DataDir = None) -> None:
 
 def _place(published: "Published", data_dir: Path | None) -> str:
     """Return the folders of all parts of a data set, or a dash if one is missing."""
-    from noisebound.data.finding import find
+    from noisebound.data.published.releases import find
 
     if not published.parts:
         return "scikit-learn"
@@ -65,8 +65,8 @@ def fetch(name: str, *, data_dir: DataDir = None) -> None:
     name
         The name of the data set, as `noisebound data list` shows it.
     """
-    from noisebound.data.finding import find_or_download
-    from noisebound.data.registry import get_published
+    from noisebound.data.published import get_published
+    from noisebound.data.published.releases import find_or_download
 
     published = get_published(name)
     for part in published.parts:
@@ -111,11 +111,11 @@ def cache(
 
     Example: `noisebound data cache --clear`
     """
-    from noisebound.data.cache import cached_files, clear_cache
-    from noisebound.data.folders import cache_folder
-    from noisebound.data.limits import readable_size
+    from noisebound.data.archives import readable_size
+    from noisebound.data.cache import cache_folder, cached_files, clear_cache
+    from noisebound.data.published import download_folders
 
-    found = clear_cache() if clear else cached_files()
+    found = clear_cache() if clear else cached_files(download_folders())
     if json:
         print(json_format.dumps([_cache_record(each) for each in found], indent=2))  # noqa: T201
         return
@@ -138,7 +138,7 @@ def _cache_record(found: "CachedFiles") -> dict[str, object]:
 
 
 def _cache_table(found: "list[CachedFiles]") -> Table:
-    from noisebound.data.limits import readable_size
+    from noisebound.data.archives import readable_size
 
     table = Table("what", "files", "size", "cleared by --clear", box=None, pad_edge=False)
     table.add_column("folder", overflow="fold")

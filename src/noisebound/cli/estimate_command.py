@@ -94,7 +94,7 @@ def estimate(
     if method == "confident":
         require_cleanlab()
     # As in fit, texts are encoded after the validation split is taken.
-    splits = origin.load(leave_texts=True) if backbone is None else _embedded(origin, backbone)
+    splits = origin.read() if backbone is None else _embedded(origin, backbone)
     if probs is None:
         given = config or _Training()
         settings = cast(TrainingSettings, given.model_dump(exclude_unset=True, exclude={"model"}))
@@ -157,7 +157,7 @@ def _embedded(origin: "DataOrigin", backbone: str) -> "Splits":
 
 def _from_probabilities(path: Path, train: "Dataset", method: EstimationMethod) -> "NoiseEstimate":
     from noisebound.data import DataError
-    from noisebound.data.user.arrays import read_inputs
+    from noisebound.data.arrays import read_inputs
     from noisebound.estimation import estimate_noise
 
     given = read_inputs(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, ValidationInfo, field_validator
 
 from noisebound.data.options import ReadingOptions, reading_options
 from noisebound.errors import InvalidValueError
@@ -111,13 +111,14 @@ class ReadingFlags(ReadingOptions):
     exclude: Columns = ()
     types: Annotated[Columns, Parameter(metavar="COLUMN=TYPE...")] = ()  # type: ignore[assignment]
     encoding: Encoding = None
+    map_labels: Annotated[Columns, Parameter(metavar="LABEL=NEW...")] = ()  # type: ignore[assignment]
     merge_labels: Annotated[bool, Parameter(negative=())] = False
     image_size: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None
     skip_bad: SkipBad = False
 
-    @field_validator("types", mode="before")
+    @field_validator("types", "map_labels", mode="before")
     @classmethod
-    def _from_pairs(cls, given: Any) -> Any:
+    def _from_pairs(cls, given: Any, info: ValidationInfo) -> Any:
         return given
 
     @property

@@ -4,7 +4,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from noisebound.data.column_types import ColumnType
 from noisebound.errors import DataError, InvalidValueError
@@ -25,6 +32,8 @@ class ReadingOptions(BaseModel):
         test: A table with clean labels and the same columns, to evaluate on.
         encoding: The character encoding of a table or text file, such as latin-1 or cp1252. By
             default UTF-8.
+        map_labels: Labels to rename, such as Y=Yes N=No. Labels with the same new name become one
+            class.
         merge_labels: Merge labels that differ only by case or spaces.
         image_size: The height and width, in pixels, that the images of a folder are resized to.
         skip_bad: Leave out images that cannot be read, lines with too many fields, and rows without
@@ -41,6 +50,7 @@ class ReadingOptions(BaseModel):
     types: dict[str, ColumnType] = Field(default_factory=dict)
     test: Path | None = None
     encoding: str | None = None
+    map_labels: dict[str, str] = Field(default_factory=dict)
     merge_labels: bool = False
     image_size: int | None = None
     skip_bad: bool = False
@@ -50,42 +60,38 @@ class ReadingOptions(BaseModel):
     def _one_name_is_a_list(cls, given: Any) -> Any:
         return (given,) if isinstance(given, str) else given
 
-    @field_validator("types", mode="before")
+    @field_validator("types", "map_labels", mode="before")
     @classmethod
-    def _from_pairs(cls, given: Any) -> Any:
-        """Return types that are written as COLUMN=TYPE, as on a command line, by their columns."""
+    def _from_pairs(cls, given: Any, info: ValidationInfo) -> Any:
+        """Return a dict from pairs such as zip=category or Y=Yes, as a command line has them."""
         if isinstance(given, Mapping):
             return given
-        pairs = [
-            str(pair).rpartition("=") for pair in ((given,) if isinstance(given, str) else given)
-        ]
-        known = get_args(ColumnType)
-        wrong = [
-            f"{name}{sign}{kind}" for name, sign, kind in pairs if not name or kind not in known
-        ]
-        if wrong:
-            raise InvalidValueError(f"expected COLUMN=TYPE with a type of {', '.join(known)}")
-        return {name: kind for name, _, kind in pairs}
+        words = [str(word) for word in ((given,) if isinstance(given, str) else given)]
+        if info.field_name == "map_labels":
+            pairs = [word.partition("=") for word in words]
+            if not all(label and new for label, _, new in pairs):
+                raise InvalidValueError("expected LABEL=NEW, such as Y=Yes")
+        else:
+            pairs = [word.rpartition("=") for word in words]
+            known = get_args(ColumnType)
+            if not all(name and kind in known for name, _, kind in pairs):
+                raise InvalidValueError(f"expected COLUMN=TYPE with a type of {', '.join(known)}")
+        return {name: value for name, _, value in pairs}
 
     @property
     def column_types(self) -> dict[str, ColumnType]:
-        """What the user said of columns, texts included."""
+        """The types that the user gave, including texts."""
         return {**self.types, **dict.fromkeys(self.text, "text")}
 
     @property
-    def written_columns(self) -> frozenset[str]:
-        """The columns that a file must give as they are written, even if they are all digits."""
+    def raw_columns(self) -> frozenset[str]:
+        """The columns to read as text even if they are all digits."""
         types = self.column_types
         names = {name for name, kind in types.items() if kind in ("category", "text")}
         return frozenset(names | ({self.id} if self.id is not None else set()))
 
     def refuse_all_but(self, *allowed: str, what: str) -> None:
-        """Raise a `DataError` if an option is set that does not apply.
-
-        Args:
-            allowed: the options that do
-            what: the kind of data, for the message
-        """
+        """Raise a `DataError` if an option is set that does not apply to this kind of data."""
         for name, field in type(self).model_fields.items():
             default = field.get_default(call_default_factory=True)
             if name not in allowed and getattr(self, name) != default:
@@ -103,6 +109,7 @@ class ReadingSettings(TypedDict, total=False):
     types: dict[str, ColumnType]
     test: str | Path | None
     encoding: str | None
+    map_labels: Mapping[str, str]
     merge_labels: bool
     image_size: int | None
     skip_bad: bool

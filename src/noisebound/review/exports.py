@@ -12,7 +12,7 @@ from xml.sax.saxutils import quoteattr
 import polars as pl
 
 from noisebound.data import Splits
-from noisebound.data.user.image_folder import find_trees
+from noisebound.data.class_folders import find_trees
 from noisebound.errors import DataError
 from noisebound.review.decisions import (
     Decision,

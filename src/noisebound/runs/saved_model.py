@@ -13,9 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from noisebound.data import EmbeddedBy, Normalization, TableEncoder
-from noisebound.data.from_arrays import inputs_from_array
-from noisebound.data.rows import Rows, as_rows
-from noisebound.data.sparse_rows import SparseRows, takes_sparse
+from noisebound.data.arrays import inputs_from_array
+from noisebound.data.rows import Rows, SparseRows, as_rows, takes_sparse
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.models import ModelName, create_model
 from noisebound.runs.folder import RunFolder, read_json, read_model

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from noisebound.checks import check_transition
 from noisebound.data import Dataset, Splits
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import SparseRows
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import (
     EstimatedNoise,

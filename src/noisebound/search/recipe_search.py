@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.data.loader import derived_seed
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import SparseRows
 from noisebound.estimation import EstimatedNoise, OutOfFold
 from noisebound.models.regularized import can_be_regularized, regularized
 from noisebound.search.choice import Choice, choice_by, hopeful, named_choice

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from noisebound.data import Batch, Dataset, Loader, Normalization
-from noisebound.data.sparse_rows import takes_sparse
+from noisebound.data.rows import takes_sparse
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.training.devices import Devices, sum_over_ranks
 

@@ -15,7 +15,7 @@ from noisebound.averaging import RunningAverage
 from noisebound.bounded import multiply_gradients
 from noisebound.data import Batch, CropAndFlip, Dataset, Loader
 from noisebound.data.loader import derived_seed
-from noisebound.data.sparse_rows import takes_sparse
+from noisebound.data.rows import takes_sparse
 from noisebound.errors import InvalidValueError
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.training.config import TrainingConfig

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int64
 
-from noisebound.data.formats.archives import Files, Folder
+from noisebound.data.archives import Files, Folder
 from noisebound.data.labels import check_label_range
-from noisebound.data.published.record import Part, Published, PublishedFile, Release
+from noisebound.data.published.releases import Part, Published, PublishedFile, Release
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _FILES = ("train.csv", "test.csv")
 def read_noisy_ag_news(files: Files) -> "Splits":
     """Return training examples with the workers' labels, and test examples with true ones.
 
-    The inputs are TF-IDF of the texts; a backbone embeds the texts themselves.
+    The texts are encoded later, or embedded by a backbone.
     """
     from noisebound.data.dataset import Dataset, Splits
     from noisebound.data.table_encoder import TableEncoder

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from noisebound.corruption import corrupt, linear_probabilities
 from noisebound.data import ReadingOptions, Splits, load
-from noisebound.data.folders import cache_folder
+from noisebound.data.cache import cache_folder
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.experiments.protocol.columns import TEXT_SETS, Modality
 from noisebound.experiments.protocol.run_config import RunConfig

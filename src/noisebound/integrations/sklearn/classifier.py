@@ -32,8 +32,7 @@ from noisebound.models.regularized import without_factors
 # Methods import the training engine when they need it: its packages take a second to import.
 if TYPE_CHECKING:
     from noisebound.data import Dataset, Normalization
-    from noisebound.data.rows import Rows
-    from noisebound.data.sparse_rows import SparseRows
+    from noisebound.data.rows import Rows, SparseRows
     from noisebound.search.choice import Choice
     from noisebound.search.fit import Plan
     from noisebound.training import TrainingConfig
@@ -525,7 +524,7 @@ def _usual_scale(X: Any, weights: NDArray[Any]) -> float:
 
 
 def _scaled_rows(X: Any, factor: float | None) -> "SparseRows":
-    from noisebound.data.sparse_rows import SparseRows
+    from noisebound.data.rows import SparseRows
 
     scaled = X.tocsr(copy=True)
     scaled.data *= factor
