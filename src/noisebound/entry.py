@@ -114,7 +114,7 @@ def fit(
         check_unfreeze(encoder)
     splits: Splits
     if encoder is None:
-        splits = load_with(data, reading, leave_texts=True)  # encoded when validation is taken
+        splits = load_with(data, reading)  # encoded when validation is taken
     else:
         tell = print_note if is_shown else lambda line: None
         splits = load_embedded(data, encoder, reading, tell=tell)

@@ -168,3 +168,68 @@ def test_a_vocabulary_is_made_once_and_only_where_it_is_used(
     assert run.suspects().height == 60
     assert nb.load_run(run.path, backbone=backbone).suspects().height == 60
     assert len(counts) == 2 * fitted
+
+
+def churn(words_help, count=700):
+    """A table with a free-text note: 14 % of its labels are wrong, and the columns carry signal."""
+    rng = np.random.default_rng(0)
+    usage, region = rng.normal(size=count), rng.choice(["north", "south"], count)
+    mood = rng.choice([-1, 0, 1], count)
+    logit = 4 * usage + (region == "south") + 6 * mood * words_help
+    leaves = logit > np.quantile(logit, 0.8)
+    filler = [f"{first}{second}" for first in "abcdefgh" for second in ("ling", "tion", "ment")]
+    notes = [
+        " ".join([*rng.choice(filler, 12), {-1: "thanks", 0: "hello", 1: "cancel"}[each]])
+        for each in mood
+    ]
+    is_wrong = rng.random(count) < 0.14
+    labels = np.where(leaves ^ is_wrong, "leave", "stay")
+    frame = pl.DataFrame({"usage": usage, "region": region, "note": notes, "label": labels})
+    return frame, np.where(leaves, "leave", "stay")
+
+
+def accuracies(frame, truth, tmp_path, **settings):
+    """Train on the first rows with and without the text; return both runs and their accuracies."""
+    runs, found = [], []
+    for name, data in (("with", frame), ("without", frame.drop("note"))):
+        text = {"text": "note"} if name == "with" else {}
+        own = settings if name == "with" else {}
+        plain = {"loss": "ce", "epochs": 30, "learning_rate": 1e-2, "batch_size": 100}
+        plain |= {"measure_every": 30, "target": "label", "show": name == "with", "report": False}
+        run = nb.fit(data[:500], out=tmp_path / name, **plain, **text, **own)
+        runs.append(run)
+        found.append((run.predict(data[500:].drop("label")) == truth[500:]).mean())
+    return runs, found
+
+
+def test_words_that_do_not_help_are_left_out(tmp_path, capsys):
+    frame, truth = churn(words_help=False)
+    (run, without), (accuracy, expected) = accuracies(frame, truth, tmp_path)
+    assert accuracy == expected > 0.8  # 0.675 with the words at full scale
+    said = " ".join(capsys.readouterr().err.split())
+    assert "text 'note': not used: it does not help (held-out log loss 0." in said
+    again = nb.load_run(run.path)
+    assert again.saved_model.card.encoder.text_columns == ()
+    new = frame[500:].drop("label")
+    assert again.predictions(new).equals(without.predictions(new.drop("note")))
+    assert "text" in again.suspects(frame[:500]).columns  # people still see it
+
+
+def test_words_that_help_are_scaled_beside_the_columns(tmp_path):
+    frame, truth = churn(words_help=True)
+    (run, _), (accuracy, without) = accuracies(frame, truth, tmp_path)
+    assert accuracy > without + 0.03
+    (column,) = run.saved_model.card.encoder.texts
+    assert 0 < column.scale < 1
+    new = frame[500:].drop("label")
+    assert nb.load_run(run.path).predictions(new).equals(run.predictions(new))
+
+
+def test_embeddings_that_do_not_help_have_no_weight(tmp_path):
+    frame, truth = churn(words_help=False)
+    (run, _), (accuracy, without) = accuracies(frame, truth, tmp_path, backbone=Lengths())
+    assert run.saved_model.card.encoder.text_scale == 0
+    assert accuracy > without - 0.03
+    other = frame[500:].with_columns(note=pl.lit("a note of some other length"))
+    probs = run.predict_proba(frame[500:])
+    np.testing.assert_allclose(run.predict_proba(other), probs, atol=1e-4)

@@ -90,7 +90,9 @@ def info(
         The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
             Parquet, Excel, npz or npy file.
     """
-    summary = summarize((reading or ReadingFlags()).origin(name_or_path).load())
+    summary = summarize(
+        (reading or ReadingFlags()).origin(name_or_path).load().encoded(weigh=False)
+    )
     if json:
         print(json_format.dumps(summary.model_dump(mode="json"), indent=2))  # noqa: T201
     else:

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
 from noisebound.cli.options import BackboneName, Json, Reading, ReadingFlags, Threads
-from noisebound.console import Console
+from noisebound.console import Console, print_note
 from noisebound.data import DataError, DataOrigin, Dataset, Splits
 from noisebound.data.user.arrays import read_inputs
 from noisebound.estimation import (
@@ -83,7 +83,10 @@ def estimate(
     origin = (reading or ReadingFlags()).origin(data)
     if method == "confident":
         require_cleanlab()
-    splits = origin.load() if backbone is None else _embedded(origin, backbone)
+    loaded = origin.load() if backbone is None else _embedded(origin, backbone)
+    splits = loaded.encoded()
+    for note in splits.notes[len(loaded.notes) :]:
+        print_note(note)
     train = splits.train
     config = TrainingConfig(
         model=model,

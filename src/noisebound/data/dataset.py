@@ -8,12 +8,14 @@ from typing import Literal
 import polars as pl
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
+from scipy.sparse import hstack
 from torch import Tensor
 
 from noisebound.checks import check_count
 from noisebound.data.rows import JoinedRows, Rows, TensorRows, as_rows
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.data.table_encoder import TableEncoder
+from noisebound.data.text_evidence import MOST_ROWS, TextEvidence, weigh_text
 from noisebound.errors import DataError
 from noisebound.files import fingerprint_of_texts
 
@@ -213,22 +215,60 @@ class Splits:
         """True if the training examples are images, or embeddings of images."""
         return self.pictures is not None or self.train.is_images
 
-    def encoded_by(self, rows: Bool[Tensor, " n"]) -> "Splits":
+    def encoded(self, *, weigh: bool = True) -> "Splits":
+        """Return the same data with its texts as features; data without texts is unchanged.
+
+        Args:
+            weigh: False to use texts whether or not they help
+        """
+        if self.encoder is None or not self.encoder.text_columns:
+            return self
+        return self.encoded_by(torch.ones(len(self.train)).bool(), weigh=weigh)
+
+    def encoded_by(self, rows: Bool[Tensor, " n"], *, weigh: bool = True) -> "Splits":
         """Return the same data with a table's columns encoded by the statistics of these rows.
 
-        Means, deviations and categories of a table must come from the rows that are trained on, and
-        not from those that validation keeps. Data of any other kind comes back as it is.
+        Means, deviations, categories and vocabularies must come from the training rows, without
+        those of the validation split. Data other than tables is unchanged.
+
+        Args:
+            rows: True for each training row
+            weigh: False to use texts whether or not they help
         """
         if self.frame is None or self.encoder is None:
             return self
-        kept = self.frame.with_columns(pl.Series(_ROW_MASK, rows.numpy())).filter(_ROW_MASK)
-        encoder = TableEncoder.fit(
-            kept.drop(_ROW_MASK),
-            self.encoder.types,
-            styles=self.encoder.styles,
-            leave_texts=self.embedded_by is not None,
-        )
-        return self.encoded_with(encoder)
+        masked = self.frame.with_columns(pl.Series(_ROW_MASK, rows.numpy()))
+        kept = masked.filter(_ROW_MASK).drop(_ROW_MASK)
+        encoder = TableEncoder.fit(kept, self.encoder.types, styles=self.encoder.styles)
+        if self.embedded_by is None:
+            encoder = encoder.with_words(kept)
+        evidence = self._text_evidence(encoder, rows) if weigh else None
+        if evidence is None:
+            return self.encoded_with(encoder)
+        note = evidence.note(encoder.text_columns)
+        encoded = self.encoded_with(encoder.with_text_scale(evidence.scale, note))
+        return replace(encoded, notes=(*self.notes, note))
+
+    def _text_evidence(
+        self, encoder: TableEncoder, rows: Bool[Tensor, " n"]
+    ) -> TextEvidence | None:
+        """Return whether texts help beside other columns; None if there are not both."""
+        if not 0 < len(encoder.text_columns) < len(encoder.columns):
+            return None
+        assert self.frame is not None
+        sample = rows.nonzero().squeeze(1)
+        if len(sample) > MOST_ROWS:
+            sample = sample[stratified_indices(self.train.labels[sample], MOST_ROWS, seed=0)]
+        frame = self.frame.collect()[sample.numpy()]
+        columns = encoder.beside_texts().transform(frame)
+        assert isinstance(columns, Tensor)
+        if self.embedded_by is None:
+            text = hstack([column.encode(frame[column.name]) for column in encoder.texts])
+        else:
+            vectors = _vectors(self.train).dense(sample)
+            std, mean = torch.std_mean(vectors, dim=0)
+            text = ((vectors - mean) / (std + 1e-6)).numpy()
+        return weigh_text(columns.numpy(), text, self.train.labels[sample])
 
     def encoded_with(self, encoder: TableEncoder | None) -> "Splits":
         """Return the same data with a table's columns encoded by this rule.
@@ -249,9 +289,7 @@ class Splits:
         features = encoder.transform(frame)
         if self.embedded_by is None:
             return features
-        rows = data.rows
-        vectors = rows.left if isinstance(rows, JoinedRows) else rows
-        return JoinedRows(vectors, as_rows(features))
+        return JoinedRows(_vectors(data), as_rows(features))
 
     @property
     def to_predict(self) -> tuple[Dataset, pl.LazyFrame | None]:
@@ -280,6 +318,12 @@ class Splits:
         else:
             columns = () if self.encoder is None else self.encoder.text_columns
         return None if frame is None or not columns else joined_texts(frame, columns)
+
+
+def _vectors(data: Dataset) -> Rows:
+    """Return the embeddings alone, without the columns beside them."""
+    rows = data.rows
+    return rows.left if isinstance(rows, JoinedRows) else rows
 
 
 def check_classes_left(

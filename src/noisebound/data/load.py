@@ -44,20 +44,21 @@ def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:
         >>> digits.train.inputs.shape, digits.train.inputs.dtype
         (torch.Size([1257, 1, 8, 8]), torch.uint8)
     """
-    return load_with(source, reading_options(settings))
+    return load_with(source, reading_options(settings)).encoded(weigh=False)
 
 
-def load_with(source: Source, options: ReadingOptions, *, leave_texts: bool = False) -> Splits:
-    """Return what `load` returns, by options that are checked already.
+def load_with(source: Source, options: ReadingOptions) -> Splits:
+    """Return a data set whose texts have no features yet.
+
+    A backbone embeds the texts, or `Splits.encoded_by` encodes their words once the training rows
+    are known. Until then the inputs are the other columns.
 
     Args:
-        source: what `load` takes
+        source: the same as for `load`
         options: how to read it
-        leave_texts: True to leave the texts of a table as they are, to be embedded, or to be
-            encoded by `Splits.encoded_by`, so that no vocabulary is made in vain
     """
     if not isinstance(source, str | Path):
-        return _from_memory(source, options, leave_texts)
+        return _from_memory(source, options)
     published = find_published(source) if isinstance(source, str) else None
     if published is not None:
         options.refuse_all_but("data_dir", what="a data set that is known by name")
@@ -68,10 +69,10 @@ def load_with(source: Source, options: ReadingOptions, *, leave_texts: bool = Fa
             f"{str(source)!r} is neither a file or folder nor a known data set; known are "
             f"{', '.join(DATASETS)}"
         )
-    return _load_path(path, options, leave_texts)
+    return _load_path(path, options)
 
 
-def _from_memory(data: Source, options: ReadingOptions, leave_texts: bool) -> Splits:
+def _from_memory(data: Source, options: ReadingOptions) -> Splits:
     if is_frame(data):
         options.refuse_all_but(*_OF_TABLES, what="data in memory")
         return frame_splits(
@@ -79,11 +80,10 @@ def _from_memory(data: Source, options: ReadingOptions, leave_texts: bool) -> Sp
             options,
             name="data frame",
             source="the data frame",
-            leave_texts=leave_texts,
         )
     if isinstance(data, tuple) and len(data) == 2 and as_texts(data[0]) is not None:
         options.refuse_all_but("skip_bad", "merge_labels", what="texts in memory")
-        return text_splits(*data, options, leave_texts=leave_texts)
+        return text_splits(*data, options)
     options.refuse_all_but(what="arrays")
     if isinstance(data, Splits):
         return data
@@ -119,7 +119,7 @@ def holds_images(path: Path) -> bool:
     return not (holds_idx(path) or holds_embeddings(path) or holds_texts(path))
 
 
-def _load_path(path: Path, options: ReadingOptions, leave_texts: bool) -> Splits:
+def _load_path(path: Path, options: ReadingOptions) -> Splits:
     if path.is_dir() and holds_embeddings(path):
         options.refuse_all_but("data_dir", "skip_bad", what="a folder of embeddings")
         return read_embeddings(path)
@@ -129,13 +129,13 @@ def _load_path(path: Path, options: ReadingOptions, leave_texts: bool) -> Splits
     if path.is_dir() and holds_texts(path):
         allowed = ("data_dir", "skip_bad", "encoding", "merge_labels")
         options.refuse_all_but(*allowed, what="a folder of texts")
-        return read_text_folder(path, options, leave_texts=leave_texts)
+        return read_text_folder(path, options)
     if path.is_dir():
         options.refuse_all_but("data_dir", "image_size", "skip_bad", what="a folder of images")
         return read_image_folder(path, options.image_size, options.skip_bad)
     if is_table(path):
         options.refuse_all_but("data_dir", *_OF_TABLES, what="a table")
-        return read_table(path, options, leave_texts=leave_texts)
+        return read_table(path, options)
     options.refuse_all_but("data_dir", "target", "skip_bad", what="a file that is no table")
     target = options.target
     if path.suffix.lower() == ".npz":

@@ -20,11 +20,11 @@ class DataOrigin(ReadingOptions):
     data: str | None
     backbone: str | None = None
 
-    def load(self, *, leave_texts: bool = False) -> Splits:
-        """Return the data; ``leave_texts`` as in `load_with`."""
+    def load(self) -> Splits:
+        """Return the data, as `load_with` does."""
         if self.data is None:
             raise DataError("the data was in memory and is not kept: pass the same `data` again")
-        return load_with(self.data, self.options, leave_texts=leave_texts)
+        return load_with(self.data, self.options)
 
     @property
     def options(self) -> ReadingOptions:

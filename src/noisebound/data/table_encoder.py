@@ -56,15 +56,15 @@ class TableEncoder(BaseModel):
         types: Mapping[str, ColumnType] | None = None,
         *,
         styles: Mapping[str, Style] | None = None,
-        leave_texts: bool = False,
     ) -> "TableEncoder":
-        """Return the rule with the means, deviations, categories and vocabularies of these rows.
+        """Return the rule with the means, deviations and categories of these rows.
+
+        Texts have no features until `with_words` or a backbone gives them some.
 
         Args:
             frame: the rows; of a lazy frame one column at a time is in memory
-            types: what columns are, where the user said so or an encoder before has decided it
-            styles: how numbers and dates are written, where an encoder before has decided it
-            leave_texts: True to leave texts as they are, without a vocabulary or features
+            types: column types from the user or from an earlier encoder
+            styles: number and date formats from an earlier encoder
         """
         lazy, wanted = as_lazy(frame), types or {}
         columns: list[Column] = []
@@ -72,7 +72,7 @@ class TableEncoder(BaseModel):
         for name in lazy.collect_schema().names():
             series = lazy.select(name).collect().to_series()
             decision = decide_type(series, wanted.get(name), (styles or {}).get(name))
-            column, said = _fit(decision, is_wanted=name in wanted, leave_texts=leave_texts)
+            column, said = _fit(decision, is_wanted=name in wanted)
             columns += [] if column is None else [column]
             notes += [note for note in said if note]
         if not columns:
@@ -108,7 +108,7 @@ class TableEncoder(BaseModel):
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns of texts."""
-        return tuple(column.name for column in self.columns if isinstance(column, _TEXTS))
+        return tuple(column.name for column in self.texts)
 
     def beside_texts(self) -> "TableEncoder":
         """Return the same rule for all columns but the texts, which are left as they are."""
@@ -117,6 +117,40 @@ class TableEncoder(BaseModel):
             for column in self.columns
         )
         return TableEncoder(columns=columns, notes=self.notes)
+
+    def with_words(self, frame: Frame) -> "TableEncoder":
+        """Return the same rule with TF-IDF features for the texts.
+
+        Args:
+            frame: the rows whose words are the vocabulary
+        """
+        lazy = as_lazy(frame)
+        columns = tuple(
+            TextColumn.fit(lazy.select(column.name).collect().to_series())
+            if isinstance(column, PlainTextColumn)
+            else column
+            for column in self.columns
+        )
+        return TableEncoder(columns=columns, notes=self.notes)
+
+    @property
+    def texts(self) -> tuple[TextColumn | PlainTextColumn, ...]:
+        """The rules of the columns of texts."""
+        return tuple(column for column in self.columns if isinstance(column, _TEXTS))
+
+    @property
+    def text_scale(self) -> float:
+        """The factor of the features of texts."""
+        return self.texts[0].scale if self.texts else 1.0
+
+    def with_text_scale(self, scale: float, note: str) -> "TableEncoder":
+        """Return the same rule with other factors for the texts; words are left out at 0."""
+        columns = tuple(
+            column.model_copy(update={"scale": scale}) if isinstance(column, _TEXTS) else column
+            for column in self.columns
+            if scale or not isinstance(column, TextColumn)
+        )
+        return TableEncoder(columns=columns, notes=(*self.notes, note))
 
     def transform(self, data: Any) -> Float32[Tensor, "rows features"] | SparseRows:
         """Return the features of a frame's rows; columns that fitting did not see are ignored.
@@ -175,14 +209,11 @@ class TableEncoder(BaseModel):
 _TEXTS = (TextColumn, PlainTextColumn)
 
 
-def _fit(
-    decision: ColumnDecision, *, is_wanted: bool, leave_texts: bool
-) -> tuple[Column | None, tuple[str, ...]]:
+def _fit(decision: ColumnDecision, *, is_wanted: bool) -> tuple[Column | None, tuple[str, ...]]:
     if decision.kind is None:
         return None, (decision.note,)
     if decision.kind == "text":
-        kind = PlainTextColumn if leave_texts else TextColumn
-        text_column, note = kind.fit(decision.values)
+        text_column, note = PlainTextColumn.fit(decision.values)
         return text_column, (decision.note, note)
     column, note = fit_column(decision, is_wanted=is_wanted)
     return column, (decision.note, note)

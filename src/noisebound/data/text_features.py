@@ -17,8 +17,9 @@ from noisebound.errors import DataError, InvalidValueError
 _MOST_WORDS = 20_000  # terms: a choice, as many as some ten thousand texts use often
 _MOST_RUNS = 30_000
 _FEWEST_TEXTS = 2  # a term of one text alone cannot be learned from, where there are others
-# A choice. TF-IDF has rows of length one, while standardized numbers have length sqrt(features).
-# At this length a linear network learns texts at the learning rate that suits numbers.
+# TF-IDF has rows of length one, while standardized numbers have length sqrt(features). At this
+# length a linear network learns texts alone at the learning rate that suits numbers (heuristic).
+# Beside other columns, `weigh_text` finds the scale.
 _ROW_LENGTH = 10.0
 _ARE_EMPTY = "texts are empty and have no features"
 
@@ -69,11 +70,14 @@ class PlainTextColumn(BaseModel):
 
     Attributes:
         name: the name of the column
+        scale: multiplies the embeddings of the texts, beside the other columns of the table; 0 if
+            the texts do not help
     """
 
     model_config = ConfigDict(frozen=True)
     kind: Literal["plain text"] = "plain text"
     name: str
+    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
 
     @classmethod
     def fit(cls, series: pl.Series) -> tuple["PlainTextColumn", str]:
@@ -96,17 +100,19 @@ class TextColumn(BaseModel):
     Attributes:
         name: the name of the column
         vocabularies: of words, of runs of letters, or of both
+        scale: multiplies the features, beside the other columns of the table
     """
 
     model_config = ConfigDict(frozen=True)
     kind: Literal["text"] = "text"
     name: str
     vocabularies: Annotated[tuple[Terms, ...], Field(min_length=1)]
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     @classmethod
-    def fit(cls, series: pl.Series) -> tuple["TextColumn", str]:
-        """Return the column of these texts, and a note; empty if there is nothing to note."""
-        note, texts = _note_of_empty(series), _texts(series)
+    def fit(cls, series: pl.Series) -> "TextColumn":
+        """Return the column with the vocabulary of these texts."""
+        texts = _texts(series)
         found = [Terms.fit("words", texts), Terms.fit("letters", texts)]
         vocabularies = tuple(terms for terms in found if terms is not None)
         if not vocabularies:
@@ -114,7 +120,7 @@ class TextColumn(BaseModel):
                 f"the texts of column {series.name!r} have no words in common and none of three "
                 "letters: there is nothing to learn from"
             )
-        return cls(name=series.name, vocabularies=vocabularies), note
+        return cls(name=series.name, vocabularies=vocabularies)
 
     @property
     def feature_names(self) -> list[str]:
@@ -129,7 +135,7 @@ class TextColumn(BaseModel):
         """Return the features of a column, ``[rows, features]``, sparse."""
         texts = _texts(column)
         parts = [vocabulary.vectorizer.transform(texts) for vocabulary in self.vocabularies]
-        scale = np.float32(_ROW_LENGTH / len(parts) ** 0.5)
+        scale = np.float32(self.scale * _ROW_LENGTH / len(parts) ** 0.5)
         features: csr_matrix = hstack(parts, format="csr", dtype=np.float32) * scale
         return features
 

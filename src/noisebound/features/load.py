@@ -170,7 +170,7 @@ def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
     if is_image_folder(source):
         options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
         return _folder(Path(source))
-    splits = load_with(source, options, leave_texts=True)
+    splits = load_with(source, options)
     if splits.embedded_by is not None:
         raise DataError(
             f"{splits.source} holds embeddings already, by {splits.embedded_by.name}: leave "

@@ -376,13 +376,13 @@ class Run:
             origin: where the data is, and how it is read
         """
         if origin.data is None or origin.backbone is None:
-            return origin.load(leave_texts=True)  # the model has its own vocabulary
+            return origin.load()  # the model has its own vocabulary
         return self._loaded(origin.data, origin.options)
 
     def _loaded(self, data: Any, options: ReadingOptions) -> Splits:
         made_by = self.saved_model.card.backbone
         if made_by is None:
-            return load_with(data, options, leave_texts=True)
+            return load_with(data, options)
         return load_embedded(data, same_backbone(made_by, self._backbone), options)
 
 

@@ -11,6 +11,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import nn
 
+from noisebound.console import print_note
 from noisebound.data import Splits
 from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoRoomError
 from noisebound.features import Backbone
@@ -77,6 +78,9 @@ def train_run(
     decided = None if decisions is None else is_decided(decisions)
     data, encoded = split_validation(splits, config, decided)
     data = data if decisions is None else corrected_data(data, decisions)
+    if show and fabric.is_global_zero:
+        for note in encoded.notes[len(splits.notes) :]:
+            print_note(note)
     network = network_for(data.train, config) if model is None else copy.deepcopy(model)
     with fabric.init_module():  # sets the type of numbers that the precision asks for
         network.to(torch.get_default_dtype())

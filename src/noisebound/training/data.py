@@ -17,6 +17,7 @@ from noisebound.training.config import TrainingConfig
 # Encoders have dead dimensions, whose deviation is that of rounding. Scaled to one, they would
 # move by thousands of deviations in the first step of fine-tuning. The share is a choice.
 _DEAD = 1e-4
+_UNUSED = 1e-6  # the scale of embeddings that do not help: no weight makes anything of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,11 @@ class TrainingData:
 
 
 def normalization_of(
-    train: Dataset, *, is_encoded: bool = False, is_embedded: bool = False
+    train: Dataset,
+    *,
+    is_encoded: bool = False,
+    is_embedded: bool = False,
+    text_scale: float = 1.0,
 ) -> Normalization:
     """Return the normalization of inputs; the identity for sparse ones and for encoded tables.
 
@@ -80,11 +85,13 @@ def normalization_of(
         train: the training examples
         is_encoded: True if the inputs are a table as its encoder gives it
         is_embedded: True if the inputs are the embeddings of a backbone
+        text_scale: factor of embedded texts that have the columns of a table beside them
     """
     if isinstance(train.inputs, JoinedRows):
         vectors = Normalization.of(train.inputs.left, train.weights, least_deviation=_DEAD)
         others = train.inputs.right.shape[1]
-        return Normalization((*vectors.mean, *(0.0,) * others), (*vectors.std, *(1.0,) * others))
+        std = (each / max(text_scale, _UNUSED) for each in vectors.std)
+        return Normalization((*vectors.mean, *(0.0,) * others), (*std, *(1.0,) * others))
     if is_encoded or isinstance(train.inputs, SparseRows):
         return Normalization.identity()
     least = _DEAD if is_embedded else 0.0
@@ -100,7 +107,8 @@ def split_validation(
     not scaled a second time.
     """
     is_validation = validation_mask(splits.train, config, is_decided)
-    splits = splits.encoded_by(~is_validation)
+    # Frozen embeddings are no evidence of what an encoder learns that is fine-tuned.
+    splits = splits.encoded_by(~is_validation, weigh=not config.unfreeze)
     validation, train, at = None, splits.train, None
     if is_validation.any():
         validation, train = splits.train.subset(is_validation), splits.train.subset(~is_validation)
@@ -113,6 +121,7 @@ def split_validation(
             train,
             is_encoded=splits.encoder is not None,
             is_embedded=splits.embedded_by is not None,
+            text_scale=1.0 if splits.encoder is None else splits.encoder.text_scale,
         ),
         positions=(~is_validation).nonzero().squeeze(1),
         validation_positions=at,

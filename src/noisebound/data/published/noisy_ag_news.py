@@ -28,7 +28,7 @@ _FILES = ("train.csv", "test.csv")
 def read_noisy_ag_news(files: Files) -> Splits:
     """Return training examples with the workers' labels, and test examples with true ones.
 
-    The inputs are TF-IDF of the texts; a backbone embeds the texts themselves.
+    The texts have no features yet, as those of other tables.
     """
     train, test = (_read(files, name) for name in _FILES)
     texts, test_texts = (frame.select(_TEXT).lazy() for frame in (train, test))

@@ -21,16 +21,15 @@ from noisebound.errors import DataError
 _FEW_CLASSES = 20  # so many distinct labels are classes, however few the rows
 
 
-def read_table(path: Path, options: ReadingOptions, *, leave_texts: bool = False) -> Splits:
+def read_table(path: Path, options: ReadingOptions) -> Splits:
     """Return a file's rows: the column ``target`` as labels, every other column as features.
 
     Args:
         path: the file
         options: how to read it
-        leave_texts: True to leave texts as they are; see :func:`frame_splits`
     """
     table = _read(path, options)
-    return frame_splits(table, options, name=path.name, source=str(path), leave_texts=leave_texts)
+    return frame_splits(table, options, name=path.name, source=str(path))
 
 
 def frame_splits(
@@ -40,7 +39,6 @@ def frame_splits(
     name: str,
     source: str,
     test: Frame | None = None,
-    leave_texts: bool = False,
 ) -> Splits:
     """Return a frame's rows as examples; the notes say what was done to its columns.
 
@@ -50,9 +48,6 @@ def frame_splits(
         name: what to call the data
         source: what to call its origin in messages
         test: rows to evaluate on, where they are at hand; else they are read as the options say
-        leave_texts: True to leave texts as they are: a backbone embeds them, or `Splits.encoded_by`
-            encodes them once it is known which rows are trained on. The inputs are the other
-            columns until then
     """
     table = _as_table(table)
     target = _check_columns(table.frame, options, source)
@@ -66,7 +61,7 @@ def frame_splits(
             f"{len(labels)} rows: it does not look like a class; name another column: `target`"
         )
     features = part.frame.drop(target, *options.exclude)
-    encoder = TableEncoder.fit(features, options.column_types, leave_texts=leave_texts)
+    encoder = TableEncoder.fit(features, options.column_types)
     features = features.select([column.name for column in encoder.columns])
     splits = Splits(
         name,

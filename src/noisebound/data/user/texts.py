@@ -49,17 +49,13 @@ def as_texts(data: object) -> list[str | None] | None:
     return values
 
 
-def text_splits(
-    texts: Any, labels: Any, options: ReadingOptions, *, leave_texts: bool = False
-) -> Splits:
-    """Return strings in memory as examples; ``leave_texts`` as in `frame_splits`."""
+def text_splits(texts: Any, labels: Any, options: ReadingOptions) -> Splits:
+    """Return strings in memory as examples."""
     listed = list(labels)
     if len(texts) != len(listed):
         raise DataError(f"{len(texts)} texts but {len(listed)} labels: they must be as many")
     frame = texts_frame(texts).with_columns(pl.Series(_LABEL_COLUMN, _names(listed), pl.String))
-    return frame_splits(
-        frame, _of_texts(options), name="texts", source="the texts", leave_texts=leave_texts
-    )
+    return frame_splits(frame, _of_texts(options), name="texts", source="the texts")
 
 
 def _names(labels: list[Any]) -> list[str | None]:
@@ -89,14 +85,13 @@ def holds_texts(path: Path) -> bool:
     return 2 * sum(map(_is_text, files)) > len(files)
 
 
-def read_text_folder(path: Path, options: ReadingOptions, *, leave_texts: bool = False) -> Splits:
+def read_text_folder(path: Path, options: ReadingOptions) -> Splits:
     """Return the files of a folder as examples, labeled by the folder of their class.
 
     Args:
         path: a folder with one folder of .txt files per class, or with folders ``train`` and
             ``test`` that have one folder per class each
         options: the encoding of the files, and whether to leave out those that cannot be read
-        leave_texts: True to leave the texts as they are, as in `frame_splits`
     """
     train, test, notes = _find_parts(path)
     _check_classes(train, fewest=2)
@@ -113,7 +108,6 @@ def read_text_folder(path: Path, options: ReadingOptions, *, leave_texts: bool =
         name=path.name,
         source=str(path),
         test=test_frame,
-        leave_texts=leave_texts,
     )
     kept = range(len(files)) if splits.train_names is None else map(int, splits.train_names)
     names = tuple(files[position] for position in kept)
