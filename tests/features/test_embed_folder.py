@@ -150,3 +150,28 @@ def test_labels_stand_in_a_table(photos, tmp_path):
     table = pl.read_parquet(tmp_path / "vectors" / "train.parquet")
     assert table.columns == ["example", "label"]
     assert table.height == 40
+
+
+def test_embeddings_that_fit_has_cached_are_not_made_again(reviews, minilm, tmp_path, capsys):
+    texts, labels = reviews
+    pl.DataFrame({"review": texts, "label": labels}).write_csv(tmp_path / "all.csv")
+    words = [tmp_path / "all.csv", "--target", "label", "--text", "review"]
+    words += ["--backbone", f"hf:{minilm}"]
+    batches = []
+    count = torch.nn.modules.module.register_module_forward_hook(
+        lambda module, *_: batches.append(module) if type(module).__name__ == "BertModel" else None
+    )
+    with count:
+        run = ["--loss", "ce", "--epochs", 1, "--out", tmp_path / "run"]
+        assert command("fit", *words, *run) == 0
+        made = len(batches)
+        assert made > 0
+        assert command("embed", *words, "--out", tmp_path / "vectors") == 0
+        assert len(batches) == made
+    assert "copied from the cache" in " ".join(capsys.readouterr().err.split())
+    expected = load_embedded(
+        tmp_path / "all.csv",
+        parse_backbone(f"hf:{minilm}"),
+        ReadingOptions(target="label", text="review"),
+    )
+    assert torch.equal(load(tmp_path / "vectors").train.inputs, expected.train.dense_inputs)

@@ -22,8 +22,8 @@ from noisebound.features import (
     parse_backbone,
 )
 from noisebound.features.embed_once import refuse_bad
+from noisebound.features.examples import done_ahead
 from noisebound.features.load import load_raw, thumbnail
-from noisebound.features.streaming import done_ahead
 from noisebound.files import load_tensors, save_rows
 
 

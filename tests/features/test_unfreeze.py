@@ -20,7 +20,7 @@ from noisebound.cli import main
 from noisebound.data.rows import as_rows
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.features import Texts, load_embedded, parse_backbone
-from noisebound.features.prepared_rows import TokenRows
+from noisebound.features.tunable import TokenRows
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.runs import train_run
 from noisebound.runs.metrics_file import read_metrics

@@ -19,7 +19,7 @@ def embed(
     cluster: str | None = None,
     reading: Reading = None,
 ) -> None:
-    """Write the embeddings of a data set to a folder, which `noisebound fit` takes as data.
+    """Write the embeddings of a data set to a folder that `noisebound fit` reads.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def embed(
     backbone
         The pretrained encoder: hf:NAME_OR_FOLDER, onnx:FILE or timm:NAME.
     out
-        The folder to write. If it was interrupted, the same command goes on where it was.
+        The folder to write. After an interruption, run the same command again to continue.
     cluster
-        The address of a Ray cluster, auto for the one that is running here, or local to start one.
-            All its machines must see the data and the folder.
+        The address of a Ray cluster, auto for one that runs here, or local to start one. All its
+            machines must see the data and the folder.
     """
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     options = (reading or ReadingFlags()).options

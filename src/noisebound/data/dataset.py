@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 import torch
@@ -259,11 +259,14 @@ class Splits:
         sample = rows.nonzero().squeeze(1)
         if len(sample) > MOST_ROWS:
             sample = sample[stratified_indices(self.train.labels[sample], MOST_ROWS, seed=0)]
-        frame = self.frame.collect()[sample.numpy()]
+        is_sampled = torch.zeros(len(rows)).bool().index_fill(0, sample, True)
+        masked = self.frame.with_columns(pl.Series(_ROW_MASK, is_sampled.numpy()))
+        frame = masked.filter(_ROW_MASK).collect()
         columns = encoder.beside_texts().transform(frame)
         assert isinstance(columns, Tensor)
         if self.embedded_by is None:
-            text = hstack([column.encode(frame[column.name]) for column in encoder.texts])
+            blocks: list[Any] = [column.encode(frame[column.name]) for column in encoder.texts]
+            text: Any = hstack(blocks, format="csr")
         else:
             vectors = _vectors(self.train).dense(sample)
             std, mean = torch.std_mean(vectors, dim=0)

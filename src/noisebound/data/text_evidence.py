@@ -4,13 +4,14 @@ Words are many and the other columns are few. On noisy labels a network memorize
 the columns drown, unless the block of words is scaled down, or left out.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import csr_matrix, hstack, issparse
 from torch import Tensor
 
 SCALES = (1.0, 0.3, 0.1, 0.03)
@@ -56,7 +57,7 @@ class TextEvidence:
 
 
 def weigh_text(
-    columns: NDArray[Any], text: csr_matrix | NDArray[Any], labels: Int64[Tensor, " n"]
+    columns: NDArray[Any], text: Any, labels: Int64[Tensor, " n"]
 ) -> TextEvidence | None:
     """Return the scale at which a block of text features helps; None if the examples are too few.
 
@@ -65,10 +66,11 @@ def weigh_text(
 
     Args:
         columns: the other columns as features, standardized, ``[n, features]``
-        text: the text as features, sparse or dense, ``[n, features]``
+        text: the text as features, a scipy matrix or an array, ``[n, features]``
         labels: the class of each example
     """
     from sklearn.ensemble import HistGradientBoostingClassifier  # takes a second to import
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold
 
@@ -78,29 +80,26 @@ def weigh_text(
     if len(np.unique(targets[rows])) < 2:
         return None
     _, targets = np.unique(targets[rows], return_inverse=True)
-    columns, text = csr_matrix(columns)[rows], csr_matrix(text)[rows]
+    columns, text = columns[rows], text[rows]
     folds = list(StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(targets, targets))
 
-    def losses(make: Any, features: Any) -> Float64[NDArray[Any], " n"]:
+    def losses(model: Any, features: Any) -> NDArray[np.float64]:
         found = np.empty(len(targets))
         for train, held_out in folds:
-            probs = make().fit(features[train], targets[train]).predict_proba(features[held_out])
+            probs = model.fit(features[train], targets[train]).predict_proba(features[held_out])
             right = probs[np.arange(len(held_out)), targets[held_out]]
             found[held_out] = -np.log(right.clip(1e-6))
         return found
 
-    def linear() -> Any:
-        return LogisticRegression(C=_INVERSE_PENALTY, max_iter=100, tol=1e-3)
-
-    def boosted() -> Any:
-        return HistGradientBoostingClassifier(
-            max_iter=30, max_leaf_nodes=8, early_stopping=False, random_state=0
-        )
-
-    without = min(losses(linear, columns), losses(boosted, columns.toarray()), key=np.mean)
-    by_scale = {
-        scale: losses(linear, hstack([columns, text * scale], format="csr")) for scale in SCALES
-    }
+    linear = LogisticRegression(C=_INVERSE_PENALTY, max_iter=100, tol=1e-3)
+    boosted = HistGradientBoostingClassifier(
+        max_iter=30, max_leaf_nodes=8, early_stopping=False, random_state=0
+    )
+    with warnings.catch_warnings():
+        # Nearly converged is good enough: only large differences count.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        without = min(losses(linear, columns), losses(boosted, columns), key=np.mean)
+        by_scale = {scale: losses(linear, _beside(columns, text * scale)) for scale in SCALES}
     scale = min(SCALES, key=lambda scale: by_scale[scale].mean())
     gain = without - by_scale[scale]
     error = float(gain.std(ddof=1) / len(gain) ** 0.5)
@@ -108,3 +107,10 @@ def weigh_text(
     return TextEvidence(
         scale if helps else 0.0, float(without.mean()), float(by_scale[scale].mean()), error
     )
+
+
+def _beside(columns: NDArray[Any], text: Any) -> Any:
+    if issparse(text):
+        blocks: list[Any] = [csr_matrix(columns), text]
+        return hstack(blocks, format="csr")
+    return np.hstack([columns, text])

@@ -4,7 +4,7 @@ from noisebound.features.backbone import Backbone
 from noisebound.features.embed_once import EmbeddingCacheWarning, UnsuitedTextWarning, embed_once
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 from noisebound.features.load import load_embedded
-from noisebound.features.parse import BackboneLike, parse_backbone
+from noisebound.features.own import BackboneLike, parse_backbone
 
 __all__ = [
     "Backbone",

@@ -1,8 +1,11 @@
-"""What every backbone is: a frozen encoder from raw examples to vectors."""
+"""Interface of backbones: frozen encoders from raw examples to vectors."""
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float32
@@ -11,20 +14,72 @@ from torch import Tensor
 from noisebound.data.dataset import EmbeddedBy
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.features.examples import Example, Modality
-from noisebound.features.text_counts import TextCounts
+from noisebound.files import fingerprint
 
 if TYPE_CHECKING:
     from noisebound.features.tunable import Tunable
 
 
+def hash_of_file(path: Path) -> str:
+    """Return a hash of every byte of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_of_weights(weights: Mapping[str, Tensor]) -> str:
+    """Return a hash of every weight, with its name."""
+    digest = hashlib.sha256()
+    for name, value in weights.items():
+        digest.update(f"{name} {fingerprint(value.detach().cpu())}".encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class TextCounts:
+    """Counts of texts that suit an encoder badly.
+
+    Args:
+        texts: number of all texts
+        cut: number of texts with more than ``limit`` tokens
+        unknown: number of texts that consist mostly of words unknown to the encoder
+        limit: number of tokens that the encoder takes
+    """
+
+    texts: int
+    cut: int
+    unknown: int
+    limit: int
+
+    def __add__(self, other: "TextCounts") -> "TextCounts":
+        """Return the sums of both."""
+        cut, unknown = self.cut + other.cut, self.unknown + other.unknown
+        return TextCounts(self.texts + other.texts, cut, unknown, self.limit)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a sentence for each count above zero."""
+        found = []
+        if self.cut:
+            found.append(
+                f"{self.cut} of {self.texts} texts are longer than the {self.limit} tokens that "
+                "the encoder takes, and were cut"
+            )
+        if self.unknown:
+            found.append(
+                f"{self.unknown} of {self.texts} texts consist mostly of words that the encoder "
+                "does not know: it was made for another language or script; choose a "
+                "multilingual `backbone` if there are many"
+            )
+        return tuple(found)
+
+
 class Backbone(ABC):
-    """A pretrained encoder, whose weights are read when the first batch is embedded.
+    """A pretrained encoder. Its weights are read when the first batch is embedded.
 
     Attributes:
-        name: what parse_backbone makes the same backbone from, such as ``"hf:folder"``
+        name: the argument of `parse_backbone` that makes the same backbone, such as ``"hf:folder"``
         modalities: the kinds of examples that it takes
-        batch_size: the number of examples that are embedded at once
-        image_size: height and width to which images are brought, if the user had to give it
+        batch_size: number of examples per batch
+        image_size: height and width that images are scaled to, if the user gave it
     """
 
     name: str
@@ -33,7 +88,7 @@ class Backbone(ABC):
     image_size: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs; weights that were read here are read there again."""
+        """Leave cached properties out: another process reads the weights again."""
         kind = type(self)
         return {
             name: value
@@ -42,10 +97,10 @@ class Backbone(ABC):
         }
 
     def as_maker(self, modality: Modality, text_columns: tuple[str, ...] = ()) -> EmbeddedBy:
-        """Return what embeddings remember of the backbone that made them.
+        """Return the record of this backbone that is stored with its embeddings.
 
         Args:
-            modality: what it embedded
+            modality: the kind of the embedded examples
             text_columns: the columns of a table whose texts it embedded
         """
         return EmbeddedBy(self.name, self.fingerprint, modality, text_columns, self.image_size)
@@ -53,9 +108,9 @@ class Backbone(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str | None:
-        """Hash of the weights and of all that is done to an example before and after them.
+        """Hash of the weights, the preprocessing and the pooling.
 
-        None if there is no way to tell one encoder from another; its embeddings are not cached.
+        Without a hash (None) the embeddings are not cached.
         """
 
     @abstractmethod
@@ -64,14 +119,14 @@ class Backbone(ABC):
 
     @abstractmethod
     def prepare(self, example: Example) -> Any:
-        """Return what :meth:`embed` takes of one example; several threads call it at once."""
+        """Return one example as :meth:`embed` takes it; called from several threads."""
 
     @abstractmethod
     def embed(self, prepared: Sequence[Any]) -> Float32[Tensor, "batch dimension"]:
         """Return the vectors of prepared examples."""
 
     def count_texts(self, texts: Sequence[str]) -> TextCounts | None:
-        """Return how many texts suit the encoder badly; None if that cannot be told."""
+        """Return how many texts suit the encoder badly; None if unknown."""
         return None
 
     @property
@@ -80,7 +135,7 @@ class Backbone(ABC):
         return "it is not a network of torch's and has no gradients"
 
     def check_tunable(self) -> None:
-        """Refuse to train an encoder that cannot be trained."""
+        """Raise an error if the encoder cannot be trained."""
         if self.untunable is not None:
             raise InvalidValueError(
                 f"`unfreeze` cannot train the encoder {self.name}: {self.untunable}; leave it out, "
@@ -88,7 +143,7 @@ class Backbone(ABC):
             )
 
     def tunable(self, modality: Modality) -> "Tunable":
-        """Return the encoder as a network to train, a copy of this one.
+        """Return a copy of the encoder as a trainable network.
 
         Args:
             modality: the kind of examples to train on
@@ -97,13 +152,12 @@ class Backbone(ABC):
         raise NotImplementedError
 
     def check_modality(self, modality: Modality) -> None:
-        """Refuse examples of a kind that this encoder was not made for."""
+        """Raise an error if the encoder does not take examples of this kind."""
         if modality not in self.modalities:
-            takes = " or ".join(f"{_KINDS[kind]}" for kind in sorted(self.modalities))
-            remedy = _REMEDIES.get(modality, "")
+            takes = " or ".join(_KINDS[kind] for kind in sorted(self.modalities))
             raise DataError(
                 f"the backbone {self.name} takes {takes}, and these examples are "
-                f"{_KINDS[modality]}: choose another `backbone`{remedy}"
+                f"{_KINDS[modality]}: choose another `backbone`{_REMEDIES.get(modality, '')}"
             )
 
 

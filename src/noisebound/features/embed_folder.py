@@ -1,7 +1,9 @@
-"""``noisebound embed``: the embeddings of a data set in a folder that ``fit`` reads."""
+"""``noisebound embed``: a folder of embeddings that `fit` reads, made here or on a Ray cluster."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -16,19 +18,26 @@ from noisebound.data.user.embeddings_folder import (
     write_labels,
     write_record,
 )
-from noisebound.errors import FolderTakenError, InvalidValueError
+from noisebound.errors import DataError, FolderTakenError, InvalidValueError
 from noisebound.features.backbone import Backbone
 from noisebound.features.embed_once import (
     KINDS,
+    cached_store,
+    embed_rows,
     embedding_key,
+    embedding_plan,
     fill,
+    read_cache,
     refuse_bad,
     reopened,
     text_notes,
 )
 from noisebound.features.examples import Examples
 from noisebound.features.load import RawPart, RawSplits
-from noisebound.features.ray_embed import fill_on_ray
+from noisebound.progress import counting
+from noisebound.ray_cluster import connected, first_line
+
+_ATTEMPTS = 3  # work lost with a machine is repeated, but not forever
 
 
 def embed_folder(
@@ -41,19 +50,20 @@ def embed_folder(
     shard_rows: int | None = None,
     tell: Callable[[str], None] = lambda note: None,
 ) -> tuple[str, ...]:
-    """Write the embeddings of a data set to a folder, and return notes on what was left out.
+    """Write the embeddings of a data set to a folder, and return notes.
 
-    A folder that an interrupted call has left is continued; a finished one is left as it is.
+    Embeddings that `fit` has cached are copied. The folder of an interrupted call is continued; a
+    finished one is not changed.
 
     Args:
         raw: the data set
-        backbone: what to embed it with
-        out: the folder; a cluster's machines must all see it
-        skip_bad: True to leave out examples that cannot be read
-        cluster: the address of a Ray cluster, ``"auto"`` for the one that is running here,
-            ``"local"`` to start one; None for this process
-        shard_rows: the number of examples per shard
-        tell: gets a sentence about what is done, for the log
+        backbone: the encoder
+        out: the folder, which all machines of a cluster must see
+        skip_bad: True to leave out unreadable examples
+        cluster: address of a Ray cluster, ``"auto"`` for a running one, ``"local"`` to start one;
+            by default this process embeds
+        shard_rows: number of examples per shard
+        tell: called with each line of the log
     """
     if backbone.fingerprint is None:
         raise InvalidValueError(
@@ -63,7 +73,10 @@ def embed_folder(
     parts = {"train": raw.train} | ({} if raw.test is None else {"test": raw.test})
     for part in parts.values():
         backbone.check_modality(part.examples.modality)
-    records = {name: _record(part, backbone) for name, part in parts.items()}
+    records = {
+        name: PartRecord(key=embedding_key(part.examples, backbone), count=len(part.examples))
+        for name, part in parts.items()
+    }
     record = EmbeddingsRecord(
         name=raw.name,
         source=raw.source,
@@ -104,15 +117,16 @@ def _made(
     cluster: str | None,
     tell: Callable[[str], None],
 ) -> Embeddings:
+    cache = cached_store(part.examples, backbone)
+    known = read_cache(cache)
+    if known is not None:
+        tell(f"the embeddings are copied from the cache: {cache.path}")
+        return store.write(known)
     if cluster is None:
         fill(store, part.examples, backbone, tell)
     else:
-        fill_on_ray(store, part.examples, backbone, cluster, tell)
+        _fill_on_ray(store, part.examples, backbone, cluster, tell)
     return store.finish()
-
-
-def _record(part: RawPart, backbone: Backbone) -> PartRecord:
-    return PartRecord(key=embedding_key(part.examples, backbone), count=len(part.examples))
 
 
 def _check_free(out: Path, record: EmbeddingsRecord) -> None:
@@ -125,3 +139,88 @@ def _check_free(out: Path, record: EmbeddingsRecord) -> None:
                 f"{out} holds embeddings of other data, or by another backbone: choose another "
                 "folder: `out`"
             )
+
+
+class ShardEmbedder:
+    """A Ray actor: embeds whole shards, and writes each where all machines see it.
+
+    Args:
+        store: the place of the shards
+        examples: a list of one reference to the examples
+        backbone: the encoder
+    """
+
+    def __init__(self, store: EmbeddingStore, examples: list[Any], backbone: Backbone) -> None:
+        import ray
+
+        self.store, self.backbone = store, backbone
+        self.examples: Examples = ray.get(examples[0])
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Embed the shards with these numbers; return the number of examples in each."""
+        shards = [(shard, self.store.rows_of(shard)) for shard in batch["shard"].tolist()]
+        for shard, rows in shards:
+            self.store.write_shard(shard, embed_rows(self.examples, rows, self.backbone))
+        return {"rows": [len(rows) for _, rows in shards]}
+
+
+def _fill_on_ray(
+    store: EmbeddingStore,
+    examples: Examples,
+    backbone: Backbone,
+    cluster: str,
+    tell: Callable[[str], None],
+) -> None:
+    """Embed the shards that the store lacks on a Ray cluster.
+
+    Each shard is one file, written atomically: an actor that dies loses its current shard, and
+    another actor repeats it. All machines must see the files of the store and of the examples.
+    """
+    tell(embedding_plan(examples, backbone))
+    store.path = store.path.resolve()
+    store.shards = store.shards.resolve()
+    with connected(cluster) as ray:
+        shared = ray.put(examples)
+        for _ in range(_ATTEMPTS):
+            missing = store.missing()
+            if not missing:
+                return
+            try:
+                _pass(ray, store, missing, shared, backbone)
+            except ray.exceptions.RayError as error:
+                reason = first_line(error)
+                tell(f"a part of the cluster failed ({reason}); continuing with the rest")
+        missing = store.missing()
+        if missing:
+            raise DataError(
+                f"{len(missing)} of {len(store)} shards could not be embedded in {_ATTEMPTS} "
+                "attempts; finished shards are kept: check the cluster, and embed again"
+            )
+
+
+def _pass(
+    ray: Any, store: EmbeddingStore, missing: list[int], shared: Any, backbone: Backbone
+) -> None:
+    """Embed every missing shard once."""
+    import ray.data as ray_data
+
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    ray_data.DataContext.get_current().enable_progress_bars = False
+    resources = ray.cluster_resources()
+    gpus = int(resources.get("GPU", 0))
+    actors = max(1, min(len(missing), gpus or int(resources.get("CPU", 1))))
+    # Blocks of one shard each, made here: tasks that divide them would wait for the actors' cores.
+    rows = [{"shard": shard} for shard in missing]
+    shards = ray_data.from_items(rows, override_num_blocks=len(missing))
+    embedded = shards.map_batches(
+        ShardEmbedder,
+        fn_constructor_kwargs={"store": store, "examples": [shared], "backbone": backbone},
+        batch_size=1,
+        compute=ray_data.ActorPoolStrategy(size=actors),
+        num_cpus=0 if gpus else 1,
+        num_gpus=1 if gpus else 0,
+    )
+    done = store.count - sum(len(store.rows_of(shard)) for shard in missing)
+    with counting("embedding", store.count, done=done) as count:
+        for row in embedded.iter_rows():
+            count.advance(int(row["rows"]))

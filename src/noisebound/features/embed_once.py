@@ -1,4 +1,4 @@
-"""Embed examples once: cached on disk by content, whole shard by whole shard."""
+"""Embed examples once: cached on disk by content, shard by shard."""
 
 import hashlib
 import json
@@ -18,17 +18,14 @@ from noisebound.data.formats.embeddings import Embeddings, EmbeddingStore
 from noisebound.data.formats.images import listed
 from noisebound.data.limits import is_of_other_pixel_limit, too_many_pixels
 from noisebound.errors import DataError
-from noisebound.features.backbone import Backbone
-from noisebound.features.examples import Examples, Modality, Texts
-from noisebound.features.streaming import done_ahead
-from noisebound.features.text_counts import TextCounts
+from noisebound.features.backbone import Backbone, TextCounts
+from noisebound.features.examples import Examples, Modality, Texts, done_ahead
 from noisebound.files import write_json
 from noisebound.progress import counting
 
 _BATCHES_AHEAD = 4  # prepared while one is embedded
 KINDS: Mapping[Modality, str] = {"image": "image", "text": "text", "features": "row"}
-"""What one example is called in messages."""
-_PLURALS = {"image": "images", "text": "texts", "features": "rows"}
+"""The name of one example in messages."""
 
 
 class EmbeddingCacheWarning(UserWarning):
@@ -36,7 +33,7 @@ class EmbeddingCacheWarning(UserWarning):
 
 
 class UnsuitedTextWarning(UserWarning):
-    """Texts are longer than their encoder takes, or are in words that it does not know."""
+    """Texts are longer than the limit of their encoder, or in words that it does not know."""
 
 
 class _Bad(str):
@@ -50,35 +47,50 @@ def embed_once(
 ) -> Embeddings:
     """Return the vectors of all examples, from the cache if they were embedded before.
 
-    An interrupted embedding goes on with the shard that was under way. Several processes that ask
-    for the same embeddings wait for the one that makes them.
+    An interrupted embedding continues with the next shard. Several processes that ask for the same
+    embeddings wait for the one that makes them.
 
     Args:
-        examples: what to embed
-        backbone: what to embed it with
-        tell: gets a sentence about what is done, for the log
+        examples: the examples to embed
+        backbone: the encoder
+        tell: called with each line of the log
     """
     backbone.check_modality(examples.modality)
     if backbone.fingerprint is None:
         tell(embedding_plan(examples, backbone) + "; not cached, because a function has no hash")
         with counting("embedding", len(examples)) as count:
             return embed_rows(examples, range(len(examples)), backbone, count.advance)
-    key = embedding_key(examples, backbone)
-    path = cache_folder() / "embeddings" / f"{key[:24]}.safetensors"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    store = EmbeddingStore(path, key, len(examples))
-    with FileLock(path.with_suffix(".lock")):
-        found = _read(store)
-        if found is not None and not reopened(store, found):
-            tell(f"the embeddings of {_counted(examples)} are in the cache: {path}")
+    store = cached_store(examples, backbone)
+    store.path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(store.path.with_suffix(".lock")):
+        found = read_cache(store)
+        if found is not None:
+            tell(f"the embeddings of {_counted(examples)} are in the cache: {store.path}")
             return found
-        del found  # on Windows, a file that is mapped cannot be replaced
         fill(store, examples, backbone, tell)
         return store.finish()
 
 
+def cached_store(examples: Examples, backbone: Backbone) -> EmbeddingStore:
+    """Return the file in the cache for these examples, whether or not it exists."""
+    key = embedding_key(examples, backbone)
+    path = cache_folder() / "embeddings" / f"{key[:24]}.safetensors"
+    return EmbeddingStore(path, key, len(examples))
+
+
+def read_cache(store: EmbeddingStore) -> Embeddings | None:
+    """Return finished embeddings; None if there are none, or if some must be made again."""
+    try:
+        found = store.read()
+    except DataError as error:
+        warnings.warn(f"{error}; embedding again", EmbeddingCacheWarning, stacklevel=3)
+        store.path.unlink()
+        return None
+    return None if found is None or reopened(store, found) else found
+
+
 def embedding_key(examples: Examples, backbone: Backbone) -> str:
-    """Return the hash that stands for these examples, embedded by this backbone."""
+    """Return the hash of these examples and of this backbone."""
     both = f"{examples.modality} {examples.fingerprint()} {backbone.fingerprint}"
     return hashlib.sha256(both.encode()).hexdigest()
 
@@ -88,7 +100,7 @@ def fill(
 ) -> None:
     """Embed the shards that the store lacks."""
     missing = store.missing()
-    done = sum(len(store.rows_of(shard)) for shard in range(len(store)) if shard not in missing)
+    done = store.count - sum(len(store.rows_of(shard)) for shard in missing)
     tell(embedding_plan(examples, backbone) + (f"; {done:,} were embedded before" if done else ""))
     with counting("embedding", len(examples), done=done) as count:
         for shard in missing:
@@ -98,13 +110,13 @@ def fill(
 
 
 def reopened(store: EmbeddingStore, found: Embeddings) -> bool:
-    """True if images were refused under another limit of pixels, and are to be embedded again.
+    """True if images were refused under another pixel limit, and must be embedded again.
 
-    The finished file becomes shards again, but for the shards of these images.
+    The finished file becomes shards again, without the shards of these images.
 
     Args:
         store: the finished file
-        found: what it holds
+        found: its content
     """
     refused = {at for at, reason in found.bad.items() if is_of_other_pixel_limit(reason)}
     if not refused:
@@ -128,9 +140,9 @@ def embed_rows(
 
     Args:
         examples: all examples
-        positions: those to embed
-        backbone: what to embed them with
-        count: gets the number of examples that were embedded, each time there are some
+        positions: the examples to embed
+        backbone: the encoder
+        count: called with the size of each batch that is done
     """
 
     def prepare(position: int) -> Any:
@@ -140,10 +152,12 @@ def embed_rows(
             return _Bad("not an image")
         except Image.DecompressionBombError:
             return _Bad(too_many_pixels())
-        except Exception as error:  # what Pillow raises on damaged files is not a closed list
+        except Exception as error:  # Pillow's errors on damaged files are not a closed list
             return _Bad(str(error).strip() or type(error).__name__)
 
-    order = _by_length(examples, positions)
+    order = list(positions)
+    if isinstance(examples, Texts):  # by length, so that batches need little padding
+        order.sort(key=lambda position: len(examples.texts[position] or ""))
     rows: dict[int, Tensor] = {}
     bad: dict[int, str] = {}
     waiting: dict[int, Any] = {}
@@ -166,22 +180,27 @@ def embed_rows(
         embed_waiting()
     kept = sorted(rows)
     vectors = torch.stack([rows[position] for position in kept]) if kept else torch.empty(0, 0)
-    return Embeddings(_checked(vectors, backbone), torch.tensor(kept, dtype=torch.int64), bad)
+    if not bool(torch.isfinite(vectors).all()):
+        raise DataError(
+            f"the backbone {backbone.name} returns NaN or infinite numbers: its weights are "
+            "damaged, or its images are scaled in another way"
+        )
+    return Embeddings(vectors, torch.tensor(kept, dtype=torch.int64), bad)
 
 
 def refuse_bad(
     examples: Examples, found: Embeddings, skip_bad: bool | None = None
 ) -> tuple[str, ...]:
-    """Return a note on the examples that could not be read, or raise an error that lists them.
+    """Return a note on unreadable examples, or raise an error that lists them.
 
     Args:
         examples: the examples
         found: their embeddings
-        skip_bad: True to leave them out; None where that is impossible
+        skip_bad: True to leave them out; None if the caller has no such option
     """
     if not found.bad:
         return ()
-    kind = _PLURALS[examples.modality]
+    kind = f"{KINDS[examples.modality]}s"
     lines = [f"{examples.where(at)} ({reason})" for at, reason in sorted(found.bad.items())]
     if not len(found.kept):
         raise DataError(f"none of the {kind} can be read:\n{listed(lines)}")
@@ -195,13 +214,13 @@ def refuse_bad(
 
 
 def text_notes(backbone: Backbone, *parts: tuple[Examples, Tensor]) -> tuple[str, ...]:
-    """Return what the user should know of texts that suit their encoder badly, a sentence each.
+    """Return notes on texts that suit their encoder badly.
 
-    The counts are kept beside the embeddings, so that those from the cache have the same notes.
+    The counts are stored beside the cached embeddings, which thus have the same notes.
 
     Args:
         backbone: the encoder
-        parts: examples, and the positions of those that could be read
+        parts: examples, and the positions of the readable ones
     """
     found: TextCounts | None = None
     for examples, kept in parts:
@@ -214,13 +233,13 @@ def text_notes(backbone: Backbone, *parts: tuple[Examples, Tensor]) -> tuple[str
 def _counted_once(examples: Texts, kept: Tensor, backbone: Backbone) -> TextCounts | None:
     if backbone.fingerprint is None:
         return backbone.count_texts([examples.read(at) for at in kept.tolist()])
-    key = embedding_key(examples, backbone)
-    path = cache_folder() / "embeddings" / f"{key[:24]}.texts.json"
-    known = _known_counts(path, key)
+    store = cached_store(examples, backbone)
+    path = store.path.with_suffix(".texts.json")
+    known = _known_counts(path, store.key)
     if known is None:
         known = backbone.count_texts([examples.read(at) for at in kept.tolist()])
         if known is not None:
-            write_json(path, {"key": key, "counts": asdict(known)})
+            write_json(path, {"key": store.key, "counts": asdict(known)})
     return known
 
 
@@ -233,36 +252,11 @@ def _known_counts(path: Path, key: str) -> TextCounts | None:
         return None
 
 
-def _read(store: EmbeddingStore) -> Embeddings | None:
-    try:
-        return store.read()
-    except DataError as error:
-        warnings.warn(f"{error}; embedding again", EmbeddingCacheWarning, stacklevel=3)
-        Path(store.path).unlink()
-        return None
-
-
-def _by_length(examples: Examples, positions: Sequence[int]) -> list[int]:
-    """Return the positions; texts in the order of their length, so that batches need no padding."""
-    if not isinstance(examples, Texts):
-        return list(positions)
-    return sorted(positions, key=lambda position: len(examples.texts[position] or ""))
-
-
-def _checked(vectors: Tensor, backbone: Backbone) -> Tensor:
-    if not bool(torch.isfinite(vectors).all()):
-        raise DataError(
-            f"the backbone {backbone.name} returns NaN or infinite numbers: its weights are "
-            "damaged, or its images are scaled in another way"
-        )
-    return vectors
+def embedding_plan(examples: Examples, backbone: Backbone) -> str:
+    """Return the log line for an embedding that is about to start."""
+    how = backbone.describe(examples.modality)
+    return f"embedding {_counted(examples)} with {backbone.name}: {how}"
 
 
 def _counted(examples: Examples) -> str:
-    return f"{len(examples):,} {_PLURALS[examples.modality]}"
-
-
-def embedding_plan(examples: Examples, backbone: Backbone) -> str:
-    """Return what is about to be done, for the log."""
-    how = backbone.describe(examples.modality)
-    return f"embedding {_counted(examples)} with {backbone.name}: {how}"
+    return f"{len(examples):,} {KINDS[examples.modality]}s"

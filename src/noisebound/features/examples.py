@@ -1,11 +1,14 @@
 """Raw examples, read one at a time: image files, images in memory, texts, rows of features."""
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path, PurePath
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import polars as pl
@@ -18,9 +21,33 @@ from noisebound.data.folders import cache_folder
 from noisebound.data.formats.archives import Files, files_fingerprint
 from noisebound.data.formats.images import limited_pixels, open_image
 from noisebound.errors import DataError, MisuseError
-from noisebound.features.streaming import done_ahead
 from noisebound.files import fingerprint, fingerprint_of_texts, write_text
 from noisebound.progress import track
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def done_ahead(
+    work: Callable[[Item], Result], items: Iterable[Item], most: int
+) -> Iterator[Result]:
+    """Yield ``work(item)`` for each item, in order; at most ``most`` results wait to be taken.
+
+    Threads suffice: Pillow and hashlib release the interpreter's lock while they work.
+    """
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > most:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for each in waiting:
+                each.cancel()
+
 
 Modality: TypeAlias = Literal["image", "text", "features"]
 Example: TypeAlias = Image.Image | str | Tensor
@@ -28,7 +55,7 @@ _HASHES_AHEAD = 256  # enough to keep all threads busy
 
 
 class Examples(ABC):
-    """A sequence of raw examples of one kind, none of which is held in memory for its own sake."""
+    """A sequence of raw examples of one kind, read one at a time."""
 
     modality: Modality
 
@@ -37,23 +64,23 @@ class Examples(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Hash of the content of all examples in their order, wherever they lie."""
+        """Hash of the content of all examples, in order; their location does not count."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return the context to read examples in; threads read within the one that started them."""
+        """Return the context manager that encloses all reading, also by threads."""
         return nullcontext()
 
     @abstractmethod
     def read(self, position: int) -> Example:
-        """Return one example; whatever a damaged one raises is its reader's."""
+        """Return one example; a damaged one raises any exception."""
 
     def where(self, position: int) -> str:
-        """Return how messages name one example."""
+        """Return the name of one example, for messages."""
         return f"example {position}"
 
 
 class ImageFiles(Examples):
-    """Images in files, in any format of Pillow's; each is decoded when it is asked for.
+    """Images in files; each is decoded when it is read.
 
     Args:
         files: where the files are
@@ -83,8 +110,8 @@ class ImageFiles(Examples):
     def fingerprint(self) -> str:
         """Hash of the bytes of every file.
 
-        A note in the cache folder connects the files' sizes and times with the hash, so that files
-        that have not been touched since are not read again.
+        The cache folder stores the hash by the sizes and times of the files, so that unchanged
+        files are not read again.
         """
         marks = self.files.fingerprint(self.names)
         note = cache_folder() / "contents" / f"{marks[:24]}.txt"
@@ -104,12 +131,12 @@ class ImageFiles(Examples):
     def _hash(self, name: str) -> bytes:
         try:
             return hashlib.sha256(self.files.read(name)).digest()
-        except DataError as error:  # embedding will say so, with all other files that are bad
+        except DataError as error:  # embedding reports it, with all other bad files
             return hashlib.sha256(str(error).encode()).digest()
 
 
 def image_paths(values: object) -> list[str] | None:
-    """Return the paths in a list, an array or a column of them; None if it holds anything else."""
+    """Return the paths in a list, an array or a column; None if it holds anything else."""
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray | pl.Series):
         return None
     listed = list(values)
@@ -118,7 +145,7 @@ def image_paths(values: object) -> list[str] | None:
 
 
 class PathFiles(Files):
-    """Files that lie anywhere, each named by its path."""
+    """Files in any folders, each named by its path."""
 
     def __init__(self) -> None:
         super().__init__(Path())
@@ -131,8 +158,8 @@ class PathFiles(Files):
             raise DataError(error.strerror or "it cannot be read") from error
 
     def names(self) -> list[str]:
-        """Raise an error: these files are known only one by one."""
-        raise MisuseError("files that lie anywhere cannot be listed: name each by its path")
+        """Raise an error, because there is no common folder to list."""
+        raise MisuseError("files in any folders cannot be listed: name each by its path")
 
     def where(self, name: str = "") -> str:
         """Return the path."""
@@ -144,7 +171,7 @@ class PathFiles(Files):
 
 
 class ImageTensor(Examples):
-    """Images that are in memory, or mapped into it.
+    """Images in memory or in a mapped file.
 
     Args:
         images: bytes, or numbers from 0 to 1

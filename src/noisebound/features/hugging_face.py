@@ -1,4 +1,4 @@
-"""``hf:NAME_OR_FOLDER``: an encoder of Hugging Face's transformers, for images or texts."""
+"""``hf:NAME_OR_FOLDER``: an encoder from Hugging Face transformers, for images or texts."""
 
 import contextlib
 import hashlib
@@ -9,38 +9,31 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float, Float32
+from jaxtyping import Float32
 from PIL import Image
 from torch import Tensor, nn
 
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError
-from noisebound.features.backbone import Backbone
-from noisebound.features.content import hash_of_file
+from noisebound.features.backbone import Backbone, TextCounts, hash_of_file
 from noisebound.features.examples import Example, Modality
-from noisebound.features.model_folder import find_model_folder, model_files
 from noisebound.features.pooling import (
     POOLING_NAMES,
+    ImageEncoder,
     Pooling,
     PoolingName,
+    TextEncoder,
     read_json,
     sentence_pooling,
 )
-from noisebound.features.text_counts import TextCounts
-from noisebound.features.transformer_encoders import (
-    ImageEncoder,
-    TextEncoder,
-    pooled_images,
-    pooled_texts,
-)
-from noisebound.features.tunable import Tunable, trainable_copy
+from noisebound.features.tunable import Tunable, padded_tokens, trainable_copy
 
 _IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _TEXT_CONFIGS = ("tokenizer_config.json", "tokenizer.json", "vocab.txt")
-# Parts of names: weights that vectors do not depend on, and that many published models lack.
+# Parts of the names of weights that vectors do not depend on and that many models lack.
 _OFTEN_UNUSED = ("pooler", "mask_token", "logit_scale")
-_LONGEST = 512  # tokens: what encoders without a limit of their own are cut at; a choice
+_LONGEST = 512  # tokens: the limit for encoders that name none (heuristic)
 _MOSTLY = 0.5
-_TEXTS_AT_ONCE = 1000  # whose tokens are counted: enough for full speed
+_TEXTS_AT_ONCE = 1000  # per call of the tokenizer: enough for full speed
 
 
 class HuggingFaceBackbone(Backbone):
@@ -98,7 +91,7 @@ class HuggingFaceBackbone(Backbone):
         """Return how many texts are cut, or are in words that the encoder does not know."""
         cut = unknown = 0
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            # One token more than the encoder takes, to tell what is cut from what just fits.
+            # One token above the limit shows that a text is cut.
             tokens = self._tokenizer(
                 list(texts[start : start + _TEXTS_AT_ONCE]),
                 truncation=True,
@@ -131,18 +124,21 @@ class HuggingFaceBackbone(Backbone):
     def embed(self, prepared: Sequence[Any]) -> Float32[Tensor, "batch dimension"]:
         """Return the vectors of prepared examples."""
         is_text = isinstance(prepared[0], str)
-        vectors = self._embed_texts(prepared) if is_text else self._embed_images(prepared)
-        return vectors.detach().float().cpu()
+        inputs = padded_tokens(self._tokens(prepared)) if is_text else torch.stack(list(prepared))
+        device = next(self.network.parameters()).device
+        vectors: Tensor = self._encoder("text" if is_text else "image")(inputs.to(device))
+        return vectors.float().cpu()
 
-    def _embed_texts(self, texts: Sequence[str]) -> Float[Tensor, "batch dimension"]:
-        tokens = self._tokenizer(
-            list(texts), padding=True, truncation=True, max_length=self._limit, return_tensors="pt"
-        )
-        return pooled_texts(self.network, self.pooling("text"), tokens.to(self._device))
+    def _encoder(self, modality: Modality) -> nn.Module:
+        if modality == "image":
+            return ImageEncoder(self.network, self.pooling(modality))
+        padding = self._tokenizer.pad_token_id or 0
+        return TextEncoder(self.network, self.pooling(modality), padding)
 
-    def _embed_images(self, images: Sequence[Tensor]) -> Float[Tensor, "batch dimension"]:
-        pixels = torch.stack(list(images)).to(self._device)
-        return pooled_images(self.network, self.pooling("image"), pixels)
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        tokens = self._tokenizer(list(texts), truncation=True, max_length=self._limit)
+        ids: list[list[int]] = tokens["input_ids"]
+        return ids
 
     @property
     def untunable(self) -> None:
@@ -150,21 +146,13 @@ class HuggingFaceBackbone(Backbone):
 
     def tunable(self, modality: Modality) -> Tunable:
         """Return the network to train, with the pooling that it has here."""
-        network, pooling = trainable_copy(self.network).cpu(), self.pooling(modality)
-        if modality == "image":
-            return Tunable(ImageEncoder(network, pooling), self._pixels)
-        padding = self._tokenizer.pad_token_id or 0
-        return Tunable(TextEncoder(network, pooling, padding), self._pixels, self._tokens)
+        network = trainable_copy(self._encoder(modality)).cpu()
+        return Tunable(network, self._pixels, self._tokens if modality == "text" else None)
 
     def _pixels(self, example: Example) -> Tensor:
         prepared = self.prepare(example)
         assert isinstance(prepared, Tensor)
         return prepared
-
-    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        tokens = self._tokenizer(list(texts), truncation=True, max_length=self._limit)
-        ids: list[list[int]] = tokens["input_ids"]
-        return ids
 
     def pooling(self, modality: Modality) -> Pooling:
         """Return how outputs become one vector, chosen from the config unless it was given."""
@@ -229,10 +217,6 @@ class HuggingFaceBackbone(Backbone):
     def _missing(self) -> Sequence[str]:
         return self._loaded[1]
 
-    @property
-    def _device(self) -> torch.device:
-        return next(self.network.parameters()).device
-
     @cached_property
     def _loaded(self) -> tuple[nn.Module, Sequence[str]]:
         """The encoder, and the weights that the folder lacks."""
@@ -296,3 +280,82 @@ class HuggingFaceBackbone(Backbone):
 def _has_class_token(network: nn.Module) -> bool:
     ends = ("cls_token", "class_embedding")
     return any(name.endswith(ends) for name, _ in network.named_parameters())
+
+
+_READ = ("*.json", "*.txt", "*.model", "*.safetensors")  # no code, and pickles only if need be
+_PICKLES = "pytorch_model*.bin"
+_HUB_TIMEOUT = 10  # seconds (heuristic)
+
+
+def find_model_folder(place: str) -> Path:
+    """Return the folder of a model.
+
+    Args:
+        place: the folder itself, or a name on the hub such as ``sentence-transformers/LaBSE``
+    """
+    folder = Path(place)
+    if folder.is_dir():
+        if not (folder / "config.json").exists():
+            raise DataError(
+                f"{folder} is not a model folder: it lacks config.json; point `backbone` hf:FOLDER "
+                "to the folder that has it beside the weights"
+            )
+        return folder
+    if folder.is_absolute() or place.startswith((".", "~")) or place.count("/") > 1:
+        raise DataError(f"there is no folder {place}: `backbone` hf:FOLDER names a model folder")
+    return _from_hub(place)
+
+
+def _from_hub(name: str) -> Path:
+    try:
+        from huggingface_hub import constants, snapshot_download
+    except ImportError as error:
+        raise MissingExtraError(f"the backbone hf:{name}", "transformers", "hf") from error
+    try:
+        return Path(snapshot_download(name, local_files_only=True))
+    except Exception as absent:
+        reason = absent  # it is not in the cache, or the name is not one of the hub's
+    if not constants.HF_HUB_OFFLINE:
+        try:
+            files = _readable(name)
+            return Path(snapshot_download(name, allow_patterns=files))
+        except (
+            Exception
+        ) as error:  # the hub's, requests' and the disk's errors have no common class
+            reason = error
+    said = str(reason).strip().partition("\n")[0]
+    raise DataError(
+        f"hf:{name} is not on this machine (looked in {constants.HF_HUB_CACHE}) and cannot be "
+        f"fetched ({type(reason).__name__}: {said}): download the model where there is a network, "
+        "and point `backbone` to its folder, as hf:FOLDER"
+    ) from reason
+
+
+def _readable(name: str) -> list[str]:
+    """Return the patterns of the files to fetch.
+
+    Offline, this request fails at once; the download would retry for a minute.
+    """
+    from huggingface_hub import model_info
+
+    files = model_info(name, timeout=_HUB_TIMEOUT).siblings or []
+    has_safetensors = any(file.rfilename.endswith(".safetensors") for file in files)
+    return [*_READ] if has_safetensors else [*_READ, _PICKLES]
+
+
+def model_files(folder: Path) -> Sequence[Path]:
+    """Return the files that determine the vectors: weights, configs, tokenizer."""
+    folders = [folder]
+    modules = folder / "modules.json"
+    if modules.exists():
+        folders += [folder / module["path"] for module in read_json(modules) if module["path"]]
+    weights = [path for each in folders for path in sorted(each.glob("*.safetensors"))]
+    if not weights:
+        weights = [path for each in folders for path in sorted(each.glob(_PICKLES))]
+    if not weights:
+        raise DataError(
+            f"{folder} has no weights: expected model.safetensors, or pytorch_model.bin; copy the "
+            "whole model folder"
+        )
+    texts = [path for each in folders for end in _READ[:3] for path in sorted(each.glob(end))]
+    return [*texts, *weights]

@@ -25,7 +25,7 @@ from noisebound.features.embed_once import KINDS, embed_once, refuse_bad, text_n
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 
 Tell = Callable[[str], None]
-_ROW_INDEX = "\0row"  # no column of a user's is called so
+_ROW_INDEX = "\0row"  # a name that no column of a user has
 _THUMBNAIL = 128  # pixels: enough for a page
 
 
@@ -37,7 +37,7 @@ class RawPart:
         examples: the examples
         labels: observed class indices
         true_labels: the labels without noise, where they are known
-        names: the names of the examples, such as their files; None if they are known by position
+        names: the names of the examples, such as their files; by default their positions
     """
 
     examples: Examples
@@ -51,16 +51,16 @@ class RawSplits:
     """A data set before it is embedded.
 
     Args:
-        name: the data set's name, or the file's
-        train: the examples to train on
-        test: the examples to evaluate on; None if the data set has none
+        name: name of the data set or file
+        train: the training examples
+        test: the test examples, if there are any
         class_names: the name of each class
         source: the place that the data came from
-        notes: what was done to the data while reading it, a sentence each
+        notes: sentences on what was changed while reading
         text_columns: the columns of a table that hold the texts
-        frame: the table of the training examples, where they are texts
-        test_frame: likewise of the test examples
-        encoder: what turns the columns beside the texts into features; None if there are none
+        frame: for texts, the table of the training examples
+        test_frame: likewise for the test examples
+        encoder: the rule for the columns beside the texts, if there are any
     """
 
     name: str
@@ -83,12 +83,12 @@ class RawSplits:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedSplits(Splits):
-    """A data set as embeddings, which knows the examples behind them.
+    """A data set as embeddings, with the examples behind them.
 
     Args:
         raw: the data set before it was embedded
-        kept: the positions of the training examples that could be read
-        test_kept: likewise of the test examples; None if there are none
+        kept: the positions of the readable training examples
+        test_kept: likewise for the test examples, if there are any
     """
 
     raw: RawSplits = field(kw_only=True)
@@ -108,10 +108,10 @@ def load_embedded(
     The other columns of a table stand beside the embeddings of its texts.
 
     Args:
-        source: what `load` takes
+        source: the same as for `load`
         backbone: the encoder
-        options: how to read the data; ``skip_bad`` also leaves out texts that are empty
-        tell: gets a sentence about what is done, for the log
+        options: how to read the data; ``skip_bad`` also leaves out empty texts
+        tell: called with each line of the log
     """
     options = options or ReadingOptions()
     return embedded(load_raw(source, options), backbone, options.skip_bad, tell)
@@ -125,21 +125,18 @@ def embedded(
     Args:
         raw: the examples
         backbone: the encoder
-        skip_bad: True to leave out examples that cannot be read
-        tell: gets a sentence about what is done, for the log
+        skip_bad: True to leave out unreadable examples
+        tell: called with each line of the log
     """
+    examples = raw.train.examples
     train, kept, notes = _embedded(raw.train, raw.class_names, backbone, skip_bad, tell)
-    check_classes_left(
-        raw.train.labels, train.labels, raw.class_names, KINDS[raw.train.examples.modality]
-    )
+    check_classes_left(raw.train.labels, train.labels, raw.class_names, KINDS[examples.modality])
+    parts = [(examples, kept)]
     test, test_kept = None, None
     if raw.test is not None:
         test, test_kept, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, tell)
         notes += more
-    parts = [(raw.train.examples, kept)]
-    if raw.test is not None and test_kept is not None:
         parts.append((raw.test.examples, test_kept))
-    examples = raw.train.examples
     splits = EmbeddedSplits(
         raw.name,
         train,
@@ -165,7 +162,7 @@ def embedded(
 
 
 def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
-    """Return a data set's raw examples; of a folder of images, no pixel is read."""
+    """Return the raw examples of a data set; the pixels of image files are not read."""
     options = options or ReadingOptions()
     if is_image_folder(source):
         options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
@@ -219,7 +216,7 @@ def examples_of(inputs: Tensor) -> Examples:
 
 
 def is_image_folder(source: Any) -> bool:
-    """True if this is the path of a folder of images, and not a name that is known."""
+    """True for the path of a folder of images, unless it is the name of a published data set."""
     if not isinstance(source, str | Path):
         return False
     is_known = isinstance(source, str) and find_published(source) is not None
@@ -231,7 +228,7 @@ def thumbnail(examples: Examples, position: int) -> Tensor:
     with examples.reading():
         image = examples.read(position)
     if not isinstance(image, Image.Image):
-        raise InvalidTypeError("these examples are no images")
+        raise InvalidTypeError("these examples are not images")
     image = image.convert("RGB")
     image.thumbnail((_THUMBNAIL, _THUMBNAIL))
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
@@ -248,7 +245,7 @@ def _embedded(
 
 
 def _names_of(part: RawPart, kept: Tensor) -> tuple[str, ...] | None:
-    """Return the names of the examples that are kept; None if each is where it was before."""
+    """Return the names of the readable examples; None if all positions are unchanged."""
     if part.names is None and len(kept) == len(part.labels):
         return None
     return tuple(str(place) if part.names is None else part.names[place] for place in kept.tolist())

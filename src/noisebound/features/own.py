@@ -1,8 +1,10 @@
-"""A backbone of the user's own: any ``nn.Module``, or a function from a batch to vectors."""
+"""A backbone of the user's own, and `parse_backbone`, which takes any backbone."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
 
 import numpy as np
 import torch
@@ -10,11 +12,15 @@ from jaxtyping import Float, Float32, Int32
 from PIL import Image, ImageOps
 from torch import Tensor, nn
 
-from noisebound.errors import DataError
-from noisebound.features.backbone import Backbone
+from noisebound.errors import DataError, InvalidTypeError, InvalidValueError
+from noisebound.features.backbone import Backbone, hash_of_weights
 from noisebound.features.examples import Example, Modality
-from noisebound.features.module_content import hash_of_module
+from noisebound.features.hugging_face import HuggingFaceBackbone
+from noisebound.features.image_backbones import OnnxBackbone, TimmBackbone
 from noisebound.features.tunable import Tunable, trainable_copy
+
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))  # hooks, and the weights themselves
+_SETTINGS = (str, int, float, tuple, list, dict, Tensor)
 
 
 class OwnBackbone(Backbone):
@@ -25,8 +31,8 @@ class OwnBackbone(Backbone):
 
     Args:
         encoder: the module, which is put in evaluation mode while it works, or the function
-        image_size: height and width, in pixels, to which images are brought; None to leave images
-            as they are, which must then be of one size
+        image_size: height and width in pixels that images are scaled to; by default they must have
+            one size
     """
 
     modalities = frozenset[Modality]({"image", "text", "features"})
@@ -40,17 +46,26 @@ class OwnBackbone(Backbone):
 
     @cached_property
     def fingerprint(self) -> str | None:
-        """Hash of a module's weights, settings and code; None for a function.
+        """Hash of a module's import path, settings and weights; None for a function.
 
-        What else a function does can depend on anything, so that its vectors are not kept.
+        A change of the module's code in place does not change the hash.
         """
         if not isinstance(self.encoder, nn.Module):
             return None
-        return hash_of_module(self.encoder, self.image_size)
+        digest = hashlib.sha256(f"{self.name} {self.encoder} {self.image_size}".encode())
+        for name, layer in self.encoder.named_modules():
+            settings = {
+                key: value
+                for key, value in vars(layer).items()
+                if key not in _OF_EVERY_MODULE and isinstance(value, _SETTINGS)
+            }
+            digest.update(f"{name} {settings}".encode())
+        digest.update(hash_of_weights(self.encoder.state_dict()).encode())
+        return digest.hexdigest()
 
     def describe(self, modality: Modality) -> str:
-        """Return what is called."""
-        return f"what {self.name.removeprefix('own:')} returns"
+        """Return the name of the module or function."""
+        return f"output of {self.name.removeprefix('own:')}"
 
     def prepare(self, example: Example) -> Tensor | str:
         """Return bytes ``[channels, height, width]`` of an image; anything else as it is."""
@@ -80,7 +95,7 @@ class OwnBackbone(Backbone):
         return None if is_module else "a function has no weights that could be trained"
 
     def tunable(self, modality: Modality) -> Tunable:
-        """Return a copy of the module to train, which gets what the module gets."""
+        """Return a trainable copy of the module, with the same inputs."""
         self.check_tunable()
         assert isinstance(self.encoder, nn.Module)
         network = trainable_copy(self.encoder)
@@ -108,7 +123,7 @@ class OwnBackbone(Backbone):
 
 
 class _OfTexts(nn.Module):
-    """A module that takes a list of strings, which reach it as the numbers of their letters."""
+    """Adapter of a module that takes strings to a loader that gives code points."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -135,3 +150,59 @@ def _batch(prepared: Sequence[Any]) -> Any:
         )
     stacked = torch.stack(list(prepared))
     return stacked / 255 if stacked.dtype == torch.uint8 else stacked
+
+
+BackboneLike: TypeAlias = str | Backbone | nn.Module | Callable[[Any], Any]
+
+_KINDS: dict[str, Callable[[str, dict[str, Any]], Backbone]] = {
+    "hf": HuggingFaceBackbone,
+    "onnx": OnnxBackbone,
+    "timm": TimmBackbone,
+}
+
+
+def parse_backbone(backbone: BackboneLike, image_size: int | None = None) -> Backbone:
+    """Return the backbone of this name, or around this module or function.
+
+    Args:
+        backbone: ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"`` or ``"timm:NAME"``, each with options
+            as in ``"onnx:net.onnx?size=128"``; an ``nn.Module`` or a function from a batch to
+            vectors; or a `Backbone`
+        image_size: height and width of the images that a module or function gets
+
+    Example:
+        >>> parse_backbone(lambda texts: [[len(text)] for text in texts]).embed(["a", "bcd"])
+        tensor([[1.],
+                [3.]])
+    """
+    if isinstance(backbone, Backbone):
+        return backbone
+    if isinstance(backbone, str):
+        kind, _, rest = backbone.partition(":")
+        if kind not in _KINDS or not rest:
+            raise InvalidValueError(
+                f"`backbone` must be hf:NAME_OR_FOLDER, onnx:FILE or timm:NAME, got {backbone!r}"
+            )
+        if image_size is not None:
+            raise InvalidValueError(
+                "a backbone knows the size of its images: leave `image_size` out, or write "
+                "onnx:FILE?size=…"
+            )
+        place, _, query = rest.partition("?")
+        return _KINDS[kind](place, _options(backbone, query))
+    if callable(backbone):
+        return OwnBackbone(backbone, image_size)
+    raise InvalidTypeError(
+        "`backbone` must be a name, an nn.Module, or a function from a batch to vectors; got "
+        f"{type(backbone).__name__}"
+    )
+
+
+def _options(backbone: str, query: str) -> dict[str, Any]:
+    try:
+        pairs = parse_qsl(query, strict_parsing=True) if query else []
+    except ValueError as error:
+        raise InvalidValueError(
+            f"`backbone` {backbone!r}: options are written as ?name=value&name=value"
+        ) from error
+    return {name: value.split(",") if "," in value else value for name, value in pairs}

@@ -1,4 +1,4 @@
-"""How the outputs of a transformer become one vector: CLS, mean, or what its config says."""
+"""Pooling: from the outputs of a transformer to one vector per example."""
 
 import json
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
-from jaxtyping import Float, Int64
-from torch import Tensor
+from jaxtyping import Float, Int32, Int64
+from torch import Tensor, nn
 
 from noisebound.errors import DataError
 
@@ -38,9 +38,9 @@ class Pooling:
     """How token vectors become one.
 
     Args:
-        name: the way
+        name: the kind of pooling
         is_normalized: True to scale the vector to length one
-        reason: why this way, for the log
+        reason: why it was chosen, for the log
     """
 
     name: PoolingName
@@ -67,12 +67,12 @@ class Pooling:
         return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
 
     def scaled(self, vectors: Float[Tensor, "batch d"]) -> Float[Tensor, "batch d"]:
-        """Return the vectors, at length one if that is wanted."""
+        """Return the vectors, scaled to length one if the pooling asks for it."""
         return torch.nn.functional.normalize(vectors) if self.is_normalized else vectors
 
 
 def sentence_pooling(folder: Path) -> Pooling | None:
-    """Return what a sentence-transformers folder says of itself; None for any other folder."""
+    """Return the pooling of a sentence-transformers folder; None for other folders."""
     path = folder / "modules.json"
     if not path.exists():
         return None
@@ -113,3 +113,66 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path} is missing: the model folder is incomplete") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is damaged: {error}; fetch the model again") from error
+
+
+class TextEncoder(nn.Module):
+    """A transformer with its pooling, from tokens to vectors.
+
+    Args:
+        network: the transformer
+        pooling: how token vectors become one
+        padding: the token that fills short texts
+    """
+
+    def __init__(self, network: nn.Module, pooling: Pooling, padding: int) -> None:
+        super().__init__()
+        self.network, self.pooling, self.padding = network, pooling, padding
+
+    def forward(self, tokens: Int32[Tensor, "batch length"]) -> Float[Tensor, "batch dimension"]:
+        """Return one vector per text; tokens after its end are negative."""
+        is_token = tokens >= 0
+        longest = int(is_token.sum(1).max())  # a part of a batch may be shorter than the batch
+        is_token, tokens = is_token[:, :longest], tokens[:, :longest]
+        ids, mask = tokens.long().masked_fill(~is_token, self.padding), is_token.long()
+        if self.pooling.name == "features":
+            found = self.network.get_text_features(input_ids=ids, attention_mask=mask)  # type: ignore[operator]
+            return self.pooling.scaled(_tensor(found))
+        found = self.network(input_ids=ids, attention_mask=mask)
+        if self.pooling.name == "pooler":
+            return self.pooling.scaled(found.pooler_output)
+        return self.pooling.scaled(self.pooling.tokens(found.last_hidden_state, mask))
+
+
+class ImageEncoder(nn.Module):
+    """A transformer with its pooling, from the pixels of its processor to vectors.
+
+    Args:
+        network: the transformer
+        pooling: how token vectors become one
+    """
+
+    def __init__(self, network: nn.Module, pooling: Pooling) -> None:
+        super().__init__()
+        self.network, self.pooling = network, pooling
+
+    def forward(
+        self, pixels: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch dimension"]:
+        """Return one vector per image."""
+        if self.pooling.name == "features":
+            found = self.network.get_image_features(pixel_values=pixels)  # type: ignore[operator]
+            return self.pooling.scaled(_tensor(found))
+        found = self.network(pixel_values=pixels)
+        if self.pooling.name == "pooler":
+            return self.pooling.scaled(found.pooler_output.flatten(1))
+        hidden = found.last_hidden_state
+        if hidden.ndim == 4:  # maps, channels first
+            hidden = hidden.flatten(2).transpose(1, 2)
+        mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
+        return self.pooling.scaled(self.pooling.tokens(hidden, mask))
+
+
+def _tensor(found: Any) -> Tensor:
+    """Return the vectors, which newer versions wrap in an output."""
+    vectors: Tensor = found if isinstance(found, Tensor) else found.pooler_output
+    return vectors

@@ -1,32 +1,162 @@
-"""An encoder as a network that can be trained, and as a backbone once it has been."""
+"""Fine-tuning: an encoder as a trainable network, its inputs, and the tuned backbone."""
 
 import copy
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Float, Float32, Int64
+from jaxtyping import Float, Float32, Int32, Int64, Shaped
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from noisebound.data.rows import Rows
-from noisebound.errors import DataError
-from noisebound.features.backbone import Backbone
-from noisebound.features.content import hash_of_weights
+from noisebound.errors import DataError, InvalidTypeError
+from noisebound.features.backbone import Backbone, TextCounts, hash_of_weights
 from noisebound.features.examples import Example, Examples, Modality, Texts
-from noisebound.features.prepared_rows import PreparedRows, Tokenize, TokenRows, padded_tokens
-from noisebound.features.text_counts import TextCounts
+
+PADDING = -1
+"""Fills up texts after their last token; no token has this number."""
+
+Tokenize: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[int]]]
+_TEXTS_AT_ONCE = 1000  # per call of the tokenizer: enough for full speed
+
+
+class PreparedRows(Rows):
+    """Images or rows of features, each prepared when a batch asks for it.
+
+    Args:
+        examples: all examples
+        positions: the examples of these rows, in order
+        prepare: makes the input of one example
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        positions: Int64[Tensor, " n"],
+        prepare: Callable[[Example], Tensor],
+    ) -> None:
+        self.examples, self.positions, self.prepare = examples, positions, prepare
+        with examples.reading():
+            self._first = self._read(int(positions[0]))
+
+    @property
+    def shape(self) -> torch.Size:
+        """The number of rows, and then the shape of one."""
+        return torch.Size((len(self.positions), *self._first.shape))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the numbers."""
+        return self._first.dtype
+
+    def select(self, indices: Int64[Tensor, " m"]) -> "PreparedRows":
+        """Return these rows, in this order."""
+        return PreparedRows(self.examples, self.positions[indices], self.prepare)
+
+    def dense(self, indices: Int64[Tensor, " m"]) -> Shaped[Tensor, "m ..."]:
+        """Return these rows as a tensor; a few threads read and prepare them."""
+        with self.examples.reading(), ThreadPoolExecutor(os.cpu_count()) as pool:
+            return torch.stack(list(pool.map(self._read, self.positions[indices].tolist())))
+
+    def _read(self, position: int) -> Tensor:
+        return self.prepare(self.examples.read(position))
+
+
+class TokenRows(Rows):
+    """Texts as tokens, without padding in memory; a batch is padded to its longest text.
+
+    Args:
+        tokens: the tokens of all texts, concatenated
+        ends: the end of each text in ``tokens``
+        positions: the texts of these rows, in order
+        beside: the columns beside the texts, if there are any
+    """
+
+    def __init__(
+        self,
+        tokens: Int32[Tensor, " all"],
+        ends: Int64[Tensor, " texts"],
+        positions: Int64[Tensor, " n"],
+        beside: Rows | None = None,
+    ) -> None:
+        self.tokens, self.ends, self.positions, self.beside = tokens, ends, positions, beside
+
+    @classmethod
+    def of(
+        cls,
+        examples: Texts,
+        positions: Int64[Tensor, " n"],
+        tokenize: Tokenize,
+        beside: Rows | None = None,
+    ) -> "TokenRows":
+        """Return the texts at these positions as tokens."""
+        places, found = positions.tolist(), []
+        for start in range(0, len(places), _TEXTS_AT_ONCE):
+            texts = [examples.read(place) for place in places[start : start + _TEXTS_AT_ONCE]]
+            found += [torch.tensor(each, dtype=torch.int32) for each in tokenize(texts)]
+        ends = torch.tensor([len(each) for each in found]).cumsum(0)
+        return cls(torch.cat(found), ends, torch.arange(len(found)), beside)
+
+    @property
+    def shape(self) -> torch.Size:
+        """The number of rows, and the length of the longest one."""
+        longest = int(self._lengths().max()) if len(self.positions) else 0
+        columns = 0 if self.beside is None else self.beside.shape[1]
+        return torch.Size((len(self.positions), columns + longest))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the tokens."""
+        return self.tokens.dtype
+
+    def select(self, indices: Int64[Tensor, " m"]) -> "TokenRows":
+        """Return these rows, in this order, without a copy of their tokens."""
+        beside = None if self.beside is None else self.beside.select(indices)
+        return TokenRows(self.tokens, self.ends, self.positions[indices], beside)
+
+    def dense(self, indices: Int64[Tensor, " m"]) -> Int32[Tensor, "m length"]:
+        """Return these rows as a tensor, as long as the longest of them."""
+        stops, lengths = self.ends[self.positions[indices]], self._lengths()[indices]
+        texts = [
+            self.tokens[stop - length : stop]
+            for stop, length in zip(stops.tolist(), lengths.tolist(), strict=True)
+        ]
+        padded = pad_sequence(texts, batch_first=True, padding_value=PADDING)
+        if self.beside is None:
+            return padded
+        return torch.cat([_bits(self.beside.dense(indices)), padded], dim=1)
+
+    def _lengths(self) -> Int64[Tensor, " n"]:
+        starts = torch.cat([self.ends.new_zeros(1), self.ends[:-1]])
+        return (self.ends - starts)[self.positions]
+
+
+def padded_tokens(tokens: Sequence[Sequence[int]]) -> Int32[Tensor, "m length"]:
+    """Return tokens as a tensor, as long as the longest text."""
+    texts = [torch.tensor(each, dtype=torch.int32) for each in tokens]
+    return pad_sequence(texts, batch_first=True, padding_value=PADDING)
+
+
+def _bits(columns: Tensor) -> Int32[Tensor, "m columns"]:
+    """Return the bits of numbers, which fit beside tokens and are not rounded by any precision."""
+    if columns.dtype != torch.float32:
+        raise InvalidTypeError(f"columns beside texts must be float32, got {columns.dtype}")
+    return columns.contiguous().view(torch.int32)
 
 
 @dataclass(frozen=True, eq=False)
 class Tunable:
-    """An encoder that can be trained, and how examples become its inputs.
+    """A trainable encoder, and how examples become its inputs.
 
     Args:
-        network: from a batch of inputs to vectors; a copy of the backbone's, which stays as it is
+        network: from a batch of inputs to vectors; a copy of the backbone's network
         prepare: makes the input of an image or a row of features
-        tokenize: returns the tokens of texts; None if the examples are no texts
+        tokenize: returns the tokens of texts; None for other examples
     """
 
     network: nn.Module
@@ -36,13 +166,7 @@ class Tunable:
     def rows(
         self, examples: Examples, positions: Int64[Tensor, " n"], beside: Rows | None = None
     ) -> Rows:
-        """Return the inputs of some examples.
-
-        Args:
-            examples: all examples
-            positions: those to use, in order
-            beside: the columns beside each of them
-        """
+        """Return the inputs of the examples at these positions, with the columns beside them."""
         if self.tokenize is None:
             return PreparedRows(examples, positions, self.prepare)
         assert isinstance(examples, Texts)
@@ -55,12 +179,12 @@ class Tunable:
         return torch.stack(list(prepared))
 
     def freeze_unused(self, inputs: Tensor) -> None:
-        """Freeze the weights that vectors do not depend on, such as a pooling that is not used.
+        """Freeze weights that the vectors do not depend on, such as an unused pooling layer.
 
-        They have no gradient, and several ranks would wait for it in vain.
+        They have no gradient, and several ranks would wait for it forever.
 
         Args:
-            inputs: a batch, such as that of one example
+            inputs: any batch, of one example or more
         """
         weights = [weight for weight in self.network.parameters() if weight.requires_grad]
         with torch.enable_grad():
@@ -79,9 +203,9 @@ class TunedBackbone(Backbone):
     """A backbone with the weights that fine-tuning gave it.
 
     Args:
-        base: the backbone before that
+        base: the backbone before fine-tuning
         modality: the kind of examples that it was tuned on
-        weights: of `Tunable.network`
+        weights: the state of `Tunable.network`
     """
 
     def __init__(self, base: Backbone, modality: Modality, weights: Mapping[str, Tensor]) -> None:

@@ -15,7 +15,7 @@ from noisebound.console import print_note
 from noisebound.data import Splits
 from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoRoomError
 from noisebound.features import Backbone
-from noisebound.features.content import hash_of_weights
+from noisebound.features.backbone import hash_of_weights
 from noisebound.features.load import EmbeddedSplits
 from noisebound.files import fingerprint, write_text
 from noisebound.models import ModelName

@@ -75,6 +75,13 @@ class EmbeddingStore:
         about = self._about(found.bad) | {"shard_rows": self.shard_rows}
         save_tensors(self._shard_path(shard), tensors, about)
 
+    def write(self, found: Embeddings) -> Embeddings:
+        """Write all embeddings as one finished file, remove shards, and return its content."""
+        shape = (len(found.kept), found.vectors.shape[1])
+        kept, about = {"rows_kept": found.kept}, self._about(found.bad)
+        save_rows(self.path, [found.vectors], shape, kept, about)
+        return self._finished()
+
     def missing(self) -> list[int]:
         """Return the numbers of the shards that are not there yet."""
         return [shard for shard in range(len(self)) if self.read_shard(shard) is None]
@@ -95,6 +102,9 @@ class EmbeddingStore:
         kept_rows = torch.cat(kept)
         shape = (len(kept_rows), next(iter(lengths), 0))
         save_rows(self.path, self._parts(), shape, {"rows_kept": kept_rows}, self._about(bad))
+        return self._finished()
+
+    def _finished(self) -> Embeddings:
         shutil.rmtree(self.shards, ignore_errors=True)
         found = self.read()
         assert found is not None

@@ -1,37 +1,87 @@
-"""``onnx:FILE``: an image encoder in an ONNX file, computed by onnxruntime."""
+"""``onnx:FILE`` and ``timm:NAME``: image encoders, and how images become their inputs."""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float32
 from numpy.typing import NDArray
-from PIL import Image
-from pydantic import BaseModel, ConfigDict, ValidationError
-from torch import Tensor
+from PIL import Image, ImageOps
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor, nn
 
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError
-from noisebound.features.backbone import Backbone
-from noisebound.features.content import hash_of_file
+from noisebound.features.backbone import Backbone, hash_of_file
 from noisebound.features.examples import Example, Modality
-from noisebound.features.preparation import ImagePreparation
+from noisebound.features.tunable import Tunable, trainable_copy
+from noisebound.files import fingerprint
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+_FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+Three = tuple[float, float, float]
+Deviations = tuple[
+    Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]
+]
+
+
+class ImagePreparation(BaseModel):
+    """Size, crop and scale of the images that an encoder takes.
+
+    Attributes:
+        size: height and width in pixels
+        resize: ``"crop"`` scales the shorter side and crops the center; ``"squash"`` scales both
+            sides independently
+        interpolation: the resampling filter
+        mean: subtracted from each channel, on a scale from 0 to 1
+        std: divides each channel afterwards
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    size: Annotated[int, Field(ge=1, le=4096)] = 224
+    resize: Literal["crop", "squash"] = "crop"
+    interpolation: Literal["bilinear", "bicubic"] = "bilinear"
+    mean: Three = IMAGENET_MEAN
+    std: Deviations = IMAGENET_STD
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all attributes."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    def pixels(self, image: Image.Image) -> NDArray[np.uint8]:
+        """Return the pixels ``[height, width, 3]`` at the encoder's size."""
+        image = image.convert("RGB")
+        wanted, method = (self.size, self.size), _FILTERS[self.interpolation]
+        if image.size != wanted:
+            if self.resize == "crop":
+                image = ImageOps.fit(image, wanted, method)
+            else:
+                image = image.resize(wanted, method)
+        return np.asarray(image)
+
+    def batch(self, images: Sequence[NDArray[np.uint8]]) -> Float32[Tensor, "batch 3 height width"]:
+        """Return scaled images with their channels first."""
+        stacked = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
+        mean, std = torch.tensor([self.mean, self.std]).view(2, 1, 3, 1, 1).unbind()
+        return (stacked / 255 - mean) / std
+
 
 _CHANNELS = 3
 _PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")
 
 
 class _GraphOptions(BaseModel):
-    """What the user says of the graph itself.
+    """Options about the graph itself.
 
     Attributes:
-        layout: where the channels are; None for where the graph's input has 3
-        output: the name of the output that is the vector; None for the first that has two
-            dimensions, or else the first
+        layout: the place of the channels, by default the dimension of size 3
+        output: name of the output to use, by default the first with two dimensions, or the first
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,9 +92,8 @@ class _GraphOptions(BaseModel):
 class OnnxBackbone(Backbone):
     """An image encoder in an ONNX file.
 
-    Images are brought to the size of the graph's input, scaled to 0 … 1, and normalized by
-    ImageNet's mean and deviation, unless the options, or a JSON file of the same name beside the
-    graph, say otherwise.
+    By default, images are cropped to the input size of the graph and normalized by ImageNet's mean
+    and deviation. Options, or a JSON file of the same name beside the graph, override this.
 
     Args:
         path: the ``.onnx`` file
@@ -106,14 +155,14 @@ class OnnxBackbone(Backbone):
         fixed = self._input.shape[0]
         if not isinstance(fixed, int):
             return self._run(images)
-        missing = -len(images) % fixed  # the graph takes just so many images: fill up with the last
+        missing = -len(images) % fixed  # the batch size is fixed: repeat the last image
         filled = np.concatenate([images, images[-1:].repeat(missing, axis=0)])
         parts = [self._run(part) for part in np.split(filled, len(filled) // fixed)]
         return torch.cat(parts)[: len(images)]
 
     @cached_property
     def preparation(self) -> ImagePreparation:
-        """How images are brought to the graph's input."""
+        """How images become inputs of the graph."""
         sides = [side for side in self._input.shape[1:] if isinstance(side, int) and side > 4]
         is_free = "size" in self._given or not sides
         return self._wanted if is_free else self._wanted.model_copy(update={"size": sides[0]})
@@ -156,7 +205,7 @@ class OnnxBackbone(Backbone):
             providers = [provider for provider in _PROVIDERS if provider in usable]
             return onnxruntime.InferenceSession(str(self.path), options, providers=providers)
         except Exception as error:
-            raise DataError(f"{self.path} is damaged, or is no ONNX graph: {error}") from error
+            raise DataError(f"{self.path} is damaged, or not an ONNX graph: {error}") from error
 
     @cached_property
     def _input(self) -> Any:
@@ -198,3 +247,95 @@ def _query(options: Mapping[str, Any]) -> str:
         return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
     return "?" + "&".join(f"{name}={text(options[name])}" for name in options) if options else ""
+
+
+class TimmBackbone(Backbone):
+    """A timm network without its classifier, with its own preprocessing.
+
+    Args:
+        model: the name, as ``timm.list_models`` has it
+        options: ``weights``, a safetensors file to use in place of a download
+    """
+
+    modalities = frozenset[Modality]({"image"})
+
+    def __init__(self, model: str, options: Mapping[str, Any] | None = None) -> None:
+        unknown = set(options or {}) - {"weights"}
+        if unknown:
+            raise InvalidValueError(
+                f"`backbone` timm:{model} has the option weights, got {', '.join(sorted(unknown))}"
+            )
+        self.model, self.weights = model, (options or {}).get("weights")
+        self.name = f"timm:{model}" + (f"?weights={self.weights}" if self.weights else "")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the weights and of the preparation."""
+        digest = hashlib.sha256(f"{self.model} {self.preparation.fingerprint}".encode())
+        for name, value in self._network.state_dict().items():
+            digest.update(f"{name} {fingerprint(value.cpu())}".encode())
+        return digest.hexdigest()
+
+    def describe(self, modality: Modality) -> str:
+        """Return the size of the images, and how they are pooled."""
+        size = self.preparation.size
+        return f"images of {size}×{size} pixels, the network's own pooling"
+
+    def prepare(self, example: Example) -> NDArray[np.uint8]:
+        """Return the pixels at the encoder's size."""
+        assert isinstance(example, Image.Image)
+        return self.preparation.pixels(example)
+
+    @torch.no_grad()
+    def embed(self, prepared: Sequence[NDArray[np.uint8]]) -> Float32[Tensor, "batch dimension"]:
+        """Return the vectors of prepared images."""
+        device = next(self._network.parameters()).device
+        vectors: Tensor = self._network(self.preparation.batch(prepared).to(device))
+        return vectors.float().cpu()
+
+    @property
+    def untunable(self) -> None:
+        """None: it can be trained."""
+
+    def tunable(self, modality: Modality) -> Tunable:
+        """Return the network to train; it gets images as it does here."""
+        return Tunable(trainable_copy(self._network).cpu(), self._pixels)
+
+    def _pixels(self, example: Example) -> Tensor:
+        return self.preparation.batch([self.prepare(example)])[0]
+
+    @cached_property
+    def preparation(self) -> ImagePreparation:
+        """How images become inputs of the network."""
+        network = self._network
+        import timm.data
+
+        found = timm.data.resolve_model_data_config(network)
+        return ImagePreparation(
+            size=found["input_size"][-1],
+            resize="squash" if found.get("crop_mode") == "squash" else "crop",
+            interpolation="bicubic" if found["interpolation"] == "bicubic" else "bilinear",
+            mean=found["mean"],
+            std=found["std"],
+        )
+
+    @cached_property
+    def _network(self) -> nn.Module:
+        try:
+            import timm
+        except (ImportError, RuntimeError) as error:  # torchvision of another torch raises the last
+            raise MissingExtraError(f"the backbone {self.name}", "timm", "timm") from error
+        overlay = {"file": self.weights} if self.weights else None
+        try:
+            network: nn.Module = timm.create_model(
+                self.model, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay
+            )
+        except (
+            Exception
+        ) as error:  # timm's, the hub's and the network's errors have no common class
+            raise DataError(
+                f"timm:{self.model} cannot be had ({type(error).__name__}: {error}): without a "
+                "network, name its safetensors file as timm:NAME?weights=FILE"
+            ) from error
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return network.eval().to(device)
