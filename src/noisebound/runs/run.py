@@ -29,10 +29,10 @@ from noisebound.runs.predict import new_inputs, predictions_frame
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
 from noisebound.runs.suspects import (
+    Judgment,
+    judgment,
     label_surprise,
-    observed_label_probabilities,
     suspects_frame,
-    suspects_of_run,
 )
 from noisebound.training.choose import Choice
 from noisebound.training.config import TrainingConfig
@@ -63,6 +63,7 @@ class Run:
         self.folder = RunFolder(path)
         self.config: TrainingConfig = self.folder.read_config()
         self._network, self._splits, self._backbone = model, splits, backbone
+        self._judged: tuple[Splits, Judgment] | None = None
 
     def __repr__(self) -> str:
         state = "not finished" if self.outcome is None else f"{self.outcome.final.epoch} epochs"
@@ -225,14 +226,7 @@ class Run:
 
         Labels that were checked before the run was trained are never suspects.
         """
-        found = suspects_of_run(
-            self.trained_config,
-            self.result,
-            self.noise,
-            self.saved_model,
-            splits,
-            self._model_inputs(splits),
-        )
+        found = self._judgment(splits).suspects
         if not self.folder.corrections.exists():
             return found
         data = ReviewedData.of(splits, self.result.inputs)
@@ -308,8 +302,17 @@ class Run:
 
         Predictions are those of networks that did not see the label, where there are such.
         """
-        inputs = self._model_inputs(splits)
-        return observed_label_probabilities(self.saved_model, self.noise, inputs)
+        return self._judgment(splits).probabilities
+
+    def _judgment(self, splits: Splits) -> Judgment:
+        """Return the judgment of the run, inferred once for the same data."""
+        if self._judged is None or self._judged[0] is not splits:
+            inputs = self._model_splits(splits).train.rows
+            found = judgment(
+                self.trained_config, self.result, self.noise, self.saved_model, splits, inputs
+            )
+            self._judged = splits, found
+        return self._judged[1]
 
     def accuracies(
         self, splits: Splits, held_out: Int64[Tensor, " m"] | None
@@ -333,10 +336,6 @@ class Run:
     def _accuracy(self, examples: Dataset) -> float:
         predicted = self.saved_model.probabilities(examples.rows).argmax(1)
         return (predicted == examples.labels).double().mean().item()
-
-    def _model_inputs(self, splits: Splits) -> Rows:
-        """Return the training inputs as the trained model takes them."""
-        return self._model_splits(splits).train.rows
 
     def _model_splits(self, splits: Splits) -> Splits:
         """Return the data as the trained model takes it."""
