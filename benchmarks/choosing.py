@@ -15,10 +15,10 @@ import torch
 
 import noisebound as nb
 from noisebound.data import Dataset, Splits
+from noisebound.search.fit import network_for
 from noisebound.training import Fitting, TrainingConfig
 from noisebound.training.config import RecipeName
 from noisebound.training.data import split_validation
-from noisebound.training.fit import network_for
 
 CLASSES = 10
 

@@ -20,8 +20,8 @@ import noisebound as nb
 from noisebound.data import Dataset
 from noisebound.estimation import GivenRate
 from noisebound.models import create_model
+from noisebound.search.cross_fit import CrossFit, noise_plan
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import CrossFit, noise_plan
 from noisebound.training.data import TrainingData
 from noisebound.training.loop import Training
 from noisebound.training.objective import make_objective

@@ -37,6 +37,7 @@ CHECKED = (
     "report",
     "review",
     "runs",
+    "search",
     "training",
 )
 jaxtyping.jaxtyped = jaxtyped_where_shaped  # by which the hook decorates
@@ -53,7 +54,16 @@ SHARED_DATA = os.environ.get("NOISEBOUND_DATA")
 LONG_MODULES = tuple(
     f"tests/{place}"
     for place in (
-        *("browser", "examples", "experiments", "features", "integrations", "review", "runs"),
+        *(
+            "browser",
+            "examples",
+            "experiments",
+            "features",
+            "integrations",
+            "review",
+            "runs",
+            "search",
+        ),
         *("test_cli", "test_entry", "test_interrupts", "training"),
     )
 )
@@ -131,7 +141,19 @@ def private_folders(tmp_path, monkeypatch):
     """Keep each test from reading or writing the user's data and cache."""
     monkeypatch.delenv("NOISEBOUND_DATA", raising=False)
     monkeypatch.setenv("NOISEBOUND_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("noisebound.data.folders.DEBIAN_DATASETS", tmp_path / "debian")
+    monkeypatch.setattr("noisebound.data.cache.DEBIAN_DATASETS", tmp_path / "debian")
+
+
+@pytest.fixture
+def fake_ghostscript(tmp_path, monkeypatch):
+    """Put a program called gs on the path; return the file that it leaves when it runs."""
+    trace, program = tmp_path / "trace", tmp_path / "bin" / "gs"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch '{trace}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)  # what Pillow found before
+    return trace
 
 
 @pytest.fixture(autouse=True)

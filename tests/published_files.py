@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import pickle
 import struct
 import zipfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from PIL import Image
 
 FINE = [f"fine_{k}" for k in range(100)]
 COARSE = [f"coarse_{k}" for k in range(20)]
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
 TEN = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
 
@@ -38,49 +38,6 @@ def cifar_records(labels: np.ndarray, images: np.ndarray) -> bytes:
     return np.concatenate([columns, images.reshape(len(images), -1)], axis=1).tobytes()
 
 
-def python2_pickle(content: dict) -> bytes:
-    """What Python 2's cPickle wrote for CIFAR (protocol 2): byte strings, numpy's old names."""
-    out = [b"\x80\x02}("]
-    for key, value in content.items():
-        out += [_string(key.encode()), _value(value)]
-    return b"".join([*out, b"u."])
-
-
-def _value(value: object) -> bytes:
-    if isinstance(value, np.ndarray):
-        return _array(value)
-    if isinstance(value, list):
-        return b"](" + b"".join(_value(item) for item in value) + b"e"
-    if isinstance(value, str):
-        return _string(value.encode())
-    return _integer(value)
-
-
-def _string(text: bytes) -> bytes:
-    if len(text) < 256:
-        return b"U" + struct.pack("B", len(text)) + text
-    return b"T" + struct.pack("<i", len(text)) + text
-
-
-def _integer(number: int) -> bytes:
-    return b"J" + struct.pack("<i", number)
-
-
-def _array(array: np.ndarray) -> bytes:
-    shape = b"".join(_integer(size) for size in array.shape)
-    return b"".join(
-        [
-            b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n",
-            _integer(0), b"\x85", _string(b"b"), b"\x87R",
-            b"(", _integer(1), b"(", shape, b"t",
-            b"cnumpy\ndtype\n", _string(array.dtype.str[1:].encode()), _integer(0), _integer(1),
-            b"\x87R", b"(", _integer(3), _string(b"|"), b"NNN", _integer(-1), _integer(-1),
-            _integer(0), b"tb",
-            b"\x89", _string(array.tobytes()), b"tb",
-        ]
-    )  # fmt: skip
-
-
 class RunsCode:
     """Pickled, it runs a command when it is unpickled carelessly."""
 
@@ -91,8 +48,10 @@ class RunsCode:
         return Path.touch, (self.witness,)
 
 
-def pickle_that_runs_code(witness: Path) -> bytes:
-    return pickle.dumps({"data": RunsCode(witness), "labels": [0]}, protocol=2)
+def torch_file_that_runs_code(witness: Path) -> bytes:
+    stream = io.BytesIO()
+    torch.save({"clean_label": RunsCode(witness)}, stream)
+    return stream.getvalue()
 
 
 def write_cifar10_binary(root: Path, per_file: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -110,26 +69,6 @@ def write_cifar10_binary(root: Path, per_file: int = 4) -> tuple[np.ndarray, np.
     return images[: 5 * per_file], labels[: 5 * per_file]
 
 
-def write_cifar10_pickles(root: Path, per_file: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    folder = root / "cifar-10-batches-py"
-    folder.mkdir(parents=True)
-    images = some_images(6 * per_file, 3072)
-    labels = np.arange(6 * per_file) % 10
-    names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
-    parts = zip(names, np.split(labels, 6), np.split(images, 6), strict=True)
-    for number, (name, some_labels, pixels) in enumerate(parts, start=1):
-        batch = {
-            "batch_label": f"training batch {number} of 5",
-            "labels": some_labels.tolist(),
-            "data": pixels,
-            "filenames": [f"thing_{i}.png" for i in range(per_file)],
-        }
-        (folder / name).write_bytes(python2_pickle(batch))
-    meta = {"num_cases_per_batch": per_file, "label_names": TEN, "num_vis": 3072}
-    (folder / "batches.meta").write_bytes(python2_pickle(meta))
-    return images[: 5 * per_file].reshape(-1, 3, 32, 32), labels[: 5 * per_file]
-
-
 def write_cifar100_binary(root: Path, n: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     folder = root / "cifar-100-binary"
     folder.mkdir(parents=True)
@@ -141,25 +80,6 @@ def write_cifar100_binary(root: Path, n: int = 40) -> tuple[np.ndarray, np.ndarr
     (folder / "fine_label_names.txt").write_text("\n".join(FINE) + "\n")
     (folder / "coarse_label_names.txt").write_text("\n".join(COARSE) + "\n")
     return images, coarse, fine
-
-
-def write_cifar100_pickles(root: Path, n: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    folder = root / "cifar-100-python"
-    folder.mkdir(parents=True)
-    images = some_images(n, 3072)
-    fine, coarse = np.arange(n) % 100, np.arange(n) % 20
-    batch = {
-        "filenames": [f"thing_{i}.png" for i in range(n)],
-        "batch_label": "training batch 1 of 1",
-        "fine_labels": fine.tolist(),
-        "coarse_labels": coarse.tolist(),
-        "data": images,
-    }
-    for name in ("train", "test"):
-        (folder / name).write_bytes(python2_pickle(batch))
-    meta = {"fine_label_names": FINE, "coarse_label_names": COARSE}
-    (folder / "meta").write_bytes(python2_pickle(meta))
-    return images.reshape(-1, 3, 32, 32), coarse, fine
 
 
 def human_labels_file(clean: np.ndarray, noisy: np.ndarray, key: str) -> bytes:

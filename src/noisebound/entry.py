@@ -4,13 +4,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
-from lightning_fabric import Fabric
 from torch import nn
 
 from noisebound.console import print_note
 from noisebound.data import DataOrigin, Splits
 from noisebound.data.column_types import ColumnType
-from noisebound.data.load import load_with
+from noisebound.data.load import read
 from noisebound.data.options import reading_options
 from noisebound.features import Backbone, BackboneLike, load_embedded, parse_backbone
 from noisebound.models import ModelName
@@ -20,8 +19,9 @@ from noisebound.report.page import write_page
 from noisebound.report.plots import save_figure
 from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
+from noisebound.search.fit import with_head
 from noisebound.training.config import TrainingSettings, make_config
-from noisebound.training.fit import with_head
+from noisebound.training.devices import Devices
 from noisebound.training.unfrozen import check_unfreeze
 
 __all__ = ["fit", "load_run"]
@@ -37,6 +37,7 @@ def fit(
     types: Mapping[str, ColumnType] | None = None,
     test: str | Path | None = None,
     encoding: str | None = None,
+    map_labels: Mapping[str, str] | None = None,
     merge_labels: bool = False,
     image_size: int | None = None,
     skip_bad: bool = False,
@@ -45,7 +46,7 @@ def fit(
     backbone: BackboneLike | None = None,
     corrections: str | Path | None = None,
     resume: bool = False,
-    fabric: Fabric | None = None,
+    fabric: Devices | None = None,
     report: bool = True,
     command: str | None = None,
     show: bool = True,
@@ -64,6 +65,8 @@ def fit(
             ``"number"``, ``"category"`` or ``"date"``
         test: a table with clean labels and the same columns, to evaluate on
         encoding: how a table or text file writes letters as bytes; None for UTF-8
+        map_labels: labels to rename, such as ``{"Y": "Yes", "N": "No"}``; labels with the same new
+            name become one class
         merge_labels: True to take labels that differ by case or spaces only for one
         image_size: the height and width, in pixels, to which a folder's images are brought
         skip_bad: True to leave out images that cannot be read, and rows without a label
@@ -99,6 +102,7 @@ def fit(
             "types": dict(types or {}),
             "test": test,
             "encoding": encoding,
+            "map_labels": dict(map_labels or {}),
             "merge_labels": merge_labels,
             "image_size": image_size,
             "skip_bad": skip_bad,
@@ -114,7 +118,7 @@ def fit(
         check_unfreeze(encoder)
     splits: Splits
     if encoder is None:
-        splits = load_with(data, reading)  # encoded when validation is taken
+        splits = read(data, reading)  # texts are encoded when validation is taken
     else:
         tell = print_note if is_shown else lambda line: None
         splits = load_embedded(data, encoder, reading, tell=tell)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
-from jaxtyping import Float32
+from jaxtyping import Shaped
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -157,8 +157,12 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
             raise _as_os_error(error) from error
 
 
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return what :func:`save_tensors` wrote.
+def load_tensors(path: Path, *, verify: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and the record that :func:`save_tensors` or :func:`save_rows` wrote.
+
+    Args:
+        path: the file
+        verify: False to skip the checksum, which reads the whole file
 
     Raises:
         FileNotFoundError: there is no such file
@@ -173,7 +177,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise DataError(f"{path} is damaged or of another format: {error}") from error
-    if _digest(tensors, about) != digest:
+    if verify and _digest(tensors, about) != digest:
         raise DataError(f"{path} is damaged: its content does not match its checksum")
     return tensors, json.loads(about)
 
@@ -227,33 +231,36 @@ def fingerprint_of_texts(texts: Sequence[str | None]) -> str:
 
 def save_rows(
     path: Path,
-    rows: Iterable[Float32[Tensor, "_ columns"]],
-    shape: tuple[int, int],
+    rows: Iterable[Shaped[Tensor, "_ ..."]],
+    shape: tuple[int, ...],
     others: Mapping[str, Tensor],
     about: Mapping[str, Any],
+    dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Write a matrix that need not fit in memory, as :func:`load_tensors` reads it.
+    """Write a tensor that need not fit in memory, as :func:`load_tensors` reads it.
 
     Args:
         path: the safetensors file, which is written whole or not at all
-        rows: the matrix, called ``"rows"``, part after part
-        shape: the shape of the whole matrix
-        others: small tensors beside it, whose names come after ``"rows"`` in the alphabet
+        rows: the tensor, called ``"rows"``, part after part
+        shape: the shape of the whole tensor
+        others: small tensors beside it, written after the rows, whose names come after ``"rows"``
+            in the alphabet
         about: what JSON can hold, stored in the file's header
+        dtype: the type of the rows
     """
     text = json.dumps(about, sort_keys=True)
     digest = hashlib.sha256(text.encode())
     header, offset = {}, 0
-    named: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {"rows": (torch.float32, shape)}
+    named: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {"rows": (dtype, shape)}
     named |= {name: (value.dtype, tuple(value.shape)) for name, value in others.items()}
-    for name, (dtype, size) in named.items():
-        end = offset + math.prod(size) * dtype.itemsize
-        kind = _SAFETENSORS_TYPES[dtype]
+    for name, (kind_of, size) in named.items():
+        end = offset + math.prod(size) * kind_of.itemsize
+        kind = _SAFETENSORS_TYPES[kind_of]
         header[name] = {"dtype": kind, "shape": list(size), "data_offsets": [offset, end]}
         offset = end
     with written_whole(path) as part, part.open("wb") as file:
         _write_header(file, header, text, "0" * 64)  # the checksum is known when all is written
-        digest.update(_signature("rows", shape, torch.float32))
+        digest.update(_signature("rows", shape, dtype))
         for values in rows:
             _write_tensor(file, values, digest)
         for name, value in sorted(others.items()):
@@ -263,7 +270,7 @@ def save_rows(
         _write_header(file, header, text, digest.hexdigest())
 
 
-_SAFETENSORS_TYPES = {torch.float32: "F32", torch.int64: "I64"}
+_SAFETENSORS_TYPES = {torch.float32: "F32", torch.int64: "I64", torch.uint8: "U8"}
 
 
 def _write_header(file: BinaryIO, tensors: Mapping[str, Any], about: str, digest: str) -> None:

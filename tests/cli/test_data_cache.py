@@ -4,8 +4,7 @@ import pytest
 
 from noisebound.cli import app
 from noisebound.data import load
-from noisebound.data.cache import KINDS
-from noisebound.data.folders import cache_folder
+from noisebound.data.cache import KINDS, cache_folder
 from published_files import plain_image
 
 
@@ -17,7 +16,7 @@ def cache(*arguments):
 def filled(tmp_path, monkeypatch):
     """Two decoded images, a download, a part of a killed process, and what is not noisebound's."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("noisebound.data.decoded._WORTH_CACHING", 2)
+    monkeypatch.setattr("noisebound.data.images._WORTH_CACHING", 2)
     for name in ("cat", "dog"):
         (tmp_path / "pets" / name).mkdir(parents=True)
         (tmp_path / "pets" / name / "x.png").write_bytes(plain_image(9, 8, "PNG"))

@@ -8,9 +8,11 @@ import polars as pl
 import pytest
 import torch
 
-from noisebound.data import DataError, TableEncoder, load
+from noisebound.data import DataError, DataOrigin, TableEncoder, load
 from noisebound.data.column_types import decide_type
 from noisebound.data.columns import CategoryColumn
+from noisebound.data.options import reading_options
+from noisebound.errors import InvalidValueError
 
 RNG = np.random.default_rng(0)
 KINDS = ["u", "v"] * 100
@@ -40,7 +42,7 @@ def test_a_slip_of_the_pen_is_said_and_counts_as_missing(tmp_path):
     values[7] = "12,5 or so"
     splits = loaded(tmp_path, frame_of(a=values))
     assert splits.encoder.feature_names == ["a", "a is missing"]
-    assert any("1 values such as '12,5 or so' are no numbers" in note for note in splits.notes)
+    assert any("1 values such as '12,5 or so' are not numbers" in note for note in splits.notes)
 
 
 def test_codes_that_are_often_letters_are_categories(tmp_path):
@@ -467,3 +469,107 @@ def test_nan_among_the_labels(tmp_path, suffix):
 def test_columns_that_only_pandas_has(values, kind):
     frame = pd.DataFrame({"a": values, "y": KINDS})
     assert load(frame, target="y").encoder.types == {"a": kind}
+
+
+ZIPS = ["04398", "10115", "80331", "20095"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_leading_zeros_mean_a_code(tmp_path, suffix):
+    frame = frame_of(a=RNG.normal(size=200), zip=ZIPS * 50)
+    splits = loaded(tmp_path, frame, suffix)
+    assert splits.encoder.types == {"a": "number", "zip": "category"}
+    assert "zip = 04398" in splits.encoder.feature_names
+    assert splits.notes == (
+        "column 'zip' has codes such as '04398', with leading zeros, and is taken for categories; "
+        "to read numbers, set the type: `types`",
+    )
+    numbers = loaded(tmp_path, frame, suffix, types={"zip": "number"})
+    assert numbers.encoder.feature_names == ["a", "zip"]
+
+
+def test_a_leading_zero_in_any_row_means_a_code(tmp_path):
+    """The first rows, from which a CSV file's types are taken, have none."""
+    zips = ["10115", "80331"] * 6000 + ["04398"] * 2
+    frame = pl.DataFrame({"zip": zips, "a": RNG.normal(size=12_002), "y": ["u", "v"] * 6001})
+    assert "zip = 04398" in loaded(tmp_path, frame).encoder.feature_names
+    odd = frame.with_columns(pl.Series("n", ["1"] * 12_001 + ["x"]))  # all is read as text first
+    assert "zip = 04398" in loaded(tmp_path, odd).encoder.feature_names
+
+
+def test_leading_zeros_of_labels_stay(tmp_path):
+    frame = pl.DataFrame({"a": RNG.normal(size=200), "y": ["01", "2"] * 100})
+    assert loaded(tmp_path, frame).train.class_names == ("01", "2")
+
+
+def test_new_names_for_labels(tmp_path):
+    frame = pl.DataFrame({"a": RNG.normal(size=200), "y": ["Y", "N", "yes", "N"] * 50})
+    frame[:2].write_csv(tmp_path / "test.csv")
+    new = {"Y": "Yes", "N": "No", "yes": "Yes"}
+    splits = loaded(tmp_path, frame, map_labels=new, test=tmp_path / "test.csv")
+    assert splits.train.class_names == ("No", "Yes")
+    assert splits.train.labels[:4].tolist() == [1, 0, 1, 0]
+    assert splits.test.labels.tolist() == [1, 0]
+    with pytest.raises(
+        DataError, match=r"`map_labels`: .* no label 'yess' \(did you mean 'yes'\?\)"
+    ):
+        loaded(tmp_path, frame, map_labels={"yess": "Yes"})
+    numbers = pl.DataFrame({"a": RNG.normal(size=200), "y": [0, 1] * 100})
+    assert loaded(tmp_path, numbers, map_labels={"1": "sick", "0": "well"}).train.class_names == (
+        "sick",
+        "well",
+    )
+    texts = (["good one", "bad one"] * 3, ["p", "n"] * 3)
+    assert load(texts, map_labels={"p": "plus"}).train.class_names == ("n", "plus")
+
+
+def test_new_names_for_labels_are_remembered(tmp_path):
+    assert reading_options({"map_labels": ("Y=Yes", "N=No=0")}).map_labels == {
+        "Y": "Yes",
+        "N": "No=0",
+    }
+    with pytest.raises(InvalidValueError, match="`map_labels`: expected LABEL=NEW, such as Y=Yes"):
+        reading_options({"map_labels": ("Y",)})
+    frame_of(a=RNG.normal(size=200)).write_csv(tmp_path / "x.csv")
+    origin = DataOrigin(data=str(tmp_path / "x.csv"), target="y", map_labels={"u": "up"})
+    again = DataOrigin.model_validate_json(origin.model_dump_json())
+    assert again.load().train.class_names == ("up", "v")
+
+
+def test_rows_that_repeat_another(tmp_path):
+    numbers = RNG.normal(size=200)
+    numbers[[7, 9]] = numbers[[5, 4]]  # the one with the same label, the other with another
+    splits = loaded(tmp_path, frame_of(a=numbers, number=range(200)))
+    assert splits.notes[-1] == (
+        "2 of 200 rows repeat the features of an earlier row, 1 of them with another label: remove "
+        "copies if they are one example"
+    )
+
+
+def test_categories_that_differ_by_case_or_spaces(tmp_path):
+    frame = frame_of(a=RNG.normal(size=200), city=["Rome", "rome ", "Oslo", "Rome"] * 50)
+    assert loaded(tmp_path, frame).notes == (
+        "column 'city' has categories that differ only by case or spaces, and count as different: "
+        "'Rome', 'rome '",
+    )
+
+
+def test_unseen_categories_of_a_test_table(tmp_path):
+    train = frame_of(a=RNG.normal(size=200), city=["Rome", "Oslo"] * 100)
+    pl.DataFrame({"a": [0.0, 1.0], "city": ["Rome", "Bern"], "y": ["u", "v"]}).write_csv(
+        tmp_path / "test.csv"
+    )
+    assert loaded(tmp_path, train, test=tmp_path / "test.csv").notes == (
+        "column 'city': 1 of 2 rows have categories that the training data lacks: 'Bern'",
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{"target": "spiecies"}, {"target": "y", "exclude": "Speces"}, {"target": "SPECIES"}]
+)
+def test_a_misspelled_column(tmp_path, options):
+    pl.DataFrame({"a": [1, 2], "species": ["u", "v"], "y": ["u", "v"]}).write_csv(
+        tmp_path / "x.csv"
+    )
+    with pytest.raises(DataError, match=r"\(did you mean 'species'\?\); it has the columns a, sp"):
+        load(tmp_path / "x.csv", **options)

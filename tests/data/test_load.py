@@ -1,12 +1,16 @@
-"""One door for every kind of data."""
+"""One reader for every kind of data."""
+
+import os
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
-from noisebound.data import DataError, load
+from noisebound.data import DataError, ReadingOptions, load, read
+from noisebound.data.archives import Folder
 from noisebound.data.summary import summarize
-from published_files import some_images, write_idx_pair
+from published_files import plain_image, some_images, write_idx_pair
 
 
 def test_digits_need_no_download():
@@ -31,7 +35,7 @@ def test_unknown_name():
 
 def test_unknown_kind_of_file(tmp_path):
     (tmp_path / "x.docx").write_text("x")
-    with pytest.raises(DataError, match="of a kind that is not read"):
+    with pytest.raises(DataError, match="cannot be read: expected"):
         load(tmp_path / "x.docx")
 
 
@@ -48,7 +52,7 @@ def test_name_wins_over_a_path_that_reads_the_same(tmp_path, monkeypatch):
     [("digits", {"target": "y"}), ("digits", {"image_size": 8}), ("digits", {"skip_bad": True})],
 )
 def test_options_that_do_not_apply(name, options):
-    with pytest.raises(DataError, match="does not apply to a data set that is known by name"):
+    with pytest.raises(DataError, match="does not apply to a published data set"):
         load(name, **options)
 
 
@@ -73,3 +77,67 @@ def test_summary():
     assert sum(summary.train.class_counts.values()) == 1257
     assert summary.train.imbalance == pytest.approx(128 / 122)
     assert summary.train.noise_rate is None
+
+
+def write_pictures(folder):
+    for shade, name in enumerate(("cat", "dog")):
+        (folder / name).mkdir(parents=True)
+        for place in range(2):
+            content = plain_image(100 * shade + place, 8, "PNG")
+            (folder / name / f"{place}.png").write_bytes(content)
+    return folder
+
+
+def test_a_folder_is_listed_once_and_each_image_read_once(tmp_path, monkeypatch):
+    folder = write_pictures(tmp_path / "train")
+    walked, read_names = [], []
+    walk, read_file = os.walk, Folder.read
+    monkeypatch.setattr(os, "walk", lambda path, **more: walked.append(path) or walk(path, **more))
+    monkeypatch.setattr(
+        Folder, "read", lambda files, name: read_names.append(name) or read_file(files, name)
+    )
+    assert len(load(tmp_path).train) == 4
+    assert len(walked) == 1
+    assert sorted(read_names) == ["cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png"]
+    assert folder.is_dir()
+
+
+def test_unlabeled_images(tmp_path):
+    folder = write_pictures(tmp_path / "new")
+    found = read(folder, labeled=False)
+    assert found.names == ["cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png"]
+    assert found.images is not None
+    assert found.frame is found.inputs is None
+    one = read(folder / "cat" / "1.png", labeled=False)
+    files, (name,) = one.images
+    assert files.read(name) == (folder / "cat" / "1.png").read_bytes()
+
+
+def test_unlabeled_texts(tmp_path):
+    (tmp_path / "a.txt").write_text("first")
+    (tmp_path / "b.txt").write_text("second")
+    for source, texts, names in (
+        (tmp_path, ["first", "second"], ["a.txt", "b.txt"]),
+        (tmp_path / "b.txt", ["second"], ["b.txt"]),
+        (["x", None], ["x", None], [0, 1]),
+    ):
+        found = read(source, labeled=False)
+        assert found.names == names
+        assert found.frame.collect()["text"].to_list() == texts
+
+
+def test_unlabeled_tables_keep_the_positions_of_their_rows(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n01,2\n1,2,3\n4,5\n")
+    options = ReadingOptions(skip_bad=True)
+    found = read(tmp_path / "x.csv", options, labeled=False, written={"a"})
+    assert found.names == [0, 2]
+    assert found.frame.collect()["a"].to_list() == ["01", "4"]
+    frame = pl.DataFrame({"a": [1, 2]})
+    assert read(frame, labeled=False).frame.collect().equals(frame)
+
+
+def test_unlabeled_arrays_and_test_examples():
+    assert read(np.eye(3), labeled=False).inputs.shape == (3, 3)
+    assert len(read("digits", labeled=False).names) == 540
+    with pytest.raises(DataError, match=r"'digts' is neither .* \(did you mean 'digits'\?\)"):
+        read("digts", labeled=False)

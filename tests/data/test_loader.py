@@ -3,12 +3,13 @@ from itertools import chain
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from noisebound.data import CropAndFlip, Dataset, Loader, Normalization
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import SparseRows
 from published_files import some_images
 
 IDENTITY = Normalization(mean=(0.0,), std=(1.0,))
@@ -207,3 +208,97 @@ def test_sparse_rows_are_dense_per_batch():
     assert data.subset(torch.tensor([2, 1])).inputs.shape == (2, 2)
     with pytest.raises(TypeError, match=r"in CSR form.*tocsr"):
         SparseRows(csr_matrix(dense.numpy()).tocsc())
+
+
+IMAGES = torch.from_numpy(some_images(50, 3, 8, 8))
+
+
+def test_constants_of_bytes_are_exact():
+    normalization = Normalization.of(IMAGES)
+    values = IMAGES.double().transpose(0, 1).flatten(1)
+    torch.testing.assert_close(torch.tensor(normalization.mean).double(), values.mean(1))
+    torch.testing.assert_close(
+        torch.tensor(normalization.std).double(), values.std(1, correction=0)
+    )
+
+
+def test_result_has_mean_zero_and_deviation_one():
+    for inputs in (IMAGES, torch.randn(200, 5) * 7 + 3):
+        result = Normalization.of(inputs)(inputs)
+        assert result.dtype == torch.float32
+        channels = result.transpose(0, 1).flatten(1)
+        torch.testing.assert_close(channels.mean(1), torch.zeros(len(channels)), atol=1e-5, rtol=0)
+        torch.testing.assert_close(channels.std(1, correction=0), torch.ones(len(channels)))
+
+
+def test_what_never_varies_is_only_shifted():
+    constant = torch.full((4, 1, 2, 2), 7, dtype=torch.uint8)
+    assert (Normalization.of(constant)(constant) == 0).all()
+
+
+def test_dead_features_are_only_shifted_where_all_have_one_unit():
+    features = torch.randn(100, 6, generator=torch.Generator().manual_seed(0))
+    features[:, 1] *= 1e-9
+    features[:, 2:4] = 7.0
+    assert Normalization.of(features).std[1] < 1e-8
+    std = Normalization.of(1e-6 * features, least_deviation=1e-4).std
+    assert std[1:4] == (1.0, 1.0, 1.0)
+    assert all(0 < deviation < 1e-5 for deviation in (std[0], *std[4:]))
+
+
+def test_other_number_of_channels():
+    with pytest.raises(ValueError, match="for 3 channels or features"):
+        Normalization.of(IMAGES)(IMAGES[:, :1])
+
+
+def test_first_used_without_gradients():
+    normalization = Normalization.of(IMAGES)
+    with torch.inference_mode():
+        normalization(IMAGES)
+    inputs = IMAGES.float().requires_grad_()
+    normalization(inputs).sum().backward()
+    assert inputs.grad is not None
+
+
+def test_inputs_are_left_as_they_were():
+    features = torch.randn(10, 3)
+    before = features.clone()
+    Normalization.of(features)(features)
+    assert torch.equal(features, before)
+
+
+PICTURES = torch.from_numpy(some_images(40, 3, 10, 12))
+
+
+def one_by_one(images, moves, padding):
+    """Move one image after the other, as the definition says."""
+    moved = []
+    for image, (down, across), flipped in zip(
+        images, moves.offsets.tolist(), moves.is_flipped.tolist(), strict=True
+    ):
+        padded = F.pad(image, (padding,) * 4)
+        crop = padded[:, down : down + image.shape[1], across : across + image.shape[2]]
+        moved.append(crop.flip(2) if flipped else crop)
+    return torch.stack(moved)
+
+
+@pytest.mark.parametrize("padding", [0, 1, 4])
+@pytest.mark.parametrize("flip", [False, True])
+def test_batch_is_moved_as_each_image_would_be(padding, flip):
+    augmentation = CropAndFlip(padding, flip)
+    moves = augmentation.draw(len(PICTURES), torch.Generator().manual_seed(0))
+    moved = augmentation.apply(PICTURES, moves)
+    assert torch.equal(moved, one_by_one(PICTURES, moves, padding))
+    assert moved.dtype == torch.uint8
+
+
+def test_moves_are_drawn_alike():
+    moves = CropAndFlip(padding=2).draw(100_000, torch.Generator().manual_seed(0))
+    counts = torch.stack([column.bincount(minlength=5) for column in moves.offsets.T])
+    # within 4 standard deviations of a binomial
+    assert ((counts - 20_000).abs() < 4 * (100_000 * 0.2 * 0.8) ** 0.5).all()
+    assert abs(moves.is_flipped.sum() - 50_000) < 4 * (100_000 / 4) ** 0.5
+
+
+def test_without_flip_nothing_is_mirrored():
+    assert not CropAndFlip(flip=False).draw(100, torch.Generator()).is_flipped.any()

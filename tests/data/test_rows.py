@@ -7,11 +7,10 @@ from scipy.sparse import csr_matrix
 
 from anonymous_memory import anonymous_bytes
 from noisebound.data import Dataset, Normalization, Splits
-from noisebound.data.rows import Rows, TensorRows, as_rows, held
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import Rows, SparseRows, TensorRows, as_rows, held
 from noisebound.files import fingerprint
+from noisebound.search.cross_fit import noise_plan
 from noisebound.training.config import TrainingConfig
-from noisebound.training.cross_fit import noise_plan
 from noisebound.training.data import split_validation
 from published_files import some_images
 

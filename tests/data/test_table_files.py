@@ -6,9 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from noisebound.data import DataError, load
-from noisebound.data.formats import csv_files
-from noisebound.data.limits import UNPACKED_VARIABLE
+from noisebound.data import DataError, load, table_files
+from noisebound.data.archives import UNPACKED_VARIABLE
 
 DRINKS = ("caf\xe9", "th\xe9")
 ROWS = [f"{i % 7}.5,{DRINKS[i % 3 == 0]},{'u' if i % 2 else 'v'}" for i in range(40)]
@@ -70,21 +69,18 @@ def test_rows_after_a_line_that_was_left_out_keep_their_numbers(tmp_path):
     assert test.notes.count(splits.notes[0]) == 2
 
 
-def test_a_text_far_below_many_numbers(tmp_path, monkeypatch):
-    """The first rows promise numbers, and one that comes late is a word."""
-    monkeypatch.setattr(csv_files, "_ROWS_FOR_TYPES", 20)
+def test_a_text_far_below_many_numbers(tmp_path):
     rows = "".join(f"{i % 7},{i % 5},{'u' if i % 2 else 'v'}\n" for i in range(300))
     (tmp_path / "x.csv").write_text(f"a,b,y\n{rows}2.5,many,u\n")
     splits = load(tmp_path / "x.csv", target="y")
     assert splits.encoder.types == {"a": "number", "b": "number"}
     assert splits.notes[0] == (
-        "column 'b': 1 values such as 'many' are no numbers and count as missing"
+        "column 'b': 1 values such as 'many' are not numbers and count as missing"
     )
 
 
 @pytest.mark.parametrize("words", [("True", "False"), ("TRUE", "FALSE"), ("true", "false")])
-def test_truth_values_of_a_file_that_is_read_as_text_first(tmp_path, monkeypatch, words):
-    monkeypatch.setattr(csv_files, "_ROWS_FOR_TYPES", 20)
+def test_truth_values_of_a_file_that_is_read_as_text_first(tmp_path, words):
     rows = "".join(f"{words[i % 3 == 0]},{i % 5},{'uv'[i % 2]}\n" for i in range(300))
     (tmp_path / "x.csv").write_text(f"a,b,y\n{rows}{words[0]},2.5,u\n")
     splits = load(tmp_path / "x.csv", target="y")
@@ -99,7 +95,7 @@ def test_a_table_that_stays_on_the_disk(tmp_path, monkeypatch):
     frame = frame.with_columns(y=pl.Series(rng.choice(["u", "v"], 500)))
     frame.write_csv(tmp_path / "x.csv")
     usual = load(tmp_path / "x.csv", target="y")
-    monkeypatch.setattr(csv_files, "_IN_MEMORY", 100)
+    monkeypatch.setattr(table_files, "_IN_MEMORY", 100)
     monkeypatch.setattr("noisebound.data.table_encoder.HELD_IN_MEMORY", 100)
     monkeypatch.setattr("noisebound.data.table_encoder._BLOCK", 100)
     mapped = load(tmp_path / "x.csv", target="y")

@@ -9,9 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from noisebound.data import load
-from noisebound.data.formats import embeddings
-from noisebound.data.formats.archives import Folder
+from noisebound.data import embeddings, load
+from noisebound.data.archives import Folder
 from noisebound.errors import DataError
 from noisebound.features import (
     EmbeddingCacheWarning,

@@ -27,7 +27,7 @@ from noisebound.integrations.sklearn import (
     NoiseBoundedClassifier,
     UnknownNoiseWarning,
 )
-from noisebound.training.recipe import RECIPES
+from noisebound.search.recipes import RECIPES
 
 FEW_STEPS = {"max_iter": 10, "learning_rate": 1e-2}  # enough for the data of scikit-learn's checks
 

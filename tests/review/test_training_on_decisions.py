@@ -17,13 +17,13 @@ from noisebound.review import DecisionFile, ReviewedData
 from noisebound.review.corrected_labels import is_decided
 from noisebound.runs import load_run, train_run
 from noisebound.runs.corrections import corrected_data
+from noisebound.search.fit import Fitting, network_for
+from noisebound.search.trial import Trial
 from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation, validation_mask
-from noisebound.training.fit import Fitting, network_for
 from noisebound.training.keeper import NOTHING_KEPT
 from noisebound.training.objective import make_objective
-from noisebound.training.trial import Trial
-from noisebound.training.trusting import WeightEvidence, best_weight, judged_weights, trusting
+from noisebound.training.trusted_labels import WeightEvidence, best_weight, judged_weights, trusting
 
 
 def checked_of(is_trusted, given=None, stands_for=None):
@@ -250,8 +250,8 @@ def test_trials_and_rehearsals_know_the_checked_labels_as_the_training_does(monk
                 bounds.append(objective.bound)
             super().__init__(data, left_out, config, objective, *others, **options)
 
-    monkeypatch.setattr("noisebound.training.search.Trial", Noted)
-    monkeypatch.setattr("noisebound.training.finals.Trial", Noted)
+    monkeypatch.setattr("noisebound.search.recipe_search.Trial", Noted)
+    monkeypatch.setattr("noisebound.search.confirmation.Trial", Noted)
     data = checked_data(400, 200)
     config = TrainingConfig(epochs=4, model="linear", recipe="auto", average_epochs=0)
     fitting = Fitting(data, config, network_for(data.train, config), show=False).run()

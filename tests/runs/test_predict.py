@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from noisebound.data import load
+from noisebound.data.table_encoder import UnseenCategoryWarning
 from noisebound.errors import DataError, RunError
 from noisebound.runs import SavedModel, train_run
 from noisebound.runs.predict import write_frame
@@ -64,6 +65,13 @@ def test_predictions_after_a_line_that_was_left_out_keep_their_numbers(table_run
     assert said.select("example", "label").rows() == [(0, "roman"), (2, "plus")]
 
 
+def test_categories_that_training_did_not_see(table_run, tmp_path):
+    (tmp_path / "new.csv").write_text("x,city,noise\n2,Oslo,0\n1,Bern,0\n1,Bern,0\n1,Lyon,0\n")
+    note = "column 'city': 3 of 4 rows have categories that the training data lacks: 'Bern', 'Lyon'"
+    with pytest.warns(UnseenCategoryWarning, match=note):
+        assert len(table_run.predictions(tmp_path / "new.csv")) == 4
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -116,11 +124,11 @@ def test_folder_of_images(tmp_path):
     (tmp_path / "new" / "deep" / "._two.png").write_bytes(b"what macOS leaves beside a file")
     assert len(run.predictions(tmp_path / "new")) == 2
     one = tmp_path / "new" / "one.jpg"
-    with pytest.raises(
-        DataError, match=r"\.jsonl, .*\.xlsx, .* put a single image or text into a f"
-    ):
-        run.predict(one)
-    with pytest.raises(DataError, match="takes images, and this is a list of texts: give the fold"):
+    assert run.predictions(one).select("example", "label").rows() == [("one.jpg", "dark")]
+    (tmp_path / "new" / "sound.wav").write_bytes(b"")
+    with pytest.raises(DataError, match=r"expected an image or .*\.jsonl, .*\.xlsx"):
+        run.predict(tmp_path / "new" / "sound.wav")
+    with pytest.raises(DataError, match="takes images, got the list of texts: give the folder"):
         run.predict([str(one)])
     with pytest.raises(DataError, match="got paths: give the path of the folder"):
         run.predict([one])

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 import noisebound as nb
 from noisebound.cli import app
 from noisebound.data import DataError, load
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import SparseRows
 
 RNG = np.random.default_rng(0)
 WORDS = {

@@ -132,7 +132,7 @@ def _complain(message: str) -> None:
 
 
 def _report_fault(error: Exception) -> None:
-    from noisebound.training.ranks import is_lost_connection  # takes a second to import
+    from noisebound.training.devices import is_lost_connection  # takes a second to import
 
     if is_lost_connection(error):
         _complain("another process of this training has ended; see what it says")

@@ -11,13 +11,11 @@ from rich.table import Table
 from noisebound.cli.options import DataDir, Json, Reading, ReadingFlags
 from noisebound.console import Console, worded
 from noisebound.data import DATASETS
-from noisebound.data.cache import CachedFiles, cached_files, clear_cache
+from noisebound.data.archives import readable_size
+from noisebound.data.cache import CachedFiles, cache_folder, cached_files, clear_cache
 from noisebound.data.column_types import ColumnType, listed_names
-from noisebound.data.finding import find, find_or_download
-from noisebound.data.folders import cache_folder
-from noisebound.data.limits import readable_size
-from noisebound.data.published.record import Published
-from noisebound.data.registry import get_published
+from noisebound.data.published import download_folders, get_published
+from noisebound.data.published.finding import Published, find, find_or_download
 from noisebound.data.summary import DataSummary, PartSummary, summarize
 
 data_app = App(name="data", help="List data sets, fetch one, look at one, clear the cache.")
@@ -90,9 +88,7 @@ def info(
         The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
             Parquet, Excel, npz or npy file.
     """
-    summary = summarize(
-        (reading or ReadingFlags()).origin(name_or_path).load().encoded(weigh=False)
-    )
+    summary = summarize((reading or ReadingFlags()).origin(name_or_path).load())
     if json:
         print(json_format.dumps(summary.model_dump(mode="json"), indent=2))  # noqa: T201
     else:
@@ -113,7 +109,7 @@ def cache(
 
     Example: `noisebound data cache --clear`
     """
-    found = clear_cache() if clear else cached_files()
+    found = clear_cache() if clear else cached_files(download_folders())
     if json:
         print(json_format.dumps([_cache_record(each) for each in found], indent=2))  # noqa: T201
         return

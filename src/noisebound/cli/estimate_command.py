@@ -11,7 +11,7 @@ from noisebound.cli.messages import with_flags
 from noisebound.cli.options import BackboneName, Json, Reading, ReadingFlags, Threads
 from noisebound.console import Console, print_note
 from noisebound.data import DataError, DataOrigin, Dataset, Splits
-from noisebound.data.user.arrays import read_inputs
+from noisebound.data.arrays import read_inputs
 from noisebound.estimation import (
     EstimatedNoise,
     EstimationMethod,
@@ -24,9 +24,10 @@ from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.features import load_embedded, parse_backbone
 from noisebound.files import write_text
 from noisebound.models import ModelName
-from noisebound.training import TrainingConfig, estimate_label_noise
-from noisebound.training.cores import use_threads
-from noisebound.training.fit import with_head
+from noisebound.search import estimate_label_noise
+from noisebound.search.fit import with_head
+from noisebound.training import TrainingConfig
+from noisebound.training.devices import use_threads
 
 _CONFUSIONS = 8  # the lines of a list that is still read: a choice
 _RARE = 0.005  # rarer confusions are not listed: they would round to 0 %
@@ -83,7 +84,7 @@ def estimate(
     origin = (reading or ReadingFlags()).origin(data)
     if method == "confident":
         require_cleanlab()
-    loaded = origin.load() if backbone is None else _embedded(origin, backbone)
+    loaded = origin.read() if backbone is None else _embedded(origin, backbone)
     splits = loaded.encoded()
     for note in splits.notes[len(loaded.notes) :]:
         print_note(note)

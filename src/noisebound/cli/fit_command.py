@@ -33,9 +33,8 @@ from noisebound.estimation import EstimatedNoise
 from noisebound.runs import Run
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from noisebound.training.config import Precision, settings_of
-from noisebound.training.cores import usable_cores, use_threads
+from noisebound.training.devices import leave_ranks, usable_cores, use_threads
 from noisebound.training.metrics import METRIC_LABELS
-from noisebound.training.ranks import leave_ranks
 
 _FLAGS = {name: f"--{name.replace('_', '-')}" for name in TrainingConfig.model_fields}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
-from pydantic import field_validator
+from pydantic import ValidationInfo, field_validator
 
 from noisebound.data import DataOrigin, ReadingOptions
 from noisebound.data.options import reading_options
@@ -54,13 +54,14 @@ class ReadingFlags(ReadingOptions):
     text: Names = ()
     exclude: Names = ()
     types: Names = ()  # type: ignore[assignment]  # COLUMN=TYPE, as words of a command line
+    map_labels: Names = ()  # type: ignore[assignment]  # LABEL=NEW
     merge_labels: Annotated[bool, Parameter(negative=())] = False
     image_size: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None
     skip_bad: Annotated[bool, Parameter(negative=())] = False
 
-    @field_validator("types", mode="before")
+    @field_validator("types", "map_labels", mode="before")
     @classmethod
-    def _from_pairs(cls, given: Any) -> Any:
+    def _from_pairs(cls, given: Any, info: ValidationInfo) -> Any:
         return given
 
     @property

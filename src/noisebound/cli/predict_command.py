@@ -28,8 +28,9 @@ def predict(
     model
         The folder that `noisebound fit` wrote.
     data
-        The data to label: a folder of images or of .txt files, a CSV, TSV, JSONL, Parquet, Excel,
-            npz or npy file, or the name of a data set, whose test examples are then labeled.
+        The data to label: an image or a .txt file, or a folder of them, a CSV, TSV, JSONL,
+            Parquet, Excel, npz or npy file, or the name of a data set, whose test examples are then
+            labeled.
     out
         The .csv or .parquet file to write. It has one row per example, with its label and the
             probability of each class.

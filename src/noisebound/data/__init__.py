@@ -1,15 +1,12 @@
-"""Data sets as tensors: published ones by name, the user's own by path, batches of either."""
+"""Data sets as tensors: published ones by name, the user's own by path, and batches of either."""
 
-from noisebound.data.augmentation import CropAndFlip
+from noisebound.data.arrays import dataset_from_arrays
 from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
-from noisebound.data.from_arrays import dataset_from_arrays
 from noisebound.data.labels import encode_labels
-from noisebound.data.load import load
-from noisebound.data.loader import Batch, Loader
-from noisebound.data.normalization import Normalization
+from noisebound.data.load import DataOrigin, Unlabeled, load, read
+from noisebound.data.loader import Batch, CropAndFlip, Loader, Normalization
 from noisebound.data.options import ReadingOptions
-from noisebound.data.origin import DataOrigin
-from noisebound.data.registry import DATASETS
+from noisebound.data.published import DATASETS
 from noisebound.data.table_encoder import TableEncoder
 from noisebound.errors import DataError
 
@@ -26,7 +23,9 @@ __all__ = [
     "ReadingOptions",
     "Splits",
     "TableEncoder",
+    "Unlabeled",
     "dataset_from_arrays",
     "encode_labels",
     "load",
+    "read",
 ]

@@ -1,13 +1,19 @@
-"""What the cache folder holds, and how it is cleared."""
+"""The folders of this machine: the search path for data, and the cache."""
 
+import atexit
+import os
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from noisebound.data.folders import cache_folder
-from noisebound.data.registry import DATASETS
+import pooch
+
+from noisebound.errors import DataError
+
+DEBIAN_DATASETS = Path("/usr/share/datasets")  # where the package dataset-fashion-mnist installs
 
 KINDS = {
     "decoded": "decoded images",
@@ -18,7 +24,30 @@ KINDS = {
     "linear": "predictions of linear classifiers",
     "thumbnails": "small images of the review page",
 }
-"""What noisebound keeps and can make again, by the folder that it is in. Only this is cleared."""
+"""The subfolders of the cache folder whose files can be made again. Only these are cleared."""
+
+
+def cache_folder() -> Path:
+    """Return the folder that ``NOISEBOUND_CACHE`` names, else the user's cache folder."""
+    return Path(os.environ.get("NOISEBOUND_CACHE") or pooch.os_cache("noisebound"))
+
+
+def temporary_file(folder: Path, ending: str) -> Path:
+    """Return the path of an empty file in a folder, which is removed when the process ends."""
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=ending, delete=False) as file:
+        path = Path(file.name)
+    atexit.register(path.unlink, missing_ok=True)
+    return path
+
+
+def search_folders(data_dir: str | Path | None) -> list[Path]:
+    """Return the folders to search for published files: ``data_dir``, or NOISEBOUND_DATA, first."""
+    named = data_dir or os.environ.get("NOISEBOUND_DATA")
+    first = [Path(named).absolute()] if named else []
+    if first and not first[0].is_dir():
+        origin = "`data_dir`" if data_dir else "NOISEBOUND_DATA"
+        raise DataError(f"{origin} must be a folder, got {first[0]}")
+    return [*first, cache_folder(), DEBIAN_DATASETS]
 
 
 @dataclass(frozen=True)
@@ -27,7 +56,7 @@ class CachedFiles:
 
     Args:
         folder: the folder
-        what: what they are
+        what: a description of the files
         files: number of files
         nbytes: their size, in bytes
         is_cleared: True if they can be made again and are cleared; False for downloads
@@ -40,12 +69,14 @@ class CachedFiles:
     is_cleared: bool
 
 
-def cached_files() -> list[CachedFiles]:
-    """Return what the cache folder holds, folder by folder; what is not noisebound's is left out.
+def cached_files(downloads: Iterable[str] = ()) -> list[CachedFiles]:
+    """Return the content of the cache folder, folder by folder, without files of other programs.
 
-    Files of a process that was killed while it wrote them are counted too.
+    Unfinished files of killed processes count too.
+
+    Args:
+        downloads: the subfolders that published data sets are downloaded to
     """
-    downloads = {part.folders[0] for known in DATASETS.values() for part in known.parts}
     whats = KINDS | dict.fromkeys(sorted(downloads), "downloaded data set")
     found = []
     for name, what in whats.items():
@@ -57,8 +88,8 @@ def cached_files() -> list[CachedFiles]:
 
 
 def clear_cache() -> list[CachedFiles]:
-    """Remove what noisebound can make again, and return what was removed; downloads stay."""
-    removed = [found for found in cached_files() if found.is_cleared]
+    """Remove the files that noisebound can make again, and return them; downloads stay."""
+    removed = cached_files()
     for found in removed:
         shutil.rmtree(found.folder)
     return removed

@@ -1,38 +1,40 @@
-"""Columns of numbers, dates and categories as features, by rules that new rows follow too."""
+"""Columns of numbers, dates, categories and texts as features, by stored rules."""
 
-from typing import Annotated, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from scipy.sparse import csr_matrix, hstack
 
 from noisebound.data.column_types import (
+    DATE_STYLES,
+    NUMBER_STYLES,
     ColumnDecision,
     ColumnType,
+    Style,
     as_category,
     as_text,
+    identifier_reason,
     is_number,
     is_scalar,
     is_string,
-)
-from noisebound.data.identifiers import identifier_reason
-from noisebound.data.written import (
-    DATE_STYLES,
-    NUMBER_STYLES,
-    Style,
     read_best,
     unreadable,
 )
-from noisebound.errors import DataError
+from noisebound.data.labels import listed_spellings, spellings
+from noisebound.errors import DataError, InvalidValueError
 
-MAX_CATEGORIES = 32  # a choice: one feature each, and rarer ones share one
-# A choice: a text that differs in nearly every row is an identifier, and no category.
-_IDENTIFIER_SHARE = 0.9
-_MOST_SLIPS = 0.5  # of new values where numbers were trained on; a column with more is another one
+# Heuristics.
+MAX_CATEGORIES = 32  # categories with a feature of their own; rarer ones share one
+_IDENTIFIER_SHARE = 0.9  # share of distinct texts from which a column is an identifier
+_UNSEEN_SHOWN = 5  # categories in a message
+_MOST_SLIPS = 0.5  # share of unreadable new numbers from which a column must be another one
 
 
 class NumberColumn(BaseModel):
-    """A number, standardized; a missing one becomes the mean, and a second feature says so."""
+    """A standardized number; missing ones become the mean, and a second feature marks them."""
 
     model_config = ConfigDict(frozen=True)
     kind: Literal["number"] = "number"
@@ -47,12 +49,7 @@ class NumberColumn(BaseModel):
     def fit(
         cls, series: pl.Series, style: Style | None = None
     ) -> tuple["NumberColumn | None", str]:
-        """Return the column with the statistics of these values, and a note; None if left out.
-
-        Args:
-            series: the values as numbers or points in time
-            style: how they were written as text; None if they were not
-        """
+        """Return the column, None if it is left out, and a note."""
         values = _numbers(series)
         is_missing = np.isnan(values)
         present = values[~is_missing]
@@ -106,9 +103,9 @@ class NumberColumn(BaseModel):
 
 
 class CategoryColumn(BaseModel):
-    """A category, one feature per value; rare values may share one, missing ones have their own.
+    """A category: one feature per value, one for rare values and one for missing ones.
 
-    A value that fitting did not see counts as a rare one, or as none of them.
+    A value that fitting did not see counts as a rare one if there are rare ones.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -122,12 +119,7 @@ class CategoryColumn(BaseModel):
     def fit(
         cls, series: pl.Series, *, is_wanted: bool = False
     ) -> tuple["CategoryColumn | None", str]:
-        """Return the column with the categories of these values, and a note; None if left out.
-
-        Args:
-            series: the values, as text
-            is_wanted: True if the user said that these are categories, however many there are
-        """
+        """Return the column, None if it is left out, and a note."""
         texts = as_category(series).alias("text")
         present = texts.drop_nulls()
         counts = present.value_counts().sort("count", "text", descending=[True, False])
@@ -147,12 +139,37 @@ class CategoryColumn(BaseModel):
             has_other=distinct > MAX_CATEGORIES,
             has_missing=texts.null_count() > 0,
         )
-        if distinct <= MAX_CATEGORIES:
-            return column, ""
-        share = kept["count"].sum() / len(present)
-        return column, (
-            f"column {series.name!r} has {distinct} categories: the {MAX_CATEGORIES} most frequent "
-            f"({share:.0%} of the rows) are kept, the others share one feature"
+        groups = spellings(dict(counts.iter_rows()))
+        notes = []
+        if groups:
+            notes.append(
+                f"column {series.name!r} has categories that differ only by case or spaces, and "
+                f"count as different: {listed_spellings(groups)}"
+            )
+        if distinct > MAX_CATEGORIES:
+            share = kept["count"].sum() / len(present)
+            notes.append(
+                f"column {series.name!r} has {distinct} categories: the {MAX_CATEGORIES} most "
+                f"frequent ({share:.0%} of the rows) are kept, the others share one feature"
+            )
+        return column, "; ".join(notes)
+
+    def unseen_note(self, column: pl.Series) -> str:
+        """Return a note on new values outside the known categories, which may be empty.
+
+        If rare categories share a feature, they are not stored, so nothing can be said.
+        """
+        if self.has_other:
+            return ""
+        texts = self._in_known_spelling(column).drop_nulls()
+        unseen = texts.filter(~texts.is_in(list(self.categories)))
+        if not len(unseen):
+            return ""
+        names = unseen.unique().sort().to_list()
+        more = f" and {len(names) - _UNSEEN_SHOWN} more" if len(names) > _UNSEEN_SHOWN else ""
+        return (
+            f"column {self.name!r}: {len(unseen):,} of {len(column):,} rows have categories that "
+            f"the training data lacks: {', '.join(map(repr, names[:_UNSEEN_SHOWN]))}{more}"
         )
 
     @property
@@ -170,9 +187,8 @@ class CategoryColumn(BaseModel):
     def encode(self, column: pl.Series) -> np.ndarray:
         """Return the features of a column, ``[rows, features]``.
 
-        Numbers count as the text that they are written as: a file whose codes happen to be digits
-        is read as numbers, and its codes are still categories. A value in another spelling, such as
-        10.0 for 10, counts as the category that it spells.
+        Numbers count as text, because codes that happen to be digits may be read as numbers. A
+        value in another spelling, such as 10.0 for 10, counts as that category.
         """
         if not is_scalar(column.dtype) and column.null_count() < len(column):
             raise DataError(f"column {self.name!r} must hold text, got {column.dtype}")
@@ -186,9 +202,9 @@ class CategoryColumn(BaseModel):
         return np.stack(features, axis=1).astype(np.float64)
 
     def _in_known_spelling(self, column: pl.Series) -> pl.Series:
-        """Return values as the categories spell them: earlier models have them as they came.
+        """Return values as the categories spell them.
 
-        Such a model may have a word for missing, as NA, among its categories.
+        Earlier models stored categories unchanged, including words for missing values such as NA.
         """
         texts, known = as_text(column), pl.Series(self.categories, dtype=pl.String)
         category_of = dict(zip(as_category(known), known, strict=True))
@@ -201,12 +217,7 @@ class CategoryColumn(BaseModel):
 def fit_column(
     decision: ColumnDecision, *, is_wanted: bool
 ) -> tuple[NumberColumn | CategoryColumn | None, str]:
-    """Return a column that is no text, with the statistics of its values, and a note.
-
-    Args:
-        decision: what the column is, and its values
-        is_wanted: True if the user gave the type, and the column is to be used whatever it holds
-    """
+    """Return a column, None if it is left out, and a note; ``is_wanted`` keeps it."""
     series = decision.values
     if series.null_count() == len(series):
         return None, f"column {series.name!r} is empty and was left out"
@@ -215,23 +226,23 @@ def fit_column(
     reason = None if is_wanted else identifier_reason(series)
     if reason is not None:
         return None, (
-            f"column {series.name!r} was left out: {reason}; to use it all the same, say its type: "
+            f"column {series.name!r} was left out: {reason}; to use it all the same, set its type: "
             "`types`"
         )
     return NumberColumn.fit(series, decision.style)
 
 
 def _numbers(series: pl.Series) -> np.ndarray:
-    """Return float64 with NaN for what is missing or beyond float32; times in microseconds."""
+    """Return float64, NaN for missing values and those beyond float32; times in microseconds."""
     numbers = _microseconds(series) if series.dtype.is_temporal() else series
     values = numbers.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
     return np.where(np.abs(values) <= np.finfo(np.float32).max, values, np.nan)
 
 
 def _truth_as_numbers(texts: pl.Series) -> pl.Series:
-    """Return texts with 1 for true and 0 for false, which are numbers where a file has no others.
+    """Return texts with 1 for true and 0 for false.
 
-    A new file may have them as text, because one of its values is neither.
+    Booleans are numbers, but a new file has them as text if one of its values is neither.
     """
     lower = texts.cast(pl.String).str.strip_chars().str.to_lowercase()
     is_truth = lower.is_in(["true", "false"]).fill_null(False)
@@ -245,3 +256,161 @@ def _microseconds(series: pl.Series) -> pl.Series:
     if series.dtype == pl.Time:
         return series.cast(pl.Duration("us")).dt.total_microseconds()
     return series.dt.epoch("us")
+
+
+_MOST_WORDS = 20_000  # terms; heuristic: ten thousand texts use about this many often
+_MOST_RUNS = 30_000
+_FEWEST_TEXTS = 2  # a term of a single text teaches nothing
+# TF-IDF has rows of length one, while standardized numbers have length sqrt(features). At this
+# length a linear network learns texts alone at the learning rate that suits numbers (heuristic).
+# Beside other columns, `weigh_text` finds the scale.
+_ROW_LENGTH = 10.0
+_ARE_EMPTY = "texts are empty and have no features"
+
+
+class Terms(BaseModel):
+    """A vocabulary of words and pairs of words, or of runs of three to five letters in a word.
+
+    Attributes:
+        kind: ``"words"`` or ``"letters"``
+        terms: the vocabulary, in the order of the features
+        weights: the inverse document frequency of each term, logarithmic and positive
+    """
+
+    model_config = ConfigDict(frozen=True)
+    kind: Literal["words", "letters"]
+    terms: Annotated[tuple[str, ...], Field(min_length=1)]
+    weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Terms":
+        if len(self.terms) != len(self.weights) or len(set(self.terms)) != len(self.terms):
+            raise InvalidValueError("a vocabulary needs distinct terms, and one weight for each")
+        return self
+
+    @classmethod
+    def fit(cls, kind: Literal["words", "letters"], texts: list[str]) -> "Terms | None":
+        """Return the vocabulary of some texts; None if they have no terms of this kind."""
+        for fewest in (_FEWEST_TEXTS, 1):
+            vectorizer = _vectorizer(kind, min_df=fewest)
+            try:
+                vectorizer.fit(texts)
+            except ValueError:  # an empty vocabulary
+                continue
+            names = tuple(str(name) for name in vectorizer.get_feature_names_out())
+            return cls(kind=kind, terms=names, weights=tuple(vectorizer.idf_.tolist()))
+        return None
+
+    @cached_property
+    def vectorizer(self) -> Any:
+        """Scikit-learn's vectorizer with this vocabulary."""
+        vectorizer = _vectorizer(self.kind, vocabulary=self.terms)
+        vectorizer.idf_ = np.array(self.weights)
+        return vectorizer
+
+
+class PlainTextColumn(BaseModel):
+    """A column of texts to embed, or to encode later; it has no features yet.
+
+    Attributes:
+        name: the name of the column
+        scale: factor of the embeddings of the texts beside the other columns of the table; 0 if
+            the texts do not help
+    """
+
+    model_config = ConfigDict(frozen=True)
+    kind: Literal["plain text"] = "plain text"
+    name: str
+    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+
+    @classmethod
+    def fit(cls, series: pl.Series) -> tuple["PlainTextColumn", str]:
+        """Return the column of these texts, and a note, which may be empty."""
+        return cls(name=series.name), _note_of_empty(series)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return an empty list."""
+        return []
+
+    def encode(self, column: pl.Series) -> np.ndarray:
+        """Return an array without columns."""
+        return np.empty((len(column), 0))
+
+
+class TextColumn(BaseModel):
+    """A column of texts, one feature per term of its vocabularies; an empty text has none.
+
+    Attributes:
+        name: the name of the column
+        vocabularies: of words, of runs of letters, or of both
+        scale: factor of the features beside the other columns of the table
+    """
+
+    model_config = ConfigDict(frozen=True)
+    kind: Literal["text"] = "text"
+    name: str
+    vocabularies: Annotated[tuple[Terms, ...], Field(min_length=1)]
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+
+    @classmethod
+    def fit(cls, series: pl.Series) -> "TextColumn":
+        """Return the column with the vocabulary of these texts."""
+        texts = _texts(series)
+        found = [Terms.fit("words", texts), Terms.fit("letters", texts)]
+        vocabularies = tuple(terms for terms in found if terms is not None)
+        if not vocabularies:
+            raise DataError(
+                f"the texts of column {series.name!r} have no words in common and none of three "
+                "letters: there is nothing to learn from"
+            )
+        return cls(name=series.name, vocabularies=vocabularies)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return one name per feature."""
+        return [
+            f"{self.name}: {term!r}"
+            for vocabulary in self.vocabularies
+            for term in vocabulary.terms
+        ]
+
+    def encode(self, column: pl.Series) -> csr_matrix:
+        """Return the features of a column, ``[rows, features]``, sparse."""
+        texts = _texts(column)
+        parts = [vocabulary.vectorizer.transform(texts) for vocabulary in self.vocabularies]
+        scale = np.float32(self.scale * _ROW_LENGTH / len(parts) ** 0.5)
+        features: csr_matrix = hstack(parts, format="csr", dtype=np.float32) * scale
+        return features
+
+
+def _note_of_empty(series: pl.Series) -> str:
+    texts = _texts(series)
+    empty = sum(not text.strip() for text in texts)
+    if empty == len(texts):
+        raise DataError(f"column {series.name!r} holds no text: name another column: `text`")
+    return f"column {series.name!r}: {empty} {_ARE_EMPTY}" if empty else ""
+
+
+def is_of_empty_texts(note: str) -> bool:
+    """True if a note says that empty texts are kept, which is false if they are embedded."""
+    return note.endswith(_ARE_EMPTY)
+
+
+def _texts(series: pl.Series) -> list[str]:
+    texts: list[str] = series.cast(pl.String).fill_null("").to_list()
+    return texts
+
+
+def _vectorizer(kind: str, **options: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # takes a second to import
+
+    is_words = kind == "words"
+    return TfidfVectorizer(
+        analyzer="word" if is_words else "char_wb",
+        ngram_range=(1, 2) if is_words else (3, 5),
+        max_features=None if "vocabulary" in options else _MOST_WORDS if is_words else _MOST_RUNS,
+        sublinear_tf=True,
+        dtype=np.float32,
+        **options,
+    )

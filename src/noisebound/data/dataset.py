@@ -1,4 +1,4 @@
-"""Examples: their inputs, their labels, and what else training may use of them."""
+"""Examples with labels, and a data set of training and test examples with its origin."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -12,14 +12,13 @@ from scipy.sparse import hstack
 from torch import Tensor
 
 from noisebound.checks import check_count
-from noisebound.data.rows import JoinedRows, Rows, TensorRows, as_rows
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import JoinedRows, Rows, SparseRows, TensorRows, as_rows
 from noisebound.data.table_encoder import TableEncoder
 from noisebound.data.text_evidence import MOST_ROWS, TextEvidence, weigh_text
 from noisebound.errors import DataError
 from noisebound.files import fingerprint_of_texts
 
-_ROW_MASK = "\0is kept"  # no column of a user's is called so
+_ROW_MASK = "\0is kept"  # not the name of any column
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +30,9 @@ class Dataset:
             as a tensor or as rows; or sparse features
         labels: observed class indices
         class_names: the name of each index
-        true_labels: the labels without noise, where they are known; evaluation alone uses them
-        weights: how much each example counts in the mean loss, not negative; None if all count one
-        targets: class probabilities to train on in place of the labels; None for the labels
+        true_labels: the labels without noise, where they are known; only evaluation uses them
+        weights: weight of each example in the mean loss, not negative (default: one)
+        targets: class probabilities to train on in place of the labels
     """
 
     inputs: Shaped[Tensor, "n ..."] | Rows
@@ -77,7 +76,7 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
-        """The number of classes, those without examples included."""
+        """The number of classes, including those without examples."""
         return len(self.class_names)
 
     @property
@@ -87,12 +86,12 @@ class Dataset:
 
     @property
     def rows(self) -> Rows:
-        """The inputs as rows, to be read batch by batch; data of any size must be read so."""
+        """The inputs as rows, to read batch by batch; required for data larger than memory."""
         return as_rows(self.inputs)
 
     @property
     def dense_inputs(self) -> Shaped[Tensor, "n ..."]:
-        """All inputs as one tensor, which is a copy if they are a subset; an error if sparse."""
+        """All inputs as one tensor, a copy if they are a subset; an error if they are sparse."""
         rows = self.rows
         if isinstance(rows, SparseRows):
             raise DataError("dense inputs are needed here, and these are sparse")
@@ -104,7 +103,7 @@ class Dataset:
         return tuple(self.inputs.shape[1:])
 
     def class_counts(self) -> Int64[Tensor, " classes"]:
-        """Return how many examples carry each label."""
+        """Return the number of examples per class."""
         return torch.bincount(self.labels, minlength=self.num_classes)
 
     def with_labels(self, labels: Int64[Tensor, " n"]) -> "Dataset":
@@ -116,10 +115,7 @@ class Dataset:
         return replace(self, labels=labels, true_labels=true_labels)
 
     def subset(self, indices: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "Dataset":
-        """Return these examples only, by their positions or by a mask.
-
-        Their inputs are rows that share the memory of these: they are not copied.
-        """
+        """Return these examples, by position or by a mask; inputs are shared, not copied."""
         if indices.dtype == torch.bool:
             indices = indices.nonzero().squeeze(1)
         return Dataset(
@@ -132,7 +128,7 @@ class Dataset:
         )
 
     def take(self, n: int, seed: int) -> "Dataset":
-        """Return ``n`` examples drawn at random, the classes in the proportions they have here."""
+        """Return ``n`` examples drawn at random, with the class proportions of this set."""
         check_count("n", n)
         if n > len(self):
             raise DataError(f"cannot take {n} of {len(self)} examples")
@@ -144,11 +140,11 @@ class EmbeddedBy:
     """The backbone that made the inputs of a data set.
 
     Args:
-        name: what leads to the backbone, such as ``"hf:folder"``
-        fingerprint: hash of its weights and its preprocessing; None if there is none
-        modality: what it embedded: ``"image"``, ``"text"`` or ``"features"``
+        name: name of the backbone, such as ``"hf:folder"``
+        fingerprint: hash of its weights and its preprocessing, if there is one
+        modality: the kind of its inputs: ``"image"``, ``"text"`` or ``"features"``
         text_columns: the columns of a table whose texts it embedded
-        image_size: height and width to which images were brought for a backbone of the user's own
+        image_size: height and width of the images, for a backbone of the user's own
     """
 
     name: str
@@ -164,17 +160,18 @@ class Splits:
 
     Args:
         name: the data set's name, or the file's
-        train: the examples to train on, those that validation will take included
-        test: the examples to evaluate on; None if the data set has none
+        train: the examples to train on, including the later validation split
+        test: the examples to evaluate on, if any
         source: the place that the data came from
-        notes: what was done to the data while reading it, a sentence each
-        encoder: for tables, what turns rows into features; beside embedded texts, the other columns
+        notes: sentences about what reading did to the data
+        encoder: for tables, the rule that turns rows into features; if texts are embedded, the
+            other columns
         frame: for tables, the columns that `train` was encoded from
         test_frame: likewise for `test`
-        train_names: the names of the training examples, such as their files; None if they are
+        train_names: the names of the training examples, such as their files; by default they are
             known by position
-        embedded_by: the backbone whose embeddings the inputs are; None for inputs as they came
-        pictures: the images behind the embeddings of `train`, by position; None if there are none
+        embedded_by: the backbone that made the inputs, if one did
+        pictures: the images behind the embeddings of `train`, by position
     """
 
     name: str
@@ -203,7 +200,7 @@ class Splits:
             raise DataError("the training and the test examples have different classes")
 
     def picture(self, position: int) -> Shaped[Tensor, "channels height width"] | None:
-        """Return the image of a training example; None if the examples are no images."""
+        """Return the image of a training example; None if the examples are not images."""
         if self.pictures is not None:
             return self.pictures(position)
         if not self.train.is_images:
@@ -274,11 +271,7 @@ class Splits:
         return weigh_text(columns.numpy(), text, self.train.labels[sample])
 
     def encoded_with(self, encoder: TableEncoder | None) -> "Splits":
-        """Return the same data with a table's columns encoded by this rule.
-
-        Args:
-            encoder: fitted to these rows or to others; None for data that is no table
-        """
+        """Return the same data with a table's columns encoded by this rule, if there is one."""
         if encoder is None or self.frame is None:
             return self
         test = self.test
@@ -288,7 +281,7 @@ class Splits:
         return replace(self, train=train, test=test, encoder=encoder)
 
     def _features(self, encoder: TableEncoder, frame: pl.LazyFrame, data: Dataset) -> Tensor | Rows:
-        """Return a table's features; beside embeddings, which stay as they are."""
+        """Return a table's features, beside embeddings if there are any."""
         features = encoder.transform(frame)
         if self.embedded_by is None:
             return features
@@ -296,11 +289,11 @@ class Splits:
 
     @property
     def to_predict(self) -> tuple[Dataset, pl.LazyFrame | None]:
-        """The test examples, or all if there are none, and the table that they are encoded from."""
+        """The test examples, or all if there are none, and the table they are encoded from."""
         return (self.train, self.frame) if self.test is None else (self.test, self.test_frame)
 
     def fingerprint(self) -> str:
-        """Hash of the training inputs as they were read: of texts, before they are encoded."""
+        """Hash of the training inputs as they were read; texts count before they are encoded."""
         texts = self.texts()
         if texts is None or self.embedded_by is not None:
             return self.train.rows.fingerprint()
@@ -311,9 +304,9 @@ class Splits:
         return hashlib.sha256(both.encode()).hexdigest()
 
     def texts(self, part: Literal["train", "test"] = "train") -> list[str] | None:
-        """Return the text of each example; None if the data is not of texts.
+        """Return the text of each example for an encoder; None without texts.
 
-        Of several columns of texts, each begins a paragraph. An encoder of texts embeds these.
+        Several columns of texts become one paragraph each.
         """
         frame = self.frame if part == "train" else self.test_frame
         if self.embedded_by is not None:
@@ -335,14 +328,7 @@ def check_classes_left(
     class_names: Sequence[str],
     kind: str,
 ) -> None:
-    """Refuse to train without any example of a class that has examples, all of them unreadable.
-
-    Args:
-        before: the labels of all training examples
-        left: the labels of those that can be read
-        class_names: the name of each class
-        kind: what an example is, such as ``"image"``
-    """
+    """Raise a `DataError` if all examples of a class are unreadable."""
     lost = sorted(set(before.tolist()) - set(left.tolist()))
     if lost:
         names = ", ".join(class_names[index] for index in lost)
@@ -354,7 +340,7 @@ def check_classes_left(
 
 
 def joined_texts(frame: pl.LazyFrame | pl.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Return the text of each row; of several columns, each begins a paragraph."""
+    """Return the text of each row; several columns become one paragraph each."""
     joined = pl.concat_str(
         [pl.col(name).cast(pl.String) for name in columns], separator="\n\n", ignore_nulls=True
     )
@@ -383,7 +369,7 @@ def _apportion(counts: Sequence[int], n: int) -> list[int]:
 
 
 def refuse_unwritable(names: Sequence[str], what: str) -> None:
-    """Refuse names of folders and files that are no UTF-8: no model or table could hold them."""
+    """Raise a `DataError` for names that are not UTF-8: no model or table could hold them."""
     try:
         "".join(names).encode()
     except UnicodeEncodeError:

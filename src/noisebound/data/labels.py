@@ -1,6 +1,6 @@
-"""Labels in any form are encoded as class indices and class names."""
+"""Labels as class indices and class names, and labels that differ only in spelling."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ def encode_labels(
 
     Args:
         values: one label per example: whole numbers, booleans or text
-        class_names: the classes that there may be, such as those of a trained model; whole numbers
-            are then class indices, unless a class has a number for a name. None for the distinct
-            labels, sorted
+        class_names: the known classes, such as those of a trained model; whole numbers are then
+            class indices, unless a class has a number for a name. By default, the distinct labels,
+            sorted
 
     Example:
         >>> encode_labels(["dog", "cat", "dog"])
@@ -44,7 +44,7 @@ def encode_labels(
 
 
 def check_label_range(indices: NDArray[np.int64], num_classes: int, name: str) -> None:
-    """Raise a `DataError` that begins with ``name`` if an index is not that of a class."""
+    """Raise a `DataError` that begins with ``name`` if a class index is out of range."""
     outside = (indices < 0) | (indices >= num_classes)
     if outside.any():
         first = int(outside.argmax())
@@ -82,12 +82,12 @@ def _as_label_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
 
 
 def check_none_missing(values: Any) -> None:
-    """Raise a `DataError` if one of several labels is masked, None, NaN or pandas' NA."""
+    """Raise a `DataError` if a label is masked, None, NaN or pandas' NA."""
     array = _as_array(values)
     is_masked = isinstance(values, np.ma.MaskedArray)
     missing = int(np.ma.getmaskarray(values).sum()) if is_masked else 0
     if array.dtype == object:
-        missing += sum(map(_is_missing, array.flat))
+        missing += sum(map(is_missing, array.flat))
     elif array.dtype.kind == "f":
         missing += int(np.isnan(array).sum())
     if missing:
@@ -95,15 +95,15 @@ def check_none_missing(values: Any) -> None:
 
 
 def _as_array(values: Any) -> NDArray[Any]:
-    # Lists become arrays of objects, because numpy would turn a NaN among texts into a text.
+    # Arrays of objects, because numpy would turn a NaN among texts into a text.
     return np.asarray(values, object if isinstance(values, list | tuple) else None)
 
 
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # of pandas' NA nobody knows if it differs from itself
-        return True
+def is_missing(value: object) -> bool:
+    """True for None, NaN, and pandas' NA and NaT."""
+    is_nan = isinstance(value, float | np.floating) and value != value
+    # By name, so that pandas is not imported for those who do not use it.
+    return value is None or bool(is_nan) or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _name(value: Any) -> str:
@@ -123,3 +123,43 @@ def _check_distinct(class_names: Sequence[str]) -> tuple[str, ...]:
 def _shortened(names: Sequence[str], most: int = 10) -> str:
     shown = ", ".join(repr(name) for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def spellings(counts: Mapping[str, int], usual: Collection[str] = ()) -> list[list[str]]:
+    """Return groups of labels that differ only by case and spaces, the usual spelling first.
+
+    The usual spelling is the most frequent one without spaces around it, if there is one.
+
+    Args:
+        counts: how often each label occurs
+        usual: labels that are the usual spelling however rare they are, such as known classes
+
+    Example:
+        >>> spellings({"stay": 5, " stay": 1, "Stay": 2, "go": 3})
+        [['stay', 'Stay', ' stay']]
+    """
+
+    def rank(label: str) -> tuple[bool, bool, int, str]:
+        return label not in usual, label != label.strip(), -counts[label], label
+
+    groups: dict[str, list[str]] = {}
+    for label in sorted(counts, key=rank):
+        groups.setdefault(" ".join(label.casefold().split()), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def note_of_spellings(counts: Mapping[str, int]) -> str:
+    """Return a note on labels that differ only by case or spaces; empty without any."""
+    groups = spellings(counts)
+    if not groups:
+        return ""
+    return (
+        "labels differ by case or spaces only, and count as different classes: "
+        f"{listed_spellings(groups)}; to make them one: `merge_labels`"
+    )
+
+
+def listed_spellings(groups: list[list[str]], most: int = 5) -> str:
+    """Return groups of labels as text, at most the first few."""
+    shown = "; ".join(", ".join(repr(label) for label in group) for group in groups[:most])
+    return shown + (f" and {len(groups) - most} more" if len(groups) > most else "")

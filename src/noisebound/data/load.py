@@ -1,28 +1,55 @@
-"""One door for every kind of data: a known name, a path to the user's files, data in memory."""
+"""One reader for every kind of data: a known name, a path to the user's files, data in memory."""
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack, overload
 
-from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.finding import find_or_download
-from noisebound.data.formats.table_files import is_table
-from noisebound.data.frames import as_table, is_frame
-from noisebound.data.from_arrays import dataset_from_arrays
+import polars as pl
+from torch import Tensor
+
+from noisebound.data.archives import Folder
+from noisebound.data.arrays import (
+    dataset_from_arrays,
+    inputs_from_array,
+    read_inputs,
+    read_npy,
+    read_npz,
+)
+from noisebound.data.class_folders import (
+    IMAGES,
+    TEXTS,
+    examples_among,
+    is_image_file,
+    read_image_folder,
+    unlabeled_names,
+)
+from noisebound.data.column_types import did_you_mean
+from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
+from noisebound.data.embeddings import holds_embeddings, read_embeddings
 from noisebound.data.options import ReadingOptions, ReadingSettings, reading_options
-from noisebound.data.published.record import Published
-from noisebound.data.registry import DATASETS, find_published
-from noisebound.data.user.arrays import read_npy, read_npz
-from noisebound.data.user.embeddings_folder import holds_embeddings, read_embeddings
-from noisebound.data.user.idx_folder import holds_idx, read_idx_folder
-from noisebound.data.user.image_folder import read_image_folder
-from noisebound.data.user.tables import frame_splits, read_table
-from noisebound.data.user.texts import as_texts, holds_texts, read_text_folder, text_splits
+from noisebound.data.published import DATASETS, find_published
+from noisebound.data.published.finding import Published, find_or_download
+from noisebound.data.published.mnist import holds_idx, read_idx_folder
+from noisebound.data.rows import Rows
+from noisebound.data.table_files import as_table, is_frame, is_table, read_table_file
+from noisebound.data.tables import frame_splits, read_table
+from noisebound.data.texts import (
+    as_texts,
+    holds_texts,
+    is_text_file,
+    read_text_folder,
+    read_unlabeled_texts,
+    text_splits,
+    texts_frame,
+)
 from noisebound.errors import DataError
 
 Source: TypeAlias = "str | Path | Dataset | Splits | tuple[Any, Any] | Any"
 """A known name, a path, a data set, a data frame, or a pair of inputs and labels."""
 
-_OF_TABLES = ("target", "text", "exclude", "types", "test", "encoding", "merge_labels", "skip_bad")
+_OF_LABELS = ("map_labels", "merge_labels", "skip_bad")
+_OF_TABLES = ("target", "text", "exclude", "types", "test", "encoding", *_OF_LABELS)
 
 
 def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:
@@ -32,69 +59,118 @@ def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:
         source: a name that ``noisebound data list`` shows; or a folder of images or of .txt files
             (one folder per class), of IDX files or of embeddings, a CSV, TSV, JSONL, Parquet,
             Excel, npz or npy file; or, in memory, a `Dataset`, a data frame of polars or pandas, or
-            a pair of inputs (or texts) and labels. A name wins over a path that reads the same:
+            a pair of inputs (or texts) and labels. A name wins over a path with the same spelling:
             write ``./mnist`` for the path
         settings: the fields of `ReadingOptions`, such as ``target="species"``
 
     Raises:
-        DataError: the data cannot be had or cannot be trusted; the message says what to do
+        DataError: the data is missing or damaged; the message says what to do
 
     Example:
         >>> digits = load("digits")
         >>> digits.train.inputs.shape, digits.train.inputs.dtype
         (torch.Size([1257, 1, 8, 8]), torch.uint8)
     """
-    return load_with(source, reading_options(settings)).encoded(weigh=False)
+    return read(source, reading_options(settings)).encoded(weigh=False)
 
 
-def load_with(source: Source, options: ReadingOptions) -> Splits:
-    """Return a data set whose texts have no features yet.
-
-    A backbone embeds the texts, or `Splits.encoded_by` encodes their words once the training rows
-    are known. Until then the inputs are the other columns.
+@dataclass(frozen=True, eq=False)
+class Unlabeled:
+    """Examples without labels; exactly one of ``images``, ``frame`` and ``inputs`` is set.
 
     Args:
-        source: the same as for `load`
-        options: how to read it
+        names: the name of each example: its file, or its position
+        source: the place that the data came from
+        images: image files, and the names of the images among them
+        frame: rows of a table; texts without a table have the one column `TEXT_COLUMN`
+        inputs: images or features
+        embedded_by: the backbone that made ``inputs``, if one did
     """
+
+    names: list[str] | list[int]
+    source: str
+    images: tuple[Folder, list[str]] | None = None
+    frame: pl.LazyFrame | None = None
+    inputs: Tensor | Rows | None = None
+    embedded_by: EmbeddedBy | None = None
+
+
+@overload
+def read(
+    source: Source, options: ReadingOptions | None = None, *, labeled: Literal[True] = True
+) -> Splits: ...
+@overload
+def read(
+    source: Source,
+    options: ReadingOptions | None = None,
+    *,
+    labeled: Literal[False],
+    written: Collection[str] = (),
+) -> Unlabeled: ...
+def read(
+    source: Source,
+    options: ReadingOptions | None = None,
+    *,
+    labeled: bool = True,
+    written: Collection[str] = (),
+) -> Splits | Unlabeled:
+    """Return data as it was read: texts are not encoded, unlabeled images are not decoded.
+
+    Args:
+        source: what `load` takes; without labels also one image or .txt file, a list of texts, or
+            an array
+        options: how to read it
+        labeled: False for data to predict or embed; a data set then gives its test examples
+        written: for unlabeled tables, the columns to read as text even if they are all digits
+    """
+    options = options or ReadingOptions()
+    if not labeled:
+        return _unlabeled(source, options, written)
     if not isinstance(source, str | Path):
         return _from_memory(source, options)
-    published = find_published(source) if isinstance(source, str) else None
+    published = find_published(source)
     if published is not None:
-        options.refuse_all_but("data_dir", what="a data set that is known by name")
+        options.refuse_all_but("data_dir", what="a published data set")
         return load_published(published, options.data_dir)
-    path = Path(source)
-    if not _exists(path):
-        raise DataError(
-            f"{str(source)!r} is neither a file or folder nor a known data set; known are "
-            f"{', '.join(DATASETS)}"
-        )
-    return _load_path(path, options)
+    return _from_path(_existing(source), options)
 
 
-def _from_memory(data: Source, options: ReadingOptions) -> Splits:
-    if is_frame(data):
-        options.refuse_all_but(*_OF_TABLES, what="data in memory")
-        return frame_splits(
-            as_table(data),
-            options,
-            name="data frame",
-            source="the data frame",
+class DataOrigin(ReadingOptions):
+    """The arguments that loaded a data set, kept so that it can be loaded again.
+
+    Attributes:
+        data: a known name or a path; None for data that was in memory only
+        backbone: the name of the backbone that embedded the data, if one did
+    """
+
+    data: str | None
+    backbone: str | None = None
+
+    def read(self) -> Splits:
+        """Return the data with texts that are not encoded, as `read` gives it."""
+        if self.data is None:
+            raise DataError("the data was in memory and is not kept: pass the same `data` again")
+        return read(self.data, self.options)
+
+    def load(self) -> Splits:
+        """Return the data as `load` gives it."""
+        return self.read().encoded(weigh=False)
+
+    @property
+    def options(self) -> ReadingOptions:
+        """How the data is read."""
+        return ReadingOptions(**self.model_dump(exclude={"data", "backbone"}))
+
+    def resolved(self) -> "DataOrigin":
+        """Return the same with absolute paths, which mean the same from any folder."""
+        is_path = self.data is not None and find_published(self.data) is None
+        return self.model_copy(
+            update={
+                "data": str(Path(str(self.data)).resolve()) if is_path else self.data,
+                "data_dir": self.data_dir and self.data_dir.resolve(),
+                "test": self.test and self.test.resolve(),
+            }
         )
-    if isinstance(data, tuple) and len(data) == 2 and as_texts(data[0]) is not None:
-        options.refuse_all_but("skip_bad", "merge_labels", what="texts in memory")
-        return text_splits(*data, options)
-    options.refuse_all_but(what="arrays")
-    if isinstance(data, Splits):
-        return data
-    if isinstance(data, Dataset):
-        return Splits("data set", data, None, source="memory")
-    if isinstance(data, tuple) and len(data) == 2:
-        return Splits("arrays", dataset_from_arrays(*data), None, source="memory")
-    raise DataError(
-        "expected the name of a data set, a path, a data frame, a Dataset, or a pair (inputs, "
-        f"labels); got {type(data).__name__}"
-    )
 
 
 def load_published(published: Published, data_dir: str | Path | None = None) -> Splits:
@@ -114,29 +190,44 @@ def load_published(published: Published, data_dir: str | Path | None = None) -> 
     return splits
 
 
-def holds_images(path: Path) -> bool:
-    """True if a folder is one of images, rather than of files of another kind."""
-    return not (holds_idx(path) or holds_embeddings(path) or holds_texts(path))
+def image_folder(source: Source) -> Folder | None:
+    """Return the folder, listed once, if the source is a folder of images."""
+    if not isinstance(source, str | Path) or find_published(source) is not None:
+        return None
+    if not Path(source).is_dir():
+        return None
+    folder = Folder(Path(source))
+    is_other = holds_idx(folder) or holds_embeddings(folder.path) or holds_texts(folder)
+    return None if is_other else folder
 
 
-def _load_path(path: Path, options: ReadingOptions) -> Splits:
-    if path.is_dir() and holds_embeddings(path):
-        options.refuse_all_but("data_dir", "skip_bad", what="a folder of embeddings")
-        return read_embeddings(path)
-    if path.is_dir() and holds_idx(path):
-        options.refuse_all_but("data_dir", "skip_bad", what="a folder of IDX files")
-        return read_idx_folder(path)
-    if path.is_dir() and holds_texts(path):
-        allowed = ("data_dir", "skip_bad", "encoding", "merge_labels")
-        options.refuse_all_but(*allowed, what="a folder of texts")
-        return read_text_folder(path, options)
+def _from_memory(data: Source, options: ReadingOptions) -> Splits:
+    if is_frame(data):
+        options.refuse_all_but(*_OF_TABLES, what="data in memory")
+        return frame_splits(as_table(data), options, name="data frame", source="the data frame")
+    if isinstance(data, tuple) and len(data) == 2 and as_texts(data[0]) is not None:
+        options.refuse_all_but(*_OF_LABELS, what="texts in memory")
+        return text_splits(*data, options)
+    options.refuse_all_but(what="arrays")
+    if isinstance(data, Splits):
+        return data
+    if isinstance(data, Dataset):
+        return Splits("data set", data, None, source="memory")
+    if isinstance(data, tuple) and len(data) == 2:
+        return Splits("arrays", dataset_from_arrays(*data), None, source="memory")
+    raise DataError(
+        "expected the name of a data set, a path, a data frame, a Dataset, or a pair (inputs, "
+        f"labels); got {type(data).__name__}"
+    )
+
+
+def _from_path(path: Path, options: ReadingOptions) -> Splits:
     if path.is_dir():
-        options.refuse_all_but("data_dir", "image_size", "skip_bad", what="a folder of images")
-        return read_image_folder(path, options.image_size, options.skip_bad)
+        return _from_folder(Folder(path), options)
     if is_table(path):
         options.refuse_all_but("data_dir", *_OF_TABLES, what="a table")
         return read_table(path, options)
-    options.refuse_all_but("data_dir", "target", "skip_bad", what="a file that is no table")
+    options.refuse_all_but("data_dir", "target", "skip_bad", what="a file of arrays")
     target = options.target
     if path.suffix.lower() == ".npz":
         train, test = read_npz(path, target)
@@ -146,13 +237,92 @@ def _load_path(path: Path, options: ReadingOptions) -> Splits:
     if path.suffix.lower() == ".npy":
         return Splits(path.name, dataset_from_arrays(*read_npy(path, target)), None, str(path))
     raise DataError(
-        f"{path} is of a kind that is not read: expected a folder of images or of .txt files (one "
+        f"{path} cannot be read: expected a folder of images or of .txt files (one "
         "folder per class), or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file"
     )
 
 
-def _exists(path: Path) -> bool:
+def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:
+    if holds_embeddings(folder.path):
+        options.refuse_all_but("data_dir", "skip_bad", what="a folder of embeddings")
+        return read_embeddings(folder.path)
+    if holds_idx(folder):
+        options.refuse_all_but("data_dir", "skip_bad", what="a folder of IDX files")
+        return read_idx_folder(folder)
+    if holds_texts(folder):
+        options.refuse_all_but("data_dir", "encoding", *_OF_LABELS, what="a folder of texts")
+        return read_text_folder(folder, options)
+    options.refuse_all_but("data_dir", "image_size", "skip_bad", what="a folder of images")
+    return read_image_folder(folder, options.image_size, options.skip_bad)
+
+
+def _unlabeled(data: Any, options: ReadingOptions, written: Collection[str]) -> Unlabeled:
+    published = find_published(data)
+    if published is not None:
+        data = load_published(published, options.data_dir)
+    if isinstance(data, str | Path):
+        return _unlabeled_path(_existing(data), options, written)
+    if is_frame(data):
+        return _of_frame(as_table(data).lazy(), "the data frame")
+    if as_texts(data) is not None:
+        return _of_frame(texts_frame(data).lazy(), "the list of texts")
+    if isinstance(data, Splits):
+        examples, frame = data.to_predict
+        if frame is not None:
+            return _of_frame(frame, data.name)
+        return _of_inputs(examples.rows, data.name, data.embedded_by)
+    if isinstance(data, Dataset):
+        return _of_inputs(data.rows, "the data set")
+    return _of_inputs(inputs_from_array(data), "the array")
+
+
+def _unlabeled_path(path: Path, options: ReadingOptions, written: Collection[str]) -> Unlabeled:
+    if path.is_dir() and holds_embeddings(path):
+        splits = read_embeddings(path)
+        if splits.test is not None or splits.train_names is None:
+            return _of_inputs(splits.to_predict[0].rows, str(path), splits.embedded_by)
+        names = list(splits.train_names)
+        return Unlabeled(names, str(path), inputs=splits.train.rows, embedded_by=splits.embedded_by)
+    if is_text_file(path) or (path.is_dir() and _has_more_texts(Folder(path))):
+        names, frame = read_unlabeled_texts(path, options)
+        return Unlabeled(names, str(path), frame=frame.lazy())
+    if path.is_dir() or is_image_file(path):
+        files, names = unlabeled_names(path)
+        return Unlabeled(names, str(path), images=(files, names))
+    if is_table(path):
+        table = read_table_file(
+            path, encoding=options.encoding, written=written, skip_bad=options.skip_bad
+        )
+        return _of_frame(table.frame, str(path), table.left_out)
+    return _of_inputs(inputs_from_array(read_inputs(path)), str(path))
+
+
+def _has_more_texts(folder: Folder) -> bool:
+    names = folder.names()
+    return len(examples_among(names, TEXTS)) > len(examples_among(names, IMAGES))
+
+
+def _of_frame(frame: pl.LazyFrame, source: str, left_out: Collection[int] = ()) -> Unlabeled:
+    count = frame.select(pl.len()).collect().item() + len(left_out)
+    gone = set(left_out)
+    names = [place for place in range(count) if place not in gone]
+    return Unlabeled(names, source, frame=frame)
+
+
+def _of_inputs(
+    inputs: Tensor | Rows, source: str, embedded_by: EmbeddedBy | None = None
+) -> Unlabeled:
+    return Unlabeled(list(range(len(inputs))), source, inputs=inputs, embedded_by=embedded_by)
+
+
+def _existing(source: str | Path) -> Path:
+    path = Path(source)
     try:
-        return path.exists()
-    except OSError:  # such as a name that is too long for one
-        return False
+        if path.exists():
+            return path
+    except OSError:  # such as a name that is too long
+        pass
+    raise DataError(
+        f"{str(source)!r} is neither a file or folder nor a known data set"
+        f"{did_you_mean(str(source), DATASETS)}; known are {', '.join(DATASETS)}"
+    )

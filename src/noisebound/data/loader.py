@@ -1,21 +1,199 @@
-"""Batches by indexing into what is in memory or mapped into it: no Python per example."""
+"""Batches: examples by index, normalized and augmented, without Python per example."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, Num
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64, Num, Shaped
 from torch import Tensor
 
 from noisebound.checks import check_count
-from noisebound.data.augmentation import CropAndFlip, Moves
 from noisebound.data.dataset import Dataset
-from noisebound.data.normalization import Normalization
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import Rows, SparseRows, as_rows
 from noisebound.errors import InvalidValueError
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """``(x - mean) / std`` per channel of images, or per feature.
+
+    Args:
+        mean: one constant per channel or feature; empty to leave inputs unchanged
+        std: likewise, each positive
+
+    Example:
+        >>> images = torch.tensor([0, 255], dtype=torch.uint8).reshape(2, 1, 1, 1)
+        >>> Normalization.of(images)
+        Normalization(mean=(127.5,), std=(127.5,))
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def identity(cls) -> "Normalization":
+        """Return the normalization that changes nothing, for scaled inputs."""
+        return cls((), ())
+
+    @classmethod
+    def of(
+        cls,
+        inputs: Shaped[Tensor, "n channels ..."] | Rows,
+        weights: Float[Tensor, " n"] | None = None,
+        *,
+        least_deviation: float = 0.0,
+    ) -> "Normalization":
+        """Return the constants of these inputs; a constant channel is only shifted.
+
+        Args:
+            inputs: images of bytes, or features
+            weights: weight of each example (default: all equal)
+            least_deviation: features whose deviation is below this share of the median deviation
+                count as constant; only for features of one unit
+        """
+        if inputs.dtype == torch.uint8:
+            mean, variance = _byte_moments(as_rows(inputs).blocks())
+            varies = variance > 0
+        else:
+            mean, variance = _moments(as_rows(inputs), weights)
+            # Variation within rounding error is noise of the number format, not of the data.
+            rounding = 10 * torch.finfo(inputs.dtype).eps * mean.abs()
+            varies = variance > rounding.square()
+        if least_deviation and bool(varies.any()):
+            varies &= variance.sqrt() >= least_deviation * variance[varies].sqrt().median()
+        std = torch.where(varies, variance, 1).sqrt()
+        return cls(tuple(mean.tolist()), tuple(std.tolist()))
+
+    def __call__(self, inputs: Shaped[Tensor, "n channels ..."]) -> Float[Tensor, "n channels ..."]:
+        """Return the normalized inputs: float64 if they are, else float32."""
+        if self.mean and inputs.shape[1] != len(self.mean):
+            raise InvalidValueError(
+                f"these constants are for {len(self.mean)} channels or features, "
+                f"got inputs of shape {tuple(inputs.shape)}"
+            )
+        return self.for_inputs(inputs.ndim, inputs.dtype, inputs.device)(inputs)
+
+    def for_inputs(
+        self, ndim: int, dtype: torch.dtype, device: torch.device
+    ) -> Callable[[Tensor], Tensor]:
+        """Return the same as a function for inputs of this kind, with its constants made once."""
+        if dtype == torch.int32:  # tokens
+            return lambda inputs: inputs
+        target = dtype if dtype == torch.float64 else torch.float32
+        if not self.mean:
+            return lambda inputs: inputs.to(target)
+        shape = (1, -1) + (1,) * (ndim - 2)
+        mean, std = torch.tensor([self.mean, self.std], dtype=torch.float64)
+        scale = (1 / std).to(target).view(shape).to(device)
+        shift = (-mean / std).to(target).view(shape).to(device)
+        # One pass converts and scales, much cheaper than a conversion first.
+        return lambda inputs: (inputs * scale).add_(shift)
+
+
+def _byte_moments(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return mean and variance per channel, exactly, from the counts of the 256 values."""
+    values = torch.arange(256, dtype=torch.float64)
+    counts = torch.stack([_byte_counts(images) for images in blocks]).sum(0).double()
+    shares = counts / counts.sum(1, keepdim=True)
+    mean = shares @ values
+    return mean, (shares * (values - mean[:, None]).square()).sum(1)
+
+
+def _byte_counts(images: Tensor) -> Tensor:
+    return torch.stack(
+        [torch.bincount(channel.flatten(), minlength=256) for channel in images.unbind(1)]
+    )
+
+
+def _moments(rows: Rows, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return mean and variance; each block is merged with the blocks before it."""
+    mean, variance = torch.zeros(2, rows.shape[1], dtype=torch.float64)
+    total, stop = 0.0, 0
+    for block in rows.blocks():
+        start, stop = stop, stop + len(block)
+        own = None if weights is None else weights[start:stop]
+        weight = float(len(block)) if own is None else own.double().sum().item()
+        if weight == 0:
+            continue
+        total += weight
+        share = weight / total
+        block_mean, block_variance = _block_moments(block, own)
+        between = (1 - share) * (block_mean - mean).square()
+        variance = (1 - share) * variance + share * (block_variance + between)
+        mean = (1 - share) * mean + share * block_mean
+    return mean, variance
+
+
+def _block_moments(inputs: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return mean and variance in float64: long sums lose their digits in float32."""
+    columns = inputs.double().transpose(0, 1).flatten(1)
+    if weights is None:
+        return columns.mean(1), columns.var(1, correction=0)
+    per_value = weights.double().repeat_interleave(columns.shape[1] // len(weights))
+    shares = per_value / per_value.sum()
+    mean = columns @ shares
+    return mean, (columns - mean[:, None]).square() @ shares
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """How each image of a batch is moved.
+
+    Args:
+        offsets: row and column where each crop begins in the padded image
+        is_flipped: True for each mirrored image
+    """
+
+    offsets: Int64[Tensor, "n 2"]
+    is_flipped: Bool[Tensor, " n"]
+
+    def __getitem__(self, positions: slice) -> "Moves":
+        return Moves(self.offsets[positions], self.is_flipped[positions])
+
+
+@dataclass(frozen=True)
+class CropAndFlip:
+    """Pad images with zeros, crop them to their old size at random, and mirror a random half.
+
+    Args:
+        padding: number of zeros on each side, in pixels; 0 for no crop
+        flip: mirror images; False for digits and letters
+    """
+
+    padding: int = 4
+    flip: bool = True
+
+    def __post_init__(self) -> None:
+        check_count("padding", self.padding, least=0)
+
+    def draw(self, n: int, generator: torch.Generator) -> Moves:
+        """Return random moves for ``n`` images."""
+        offsets = torch.randint(2 * self.padding + 1, (n, 2), generator=generator)
+        coins = torch.rand(n, generator=generator)
+        return Moves(offsets, (coins < 0.5) & self.flip)
+
+    def apply(
+        self, images: Num[Tensor, "n channels height width"], moves: Moves
+    ) -> Num[Tensor, "n channels height width"]:
+        """Return the images after their moves."""
+        if self.padding:
+            images = self._crop(images, moves.offsets.to(images.device))
+        if self.flip:
+            mirrored = moves.is_flipped.to(images.device).view(-1, 1, 1, 1)
+            images = torch.where(mirrored, images.flip(3), images)
+        return images
+
+    def _crop(self, images: Tensor, offsets: Tensor) -> Tensor:
+        n, _, height, width = images.shape
+        padded = F.pad(images, (self.padding,) * 4)
+        # A view of every possible crop; one crop per image is copied.
+        crops = padded.unfold(2, height, 1).unfold(3, width, 1)
+        return crops[torch.arange(n, device=images.device), :, offsets[:, 0], offsets[:, 1]]
 
 
 class Batch(NamedTuple):
@@ -25,7 +203,7 @@ class Batch(NamedTuple):
         x: normalized inputs
         y: class indices, or class probabilities where the data set has targets
         indices: the examples' positions in the data set
-        weights: how much each example counts; None if all count one
+        weights: weight of each example; None if all are one
         total: the weight of the whole batch, over all ranks
     """
 
@@ -39,15 +217,15 @@ class Batch(NamedTuple):
 class Loader:
     """Batches of a data set, epoch after epoch; any epoch can be made again exactly.
 
-    An epoch's order follows from ``(seed, epoch)`` alone. Each batch is divided over the ranks:
-    every example goes to just one of them, and together they see what one process would see.
-    Batches are as equal as possible: a few leftover examples would make a poor judge of whether the
-    loss is below the bound.
+    An epoch's order depends only on ``(seed, epoch)``. Each batch is divided over the ranks: every
+    example goes to one of them, and together they see the batches of a single process. Batches are
+    as equal in size as possible: a few leftover examples could not show whether the loss is below
+    the bound.
 
     Args:
         data: the examples
-        batch_size: the largest batch, counted over all ranks (and exceeded only where a rank would
-            be left without an example)
+        batch_size: the largest batch, counted over all ranks; exceeded only where a rank would
+            otherwise get no example
         normalization: usually `Normalization.of` the training inputs
         seed: decides every order and every augmentation
         shuffle: False for evaluation, in the order of the data set
@@ -55,7 +233,7 @@ class Loader:
         rank: the number of this process, from 0
         world_size: the number of processes
         device: where the batches go; a data set that is not too large is moved there once
-        keep_sparse: True to give sparse rows as sparse tensors, for a network that takes them
+        keep_sparse: True to yield sparse rows as sparse tensors, for a network that takes them
 
     Example:
         >>> from noisebound.data import dataset_from_arrays
@@ -122,7 +300,7 @@ class Loader:
         generator = torch.Generator().manual_seed(derived_seed(self.seed, epoch))
         n = len(self.labels)
         order = torch.randperm(n, generator=generator) if self.shuffle else torch.arange(n)
-        # Drawn for all ranks, so that an image moves alike however many there are.
+        # Drawn for all ranks, so that the number of ranks does not change how an image moves.
         moves = self.augmentation.draw(n, generator) if self.augmentation else None
         stop = 0
         for size in self.batch_sizes():
@@ -148,5 +326,5 @@ class Loader:
 
 
 def derived_seed(*parts: int) -> int:
-    """Return one seed for several numbers: unlike their sum, neighbors share nothing."""
+    """Return one seed for several numbers; neighboring numbers give unrelated seeds."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> 1)

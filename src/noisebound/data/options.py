@@ -4,7 +4,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from noisebound.data.column_types import ColumnType
 from noisebound.errors import DataError, InvalidValueError
@@ -15,18 +22,20 @@ class ReadingOptions(BaseModel):
 
     Attributes:
         data_dir: the folder to look for published files in first, in place of NOISEBOUND_DATA
-        target: the column, or the array, that holds the labels
-        text: the columns that hold texts, to learn from their words
-        exclude: the columns that are not to be used
-        types: what columns hold, such as zip=category: text, number, category or date; by default
-            it is decided from their values
+        target: the column, or the array, of labels
+        text: columns of texts, to learn from their words
+        exclude: columns to ignore
+        types: types of columns, such as zip=category: text, number, category or date; by default
+            they are decided from the values
         test: a table with clean labels and the same columns, to evaluate on
-        encoding: how a table or text file writes letters as bytes, such as latin-1 or cp1252; by
-            default UTF-8
-        merge_labels: True to take labels that differ by case or spaces only for one
-        image_size: the height and width, in pixels, to which images of a folder are brought
-        skip_bad: True to leave out images that cannot be read, lines with too many fields, and rows
-            without a label
+        encoding: character encoding of a table or text file, such as latin-1 or cp1252; by default
+            UTF-8
+        map_labels: labels to rename, such as Y=Yes N=No; labels with the same new name become one
+            class
+        merge_labels: merge labels that differ only by case or spaces
+        image_size: height and width in pixels to scale images of a folder to
+        skip_bad: leave out images that cannot be read, lines with too many fields, and rows without
+            a label
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,6 +47,7 @@ class ReadingOptions(BaseModel):
     types: dict[str, ColumnType] = Field(default_factory=dict)
     test: Path | None = None
     encoding: str | None = None
+    map_labels: dict[str, str] = Field(default_factory=dict)
     merge_labels: bool = False
     image_size: int | None = None
     skip_bad: bool = False
@@ -47,41 +57,37 @@ class ReadingOptions(BaseModel):
     def _one_name_is_a_list(cls, given: Any) -> Any:
         return (given,) if isinstance(given, str) else given
 
-    @field_validator("types", mode="before")
+    @field_validator("types", "map_labels", mode="before")
     @classmethod
-    def _from_pairs(cls, given: Any) -> Any:
-        """Return types that are written as COLUMN=TYPE, as on a command line, by their columns."""
+    def _from_pairs(cls, given: Any, info: ValidationInfo) -> Any:
+        """Return a dict from pairs such as zip=category or Y=Yes, as a command line has them."""
         if isinstance(given, Mapping):
             return given
-        pairs = [
-            str(pair).rpartition("=") for pair in ((given,) if isinstance(given, str) else given)
-        ]
-        known = get_args(ColumnType)
-        wrong = [
-            f"{name}{sign}{kind}" for name, sign, kind in pairs if not name or kind not in known
-        ]
-        if wrong:
-            raise InvalidValueError(f"expected COLUMN=TYPE with a type of {', '.join(known)}")
-        return {name: kind for name, _, kind in pairs}
+        words = [str(word) for word in ((given,) if isinstance(given, str) else given)]
+        if info.field_name == "map_labels":
+            pairs = [word.partition("=") for word in words]
+            if not all(label and new for label, _, new in pairs):
+                raise InvalidValueError("expected LABEL=NEW, such as Y=Yes")
+        else:
+            pairs = [word.rpartition("=") for word in words]
+            known = get_args(ColumnType)
+            if not all(name and kind in known for name, _, kind in pairs):
+                raise InvalidValueError(f"expected COLUMN=TYPE with a type of {', '.join(known)}")
+        return {name: value for name, _, value in pairs}
 
     @property
     def column_types(self) -> dict[str, ColumnType]:
-        """What the user said of columns, texts included."""
+        """The types that the user gave, including texts."""
         return {**self.types, **dict.fromkeys(self.text, "text")}
 
     @property
     def written_columns(self) -> frozenset[str]:
-        """The columns that a file must give as they are written, even if they are all digits."""
+        """The columns to read as text even if they are all digits."""
         types = self.column_types
         return frozenset(name for name, kind in types.items() if kind in ("category", "text"))
 
     def refuse_all_but(self, *allowed: str, what: str) -> None:
-        """Raise a `DataError` if an option is set that does not apply.
-
-        Args:
-            allowed: the options that do
-            what: the kind of data, for the message
-        """
+        """Raise a `DataError` if an option is set that does not apply to this kind of data."""
         for name, field in type(self).model_fields.items():
             default = field.get_default(call_default_factory=True)
             if name not in allowed and getattr(self, name) != default:
@@ -98,6 +104,7 @@ class ReadingSettings(TypedDict, total=False):
     types: dict[str, ColumnType]
     test: str | Path | None
     encoding: str | None
+    map_labels: Mapping[str, str]
     merge_labels: bool
     image_size: int | None
     skip_bad: bool

@@ -1,32 +1,36 @@
-"""The inputs of examples as rows: selected without a copy, and read batch by batch."""
+"""The inputs of examples as rows: selected without a copy, read batch by batch."""
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Int64, Shaped
-from torch import Tensor
+from jaxtyping import Float, Int64, Shaped
+from torch import Tensor, nn
 
-from noisebound.data.checksums import RowChecksums
+from noisebound.errors import InvalidTypeError
 from noisebound.files import fingerprint_of_blocks
 
-_BLOCK_BYTES = 2**22  # held at once when all rows are gone through: a choice, small for any memory
-HELD_IN_MEMORY = 2**30  # bytes: a choice; features that take more stay in a file that is mapped
-_MOST_ON_DEVICE = 2**31  # bytes: a choice; larger data goes to a device batch by batch
+# Heuristics, in bytes.
+_BLOCK_BYTES = 2**22  # rows in memory at once in a pass over all of them
+HELD_IN_MEMORY = 2**30  # larger features stay in a mapped file
+_MOST_ON_DEVICE = 2**31  # larger data moves to a device batch by batch
 
 
 class Rows(ABC):
     """The inputs of examples, one row per example.
 
-    A selection of rows shares the memory, or the mapped file, of what it was selected from. Only
-    the rows that are asked for are ever copied.
+    A selection shares the memory, or the mapped file, of the rows it was selected from. Only the
+    requested rows are copied.
     """
 
     @property
     @abstractmethod
     def shape(self) -> torch.Size:
-        """The number of rows, and then the shape of one."""
+        """The number of rows, then the shape of one."""
 
     @property
     @abstractmethod
@@ -42,7 +46,7 @@ class Rows(ABC):
         """Return a copy of these rows as a tensor."""
 
     def on(self, device: torch.device) -> "Rows":
-        """Return the rows on a device, or as they are if batches are to be moved one by one."""
+        """Return the rows on a device; unchanged if batches should be moved one by one."""
         return self
 
     def __len__(self) -> int:
@@ -50,7 +54,7 @@ class Rows(ABC):
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions, that of the rows included."""
+        """The number of dimensions, including that of the rows."""
         return len(self.shape)
 
     @property
@@ -59,11 +63,7 @@ class Rows(ABC):
         return math.prod(self.shape) * self.dtype.itemsize
 
     def blocks(self, size: int | None = None) -> Iterator[Shaped[Tensor, "m ..."]]:
-        """Yield all rows in order, a few at a time; they are to be read and not changed.
-
-        Args:
-            size: number of rows per block; None for as many as take 4 MB
-        """
+        """Yield all rows in order, ``size`` at a time (default: 4 MB); do not change them."""
         size = size or max(1, _BLOCK_BYTES // max(1, self.nbytes // max(1, len(self))))
         for start in range(0, len(self), size):
             yield self._block(start, min(start + size, len(self)))
@@ -72,7 +72,7 @@ class Rows(ABC):
         return self.dense(torch.arange(start, stop))
 
     def fingerprint(self) -> str:
-        """Hash of the shape, the type and every byte, the same as that of the rows as a tensor."""
+        """Hash of the shape, the type and every byte; equal to that of one tensor of the rows."""
         return fingerprint_of_blocks(self.shape, self.dtype, self.blocks())
 
 
@@ -81,22 +81,17 @@ class TensorRows(Rows):
 
     Args:
         tensor: the rows to choose from
-        positions: the rows of the tensor that these are, in order; None for all
-        checksums: of the tensor's rows, which are checked as they are first read; None for rows
-            that cannot have been damaged on a disk
+        positions: the rows of the tensor that these are, in order; all by default
     """
 
     def __init__(
-        self,
-        tensor: Shaped[Tensor, "total ..."],
-        positions: Int64[Tensor, " n"] | None = None,
-        checksums: RowChecksums | None = None,
+        self, tensor: Shaped[Tensor, "total ..."], positions: Int64[Tensor, " n"] | None = None
     ) -> None:
-        self.tensor, self.positions, self.checksums = tensor, positions, checksums
+        self.tensor, self.positions = tensor, positions
 
     @property
     def shape(self) -> torch.Size:
-        """The number of rows, and then the shape of one."""
+        """The number of rows, then the shape of one."""
         count = len(self.tensor) if self.positions is None else len(self.positions)
         return torch.Size((count, *self.tensor.shape[1:]))
 
@@ -107,26 +102,18 @@ class TensorRows(Rows):
 
     def select(self, indices: Int64[Tensor, " m"]) -> "TensorRows":
         """Return these rows, in this order, as a view of the same tensor."""
-        return TensorRows(self.tensor, self._at(indices), self.checksums)
+        return TensorRows(self.tensor, self._at(indices))
 
     def dense(self, indices: Int64[Tensor, " m"]) -> Shaped[Tensor, "m ..."]:
         """Return a copy of these rows as a tensor."""
-        at = self._at(indices)
-        rows = self.tensor.index_select(0, at.to(self.tensor.device))
-        if self.checksums is not None:
-            self.checksums.check(rows, at)
-        return rows
+        return self.tensor.index_select(0, self._at(indices).to(self.tensor.device))
 
     def whole(self) -> Shaped[Tensor, "n ..."]:
-        """Return all rows as one tensor: the very one that these are rows of, or else a copy."""
-        if self.positions is not None:
-            return self.dense(torch.arange(len(self)))
-        for _ in self.blocks():  # which checks them
-            pass
-        return self.tensor
+        """Return all rows as one tensor: the underlying one, or a copy of a selection."""
+        return self.tensor if self.positions is None else self.dense(torch.arange(len(self)))
 
     def on(self, device: torch.device) -> "TensorRows":
-        """Return the rows on a device, if they are not too large for one."""
+        """Return the rows on a device, unless they are too large for one."""
         if device == self.tensor.device or self.nbytes > _MOST_ON_DEVICE:
             return self
         return TensorRows(self.whole().to(device))
@@ -135,12 +122,9 @@ class TensorRows(Rows):
         return indices if self.positions is None else self.positions.index_select(0, indices)
 
     def _block(self, start: int, stop: int) -> Tensor:
-        if self.positions is not None:
-            return self.dense(torch.arange(start, stop))
-        rows = self.tensor[start:stop]
-        if self.checksums is not None:
-            self.checksums.check(rows, torch.arange(start, stop))
-        return rows
+        if self.positions is None:
+            return self.tensor[start:stop]
+        return self.dense(torch.arange(start, stop))
 
 
 class JoinedRows(Rows):
@@ -175,10 +159,10 @@ class JoinedRows(Rows):
 
 
 def held(features: Shaped[Tensor, "n ..."]) -> Shaped[Tensor, "n ..."]:
-    """Return the features of a mapped file, in memory unless they are many.
+    """Return the features of a mapped file, copied into memory if they are at most 1 GiB.
 
-    A system that gives mapped pages back reads them again row by row in each epoch: a training on
-    50,000 embeddings took twelve times as long.
+    A system that evicts mapped pages reads them again in each epoch: a training on 50,000
+    embeddings took twelve times as long.
     """
     return features.clone() if features.nbytes <= HELD_IN_MEMORY else features
 
@@ -186,3 +170,68 @@ def held(features: Shaped[Tensor, "n ..."]) -> Shaped[Tensor, "n ..."]:
 def as_rows(inputs: Shaped[Tensor, "n ..."] | Rows) -> Rows:
     """Return inputs as rows, whether they are a tensor or rows already."""
     return TensorRows(inputs) if isinstance(inputs, Tensor) else inputs
+
+
+class SparseRows(Rows):
+    """The rows of a scipy matrix in CSR form.
+
+    Args:
+        matrix: a scipy sparse matrix or array in CSR form, float32 or float64
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        if getattr(matrix, "format", None) != "csr":
+            raise InvalidTypeError(
+                f"sparse features must be a scipy matrix in CSR form, got {type(matrix).__name__}: "
+                "call its tocsr()"
+            )
+        self.matrix = matrix
+
+    @property
+    def shape(self) -> torch.Size:
+        """The number of rows and of features."""
+        return torch.Size(self.matrix.shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the numbers, as torch calls it."""
+        return torch.from_numpy(self.matrix.data[:0]).dtype
+
+    def select(self, indices: Int64[Tensor, " m"]) -> "SparseRows":
+        """Return these rows, still sparse."""
+        return SparseRows(self.matrix[indices.numpy()])
+
+    def dense(self, indices: Int64[Tensor, " m"]) -> Float[Tensor, "m features"]:
+        """Return these rows as a tensor."""
+        return torch.from_numpy(self.matrix[indices.numpy()].toarray())
+
+    def sparse(self, indices: Int64[Tensor, " m"]) -> Float[Tensor, "m features"]:
+        """Return these rows as a sparse tensor, for a network that `takes_sparse`."""
+        rows = self.matrix[indices.numpy()]
+        row_of_value = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        places = np.stack([row_of_value, rows.indices.astype(np.int64)])
+        return torch.sparse_coo_tensor(
+            torch.from_numpy(places),
+            torch.from_numpy(rows.data),
+            rows.shape,
+            is_coalesced=bool(rows.has_canonical_format),
+            check_invariants=False,
+        )
+
+    def fingerprint(self) -> str:
+        """Hash of the shape, the type and every stored value, with its place."""
+        digest = hashlib.sha256(f"sparse {tuple(self.shape)} {self.dtype}".encode())
+        for array in (self.matrix.indptr, self.matrix.indices, self.matrix.data):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+
+def takes_sparse(network: nn.Module) -> bool:
+    """True if a network begins with a plain linear layer, which multiplies sparse rows directly.
+
+    A layer with children, such as one that scales its inputs first, may need dense rows.
+    """
+    if not isinstance(network, nn.Sequential):
+        return False
+    layers = [layer for layer in network if not isinstance(layer, nn.Flatten)]
+    return bool(layers) and isinstance(layers[0], nn.Linear) and not list(layers[0].children())

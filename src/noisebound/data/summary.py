@@ -4,8 +4,8 @@ from pydantic import BaseModel, ConfigDict
 
 from noisebound.data.column_types import ColumnType
 from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.normalization import Normalization
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.loader import Normalization
+from noisebound.data.rows import SparseRows
 
 
 class PartSummary(BaseModel):
@@ -40,8 +40,7 @@ class DataSummary(BaseModel):
         test: the test examples; None if there are none
         mean: mean of the training inputs, per channel or feature; empty for sparse features
         std: standard deviation of the training inputs, per channel or feature
-        columns: what each column of a table is taken for, without those that are left out; empty
-            for other data
+        columns: the type of each column of a table that is used
         notes: what reading left out or changed
     """
 

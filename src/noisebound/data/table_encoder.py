@@ -1,7 +1,8 @@
-"""A table's columns as features, by rules that are stored and applied to new rows."""
+"""A table's columns as features, by stored rules that also apply to new rows."""
 
 import math
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, TypeAlias
 
@@ -13,23 +14,30 @@ from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import csr_matrix, hstack, vstack
 from torch import Tensor
 
-from noisebound.data.column_types import ColumnDecision, ColumnType, decide_type
-from noisebound.data.columns import CategoryColumn, NumberColumn, fit_column
-from noisebound.data.folders import cache_folder
-from noisebound.data.frames import as_lazy
-from noisebound.data.reading import reading
-from noisebound.data.rows import HELD_IN_MEMORY
-from noisebound.data.sparse_rows import SparseRows
-from noisebound.data.text_features import PlainTextColumn, TextColumn
-from noisebound.data.written import Style
+from noisebound.data.archives import reading
+from noisebound.data.cache import cache_folder
+from noisebound.data.column_types import ColumnDecision, ColumnType, Style, decide_type
+from noisebound.data.columns import (
+    CategoryColumn,
+    NumberColumn,
+    PlainTextColumn,
+    TextColumn,
+    fit_column,
+)
+from noisebound.data.rows import HELD_IN_MEMORY, SparseRows
+from noisebound.data.table_files import as_lazy
 from noisebound.errors import DataError
 
-_BLOCK = 2**24  # numbers that are encoded at once: a choice, 128 MB of float64
+_BLOCK = 2**24  # numbers encoded at once: 128 MB of float64
 
 Column: TypeAlias = Annotated[
     NumberColumn | CategoryColumn | TextColumn | PlainTextColumn, Field(discriminator="kind")
 ]
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
+
+
+class UnseenCategoryWarning(UserWarning):
+    """New rows have categories that the training data lacks."""
 
 
 class TableEncoder(BaseModel):
@@ -62,9 +70,9 @@ class TableEncoder(BaseModel):
         Texts have no features until `with_words` or a backbone gives them some.
 
         Args:
-            frame: the rows; of a lazy frame one column at a time is in memory
-            types: column types from the user or from an earlier encoder
-            styles: number and date formats from an earlier encoder
+            frame: the rows; a lazy frame is read one column at a time
+            types: types that the user gave or an earlier encoder decided
+            styles: styles of numbers and dates that an earlier encoder decided
         """
         lazy, wanted = as_lazy(frame), types or {}
         columns: list[Column] = []
@@ -87,7 +95,7 @@ class TableEncoder(BaseModel):
 
     @property
     def types(self) -> dict[str, ColumnType]:
-        """The type of each column that is used."""
+        """The type of each used column."""
         return {
             column.name: "text" if isinstance(column, _TEXTS) else column.column_type
             for column in self.columns
@@ -95,13 +103,13 @@ class TableEncoder(BaseModel):
 
     @property
     def styles(self) -> dict[str, Style]:
-        """How the numbers and dates were written that were read from text."""
+        """The style of each column of numbers or dates that was read from text."""
         columns = [column for column in self.columns if isinstance(column, NumberColumn)]
         return {column.name: column.style for column in columns if column.style is not None}
 
     @property
     def written_columns(self) -> frozenset[str]:
-        """The columns that a file must give as they are written, even if they are all digits."""
+        """The columns to read as text even if they are all digits."""
         codes = {name for name, kind in self.types.items() if kind in ("category", "text")}
         return frozenset(codes | self.styles.keys())
 
@@ -109,29 +117,6 @@ class TableEncoder(BaseModel):
     def text_columns(self) -> tuple[str, ...]:
         """The columns of texts."""
         return tuple(column.name for column in self.texts)
-
-    def beside_texts(self) -> "TableEncoder":
-        """Return the same rule for all columns but the texts, which are left as they are."""
-        columns = tuple(
-            PlainTextColumn(name=column.name) if isinstance(column, _TEXTS) else column
-            for column in self.columns
-        )
-        return TableEncoder(columns=columns, notes=self.notes)
-
-    def with_words(self, frame: Frame) -> "TableEncoder":
-        """Return the same rule with TF-IDF features for the texts.
-
-        Args:
-            frame: the rows whose words are the vocabulary
-        """
-        lazy = as_lazy(frame)
-        columns = tuple(
-            TextColumn.fit(lazy.select(column.name).collect().to_series())
-            if isinstance(column, PlainTextColumn)
-            else column
-            for column in self.columns
-        )
-        return TableEncoder(columns=columns, notes=self.notes)
 
     @property
     def texts(self) -> tuple[TextColumn | PlainTextColumn, ...]:
@@ -152,11 +137,47 @@ class TableEncoder(BaseModel):
         )
         return TableEncoder(columns=columns, notes=(*self.notes, note))
 
+    def with_words(self, frame: Frame) -> "TableEncoder":
+        """Return the same rule with TF-IDF features for the texts, of the words of these rows."""
+        lazy = as_lazy(frame)
+        columns = tuple(
+            TextColumn.fit(lazy.select(column.name).collect().to_series())
+            if isinstance(column, PlainTextColumn)
+            else column
+            for column in self.columns
+        )
+        return TableEncoder(columns=columns, notes=self.notes)
+
+    def beside_texts(self) -> "TableEncoder":
+        """Return the same rule, with texts left alone."""
+        columns = tuple(
+            PlainTextColumn(name=column.name) if isinstance(column, _TEXTS) else column
+            for column in self.columns
+        )
+        return TableEncoder(columns=columns, notes=self.notes)
+
+    def transform_new(self, data: Any) -> Float32[Tensor, "rows features"] | SparseRows:
+        """Return the features of rows to predict; warn of categories that fitting did not see."""
+        for note in self.unseen_notes(data):
+            warnings.warn(note, UnseenCategoryWarning, stacklevel=2)
+        return self.transform(data)
+
+    def unseen_notes(self, data: Any) -> tuple[str, ...]:
+        """Return a note for each column with categories that fitting did not see."""
+        lazy = as_lazy(data)
+        present = lazy.collect_schema().names()
+        notes = [
+            column.unseen_note(lazy.select(column.name).collect().to_series())
+            for column in self.columns
+            if isinstance(column, CategoryColumn) and column.name in present
+        ]
+        return tuple(note for note in notes if note)
+
     def transform(self, data: Any) -> Float32[Tensor, "rows features"] | SparseRows:
         """Return the features of a frame's rows; columns that fitting did not see are ignored.
 
-        They are sparse if a column holds texts. Many dense ones are kept in a file that has no name
-        and goes away with the tensor, so that they need no memory.
+        They are sparse if a column holds texts. Large dense features are kept in a temporary file
+        instead of in memory.
 
         Args:
             data: a frame of polars, lazy or not, or of pandas
@@ -220,12 +241,12 @@ def _fit(decision: ColumnDecision, *, is_wanted: bool) -> tuple[Column | None, t
 
 
 def _room_for(rows: int, features: int) -> np.ndarray:
-    """Return an array to write features to, in memory or in a file that needs none."""
+    """Return an array to write features to, in memory or in a temporary file."""
     shape = (rows, features)
     if 4 * math.prod(shape) <= HELD_IN_MEMORY:
         return np.empty(shape, np.float32)
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    # The file has no name from the start: the system removes it when the last use of it ends.
+    # The file has no name: the system removes it when its last use ends.
     with tempfile.TemporaryFile(dir=folder) as file:
         return np.memmap(file, np.float32, "w+", shape=shape)

@@ -8,9 +8,10 @@ from typing import Any
 from torch import Tensor
 
 from noisebound.data.dataset import check_classes_left
-from noisebound.data.formats.embeddings import Embeddings, EmbeddingStore
-from noisebound.data.user.embeddings_folder import (
+from noisebound.data.embeddings import (
+    Embeddings,
     EmbeddingsRecord,
+    EmbeddingStore,
     PartRecord,
     holds_embeddings,
     read_record,

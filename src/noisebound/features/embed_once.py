@@ -13,10 +13,10 @@ from filelock import FileLock
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from noisebound.data.folders import cache_folder
-from noisebound.data.formats.embeddings import Embeddings, EmbeddingStore
-from noisebound.data.formats.images import listed
-from noisebound.data.limits import is_of_other_pixel_limit, too_many_pixels
+from noisebound.data.archives import is_of_other_pixel_limit, too_many_pixels
+from noisebound.data.cache import cache_folder
+from noisebound.data.embeddings import Embeddings, EmbeddingStore
+from noisebound.data.images import listed
 from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone, TextCounts
 from noisebound.features.examples import Examples, Modality, Texts, done_ahead

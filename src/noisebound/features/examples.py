@@ -17,9 +17,9 @@ from jaxtyping import Float, Shaped
 from PIL import Image
 from torch import Tensor
 
-from noisebound.data.folders import cache_folder
-from noisebound.data.formats.archives import Files, files_fingerprint
-from noisebound.data.formats.images import limited_pixels, open_image
+from noisebound.data.archives import Files, files_fingerprint
+from noisebound.data.cache import cache_folder
+from noisebound.data.images import limited_pixels, open_image
 from noisebound.errors import DataError, MisuseError
 from noisebound.files import fingerprint, fingerprint_of_texts, write_text
 from noisebound.progress import track

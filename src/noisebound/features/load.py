@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from PIL import Image
 from torch import Tensor
 
 from noisebound.data import Dataset, ReadingOptions, Splits, TableEncoder
+from noisebound.data.archives import Folder
+from noisebound.data.class_folders import ClassTree, find_trees
+from noisebound.data.columns import is_of_empty_texts
 from noisebound.data.dataset import check_classes_left
-from noisebound.data.load import holds_images, load_with
-from noisebound.data.registry import find_published
+from noisebound.data.load import image_folder, read
 from noisebound.data.rows import held
-from noisebound.data.text_features import is_of_empty_texts
-from noisebound.data.user.image_folder import ImageTree, find_trees
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.features.backbone import Backbone
 from noisebound.features.embed_once import KINDS, embed_once, refuse_bad, text_notes
@@ -164,10 +163,11 @@ def embedded(
 def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
     """Return the raw examples of a data set; the pixels of image files are not read."""
     options = options or ReadingOptions()
-    if is_image_folder(source):
+    folder = image_folder(source)
+    if folder is not None:
         options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
-        return _folder(Path(source))
-    splits = load_with(source, options)
+        return _folder(folder)
+    splits = read(source, options)
     if splits.embedded_by is not None:
         raise DataError(
             f"{splits.source} holds embeddings already, by {splits.embedded_by.name}: leave "
@@ -217,10 +217,7 @@ def examples_of(inputs: Tensor) -> Examples:
 
 def is_image_folder(source: Any) -> bool:
     """True for the path of a folder of images, unless it is the name of a published data set."""
-    if not isinstance(source, str | Path):
-        return False
-    is_known = isinstance(source, str) and find_published(source) is not None
-    return not is_known and Path(source).is_dir() and holds_images(Path(source))
+    return image_folder(source) is not None
 
 
 def thumbnail(examples: Examples, position: int) -> Tensor:
@@ -259,19 +256,19 @@ def _rows_of(frame: pl.LazyFrame | None, kept: Tensor | None) -> pl.LazyFrame | 
     return frame.with_row_index(_ROW_INDEX).filter(is_kept).drop(_ROW_INDEX)
 
 
-def _folder(path: Path) -> RawSplits:
-    train, test, notes = find_trees(path)
+def _folder(folder: Folder) -> RawSplits:
+    train, test, notes = find_trees(folder)
     return RawSplits(
-        path.name,
+        folder.path.name,
         _tree_part(train),
         None if test is None else _tree_part(test),
         train.class_names,
-        str(path),
+        str(folder.path),
         notes,
     )
 
 
-def _tree_part(tree: ImageTree) -> RawPart:
+def _tree_part(tree: ClassTree) -> RawPart:
     return RawPart(ImageFiles(tree.files, tree.names), tree.labels, names=tree.names)
 
 

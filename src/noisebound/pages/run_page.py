@@ -12,7 +12,7 @@ from noisebound.report.page import Code, Fact, Page, Picture, Section
 from noisebound.report.plots import one_panel
 from noisebound.report.table import Cell, Row, Table
 from noisebound.runs import Run
-from noisebound.training.evidence import Evidence
+from noisebound.search.evidence import Evidence
 from noisebound.training.metrics import METRIC_LABELS
 
 _CONFUSIONS = 20  # rows of a table that is still read
@@ -153,15 +153,15 @@ def _checks_sections(run: Run) -> list[Section]:
     checks = None if run.outcome is None else run.outcome.checks
     if checks is None:
         return []
-    labels: dict[str, str] = {
-        **METRIC_LABELS,
+    labels = {
+        "test_top1": METRIC_LABELS["test_top1"],
         "validation_top1": "accuracy on the validation labels that nobody has checked",
         "noise_rate": "wrong labels among those that nobody had checked",
     }
     rows = [
         Row(labels[name], (_percent(before), _percent(checks.after[name])))
         for name, before in checks.before.items()
-        if name in checks.after
+        if name in labels and name in checks.after
     ]
     header = ("", "before", "after")
     tables = [Table("checks", "Before and after", header, tuple(rows), ())] if rows else []

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from noisebound.data import Splits
-from noisebound.data.user.image_folder import find_trees
+from noisebound.data.class_folders import find_trees
 from noisebound.errors import DataError
 from noisebound.review.decisions import Decision
 from noisebound.review.queue import ReviewQueue

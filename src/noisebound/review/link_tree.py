@@ -3,7 +3,7 @@
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
 
-from noisebound.data.user.image_folder import find_trees
+from noisebound.data.class_folders import find_trees
 from noisebound.errors import DataError
 from noisebound.review.corrected_labels import corrected_indices, is_unusable
 from noisebound.review.decisions import DecisionFile

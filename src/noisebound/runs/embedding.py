@@ -2,23 +2,17 @@
 
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import polars as pl
 import torch
 from torch import Tensor
 
-from noisebound.data import Dataset, EmbeddedBy, ReadingOptions, Splits, load
+from noisebound.data import EmbeddedBy, ReadingOptions
 from noisebound.data.dataset import joined_texts
-from noisebound.data.formats.table_files import is_table, read_table_file
-from noisebound.data.frames import as_table, is_frame
-from noisebound.data.from_arrays import inputs_from_array
-from noisebound.data.registry import find_published
-from noisebound.data.user.arrays import read_inputs
-from noisebound.data.user.embeddings_folder import holds_embeddings, read_embeddings
-from noisebound.data.user.image_folder import unlabeled_names
-from noisebound.data.user.texts import TEXT_COLUMN, as_texts, read_unlabeled_texts, whole_texts
+from noisebound.data.load import Unlabeled, read
+from noisebound.data.rows import Rows, TensorRows, as_rows
+from noisebound.data.texts import TEXT_COLUMN
 from noisebound.errors import DataError, RunError
 from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
 from noisebound.features.embed_once import UnsuitedTextWarning, embed_once, refuse_bad, text_notes
@@ -38,19 +32,18 @@ def new_embeddings(
 
     Args:
         saved: a model with a backbone
-        data: a folder of images or of .txt files, a table, an npz or npy file, the name of a data
-            set, a `Dataset`, a data frame, an array of images, a list of paths of images, or
-            texts; embeddings of images or texts, of the right length, are taken as they are
+        data: an image or a .txt file, or a folder of them, a table, an npz or npy file, the name of
+            a data set, a `Dataset`, a data frame, an array of images, a list of paths of images,
+            or texts; embeddings of images or texts, of the right length, are taken as they are
         backbone: returns the model's backbone, if it is needed
         options: how to read the data
     """
     card = saved.card
     assert card.backbone is not None
-    if isinstance(data, str | Path) and holds_embeddings(Path(data)):
-        return _stored(Path(data), card)
     found = _new_examples(data, options, card)
-    if isinstance(found, Tensor):
-        return list(range(len(found))), _checked(found, card)
+    if isinstance(found, Unlabeled):  # embedded already
+        assert found.inputs is not None
+        return found.names, _checked(_dense(found.inputs), card)
     encoder = backbone()
     embedded = embed_once(found.examples, encoder)
     refuse_bad(found.examples, embedded, options.skip_bad)
@@ -102,22 +95,6 @@ def same_backbone(made_by: EmbeddedBy, backbone: BackboneLike | None = None) -> 
     return found
 
 
-def _stored(folder: Path, card: ModelCard) -> tuple[list[str] | list[int], Tensor]:
-    splits = read_embeddings(folder)
-    assert splits.embedded_by is not None
-    assert card.backbone is not None
-    _refuse_if_tuned(card, f"{folder} holds")
-    if splits.embedded_by.fingerprint != card.backbone.fingerprint:
-        raise RunError(
-            f"{folder} holds embeddings by {splits.embedded_by.name}, which is another encoder, or "
-            f"has other weights, than {card.backbone.name} that the model was trained with"
-        )
-    if splits.test is not None:
-        return list(range(len(splits.test))), _checked(splits.test.dense_inputs, card)
-    assert splits.train_names is not None
-    return list(splits.train_names), _checked(splits.train.dense_inputs, card)
-
-
 class _NewExamples(NamedTuple):
     """New examples, their names, and the features of the columns beside their texts."""
 
@@ -126,81 +103,66 @@ class _NewExamples(NamedTuple):
     columns: Tensor | None = None
 
 
-def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewExamples | Tensor:
-    """Return examples; or vectors, where the data is embedded already."""
-    assert card.backbone is not None
-    if isinstance(data, str | Path) and not _is_published(data):
-        path = Path(data)
-        if not path.exists():
-            raise DataError(f"{data} is neither a file or folder nor a known data set")
-        if path.is_dir():
-            return _files(path, options, card)
-        if is_table(path):
-            written = frozenset(card.backbone.text_columns)
-            written |= frozenset() if card.encoder is None else card.encoder.written_columns
-            table = read_table_file(
-                path, encoding=options.encoding, written=written, skip_bad=options.skip_bad
-            )
-            rows = table.frame.collect()
-            return _rows(rows, card, table.positions(len(rows)))
-        data = read_inputs(path)
-    if is_frame(data):
-        return _rows(as_table(data), card)
-    paths = image_paths(data) if card.backbone.modality == "image" else None
+def _new_examples(data: Any, options: ReadingOptions, card: ModelCard) -> _NewExamples | Unlabeled:
+    """Return examples; or unlabeled vectors, where the data is embedded already."""
+    made_by = card.backbone
+    assert made_by is not None
+    paths = image_paths(data) if made_by.modality == "image" else None
     if paths is not None:
         return _NewExamples(ImageFiles(PathFiles(), paths), paths)
-    texts = as_texts(data)
-    if texts is not None:
+    written = frozenset(made_by.text_columns)
+    written |= frozenset() if card.encoder is None else card.encoder.written_columns
+    found = read(data, options, labeled=False, written=written)
+    if found.images is not None:
+        files, names = found.images
+        return _NewExamples(ImageFiles(files, names), names)
+    if found.frame is not None and found.frame.collect_schema().names() == [TEXT_COLUMN]:
         _refuse_texts_alone(card)
-        return _NewExamples(Texts(whole_texts(texts)))
-    if isinstance(data, str | Path):
-        data = load(data, data_dir=options.data_dir)
-    if isinstance(data, Splits):
-        data, frame = data.to_predict
-        if frame is not None and card.backbone.modality == "text":
-            return _rows(frame.collect(), card)
-    inputs = data.dense_inputs if isinstance(data, Dataset) else inputs_from_array(data)
-    if inputs.ndim != 2 or card.backbone.modality == "features":
-        return _NewExamples(examples_of(inputs))
+        texts = joined_texts(found.frame, (TEXT_COLUMN,))
+        return _NewExamples(Texts(texts, [str(name) for name in found.names]), found.names)
+    if found.frame is not None:
+        return _rows(found.frame.collect(), card, found.names)
+    assert found.inputs is not None
+    if found.embedded_by is not None:
+        _refuse_if_tuned(card, f"{found.source} holds")
+        if found.embedded_by.fingerprint != made_by.fingerprint:
+            raise RunError(
+                f"{found.source} holds embeddings by {found.embedded_by.name}, which is another "
+                f"encoder, or has other weights, than {made_by.name} that the model was trained "
+                "with"
+            )
+        return found
+    if found.inputs.ndim != 2 or made_by.modality == "features":
+        return _NewExamples(examples_of(_dense(found.inputs)))
     _refuse_if_tuned(card, "these are")
-    return inputs
+    return found
 
 
-def _files(path: Path, options: ReadingOptions, card: ModelCard) -> _NewExamples:
-    assert card.backbone is not None
-    if card.backbone.modality == "text":
-        _refuse_texts_alone(card)
-        names, frame = read_unlabeled_texts(path, options)
-        return _NewExamples(Texts(joined_texts(frame, (TEXT_COLUMN,)), names), names)
-    files, images = unlabeled_names(path)
-    return _NewExamples(ImageFiles(files, images), images)
+def _dense(inputs: Tensor | Rows) -> Tensor:
+    rows = as_rows(inputs)
+    return rows.whole() if isinstance(rows, TensorRows) else rows.dense(torch.arange(len(rows)))
 
 
-def _rows(frame: pl.DataFrame, card: ModelCard, positions: list[int] | None = None) -> _NewExamples:
-    """Return the texts of a table and the columns beside them that the model was trained on.
-
-    Args:
-        frame: the rows
-        card: the model's card
-        positions: where each row is in the file, which are the names of the rows; None if it has
-            them all
-    """
+def _rows(frame: pl.DataFrame, card: ModelCard, names: list[str] | list[int]) -> _NewExamples:
+    """Return the texts of a table and the columns beside them that the model was trained on."""
     assert card.backbone is not None
     columns = card.backbone.text_columns
-    missing = [name for name in columns if name not in frame.columns]
-    if missing or not columns:
-        wanted = ", ".join(columns) or "no table"
+    if not columns:
         raise DataError(
-            f"the model was trained on the texts of {wanted}, and this table has the columns "
-            f"{', '.join(frame.columns)}"
+            f"the model takes {card.backbone.modality} inputs, got a table with the columns "
+            f"{', '.join(frame.columns)}: give the kind of data that it was trained on"
         )
-    positions = list(range(len(frame))) if positions is None else positions
-    texts = Texts(joined_texts(frame, columns), [str(position) for position in positions])
+    if any(name not in frame.columns for name in columns):
+        raise DataError(
+            f"the model was trained on the texts of {', '.join(columns)}, and this table has the "
+            f"columns {', '.join(frame.columns)}"
+        )
+    texts = Texts(joined_texts(frame, columns), [str(name) for name in names])
     if card.encoder is None:
-        return _NewExamples(texts, positions)
-    features = card.encoder.transform(frame)
+        return _NewExamples(texts, names)
+    features = card.encoder.transform_new(frame)
     assert isinstance(features, Tensor)  # the texts have none
-    return _NewExamples(texts, positions, features)
+    return _NewExamples(texts, names, features)
 
 
 def _refuse_if_tuned(card: ModelCard, what: str) -> None:
@@ -218,10 +180,6 @@ def _refuse_texts_alone(card: ModelCard) -> None:
             f"the model was trained on a table of the columns {', '.join(names)}: give it a table "
             "with these, not texts alone"
         )
-
-
-def _is_published(data: str | Path) -> bool:
-    return isinstance(data, str) and find_published(data) is not None
 
 
 def _checked(vectors: Tensor, card: ModelCard) -> Tensor:

@@ -7,21 +7,12 @@ from typing import Any
 import polars as pl
 from torch import Tensor
 
-from noisebound.data import Dataset, Splits, load
-from noisebound.data.formats.table_files import is_table, read_table_file
-from noisebound.data.frames import as_table, is_frame
-from noisebound.data.from_arrays import inputs_from_array
-from noisebound.data.options import ReadingOptions, reading_options
-from noisebound.data.registry import find_published
+from noisebound.data.arrays import inputs_from_array
+from noisebound.data.images import decode_once
+from noisebound.data.load import Unlabeled, read
+from noisebound.data.options import reading_options
 from noisebound.data.rows import Rows
-from noisebound.data.user.arrays import read_inputs
-from noisebound.data.user.image_folder import read_unlabeled
-from noisebound.data.user.texts import (
-    TEXT_COLUMN,
-    as_texts,
-    read_unlabeled_texts,
-    texts_frame,
-)
+from noisebound.data.texts import TEXT_COLUMN
 from noisebound.errors import DataError
 from noisebound.features import Backbone
 from noisebound.files import written_whole
@@ -45,39 +36,46 @@ def new_inputs(
 
     Args:
         model: the trained model
-        data: a folder of images or of .txt files, a CSV, TSV, JSONL, Parquet, Excel, npz or npy
-            file, the name of a data set, whose test examples are then taken; or, in memory, a data
-            frame, an array or a list of texts
+        data: an image or a .txt file, or a folder of them, a CSV, TSV, JSONL, Parquet, Excel, npz
+            or npy file, the name of a data set, whose test examples are then taken; or in memory, a
+            data frame, an array or a list of texts
         backbone: returns the model's backbone, if it is needed; None for a model without one
         data_dir: where published files are looked for first
         skip_bad: True to leave out images that cannot be read
         encoding: how a table or text file writes letters as bytes; None for UTF-8
     """
+    options = reading_options({"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding})
     if model.card.backbone is not None:
-        options = reading_options(
-            {"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding}
-        )
         assert backbone is not None
         return new_embeddings(model, data, backbone, options)
-    if isinstance(data, str | Path):
-        return _read(model, data, data_dir, skip_bad, encoding)
-    inputs: Tensor | Rows
-    if as_texts(data) is not None:
-        if len(model.card.input_shape) == 3:
-            raise DataError(
-                "the model takes images, and this is a list of texts: give the folder that the "
-                "images are in, or an array of them"
-            )
-        inputs = _encoded(model, texts_frame(data), "the list of texts")
-    elif is_frame(data):
-        inputs = _encoded(model, as_table(data), "the data frame")
-    elif isinstance(data, Splits):
-        inputs = _of_splits(model, data)
-    elif isinstance(data, Dataset):
-        inputs = data.rows
-    else:
-        inputs = inputs_from_array(data)
-    return list(range(len(inputs))), inputs
+    encoder = model.card.encoder
+    written = frozenset[str]() if encoder is None else encoder.written_columns
+    found = read(data, options, labeled=False, written=written)
+    if found.images is not None:
+        return _decoded(model, found, skip_bad)
+    if found.frame is not None:
+        return found.names, _encoded(model, found.frame, found.source)
+    assert found.inputs is not None
+    return found.names, found.inputs
+
+
+def _decoded(
+    model: SavedModel, found: Unlabeled, skip_bad: bool
+) -> tuple[list[str] | list[int], Tensor | Rows]:
+    """Return the names of the images that can be read, and their pixels as the model takes them."""
+    assert found.images is not None
+    files, names = found.images
+    if len(model.card.input_shape) != 3:
+        raise DataError(f"the model takes features, and {found.source} holds images")
+    channels, height, width = model.card.input_shape
+    decoded = decode_once(
+        files,
+        names,
+        mode="L" if channels == 1 else "RGB",
+        size=(height, width),
+        skip_bad=skip_bad,
+    )
+    return [names[place] for place in decoded.kept], decoded.images
 
 
 def predictions_frame(
@@ -113,60 +111,24 @@ def write_frame(frame: pl.DataFrame, path: Path, *, quotes_formulas: bool = True
             frame.write_parquet(part)
 
 
-def _of_splits(model: SavedModel, splits: Splits) -> Tensor | Rows:
-    """Return the inputs of a data set as the model's own encoder sees them.
-
-    The data set came with features by an encoder of its own, whose means and words are others.
-    """
-    examples, frame = splits.to_predict
-    if frame is None or model.card.encoder is None:
-        return examples.rows
-    return _encoded(model, frame, splits.name)
-
-
-def _read(
-    model: SavedModel,
-    data: str | Path,
-    data_dir: str | Path | None,
-    skip_bad: bool,
-    encoding: str | None,
-) -> tuple[list[str] | list[int], Tensor | Rows]:
-    path = Path(data)
-    if isinstance(data, str) and find_published(data) is not None:
-        splits = load(data, data_dir=data_dir)
-        return new_inputs(model, splits)
-    if path.is_dir() and _takes_texts(model):
-        options = ReadingOptions(skip_bad=skip_bad, encoding=encoding)
-        names, texts = read_unlabeled_texts(path, options)
-        return names, _encoded(model, texts, str(path))
-    if path.is_dir():
-        if len(model.card.input_shape) != 3:
-            raise DataError(f"the model takes features, and {path} is a folder of images")
-        return read_unlabeled(path, model.card.input_shape, skip_bad)
-    if not path.exists():
-        raise DataError(f"{data} is neither a file or folder nor a known data set")
-    if is_table(path):
-        encoder = model.card.encoder
-        written = frozenset[str]() if encoder is None else encoder.written_columns
-        table = read_table_file(path, encoding=encoding, written=written, skip_bad=skip_bad)
-        inputs = _encoded(model, table.frame, str(path))
-        return table.positions(len(inputs)), inputs
-    inputs = inputs_from_array(read_inputs(path))
-    return list(range(len(inputs))), inputs
-
-
 def _takes_texts(model: SavedModel) -> bool:
     """True if the model was trained on texts alone, whatever their column was called."""
     encoder = model.card.encoder
     return encoder is not None and len(encoder.columns) == len(encoder.text_columns) == 1
 
 
-def _encoded(model: SavedModel, frame: pl.DataFrame | pl.LazyFrame, source: str) -> Tensor | Rows:
+def _encoded(model: SavedModel, frame: pl.LazyFrame, source: str) -> Tensor | Rows:
     encoder = model.card.encoder
+    is_texts = frame.collect_schema().names() == [TEXT_COLUMN]
     if encoder is not None:
-        if _takes_texts(model) and frame.collect_schema().names() == [TEXT_COLUMN]:
+        if is_texts and _takes_texts(model):
             frame = frame.rename({TEXT_COLUMN: encoder.text_columns[0]})
-        return encoder.transform(frame)
+        return encoder.transform_new(frame)
+    if is_texts and len(model.card.input_shape) == 3:
+        raise DataError(
+            f"the model takes images, got {source}: give the folder that the images are in, or an "
+            "array of them"
+        )
     if not all(dtype.is_numeric() for dtype in frame.collect_schema().dtypes()):
         raise DataError(
             f"the model was not trained on a table, and {source} is one with columns that are not "
@@ -174,4 +136,4 @@ def _encoded(model: SavedModel, frame: pl.DataFrame | pl.LazyFrame, source: str)
         )
     if source != "the data frame":
         raise DataError(f"the model was not trained on a table, and {source} is one")
-    return inputs_from_array(frame.lazy().collect().to_numpy())
+    return inputs_from_array(frame.collect().to_numpy())

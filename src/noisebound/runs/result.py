@@ -9,7 +9,7 @@ from noisebound.files import write_json
 from noisebound.monitor import memorizing_since
 from noisebound.runs.corrections import ChecksUsed
 from noisebound.runs.folder import RunFolder, read_json
-from noisebound.training.choose import Choice
+from noisebound.search.choice import Choice
 from noisebound.training.metrics import EpochMetrics
 
 _FORMAT = 3

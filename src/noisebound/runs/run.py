@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from noisebound.data import DataOrigin, Dataset, ReadingOptions, Splits
-from noisebound.data.frames import is_frame
-from noisebound.data.load import load_with
+from noisebound.data.load import read
 from noisebound.data.rows import Rows
+from noisebound.data.table_files import is_frame
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects
 from noisebound.features import Backbone, BackboneLike, load_embedded
@@ -34,7 +34,7 @@ from noisebound.runs.suspects import (
     label_surprise,
     suspects_frame,
 )
-from noisebound.training.choose import Choice
+from noisebound.search.choice import Choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import validation_mask
 from noisebound.training.keeper import MEAN_OPINION
@@ -375,13 +375,13 @@ class Run:
             origin: where the data is, and how it is read
         """
         if origin.data is None or origin.backbone is None:
-            return origin.load()  # the model has its own vocabulary
+            return origin.read()  # the model has its own vocabulary
         return self._loaded(origin.data, origin.options)
 
     def _loaded(self, data: Any, options: ReadingOptions) -> Splits:
         made_by = self.saved_model.card.backbone
         if made_by is None:
-            return load_with(data, options)
+            return read(data, options)
         return load_embedded(data, same_backbone(made_by, self._backbone), options)
 
 

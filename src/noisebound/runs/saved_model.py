@@ -13,15 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from noisebound.data import EmbeddedBy, Normalization, TableEncoder
-from noisebound.data.from_arrays import inputs_from_array
-from noisebound.data.rows import Rows, as_rows
-from noisebound.data.sparse_rows import SparseRows, takes_sparse
+from noisebound.data.arrays import inputs_from_array
+from noisebound.data.rows import Rows, SparseRows, as_rows, takes_sparse
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.files import load_tensors, save_tensors, write_text
 from noisebound.models import ModelName, create_model
 from noisebound.runs.folder import RunFolder, read_json, read_model
-from noisebound.training.divergence import is_finite
 from noisebound.training.evaluation import examples_at_once
+from noisebound.training.state import is_finite
 
 _FORMAT = 2
 _MOST_NUMBERS = 2**31  # per example; one of float32 then takes 8 GB

@@ -15,8 +15,8 @@ from noisebound.estimation.class_weights import ClassWeightedNoise
 from noisebound.estimation.model_suspects import suspects_by_models
 from noisebound.runs.result import RunResult
 from noisebound.runs.saved_model import SavedModel
+from noisebound.search.fit import class_weights
 from noisebound.training.config import TrainingConfig
-from noisebound.training.fit import class_weights
 from noisebound.training.objective import make_criterion
 
 _LEAST_PROBABILITY = 1e-9  # log-odds of 20: no model knows more

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from lightning_fabric import Fabric
 from torch import nn
 
 from noisebound.console import print_note
@@ -30,12 +29,12 @@ from noisebound.runs.ownership import owned
 from noisebound.runs.result import RunResult, read_result, write_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
+from noisebound.search.fit import Fitting, model_name, network_for
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
-from noisebound.training.fit import Fitting, model_name, network_for
+from noisebound.training.devices import Devices, OneDevice, first_rank_does
 from noisebound.training.metrics import METRIC_LABELS
 from noisebound.training.objective import ObjectiveFactory, check_method, make_objective
-from noisebound.training.ranks import first_rank_does
 from noisebound.training.unfrozen import Unfrozen, check_unfreeze
 
 _ADDED_LATER = ("unfreeze", "encoder_rate", "warmup_epochs")
@@ -49,7 +48,7 @@ def train_run(
     *,
     resume: bool = False,
     model: nn.Module | None = None,
-    fabric: Fabric | None = None,
+    fabric: Devices | None = None,
     checkpoint_seconds: float = 10.0,
     objective_factory: ObjectiveFactory = make_objective,
     show: bool = True,
@@ -72,7 +71,7 @@ def train_run(
         backbone: what the data was embedded by, for the run to embed new data with
         corrections: a file of decisions about these labels, as a review of an earlier run left it
     """
-    fabric = fabric or Fabric(devices=1)
+    fabric = fabric or OneDevice()
     folder = RunFolder(out)
     decisions = None if corrections is None else read_corrections(corrections, splits)
     decided = None if decisions is None else is_decided(decisions)
@@ -103,7 +102,7 @@ def train_run(
                 data,
                 config,
                 network,
-                fabric=fabric,
+                devices=fabric,
                 keeper=keeper,
                 objective_factory=objective_factory,
                 show=show,

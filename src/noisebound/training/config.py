@@ -15,7 +15,7 @@ RecipeName: TypeAlias = Literal[
 ]
 
 Precision: TypeAlias = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
-"""The numbers that a training computes with, as Lightning Fabric names them."""
+"""The numbers that a training computes with, as Lightning Devices names them."""
 
 DEFAULT_LOSS = "fce+b"
 

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from noisebound.data import Dataset, Normalization, Splits
 from noisebound.data.dataset import stratified_indices
-from noisebound.data.rows import JoinedRows
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import JoinedRows, SparseRows
 from noisebound.errors import InvalidValueError
 from noisebound.estimation.checked import Checked
 from noisebound.training.config import TrainingConfig

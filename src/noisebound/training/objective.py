@@ -6,14 +6,17 @@ from typing import TypeAlias
 
 import torch
 from jaxtyping import Float, Int64, Num
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
+from torch.nn import functional as F
 
 from noisebound.bounds import noise_bound
 from noisebound.catalog import create_loss
+from noisebound.data import Loader
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import BoundChoice, GivenRate, Noise
-from noisebound.losses import Loss, RememberingLoss
+from noisebound.losses import Loss, RememberingLoss, Truncated
 from noisebound.training.config import DEFAULT_LOSS, TrainingConfig
+from noisebound.training.devices import Devices, sum_over_ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,3 +200,48 @@ def _choose_bound(config: TrainingConfig, criterion: Loss, noise: Noise) -> Boun
         return BoundChoice(config.bound + config.bound_offset, "given", "the level that was given")
     chosen = noise.bound(criterion)
     return BoundChoice(chosen.level + config.bound_offset, chosen.origin, chosen.reason)
+
+
+def mix_up(
+    x: Float[Tensor, "batch ..."],
+    y: Int64[Tensor, " batch"],
+    num_classes: int,
+    generator: Generator,
+) -> tuple[Float[Tensor, "batch ..."], Float[Tensor, "batch classes"]]:
+    """Return ``λ x + (1-λ) x'`` and labels blended alike, ``λ`` uniform in ``[0, 1]``.
+
+    There is one ``λ`` per batch, and the partners are the same examples in another order.
+    """
+    share = torch.rand((), generator=generator).item()
+    partner = torch.randperm(len(y), generator=generator).to(x.device)
+    targets = F.one_hot(y, num_classes).to(x.dtype)
+    return torch.lerp(x[partner], x, share), torch.lerp(targets[partner], targets, share)
+
+
+def share_memory(loss: nn.Module, visited: Tensor, devices: Devices) -> None:
+    """Give every rank what the others have noted about the examples that only they saw.
+
+    Each example is visited by just one rank. So the sum over the ranks of what each noted, with
+    zeros elsewhere, is exactly what one process would have noted.
+    """
+    if devices.world_size == 1 or not isinstance(loss, RememberingLoss):
+        return
+    visited = visited.to(devices.device)
+    for buffer in loss.buffers():
+        noted = torch.zeros_like(buffer, dtype=torch.float32)
+        noted[visited] = buffer[visited].to(noted.dtype)
+        buffer.copy_(sum_over_ranks(noted, devices))
+
+
+@torch.no_grad()
+def prune(loss: nn.Module, model: nn.Module, loader: Loader, epoch: int) -> Tensor | None:
+    """Let Truncated choose the examples to keep, if it is due; return those this rank looked at."""
+    if not isinstance(loss, Truncated) or not loss.prunes_at(epoch + 1):
+        return None
+    model.eval()
+    visited = []
+    for batch in loader.epoch(epoch):
+        loss.choose(model(batch.x), batch.y, batch.indices)
+        visited.append(batch.indices)
+    model.train()
+    return torch.cat(visited)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -12,6 +11,7 @@ from noisebound.averaging import AveragedWeights
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import FACTOR_RATE, InputFactors
 from noisebound.training.config import TrainingConfig
+from noisebound.training.devices import Devices
 from noisebound.training.objective import Objective
 
 _FUSED = ("cpu", "cuda")
@@ -80,7 +80,7 @@ def initial_state(
     objective: Objective,
     config: TrainingConfig,
     num_examples: int,
-    fabric: Fabric,
+    devices: Devices,
 ) -> TrainingState:
     """Return the state before the first step, on the device of this rank.
 
@@ -89,10 +89,10 @@ def initial_state(
         objective: the loss and its bound
         config: how to train
         num_examples: the number of training examples
-        fabric: launched
+        devices: launched
     """
-    with fabric.init_module():  # sets the type of numbers that the precision asks for
-        network.to(fabric.device, torch.get_default_dtype())
+    with devices.init_module():  # sets the type of numbers that the precision asks for
+        network.to(devices.device, torch.get_default_dtype())
     averaged = None
     if config.average_epochs:
         steps = -(-num_examples // config.batch_size)
@@ -103,11 +103,11 @@ def initial_state(
     return TrainingState(
         network,
         averaged,
-        objective.criterion.to(fabric.device),
+        objective.criterion.to(devices.device),
         torch.optim.Adam(
             _groups(network, config),
             weight_decay=config.weight_decay,
-            fused=fabric.device.type in _FUSED or None,
+            fused=devices.device.type in _FUSED or None,
         ),
     )
 
@@ -132,3 +132,12 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
         for name, value in tensors.items()
         if name.startswith(prefix)
     }
+
+
+def is_finite(network: nn.Module) -> bool:
+    """True if every parameter is finite and no buffer holds NaN; a mask may hold infinity."""
+    # A sum is as finite as what it is of, and found in less time: this is asked after every epoch.
+    sums = [weight.detach().sum(dtype=torch.float64) for weight in network.parameters()]
+    checks = [total.isfinite() for total in sums]
+    checks += [~buffer.isnan().any() for buffer in network.buffers()]
+    return not checks or bool(torch.stack(checks).all())

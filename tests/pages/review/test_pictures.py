@@ -5,12 +5,13 @@ import io
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from noisebound.data import load
-from noisebound.data.folders import cache_folder
+from noisebound.data.cache import cache_folder
 from noisebound.errors import DataError
 from noisebound.pages.review.pictures import Pictures
+from published_files import EPS
 from training_data import noisy_clouds, noisy_images
 
 
@@ -49,6 +50,15 @@ def test_a_thumbnail_is_made_once(folder):
     written = path.stat().st_mtime_ns
     assert pictures.read(0, "thumbnail")[0] == content == path.read_bytes()
     assert path.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("size", ["thumbnail", "large"])
+def test_no_picture_starts_another_program(folder, fake_ghostscript, size):
+    pictures = Pictures(load(folder, image_size=8))
+    (folder / "a" / "1.jpg").write_bytes(EPS)  # after it was trained on
+    with pytest.raises(UnidentifiedImageError):
+        pictures.read(0, size)
+    assert not fake_ghostscript.exists()
 
 
 def test_a_cache_that_cannot_be_written_hides_no_picture(folder):

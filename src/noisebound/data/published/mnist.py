@@ -1,23 +1,98 @@
-"""MNIST, FashionMNIST and the six splits of EMNIST: pairs of IDX files."""
+"""IDX files: MNIST, FashionMNIST, EMNIST and users' folders; and scikit-learn's digits.
 
+An IDX file is two zero bytes, one byte for the type (8: unsigned byte), one byte for the number of
+dimensions, the dimensions as big-endian 32-bit integers, and the values row by row.
+"""
+
+import math
+import struct
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 
-from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.formats.archives import Files, Folder, Zip
-from noisebound.data.formats.idx import read_idx_pair
-from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
+from noisebound.data.archives import Files, Folder, Zip, gunzip
+from noisebound.data.labels import check_label_range, encode_labels
+from noisebound.data.published.finding import Part, Published, PublishedFile, Release, archived
+from noisebound.errors import DataError
 
-DIGITS = tuple("0123456789")
-CLOTHES = (
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Dataset, Splits
+
+_UNSIGNED_BYTE = 0x08
+_MOST_DIMENSIONS = 32  # numpy's limit; images have 3
+
+
+def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
+    """Return the array in an uncompressed IDX file of unsigned bytes, named in messages."""
+    if len(content) < 4:
+        raise DataError(f"{name} is truncated: {len(content)} bytes do not hold an IDX header")
+    zeros, kind, dimensions = struct.unpack(">HBB", content[:4])
+    if zeros != 0 or kind != _UNSIGNED_BYTE:
+        raise DataError(
+            f"{name} is not an IDX file of unsigned bytes: it begins with {content[:4].hex()}, "
+            "expected 0000 08 and the number of dimensions"
+        )
+    if dimensions > _MOST_DIMENSIONS:
+        raise DataError(
+            f"{name} claims to have {dimensions} dimensions, expected 3 for images and 1 for "
+            "labels: it is damaged or of another kind; fetch it again"
+        )
+    start = 4 + 4 * dimensions
+    if len(content) < start:
+        raise DataError(f"{name} is truncated: its header should list {dimensions} dimensions")
+    shape = struct.unpack(f">{dimensions}I", content[4:start])
+    expected = math.prod(shape)
+    if len(content) - start != expected:
+        raise DataError(
+            f"{name} holds {len(content) - start} values, its header {list(shape)} says "
+            f"{expected}: it is truncated or damaged; fetch it again"
+        )
+    if math.prod(max(size, 1) for size in shape) > np.iinfo(np.intp).max:
+        raise DataError(f"{name} has a header of impossible dimensions, {list(shape)}")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def read_idx(files: Files, name: str) -> NDArray[np.uint8]:
+    """Return the array in an IDX file, which is compressed by gzip if its name ends with .gz."""
+    content, where = files.read(name), files.where(name)
+    return parse_idx(gunzip(content, where) if name.endswith(".gz") else content, where)
+
+
+def read_idx_pair(
+    files: Files, images: str, labels: str, *, num_classes: int, first_label: int, transposed: bool
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return images ``[n, 1, height, width]`` and their class indices from a pair of IDX files.
+
+    EMNIST's images are ``transposed``: height and width are exchanged.
+    """
+    pixels, marks = read_idx(files, images), read_idx(files, labels)
+    if pixels.ndim != 3 or marks.ndim != 1:
+        raise DataError(
+            f"{files.where(images)} and {files.where(labels)} must have 3 dimensions and 1, "
+            f"got {pixels.ndim} and {marks.ndim}"
+        )
+    if len(pixels) != len(marks):
+        raise DataError(
+            f"{files.where(images)} has {len(pixels)} images but {files.where(labels)} has "
+            f"{len(marks)} labels"
+        )
+    indices = marks.astype(np.int64) - first_label
+    check_label_range(indices, num_classes, files.where(labels))
+    upright = pixels.transpose(0, 2, 1) if transposed else pixels
+    return np.ascontiguousarray(upright)[:, None], indices
+
+
+_DIGITS = tuple("0123456789")
+_CLOTHES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
     "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
 _CAPITALS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 # EMNIST merges small letters with their capitals, except for the last eleven, whose shapes differ.
-_MERGED = (*DIGITS, *_CAPITALS, *"abdefghnqrt")
+_MERGED = (*_DIGITS, *_CAPITALS, *"abdefghnqrt")
 
 
 @dataclass(frozen=True)
@@ -38,13 +113,13 @@ class EmnistSplit:
 EMNIST_SPLITS = {
     "balanced": EmnistSplit(_MERGED, ((112_800, 18_800),)),
     "byclass": EmnistSplit(
-        (*DIGITS, *_CAPITALS, *"abcdefghijklmnopqrstuvwxyz"), ((697_932, 116_323),)
+        (*_DIGITS, *_CAPITALS, *"abcdefghijklmnopqrstuvwxyz"), ((697_932, 116_323),)
     ),
     "bymerge": EmnistSplit(_MERGED, ((697_932, 116_323),)),
     # Labels begin at 1. The second edition of the files has more examples than the article says.
     "letters": EmnistSplit(_CAPITALS, ((124_800, 20_800), (88_800, 14_800)), first_label=1),
-    "digits": EmnistSplit(DIGITS, ((240_000, 40_000),)),
-    "mnist": EmnistSplit(DIGITS, ((60_000, 10_000),)),
+    "digits": EmnistSplit(_DIGITS, ((240_000, 40_000),)),
+    "mnist": EmnistSplit(_DIGITS, ((60_000, 10_000),)),
 }
 
 
@@ -56,19 +131,13 @@ def read_pairs(
     class_names: tuple[str, ...],
     first_label: int = 0,
     transposed: bool = False,
-) -> Splits:
-    """Return training and test examples from four IDX files.
+) -> "Splits":
+    """Return training and test examples from four IDX files, whose names begin with a prefix."""
+    import torch
 
-    Args:
-        files: where the files are
-        name: name of the data set
-        prefixes: how the names of the training files and of the test files begin
-        class_names: the class names, in the order of their labels
-        first_label: the label of the first class
-        transposed: True if the files have height and width exchanged
-    """
+    from noisebound.data.dataset import Dataset, Splits
 
-    def read(prefix: str) -> Dataset:
+    def read(prefix: str) -> "Dataset":
         images, labels = read_idx_pair(
             files,
             f"{prefix}-images-idx3-ubyte.gz",
@@ -113,7 +182,7 @@ MNIST = _four_files(
     "mnist",
     "handwritten digits, 28×28",
     folders=("mnist", "MNIST", "MNIST/raw"),
-    class_names=DIGITS,
+    class_names=_DIGITS,
     url="https://ossci-datasets.s3.amazonaws.com/mnist/",
     hashes={
         "train-images-idx3": ("f68b3c2dcbeaaa9fbdd348bbdeb94873",),
@@ -127,7 +196,7 @@ FASHION_MNIST = _four_files(
     "fashion-mnist",
     "clothes, 28×28",
     folders=("fashion-mnist", "FashionMNIST", "FashionMNIST/raw"),
-    class_names=CLOTHES,
+    class_names=_CLOTHES,
     url="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     hashes={
         "train-images-idx3": (
@@ -161,7 +230,7 @@ def _emnist(split: str) -> Published:
     name = "emnist" if split == "balanced" else f"emnist-{split}"
     prefixes = (f"emnist-{split}-train", f"emnist-{split}-test")
 
-    def read(files: Files, folder: str) -> Splits:
+    def read(files: Files, folder: str) -> "Splits":
         return read_pairs(
             files,
             name=name,
@@ -188,3 +257,94 @@ def _emnist(split: str) -> Published:
 
 
 EMNIST = tuple(_emnist(split) for split in EMNIST_SPLITS)
+
+
+_IMAGES, _LABELS = "-images-idx3-ubyte", "-labels-idx1-ubyte"
+
+
+def holds_idx(folder: Folder) -> bool:
+    """True if the folder has IDX images directly in it."""
+    return bool(_image_files(folder))
+
+
+def _image_files(folder: Folder) -> list[str]:
+    return [name for name in folder.names() if _IMAGES in name and "/" not in name]
+
+
+def read_idx_folder(folder: Folder) -> "Splits":
+    """Return training examples, and test examples if there are any.
+
+    The images are in ``*train-images-idx3-ubyte`` and in ``*test-images-idx3-ubyte`` or
+    ``*t10k-images-idx3-ubyte``, with or without ``.gz``; the labels are in the files beside them.
+    Files whose names begin with ``emnist-`` are read as EMNIST's: transposed, with its class names.
+    """
+    from noisebound.data.dataset import Splits
+
+    names, path = _image_files(folder), folder.path
+    train = [name for name in names if name.partition(_IMAGES)[0].endswith("train")]
+    test = [name for name in names if name.partition(_IMAGES)[0].endswith(("test", "t10k"))]
+    if len(train) != 1 or len(test) > 1:
+        raise DataError(
+            f"{path} must have one file *train{_IMAGES}[.gz] and at most one *test{_IMAGES}[.gz]; "
+            f"it has {names}"
+        )
+    train_data = _read(folder, train[0], None)
+    test_data = _read(folder, test[0], train_data.class_names) if test else None
+    return Splits(path.name, train_data, test_data, source=str(path))
+
+
+def _read(folder: Folder, images: str, class_names: tuple[str, ...] | None) -> "Dataset":
+    import torch
+
+    from noisebound.data.dataset import Dataset
+
+    kind = images.split("-")[1] if images.startswith("emnist-") else ""
+    split = EMNIST_SPLITS.get(kind)
+    pixels, labels = read_idx_pair(
+        folder,
+        images,
+        images.replace(_IMAGES, _LABELS),
+        num_classes=len(split.class_names) if split else 256,
+        first_label=split.first_label if split else 0,
+        transposed=split is not None,
+    )
+    if split:
+        names, indices = split.class_names, labels
+    else:
+        indices, names = encode_labels(labels, class_names)
+    return Dataset(torch.tensor(pixels), torch.from_numpy(indices.astype(np.int64)), names)
+
+
+_TRAIN = 1257  # 70 % of the 1,797 images
+_SPLIT_SEED = 0  # fixed, so that everyone has the same test examples
+
+
+def _read_digits() -> "Splits":
+    """Return the digits with pixels scaled to bytes; 30 % are drawn as test examples."""
+    import torch
+    from sklearn.datasets import load_digits
+
+    from noisebound.data.dataset import Dataset, Splits, stratified_indices
+
+    bunch = load_digits()
+    pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
+    inputs = torch.from_numpy(pixels)[:, None]
+    labels = torch.from_numpy(bunch.target.astype(np.int64))
+    names = tuple(str(digit) for digit in bunch.target_names)
+    chosen = stratified_indices(labels, _TRAIN, _SPLIT_SEED)
+    is_train = torch.zeros(len(labels), dtype=torch.bool).index_fill_(0, chosen, True)
+    return Splits(
+        "digits",
+        Dataset(inputs[is_train], labels[is_train], names),
+        Dataset(inputs[~is_train], labels[~is_train], names),
+        source="scikit-learn",
+    )
+
+
+DIGITS = Published(
+    "digits",
+    "handwritten digits, 8×8",
+    parts=(),
+    assemble=_read_digits,
+    counts=((_TRAIN, 1797 - _TRAIN),),
+)

@@ -14,7 +14,7 @@ from torch import Tensor
 from noisebound.corruption import corrupt
 from noisebound.corruption.linear_classifier import linear_probabilities
 from noisebound.data import ReadingOptions, Splits, load
-from noisebound.data.folders import cache_folder
+from noisebound.data.cache import cache_folder
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.experiments.protocol.columns import TEXT_SETS, Modality
 from noisebound.experiments.protocol.run_config import RunConfig

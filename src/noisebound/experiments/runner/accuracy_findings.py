@@ -18,9 +18,9 @@ from noisebound.estimation.confident_learning import require_cleanlab
 from noisebound.experiments.protocol.estimate_data import NoisyData
 from noisebound.experiments.protocol.estimate_settings import EstimateSetting
 from noisebound.experiments.runner.estimate_predictions import training_config
+from noisebound.search.fit import network_for
 from noisebound.training import Fitting, TrainingConfig
 from noisebound.training.data import TrainingData, normalization_of
-from noisebound.training.fit import network_for
 
 METHOD_LABELS = {
     "auto": "auto",

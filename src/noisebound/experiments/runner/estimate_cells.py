@@ -20,7 +20,7 @@ from noisebound.experiments.runner.suspect_findings import suspect_findings
 from noisebound.experiments.runner.workers import Workers
 from noisebound.files import write_json
 from noisebound.progress import counting
-from noisebound.training.cores import usable_cores
+from noisebound.training.devices import usable_cores
 
 EstimatePart: TypeAlias = Literal["estimates", "suspects", "accuracy"]
 ESTIMATE_PARTS: tuple[EstimatePart, ...] = get_args(EstimatePart)

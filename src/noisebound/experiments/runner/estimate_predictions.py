@@ -14,10 +14,10 @@ from noisebound.experiments.protocol.estimate_data import estimate_data
 from noisebound.experiments.protocol.estimate_settings import EstimateSetting
 from noisebound.experiments.protocol.sources import DataSources
 from noisebound.files import load_tensors, save_tensors
+from noisebound.search.cross_fit import CrossFit, noise_plan
+from noisebound.search.fit import network_for
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import CrossFit, noise_plan
 from noisebound.training.data import TrainingData
-from noisebound.training.fit import network_for
 
 EPOCHS = 60
 _OTHER_SPLIT = 1_000  # added to the seed: the second cross-fit has other halves and weights

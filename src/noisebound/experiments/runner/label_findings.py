@@ -16,8 +16,8 @@ from noisebound.files import write_json
 from noisebound.runs import Run
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_out_of_fold
+from noisebound.search.cross_fit import cross_fit_epochs
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import cross_fit_epochs
 
 
 class LabelFindings(TypedDict):

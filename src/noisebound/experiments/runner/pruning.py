@@ -12,10 +12,10 @@ from noisebound.estimation import OutOfFold
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import FolderKeeper
 from noisebound.runs.train import run_identity
+from noisebound.search.cross_fit import CrossFit, CrossFitPlan, plain_config, random_folds
+from noisebound.search.fit import network_for
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import CrossFit, CrossFitPlan, plain_config, random_folds
 from noisebound.training.data import TrainingData
-from noisebound.training.fit import network_for
 
 FOLDS = 5  # cleanlab's own default
 

@@ -17,7 +17,7 @@ from noisebound.experiments.protocol.run_config import RunConfig
 from noisebound.experiments.runner.run import Execution, execute
 from noisebound.interrupts import interruption
 from noisebound.ray_cluster import connected, first_line
-from noisebound.training.cores import usable_cores
+from noisebound.training.devices import usable_cores
 
 
 @dataclass(frozen=True)

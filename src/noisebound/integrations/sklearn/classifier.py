@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
-from lightning_fabric import Fabric
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,8 +20,7 @@ from torch import Tensor, nn
 
 from noisebound.data import Dataset, Normalization
 from noisebound.data.labels import check_none_missing
-from noisebound.data.rows import Rows
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import Rows, SparseRows
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import (
     BoundChoice,
@@ -43,10 +41,11 @@ from noisebound.losses import Loss
 from noisebound.models.heads import linear
 from noisebound.models.mlp import mlp
 from noisebound.models.regularized import without_factors
+from noisebound.search.choice import Choice
 from noisebound.training import Fitting, TrainingConfig
-from noisebound.training.choose import Choice
 from noisebound.training.config import DEFAULT_LOSS, RecipeName
 from noisebound.training.data import TrainingData, normalization_of
+from noisebound.training.devices import OneDevice
 from noisebound.training.evaluation import predict_logits
 from noisebound.training.loop import Training
 from noisebound.training.objective import Objective, make_criterion, make_objective
@@ -201,8 +200,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             data,
             self._config(),
             self._network(),
-            fabric=self._fabric(),
-            trial_fabric=_fabric("32-true"),  # to compare recipes, numbers need no more digits
+            devices=self._devices(),
+            trial_devices=OneDevice("cpu"),  # to compare recipes, numbers need no more digits
             objective_factory=self._objective,
             show=self.verbose,
         )
@@ -266,18 +265,18 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         whole = self._dataset(self._in_first_form(X), y, sample_weight)
         kept = _with_weight(whole)
         data = self._training_data(whole.subset(kept), kept)
-        config, fabric = self._config(), self._fabric()
+        config, devices = self._config(), self._devices()
         noise = GivenRate(float(self.noise_rate), len(self.classes_))
         objective = self._objective(config, len(self.classes_), len(kept), noise)
         if self._state is None:
-            self._state = initial_state(self._network(), objective, config, len(kept), fabric)
+            self._state = initial_state(self._network(), objective, config, len(kept), devices)
         self._state.criterion = objective.criterion
         for group in self._state.optimizer.param_groups:
             group["weight_decay"] = config.weight_decay
         config = config.model_copy(update={"epochs": self._state.epoch + 1})
         for name in ("suspects_", "suspicion_"):  # they were of other data
             self.__dict__.pop(name, None)
-        for metrics in Training(self._state, objective, data, config, fabric).epochs():
+        for metrics in Training(self._state, objective, data, config, devices).epochs():
             self.loss_curve_.append(metrics.train_loss)
         self._conclude(self._state, noise, objective)
         return self
@@ -420,8 +419,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             shape, classes = (self.n_features_in_,), len(self.classes_)
             return mlp(shape, classes, widths) if len(widths) else linear(shape, classes)
 
-    def _fabric(self) -> Fabric:
-        return _fabric("64-true" if self._dtype == np.float64 else "32-true")
+    def _devices(self) -> OneDevice:
+        return OneDevice("cpu", torch.float64 if self._dtype == np.float64 else torch.float32)
 
     def _conclude(
         self, state: TrainingState, noise: Noise | None, objective: Objective | None
@@ -465,11 +464,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         assert self._normalization is not None
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
-        return predict_logits(self.network_, data, self._normalization, self._fabric()).softmax(1)
-
-
-def _fabric(precision: Literal["64-true", "32-true"]) -> Fabric:
-    return Fabric(accelerator="cpu", devices=1, precision=precision)
+        return predict_logits(self.network_, data, self._normalization, self._devices()).softmax(1)
 
 
 def _with_weight(whole: Dataset) -> Int64[Tensor, " m"]:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from noisebound.data.formats.images import image_extensions
-from noisebound.data.frames import as_polars, is_frame
-from noisebound.data.from_arrays import inputs_from_array
-from noisebound.data.user.texts import as_texts
+from noisebound.data.arrays import inputs_from_array
+from noisebound.data.images import image_extensions
+from noisebound.data.table_files import as_polars, is_frame
+from noisebound.data.texts import as_texts
 from noisebound.errors import DataError
 from noisebound.features import (
     Backbone,

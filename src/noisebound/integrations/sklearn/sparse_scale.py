@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisebound.data.sparse_rows import SparseRows
+from noisebound.data.rows import SparseRows
 
 _ROW_LENGTH = 10.0  # as in TF-IDF of `fit`: a network learns little from rows of length one
 

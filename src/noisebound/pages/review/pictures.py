@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from noisebound.data import Splits
-from noisebound.data.folders import cache_folder
-from noisebound.data.formats.archives import Folder, files_fingerprint
-from noisebound.data.formats.images import open_image
-from noisebound.data.user.image_folder import find_trees
+from noisebound.data.archives import Folder, files_fingerprint
+from noisebound.data.cache import cache_folder
+from noisebound.data.class_folders import find_trees
+from noisebound.data.images import open_image
 from noisebound.errors import DataError
 from noisebound.features.load import is_image_folder
 from noisebound.files import written_whole

@@ -1,0 +1,251 @@
+"""Arrays in memory and in ``.npz`` and ``.npy`` files as examples."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from noisebound.data.archives import check_unpacked, reading
+from noisebound.data.column_types import did_you_mean
+from noisebound.data.dataset import Dataset
+from noisebound.data.labels import encode_labels
+from noisebound.errors import DataError
+
+_CHANNELS = (1, 3, 4)
+_NUMBERS_AT_ONCE = 2**20  # in one block of a pass over an array
+
+
+def dataset_from_arrays(
+    inputs: Any, labels: Any, class_names: Sequence[str] | None = None
+) -> Dataset:
+    """Return a data set made from arrays; labels may be numbers or text.
+
+    Args:
+        inputs: features ``[n, features]``; or images ``[n, height, width]``, with channels last
+            (1, 3 or 4 of them) or first. Whole numbers from 0 to 255 are kept as uint8 where they
+            are images; everything else becomes float32. An array of that type already is not
+            copied.
+        labels: one per row
+        class_names: the classes in order; by default the sorted distinct labels
+
+    Example:
+        >>> data = dataset_from_arrays([[0.5, 1.0], [1.5, 2.0]], ["no", "yes"])
+        >>> data.labels, data.class_names
+        (tensor([0, 1]), ('no', 'yes'))
+    """
+    array = _as_array(inputs)
+    indices, names = encode_labels(_without_graph(labels), class_names)
+    if len(array) != len(indices):
+        raise DataError(f"{len(array)} inputs but {len(indices)} labels: they must be as many")
+    if len(array) == 0:
+        raise DataError("there are no examples")
+    if len(names) < 2:
+        raise DataError(f"all labels are {names[0]!r}: a classifier needs at least two classes")
+    return Dataset(_as_inputs(array), torch.from_numpy(indices), names)
+
+
+def inputs_from_array(inputs: Any) -> Tensor:
+    """Return inputs alone, in the form that `dataset_from_arrays` gives them."""
+    return _as_inputs(_as_array(inputs))
+
+
+def _as_array(inputs: Any) -> NDArray[Any]:
+    array = _one_array(_without_graph(inputs))
+    if array.shape == (0,):
+        raise DataError("there are no examples: give at least one")
+    if array.dtype == object and any(isinstance(each, PurePath) for each in array.flat):
+        raise DataError(
+            "inputs must be numbers, got paths: give the path of the folder that the images are "
+            "in, one folder per class if they have labels"
+        )
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            f"inputs must be numbers, got {array.dtype}; encode text columns first, or save the "
+            "table as CSV or Parquet and load that"
+        )
+    if array.ndim < 2:
+        raise DataError(f"inputs must have at least two dimensions, got shape {array.shape}")
+    unusable = _count_unusable(array) if array.dtype.kind == "f" else 0
+    if unusable:
+        raise DataError(
+            f"{unusable} values of the inputs are NaN, infinite or too large for float32: fill or "
+            "drop them"
+        )
+    return array
+
+
+def _one_array(inputs: Any) -> NDArray[Any]:
+    if isinstance(inputs, Iterator):
+        raise DataError(
+            f"expected an array or a list, got a {type(inputs).__name__}, which is gone "
+            "after one pass: make a list of it"
+        )
+    try:
+        return np.asarray(inputs)
+    except ValueError as error:  # shapes differ
+        raise DataError(
+            "all examples must have one shape, and these have several: bring images to one size, "
+            "or give them as files, by their folder or to Embedder by their paths; give each row "
+            "equally many numbers"
+        ) from error
+
+
+def _count_unusable(array: NDArray[Any]) -> int:
+    """Return how many numbers float32 cannot hold, block by block: the array may be on disk."""
+    most = np.finfo(np.float32).max
+    step = max(1, _NUMBERS_AT_ONCE * len(array) // max(1, array.size))
+    blocks = (array[start : start + step] for start in range(0, len(array), step))
+    return sum(int((~(np.abs(block) <= most)).sum()) for block in blocks)
+
+
+def _without_graph(values: Any) -> Any:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+
+
+def _as_inputs(array: NDArray[Any]) -> Tensor:
+    if array.ndim == 2:
+        return _as_tensor(np.ascontiguousarray(array), np.float32)
+    if array.size == 0:
+        raise DataError(f"images must have a height and a width, got shape {list(array.shape)}")
+    images = _channels_first(array)
+    is_bytes = images.dtype == np.uint8 or (
+        images.dtype.kind in "iu" and images.min() >= 0 and images.max() <= 255
+    )
+    return _as_tensor(images, np.uint8 if is_bytes else np.float32)
+
+
+def _as_tensor(array: NDArray[Any], dtype: type[np.generic]) -> Tensor:
+    """Return an array as a tensor; it is copied only if its type, order or lock requires it."""
+    is_usable = array.flags.writeable and min(array.strides) >= 0
+    return torch.from_numpy(array.astype(dtype, copy=not is_usable))
+
+
+def _channels_first(images: NDArray[Any]) -> NDArray[Any]:
+    if images.ndim == 3:
+        return images[:, None]
+    if images.ndim == 4:
+        is_last, is_first = images.shape[3] in _CHANNELS, images.shape[1] in _CHANNELS
+        if is_last != is_first:
+            return images.transpose(0, 3, 1, 2) if is_last else images
+    raise DataError(
+        "images must have shape [n, height, width], or four dimensions of which either the last "
+        f"or the second counts 1, 3 or 4 channels; got {list(images.shape)}"
+    )
+
+
+# Names of inputs and labels, in the order of preference; the last two are Keras's and MedMNIST's.
+_TRAIN_KEYS = (
+    ("X", "y"), ("x", "y"), ("inputs", "labels"), ("images", "labels"), ("data", "labels"),
+    ("data", "target"), ("X_train", "y_train"), ("x_train", "y_train"),
+    ("train_images", "train_labels"),
+)  # fmt: skip
+_TEST_KEYS = (("X_test", "y_test"), ("x_test", "y_test"), ("test_images", "test_labels"))
+
+Pair = tuple[NDArray[Any], NDArray[Any]]
+
+
+def read_npz(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
+    """Return inputs and labels, and those of the test set if the file has one."""
+    with _opened(path) as arrays:
+        if target is not None:
+            return _pair_with(arrays, target, path), None
+        for inputs, labels in _TRAIN_KEYS:
+            if inputs in arrays and labels in arrays:
+                return (arrays[inputs], arrays[labels]), _test_pair(arrays)
+        raise DataError(
+            f"{path} has the arrays {sorted(arrays)}; expected X and y, or another usual pair of "
+            "names: give the name of the labels as `target`"
+        )
+
+
+def read_npy(path: Path, target: str | None) -> Pair:
+    """Return inputs, and labels from the file ``target``, a path or a name beside the inputs."""
+    if target is None:
+        raise DataError(
+            f"{path} holds only inputs: give the file of labels as `target`, such as y.npy"
+        )
+    labels = Path(target) if Path(target).exists() else path.parent / target
+    return _load(path), _load(labels)
+
+
+def read_inputs(path: Path) -> NDArray[Any]:
+    """Return the inputs of a ``.npy`` or ``.npz`` file, without labels."""
+    if path.suffix.lower() == ".npy":
+        return _load(path)
+    if path.suffix.lower() != ".npz":
+        raise DataError(
+            f"{path} cannot be read: expected an image or a .txt file, a folder of "
+            "them, or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file"
+        )
+    with _opened(path) as arrays:
+        usual = [inputs for inputs, _ in (*_TEST_KEYS, *_TRAIN_KEYS) if inputs in arrays]
+        if usual:
+            return arrays[usual[0]]
+        if len(arrays) == 1:
+            return next(iter(arrays.values()))
+        raise DataError(
+            f"{path} has the arrays {sorted(arrays)}; expected one array, or one named X"
+        )
+
+
+def _pair_with(arrays: Mapping[str, NDArray[Any]], target: str, path: Path) -> Pair:
+    if target not in arrays:
+        raise DataError(
+            f"{path} has no array {target!r}{did_you_mean(target, arrays)}; it has {sorted(arrays)}"
+        )
+    others = [name for name in arrays if name != target and len(arrays[name].shape) >= 2]
+    if len(others) != 1:
+        raise DataError(
+            f"{path} must have one array of inputs beside {target!r}, got {sorted(others)}"
+        )
+    return arrays[others[0]], arrays[target]
+
+
+def _test_pair(arrays: Mapping[str, NDArray[Any]]) -> Pair | None:
+    for inputs, labels in _TEST_KEYS:
+        if inputs in arrays and labels in arrays:
+            return arrays[inputs], arrays[labels]
+    return None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """Yield the arrays of an ``.npz`` file; each is read on access."""
+    with (
+        reading(path, remedy="look at the file"),
+        _without_objects(path),
+        path.open("rb") as stream,
+        np.load(stream, allow_pickle=False) as archive,
+    ):
+        sizes = [member.file_size for member in archive.zip.infolist()]
+        check_unpacked(str(path), path.stat().st_size, sum(sizes))
+        yield archive
+
+
+def _load(path: Path) -> NDArray[Any]:
+    """Return the array of an ``.npy`` file; changes to it stay in memory."""
+    with reading(path, remedy="look at the file"), _without_objects(path):
+        array = np.load(path, mmap_mode="c", allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path} must hold one array, got {type(array).__name__}")
+    return array
+
+
+@contextmanager
+def _without_objects(path: Path) -> Iterator[None]:
+    """Explain the error for an array of Python objects, which would have to be unpickled."""
+    try:
+        yield
+    except ValueError as error:
+        if "Object arrays" in str(error) or "Python objects" in str(error):
+            raise DataError(
+                f"{path} cannot be read: it holds an array of Python objects, as labels are if "
+                "None is among them, and loading objects could run any code; save an array of "
+                "numbers or text, without the examples that have no label"
+            ) from error
+        raise

@@ -1,0 +1,185 @@
+"""A user's folder with one folder per class, directly or below ``train`` and ``test``."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from noisebound.checks import check_count
+from noisebound.data.archives import Folder, is_hidden
+from noisebound.data.dataset import Dataset, Splits, check_classes_left
+from noisebound.data.images import (
+    Mode,
+    cache_notes,
+    decode_once,
+    image_extensions,
+    listed,
+    probe_once,
+)
+from noisebound.errors import DataError
+
+_TRAIN_NAMES = ("train", "training")
+_TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # in the order of preference
+_DEFAULT_SIZE = 64  # pixels, for images of different sizes; TinyImageNet's
+IMAGES, TEXTS = "images", ".txt files"
+"""The kinds of files in a tree, as messages call them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTree:
+    """Images or texts in one folder per class.
+
+    Args:
+        files: the tree
+        names: path of each example in the tree
+        class_names: the names of the folders, sorted
+        ignored: number of files that are not examples
+    """
+
+    files: Folder
+    names: tuple[str, ...]
+    class_names: tuple[str, ...]
+    ignored: int
+
+    @property
+    def folders(self) -> list[str]:
+        """The name of each example's class folder."""
+        return [name.partition("/")[0] for name in self.names]
+
+    @property
+    def labels(self) -> Int64[Tensor, " n"]:
+        """The class index of each example."""
+        index_of = {name: index for index, name in enumerate(self.class_names)}
+        return torch.tensor([index_of[folder] for folder in self.folders])
+
+
+def find_trees(
+    path: Path | Folder, kind: str = IMAGES
+) -> tuple[ClassTree, ClassTree | None, tuple[str, ...]]:
+    """Return the tree of training examples, that of test examples if there is one, and notes.
+
+    Args:
+        path: a folder with one folder per class, or with folders ``train`` and ``test`` that have
+            one folder per class each
+        kind: the kind of the examples, `IMAGES` or `TEXTS`
+    """
+    files = path if isinstance(path, Folder) else Folder(path)
+    folders = {folder.lower(): folder for folder in files.folders()}
+    name = next((folders[name] for name in _TRAIN_NAMES if name in folders), None)
+    below = None if name is None else files.below(name)
+    if name is None or below is None or not below.folders():
+        tree = _tree(files, kind)
+        return tree, None, _ignored_notes(kind, tree)
+    test_name = next((folders[name] for name in _TEST_NAMES if name in folders), None)
+    train = _tree(below, kind)
+    test = None if test_name is None else _tree(files.below(test_name), kind, train.class_names)
+    unused = [folder for folder in folders.values() if folder not in (name, test_name)]
+    notes = (f"folders beside {name} were not used: {', '.join(unused)}",) if unused else ()
+    return train, test, (*notes, *_ignored_notes(kind, train, test))
+
+
+def _tree(files: Folder, kind: str, known: tuple[str, ...] = ()) -> ClassTree:
+    """Return the examples below each class's folder; other files are counted, not read."""
+    found, path = tuple(files.folders()), files.path
+    if len(found) < 2 and not known:
+        raise DataError(
+            f"{path} must have one folder for each class, at least two, with the {kind} of the "
+            f"class in it; it has {len(found)} folders"
+        )
+    unknown = set(found) - set(known)
+    if unknown and known and kind == IMAGES:  # classes of texts may be merged or renamed
+        raise DataError(f"{path} has classes that the training {kind} lack: {sorted(unknown)}")
+    names = tuple(name for name in examples_among(files.names(), kind) if "/" in name)
+    filled = {name.partition("/")[0] for name in names}
+    empty = [name for name in found if name not in filled]
+    if empty:
+        raise DataError(
+            f"{path} has no {kind} in the folders of the classes {', '.join(empty)}: add some, or "
+            "remove the folders"
+        )
+    visible = [name for name in files.names() if not is_hidden(PurePosixPath(name))]
+    return ClassTree(files, names, known or found, len(visible) - len(names))
+
+
+def examples_among(names: Sequence[str], kind: str) -> list[str]:
+    """Return the images, or the texts, among files by their extension, without hidden ones."""
+    extensions = image_extensions() if kind == IMAGES else {".txt"}
+    return [
+        name
+        for name, path in ((name, PurePosixPath(name)) for name in names)
+        if path.suffix.lower() in extensions and not is_hidden(path)
+    ]
+
+
+def _ignored_notes(kind: str, *trees: ClassTree | None) -> tuple[str, ...]:
+    return tuple(
+        f"{tree.ignored} files in {tree.files.path} were ignored: they are not {kind}, or not in "
+        "the folder of a class"
+        for tree in trees
+        if tree is not None and tree.ignored
+    )
+
+
+def read_image_folder(
+    path: Path | Folder, image_size: int | None = None, skip_bad: bool = False
+) -> Splits:
+    """Return training examples, and test examples if there are any.
+
+    Args:
+        path: the folder
+        image_size: height and width in pixels; by default the size of the images if all have the
+            same, else 64. An image of another size is scaled and cropped at its center
+        skip_bad: leave out images that cannot be read
+    """
+    if image_size is not None:
+        check_count("image_size", image_size)
+    folder = path if isinstance(path, Folder) else Folder(path)
+    train, test, aside = find_trees(folder)
+    trees = [train, test] if test else [train]
+    probes = [probe_once(tree.files, tree.names) for tree in trees]
+    mode: Mode = "L" if all(mode == "L" for mode, _ in probes) else "RGB"
+    sizes = set().union(*(sizes for _, sizes in probes))
+    common = next(iter(sizes)) if len(sizes) == 1 else (_DEFAULT_SIZE, _DEFAULT_SIZE)
+    size = (image_size, image_size) if image_size else common
+    notes = list(aside)
+    if any(other != size for other in sizes):
+        notes.append(f"images of {len(sizes)} sizes were brought to {size[0]}×{size[1]}")
+    parts, names, everything = [], [], []
+    for tree in trees:
+        decoded = decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=skip_bad)
+        everything.append(decoded)
+        if decoded.bad:
+            count = len(decoded.bad)
+            notes.append(f"{count} unreadable images were left out:\n{listed(decoded.bad)}")
+        labels = tree.labels[list(decoded.kept)]
+        if tree is train:
+            check_classes_left(tree.labels, labels, tree.class_names, "image")
+        parts.append(Dataset(decoded.images, labels, tree.class_names))
+        names.append(tuple(tree.names[position] for position in decoded.kept))
+    return Splits(
+        folder.path.name,
+        parts[0],
+        parts[1] if test else None,
+        source=str(folder.path),
+        notes=(*notes, *cache_notes(*everything)),
+        train_names=names[0],
+    )
+
+
+def is_image_file(path: Path) -> bool:
+    """True if this is a file with the extension of an image."""
+    return path.suffix.lower() in image_extensions() and path.is_file()
+
+
+def unlabeled_names(path: Path) -> tuple[Folder, list[str]]:
+    """Return the files of a folder and the names of its images; or one image and its folder."""
+    if path.is_file():
+        return Folder(path.parent), [path.name]
+    files = Folder(path)
+    names = examples_among(files.names(), IMAGES)
+    if not names:
+        raise DataError(f"{path} has no images")
+    return files, names

@@ -1,0 +1,261 @@
+"""Embeddings on disk: shards while they are made, then one file, in a folder with labels."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import torch
+from jaxtyping import Float32, Int64
+from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import Tensor
+
+from noisebound.data.archives import reading
+from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
+from noisebound.data.rows import held
+from noisebound.errors import DataError
+from noisebound.files import load_tensors, save_rows, save_tensors, write_text, written_whole
+
+SHARD_ROWS = 2048
+"""The examples of a shard, which an interrupted embedding loses at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """The vectors of a sequence of examples.
+
+    Args:
+        vectors: one row per example that could be read, mapped from disk
+        kept: the position of each of them among all examples
+        bad: the position of each example that could not be read, with the reason
+    """
+
+    vectors: Float32[Tensor, "kept dimension"]
+    kept: Int64[Tensor, " kept"]
+    bad: Mapping[int, str]
+
+
+class EmbeddingStore:
+    """The file of some embeddings, and the folder of shards that it is made from.
+
+    Args:
+        path: the safetensors file; its shards lie in a folder beside it
+        key: hash of the examples and the backbone; files with another key are not used
+        count: the number of examples
+        shard_rows: the number of examples per shard
+    """
+
+    def __init__(self, path: Path, key: str, count: int, shard_rows: int | None = None) -> None:
+        self.path, self.key, self.count = path, key, count
+        self.shard_rows = SHARD_ROWS if shard_rows is None else shard_rows
+        self.shards = path.with_suffix(".shards")
+
+    def __len__(self) -> int:
+        """Return the number of shards."""
+        return -(-self.count // self.shard_rows)
+
+    def rows_of(self, shard: int) -> range:
+        """Return the positions of the examples of a shard."""
+        return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.count))
+
+    def read(self) -> Embeddings | None:
+        """Return all embeddings; None if they are unfinished, or of other data.
+
+        Raises:
+            DataError: the file is damaged
+        """
+        return self._read(self.path)
+
+    def read_shard(self, shard: int) -> Embeddings | None:
+        """Return one shard; None if it is absent, damaged or of other data."""
+        try:
+            return self._read(self._shard_path(shard))
+        except DataError:
+            return None
+
+    def write_shard(self, shard: int, found: Embeddings) -> None:
+        """Write a shard, whole or not at all."""
+        tensors = {"rows": found.vectors, "rows_kept": found.kept}
+        about = self._about(found.bad) | {"shard_rows": self.shard_rows}
+        save_tensors(self._shard_path(shard), tensors, about)
+
+    def write(self, found: Embeddings) -> Embeddings:
+        """Write all embeddings as one finished file, remove shards, and return its content."""
+        shape = (len(found.kept), found.vectors.shape[1])
+        kept, about = {"rows_kept": found.kept}, self._about(found.bad)
+        save_rows(self.path, [found.vectors], shape, kept, about)
+        return self._finished()
+
+    def missing(self) -> list[int]:
+        """Return the numbers of the missing shards."""
+        return [shard for shard in range(len(self)) if self.read_shard(shard) is None]
+
+    def finish(self) -> Embeddings:
+        """Make one file of all shards, remove them, and return its embeddings."""
+        kept: list[Tensor] = []
+        bad: dict[int, str] = {}
+        lengths: set[int] = set()
+        for shard in range(len(self)):
+            part = self._shard(shard)
+            kept.append(part.kept)
+            bad |= part.bad
+            if len(part.kept):
+                lengths.add(part.vectors.shape[1])
+        if len(lengths) > 1:
+            raise DataError(f"the shards in {self.shards} have vectors of different lengths")
+        kept_rows = torch.cat(kept)
+        shape = (len(kept_rows), next(iter(lengths), 0))
+        save_rows(self.path, self._parts(), shape, {"rows_kept": kept_rows}, self._about(bad))
+        return self._finished()
+
+    def _finished(self) -> Embeddings:
+        shutil.rmtree(self.shards, ignore_errors=True)
+        found = self.read()
+        assert found is not None
+        return found
+
+    def _parts(self) -> Iterator[Tensor]:
+        for shard in range(len(self)):
+            part = self._shard(shard)
+            if len(part.kept):
+                yield part.vectors
+
+    def _shard(self, shard: int) -> Embeddings:
+        found = self.read_shard(shard)
+        if found is None:
+            raise DataError(f"{self._shard_path(shard)} is missing or damaged: embed again")
+        return found
+
+    def _shard_path(self, shard: int) -> Path:
+        return self.shards / f"{shard:06}.safetensors"
+
+    def _about(self, bad: Mapping[int, str]) -> dict[str, object]:
+        return {"key": self.key, "bad": {str(position): reason for position, reason in bad.items()}}
+
+    def _read(self, path: Path) -> Embeddings | None:
+        try:
+            tensors, about = load_tensors(path)
+        except FileNotFoundError:
+            return None
+        if about.get("key") != self.key or about.get("shard_rows") not in (None, self.shard_rows):
+            return None
+        bad = {int(position): reason for position, reason in about["bad"].items()}
+        return Embeddings(tensors["rows"], tensors["rows_kept"], bad)
+
+
+_RECORD = "embeddings.json"
+
+
+class PartRecord(BaseModel):
+    """The training or the test examples of a folder of embeddings.
+
+    Attributes:
+        key: hash of the examples and the backbone
+        count: the number of examples, including unreadable ones
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    key: str
+    count: int
+
+
+class EmbeddingsRecord(BaseModel):
+    """The content of a folder of embeddings; it is written last, when everything else is there.
+
+    Attributes:
+        format: the version of this record
+        name: the data set's name
+        source: the place that the data came from
+        backbone: the backbone that made the embeddings
+        class_names: the name of each class
+        train: the examples to train on
+        test: the examples to evaluate on, if any
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: int = 1
+    name: str
+    source: str
+    backbone: EmbeddedBy
+    class_names: tuple[str, ...]
+    train: PartRecord
+    test: PartRecord | None = None
+
+
+def holds_embeddings(path: Path) -> bool:
+    """True if this is a folder that ``noisebound embed`` has finished."""
+    return (path / _RECORD).is_file()
+
+
+def vectors_path(folder: Path, part: str) -> Path:
+    """Return the file of the vectors of ``"train"`` or ``"test"``."""
+    return folder / f"{part}.safetensors"
+
+
+def write_labels(
+    folder: Path,
+    part: str,
+    labels: Tensor,
+    true_labels: Tensor | None,
+    names: tuple[str, ...] | None,
+) -> None:
+    """Write a table of the examples: their names and labels, one row each."""
+    columns = {
+        "example": names or [str(place) for place in range(len(labels))],
+        "label": labels.tolist(),
+        "true_label": None if true_labels is None else true_labels.tolist(),
+    }
+    frame = pl.DataFrame({name: column for name, column in columns.items() if column is not None})
+    with written_whole(folder / f"{part}.parquet") as path:
+        frame.write_parquet(path)
+
+
+def write_record(folder: Path, record: EmbeddingsRecord) -> None:
+    """Write the record, which makes the folder a data source."""
+    write_text(folder / _RECORD, record.model_dump_json(indent=2) + "\n")
+
+
+def read_record(folder: Path) -> EmbeddingsRecord:
+    """Return the record, or an error that names its file."""
+    path = folder / _RECORD
+    try:
+        return EmbeddingsRecord.model_validate_json(path.read_text(encoding="utf-8"))
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is damaged: embed again into another folder") from error
+
+
+def read_embeddings(folder: Path) -> Splits:
+    """Return the data set in a folder of embeddings; many vectors stay mapped."""
+    record = read_record(folder)
+    train, names = _part(folder, "train", record.train, record.class_names)
+    test = None
+    if record.test is not None:
+        test, _ = _part(folder, "test", record.test, record.class_names)
+    return Splits(
+        record.name,
+        train,
+        test,
+        str(folder),
+        train_names=names,
+        embedded_by=record.backbone,
+    )
+
+
+def _part(
+    folder: Path, name: str, about: PartRecord, class_names: tuple[str, ...]
+) -> tuple[Dataset, tuple[str, ...]]:
+    path = vectors_path(folder, name)
+    found = EmbeddingStore(path, about.key, about.count).read()
+    if found is None:
+        raise DataError(f"{path} is missing, or is of other data than {folder / _RECORD} says")
+    table = folder / f"{name}.parquet"
+    with reading(table, remedy="embed again into another folder"):
+        frame = pl.read_parquet(table)[found.kept.numpy()]
+        labels = torch.from_numpy(frame["label"].to_numpy().copy()).long()
+        has_truth = "true_label" in frame.columns
+        truth = (
+            torch.from_numpy(frame["true_label"].to_numpy().copy()).long() if has_truth else None
+        )
+        names = tuple(frame["example"].to_list())
+    return Dataset(held(found.vectors), labels, class_names, truth), names

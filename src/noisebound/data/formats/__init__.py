@@ -1,1 +1,0 @@
-"""Readers of file formats: they turn bytes into arrays, or raise a `DataError`."""

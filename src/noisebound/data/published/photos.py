@@ -1,0 +1,191 @@
+"""TinyImageNet-200 and Animals-10N: images in folders or a zip file.
+
+TinyImageNet has ``train/WNID/images/*.JPEG`` and ``val/images/*.JPEG``. ``wnids.txt`` lists the 200
+WordNet ids in the order of the classes, and ``words.txt`` names them. Each line of
+``val/val_annotations.txt`` has a file, its id and its box, separated by tabs. The published test
+images have no labels, so ``val`` is the test set, as in the paper.
+
+Animals-10N has folders ``training`` and ``testing`` of images named ``LABEL_*.jpg``. About 8 % of
+the labels of ``training``, given by people, are wrong. The labels of ``testing`` are clean.
+"""
+
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from noisebound.data.archives import Files, Folder, Zip
+from noisebound.data.labels import check_label_range
+from noisebound.data.published.finding import Part, Published, PublishedFile, Release, archived
+from noisebound.errors import DataError
+
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Dataset, Splits
+    from noisebound.data.images import DecodedImages
+
+_ROOT = "tiny-imagenet-200/"
+
+
+def read_tiny_imagenet(files: Files) -> "Splits":
+    """Return training and test examples; their images are decoded once and cached."""
+    import torch
+
+    from noisebound.data.dataset import Dataset, Splits
+    from noisebound.data.images import cache_notes, decode_once
+
+    wnids = _lines(files, f"{_ROOT}wnids.txt")
+    index_of = {wnid: index for index, wnid in enumerate(wnids)}
+    if len(index_of) != len(wnids) or not wnids:
+        raise DataError(f"{files.where(_ROOT + 'wnids.txt')} must list distinct WordNet ids")
+    words = _words(files, f"{_ROOT}words.txt")
+    class_names = tuple(words.get(wnid, wnid) for wnid in wnids)
+
+    def decode(labeled: list[tuple[str, int]]) -> "tuple[Dataset, DecodedImages]":
+        names, labels = zip(*labeled, strict=True)
+        decoded = decode_once(files, names, mode="RGB", size=(64, 64))
+        return Dataset(decoded.images, torch.tensor(labels), class_names), decoded
+
+    (train, first), (val, second) = (
+        decode(labeled) for labeled in (_train(files, index_of), _val(files, index_of))
+    )
+    notes = cache_notes(first, second)
+    return Splits("tiny-imagenet", train, val, source=files.where(), notes=notes)
+
+
+def _train(files: Files, index_of: dict[str, int]) -> list[tuple[str, int]]:
+    start = f"{_ROOT}train/"
+    labeled = [
+        (name, _index(name.removeprefix(start).partition("/")[0], index_of, files.where(name)))
+        for name in files.names()
+        if name.startswith(start) and name.endswith(".JPEG")
+    ]
+    if not labeled:
+        raise DataError(f"{files.where(start)} has no images; fetch it again")
+    return labeled
+
+
+def _val(files: Files, index_of: dict[str, int]) -> list[tuple[str, int]]:
+    annotations = f"{_ROOT}val/val_annotations.txt"
+    present = set(files.names())
+    labeled = []
+    for number, line in enumerate(_lines(files, annotations), start=1):
+        file, tab, rest = line.partition("\t")
+        where = f"{files.where(annotations)}, line {number}"
+        if not tab:
+            raise DataError(f"{where}: expected a file, a tab and a WordNet id, got {line[:60]!r}")
+        name = f"{_ROOT}val/images/{file}"
+        if name not in present:
+            raise DataError(f"{where} names {file}, which is not among the images")
+        labeled.append((name, _index(rest.partition("\t")[0], index_of, where)))
+    if not labeled:
+        raise DataError(f"{files.where(annotations)} is empty; fetch it again")
+    return labeled
+
+
+def _words(files: Files, name: str) -> dict[str, str]:
+    """Return the first of the comma-separated names of each id."""
+    pairs = (line.partition("\t") for line in _lines(files, name))
+    return {wnid: words.partition(",")[0].strip() for wnid, tab, words in pairs if tab}
+
+
+def _index(wnid: str, index_of: dict[str, int], where: str) -> int:
+    if wnid not in index_of:
+        raise DataError(f"{where}: {wnid[:60]!r} is not in wnids.txt")
+    return index_of[wnid]
+
+
+def _lines(files: Files, name: str) -> list[str]:
+    text = files.read(name).decode("utf-8", errors="replace")
+    return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+
+
+_ZIP = PublishedFile(
+    "tiny-imagenet-200.zip",
+    ("md5:90528d7ca1a48142e341f4ef8d21d0de",),
+    "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+)
+_UNPACKED = tuple(
+    PublishedFile(_ROOT + name) for name in ("wnids.txt", "words.txt", "val/val_annotations.txt")
+)
+TINY_IMAGENET = Published(
+    "tiny-imagenet",
+    "photographs, 200 classes, 64×64",
+    parts=(
+        Part(
+            folders=("tiny-imagenet", "", "tiny_imagenet", "TinyImageNet"),
+            releases=(
+                archived(_ZIP, Zip, read_tiny_imagenet),
+                Release(_UNPACKED, Folder, read_tiny_imagenet),
+            ),
+        ),
+    ),
+    assemble=lambda splits: splits,
+    counts=((100_000, 10_000),),
+)
+
+
+CLASS_NAMES = (
+    "cat", "lynx", "wolf", "coyote", "cheetah",
+    "jaguar", "chimpanzee", "orangutan", "hamster", "guinea pig",
+)  # fmt: skip
+
+
+def read_animals10n(files: Files) -> "Splits":
+    """Return training and test examples; their images are decoded once and cached."""
+    from noisebound.data.dataset import Splits
+    from noisebound.data.images import cache_notes
+
+    (train, first), (test, second) = (_read_part(files, part) for part in ("training", "testing"))
+    notes = cache_notes(first, second)
+    return Splits("animals-10n", train, test, source=files.where(), notes=notes)
+
+
+def _read_part(files: Files, part: str) -> "tuple[Dataset, DecodedImages]":
+    """Return the examples in the folder named ``part``, wherever in the release it is."""
+    import torch
+
+    from noisebound.data.dataset import Dataset
+    from noisebound.data.images import decode_once
+
+    names = [
+        name
+        for name in files.names()
+        if PurePosixPath(name).parent.name == part and name.lower().endswith(".jpg")
+    ]
+    if not names:
+        raise DataError(f"{files.where()} has no folder {part!r} with .jpg files in it")
+    labels = np.array([_label(name, files) for name in names], np.int64)
+    check_label_range(labels, len(CLASS_NAMES), f"{files.where()}, folder {part!r}")
+    decoded = decode_once(files, names, mode="RGB", size=(64, 64))
+    return Dataset(decoded.images, torch.from_numpy(labels), CLASS_NAMES), decoded
+
+
+def _label(name: str, files: Files) -> int:
+    match = re.match(r"(\d{1,2})_", PurePosixPath(name).name)
+    if match is None:
+        raise DataError(f"{files.where(name)}: the name must begin with its label and '_'")
+    return int(match[1])
+
+
+_ANIMALS = Release((PublishedFile("training"), PublishedFile("testing")), Folder, read_animals10n)
+ANIMALS_10N = Published(
+    "animals-10n",
+    "animals that look alike, 64×64",
+    parts=(
+        Part(
+            folders=("animals-10n", "animal-10n", "animal10n", "animals10n"),
+            releases=(
+                _ANIMALS,
+                archived(PublishedFile("raw_image.zip"), Zip, read_animals10n),
+            ),
+            how_to_obtain=(
+                "Animals-10N is given on request: ask for the raw images at "
+                "https://dm.kaist.ac.kr/datasets/animal-10n/ and put the folders 'training' and "
+                "'testing', or the zip that holds them,"
+            ),
+        ),
+    ),
+    assemble=lambda splits: splits,
+    counts=((50_000, 5_000),),
+)

@@ -1,0 +1,404 @@
+"""Tables in files and data frames, as polars frames."""
+
+import codecs
+import csv
+import tempfile
+import zipfile
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from polars.exceptions import PanicException
+
+from noisebound.data.archives import check_unpacked, check_utf8, file_type, plain_text, reading
+from noisebound.data.cache import cache_folder, temporary_file
+from noisebound.data.column_types import LEADING_ZERO, MISSING_FIELDS, nulls_for_missing
+from noisebound.errors import DataError, MissingExtraError
+
+
+def whole_letters(text: str) -> str:
+    r"""Return a text with lone UTF-16 surrogates replaced, and pairs of them joined.
+
+    Programs that count in UTF-16 leave half an emoji where they cut a text. No table, file or
+    tokenizer takes it.
+
+    Example:
+        >>> whole_letters("x \ud83d y") == "x \ufffd y"
+        True
+        >>> whole_letters("\ud83d\ude00") == "\U0001f600"
+        True
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def is_frame(data: object) -> bool:
+    """True for a data frame of polars or pandas.
+
+    Raises:
+        DataError: the frame is lazy, so that its rows may change between two reads
+    """
+    if isinstance(data, pl.LazyFrame):
+        raise DataError(
+            "expected a data frame, got a LazyFrame: call .collect() on it and pass that"
+        )
+    return isinstance(data, pl.DataFrame) or _is_pandas(data)
+
+
+def as_lazy(data: Any) -> pl.LazyFrame:
+    """Return a lazy frame of polars."""
+    return data if isinstance(data, pl.LazyFrame) else as_polars(data).lazy()
+
+
+def as_table(data: Any) -> pl.DataFrame:
+    """Return a polars frame with null wherever a file with the same values would have it."""
+    return nulls_for_missing(as_polars(data).lazy()).collect()
+
+
+def as_polars(data: Any) -> pl.DataFrame:
+    """Return a polars frame; a pandas frame is copied column by column, without its index."""
+    if isinstance(data, pl.DataFrame):
+        return data
+    if not _is_pandas(data):
+        raise DataError(
+            f"expected a data frame of polars or pandas, got {type(data).__name__}: pass a frame, "
+            "or save the table as CSV or Parquet and pass its path"
+        )
+    names = [str(name) for name in data.columns]  # 1 and "1" are two names in pandas alone
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(f"the frame has several columns called {repeated[0]!r}: rename them")
+    return pl.DataFrame([_column(str(name), data[name]) for name in data.columns])
+
+
+def _is_pandas(data: object) -> bool:
+    # By its name, so that pandas is not imported for those who do not use it.
+    kind = type(data)
+    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
+
+
+def _whole(value: Any) -> Any:
+    return whole_letters(value) if isinstance(value, str) else value
+
+
+def _column(name: str, column: Any) -> pl.Series:
+    values = column.to_numpy()
+    if values.dtype.kind in "biufMm":
+        return pl.Series(name, values, nan_to_null=True)
+    # Text and mixtures hold None, NaN or NaT for missing values.
+    missing = column.isna().to_numpy()
+    present = [None if gone else _whole(value) for value, gone in zip(values, missing, strict=True)]
+    try:
+        found = pl.Series(name, present, strict=False)
+    except (pl.exceptions.PolarsError, TypeError, ValueError):
+        found = pl.Series(name, present, pl.Object)
+    if found.dtype != pl.Object:
+        return found
+    # Periods, intervals, paths and mixtures become text.
+    return pl.Series(name, [None if value is None else str(value) for value in present], pl.String)
+
+
+_ROWS_FOR_SEPARATOR = 20  # lines; heuristic
+_MARKS = ",;\t|"
+_CHUNK = 2**20
+_IN_MEMORY = 2**29  # bytes; heuristic: a larger CSV file becomes a Parquet file on the disk
+
+
+def read_csv(
+    plain: Path, path: Path, separator: str, written: Collection[str], skip_bad: bool
+) -> tuple[pl.LazyFrame, tuple[int, ...]]:
+    """Return the table, and the positions in the file of the records that were left out.
+
+    A large table is read in parts and kept as Parquet on the disk. The first record after the
+    header has position 0.
+
+    Args:
+        plain: the file, not compressed and in UTF-8
+        path: the file that the user named, for messages
+        separator: the separator, unless the first lines fit another one better
+        written: columns that stay text even if they are all digits
+        skip_bad: True to leave out lines with too many fields
+    """
+    _check_line_ends(plain, path)
+    separator = _separator(plain, separator)
+    header = _header(plain, separator, path)
+    repeated = [name for name in header if name and header.count(name) > 1]
+    if repeated:
+        raise DataError(f"{path} has several columns called {repeated[0]!r}: rename all but one")
+    try:
+        return _read(plain, separator, written), ()
+    except pl.exceptions.PolarsError:
+        check_utf8(plain, path)
+        ragged = _first_ragged_line(plain, separator, len(header))
+        if ragged is None:
+            raise
+    if not skip_bad:
+        raise DataError(
+            f"{path} cannot be read: the record that ends in line {ragged[0]} has {ragged[1]} "
+            f"fields, and the header has {len(header)}; quote the fields that hold a separator, or "
+            "leave such lines out: `skip_bad`"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / plain.name
+        left_out = _copy_whole_records(plain, whole, separator, len(header))
+        frame, _ = read_csv(whole, path, separator, written, skip_bad)
+        return frame, left_out
+
+
+def _read(plain: Path, separator: str, written: Collection[str]) -> pl.LazyFrame:
+    """Return the table with each column in the narrowest type for all its values."""
+    lazy = pl.scan_csv(
+        plain, separator=separator, null_values=list(MISSING_FIELDS), infer_schema=False
+    )
+    is_small = plain.stat().st_size <= _IN_MEMORY
+    lazy = lazy.collect().lazy() if is_small else _on_disk(lazy)
+    casts = [
+        _narrowest(lazy.select(name).collect().to_series())
+        for name in lazy.collect_schema().names()
+        if name.strip() not in written
+    ]
+    typed = lazy.with_columns(casts)
+    return typed.collect().lazy() if is_small else typed
+
+
+def _on_disk(lazy: pl.LazyFrame) -> pl.LazyFrame:
+    folder = cache_folder() / "tables"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Only this process uses the file, since the next one may see another table.
+    stored = temporary_file(folder, ".parquet")
+    lazy.sink_parquet(stored)
+    return pl.scan_parquet(stored)
+
+
+def _narrowest(texts: pl.Series) -> pl.Expr:
+    """Return the column as integers, floats or booleans, if all its values fit.
+
+    Codes such as ``04398`` stay text.
+    """
+    column = pl.col(texts.name)
+    if texts.str.contains(LEADING_ZERO).any():
+        return column
+    for dtype in (pl.Int64, pl.Float64):
+        if texts.cast(dtype, strict=False).null_count() == texts.null_count():
+            return column.cast(dtype)
+    if texts.drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
+        return column.str.to_lowercase() == "true"
+    return column
+
+
+def _header(plain: Path, separator: str, path: Path) -> list[str]:
+    with plain.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        header = next(csv.reader(file, delimiter=separator), [])
+    if not header:
+        raise DataError(f"{path} cannot be read: it has no header, which names the columns")
+    return header
+
+
+def _check_line_ends(plain: Path, path: Path) -> None:
+    """Refuse a file whose lines end in bare carriage returns: it would be read as one line."""
+    with plain.open("rb") as file:
+        start = file.read(_CHUNK)
+    if b"\r" in start and b"\n" not in start:
+        raise DataError(
+            f"the lines of {path} end in bare carriage returns, as old Macintosh programs wrote "
+            "them: save it with line feeds (in Excel as 'CSV UTF-8')"
+        )
+
+
+def _records(plain: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield every record, and the number of the line that it ends in."""
+    with plain.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=separator)
+        for record in reader:
+            yield reader.line_num, record
+
+
+def _first_ragged_line(plain: Path, separator: str, width: int) -> tuple[int, int] | None:
+    """Return the line and the number of fields of the first record with more than the header."""
+    try:
+        for line, record in _records(plain, separator):
+            if len(record) > width:
+                return line, len(record)
+    except csv.Error:  # such as an oversized field: polars' own error is raised instead
+        return None
+    return None
+
+
+def _copy_whole_records(plain: Path, copy: Path, separator: str, width: int) -> tuple[int, ...]:
+    """Write the records that have no more fields than the header; return where the others are."""
+    left_out = []
+    with copy.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=separator)
+        for position, (_, record) in enumerate(_records(plain, separator), start=-1):  # the header
+            if len(record) <= width:
+                writer.writerow(record)
+            else:
+                left_out.append(position)
+    return tuple(left_out)
+
+
+def _separator(plain: Path, usual: str) -> str:
+    """Return the usual separator, unless the first records fit another one better.
+
+    A separator fits if every record has as many fields as the header. The one with most fields
+    wins, so commas in names and numbers do no harm in a file of semicolons.
+    """
+    with plain.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        lines = [file.readline(_CHUNK) for _ in range(_ROWS_FOR_SEPARATOR)]
+    marks: list[str] = [usual, *(mark for mark in _MARKS if mark != usual)]
+    widths = {mark: _widths(lines, mark) for mark in marks}
+    fitting = [mark for mark in marks if len(widths[mark]) == 1 and max(widths[mark]) > 1]
+    if fitting:
+        return max(fitting, key=lambda mark: max(widths[mark]))  # the usual one if equal
+    header = lines[0]
+    if usual in header:
+        return usual  # the error names the wrong record
+    return max(marks, key=header.count)
+
+
+def _widths(lines: list[str], mark: str) -> set[int]:
+    """Return how many fields the records have, without the last one, which may be cut."""
+    try:
+        records = [record for record in csv.reader(lines, delimiter=mark) if record]
+    except csv.Error:  # such as a field larger than any
+        return {0}
+    whole = records[:-1] if lines[-1] else records
+    return {len(record) for record in whole} or {0}
+
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_JSON_LINES = frozenset({".jsonl", ".ndjson"})
+_PARQUET = frozenset({".parquet", ".pq"})
+_EXCEL = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
+TABLE_TYPES = (*_SEPARATORS, *sorted(_JSON_LINES | _PARQUET | _EXCEL))
+"""The extensions of tables; ``.gz`` may follow, except after Parquet and Excel."""
+
+_MOST_LISTED = 5  # rows in a note
+
+
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """A table that was read from a file.
+
+    Args:
+        frame: the rows
+        left_out: the positions in the file, from 0, of rows that were left out
+    """
+
+    frame: pl.LazyFrame
+    left_out: tuple[int, ...] = ()
+
+    def positions(self, count: int) -> list[int]:
+        """Return the position in the file of each of the ``count`` rows."""
+        everything = np.arange(count + len(self.left_out))
+        positions: list[int] = np.delete(everything, self.left_out).tolist()
+        return positions
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note on the rows that were left out."""
+        if not self.left_out:
+            return ()
+        count = len(self.left_out)
+        more = f" and {count - _MOST_LISTED} more" if count > _MOST_LISTED else ""
+        shown = ", ".join(str(position) for position in self.left_out[:_MOST_LISTED])
+        return (
+            f"{count} rows with more fields than the header were left out (counted from 0: "
+            f"{shown}{more})",
+        )
+
+
+def is_table(path: Path) -> bool:
+    """True if a file's extension is that of a table."""
+    return file_type(path) in TABLE_TYPES
+
+
+def read_table_file(
+    path: Path,
+    *,
+    encoding: str | None = None,
+    written: Collection[str] = (),
+    skip_bad: bool = False,
+) -> TableFile:
+    """Return the table of a file, with null for words such as NA; a large one stays on the disk.
+
+    Args:
+        path: the file
+        encoding: character encoding of a CSV or JSON file (default: UTF-8)
+        written: columns that a CSV file gives as text even if they are all digits
+        skip_bad: True to leave out lines with too many fields
+    """
+    kind = file_type(path)
+    if encoding is not None and kind in _PARQUET | _EXCEL:
+        raise DataError(f"`encoding` does not apply to {path.name}: leave it out")
+    left_out: tuple[int, ...] = ()
+    with reading(path, remedy="look at the file"):
+        try:
+            if kind in _PARQUET:
+                frame = _scan_parquet(path)
+            elif kind in _EXCEL:
+                frame = _read_excel(path)
+            elif kind in _JSON_LINES:
+                with plain_text(path, encoding) as plain:
+                    frame = _read_json_lines(plain, path)
+            else:
+                with plain_text(path, encoding) as plain:
+                    frame, left_out = read_csv(plain, path, _SEPARATORS[kind], written, skip_bad)
+            frame = nulls_for_missing(_with_bare_names(frame))
+            is_empty = frame.head(1).collect().is_empty()
+        except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes
+            raise pl.exceptions.ComputeError(str(error)) from error
+    if is_empty:
+        raise DataError(f"{path} has no rows")
+    return TableFile(frame, left_out)
+
+
+def _with_bare_names(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the table without spaces around the names of its columns."""
+    bare = {name: name.strip() for name in frame.collect_schema().names()}
+    return frame.rename(bare) if len(set(bare.values())) == len(bare) else frame
+
+
+def _read_json_lines(plain: Path, path: Path) -> pl.LazyFrame:
+    """Return the file without a byte order mark, which polars refuses."""
+    with plain.open("rb") as file:
+        has_mark = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+        source = file.read() if has_mark else plain
+    try:
+        return pl.read_ndjson(source, infer_schema_length=None).lazy()
+    except pl.exceptions.PolarsError:
+        check_utf8(plain, path)
+        raise
+
+
+def _scan_parquet(path: Path) -> pl.LazyFrame:
+    """Return the file, after a check of the sizes of its columns once they are unpacked."""
+    frame = pl.scan_parquet(path)
+    rows = frame.select(pl.len()).collect().item()
+    width = sum(_least_bytes(dtype) for dtype in frame.collect_schema().dtypes())
+    check_unpacked(str(path), path.stat().st_size, rows * width)
+    return frame
+
+
+def _least_bytes(dtype: pl.DataType) -> int:
+    """Return the least memory that polars needs for one value."""
+    if dtype.is_numeric() and (bits := "".join(filter(str.isdigit, str(dtype)))):
+        return int(bits) // 8
+    return 1 if dtype == pl.Boolean else 8 if dtype.is_temporal() else 16
+
+
+def _read_excel(path: Path) -> pl.LazyFrame:
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+        check_unpacked(str(path), path.stat().st_size, unpacked)
+    try:
+        return pl.read_excel(path, infer_schema_length=None).lazy()
+    except ImportError as error:
+        raise MissingExtraError(f"reading {path.name}", "fastexcel", "excel") from error

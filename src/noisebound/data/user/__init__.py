@@ -1,1 +1,0 @@
-"""The user's own files: images in folders, tables, arrays, IDX files."""

@@ -1,0 +1,207 @@
+import itertools
+import os
+import shutil
+
+import pytest
+import torch
+
+from anonymous_memory import anonymous_bytes
+from noisebound.data import DataError, Normalization, images, load
+from noisebound.data.archives import Folder
+from noisebound.data.cache import cache_folder
+from noisebound.files import written_whole
+from published_files import plain_image
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("noisebound.data.images._WORTH_CACHING", 4)
+    for shade, name in enumerate(("cat", "dog")):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for i in range(3):
+            content = plain_image(100 * shade + i, 8, "PNG")
+            (tmp_path / "pets" / name / f"{i}.png").write_bytes(content)
+    return tmp_path / "pets"
+
+
+@pytest.fixture
+def decodings(monkeypatch):
+    """How many images were decoded so far."""
+    counted, decode = [], images._pixels
+    monkeypatch.setattr(images, "_pixels", lambda *args: counted.append(1) or decode(*args))
+    return counted
+
+
+def cache_file():
+    (path,) = (cache_folder() / "decoded").iterdir()
+    return path
+
+
+def test_decoded_once(folder, decodings):
+    first, second = load(folder).train, load(folder).train
+    assert len(decodings) == 6
+    assert torch.equal(first.dense_inputs, second.dense_inputs)
+    assert first.dense_inputs[:, 0, 0, 0].tolist() == [0, 1, 2, 100, 101, 102]
+
+
+def test_changed_files_are_decoded_again(folder, decodings):
+    load(folder)
+    (folder / "cat" / "1.png").write_bytes(plain_image(55, 8, "PNG"))
+    assert load(folder).train.dense_inputs[1, 0, 0, 0] == 55
+    assert len(decodings) == 12
+    cache_file()  # the old one was replaced
+
+
+def test_changed_file_of_the_same_size(folder):
+    load(folder)
+    path = folder / "cat" / "1.png"
+    old = path.stat()
+    content = plain_image(2, 8, "PNG")
+    assert len(content) == old.st_size
+    path.write_bytes(content)
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns + 1))
+    assert load(folder).train.dense_inputs[1, 0, 0, 0] == 2
+
+
+def test_folders_of_the_same_name_are_not_confused(tmp_path, monkeypatch):
+    """Though size and time of all their files be the same, and their paths as typed."""
+    monkeypatch.setattr("noisebound.data.images._WORTH_CACHING", 2)
+    for shade, home in ((10, "A"), (20, "B")):
+        for name in ("cat", "dog"):
+            path = tmp_path / home / "pets" / name / "x.png"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(plain_image(shade, 8, "PNG"))
+            os.utime(path, ns=(0, 0))
+    for shade, home in ((10, "A"), (20, "B")):
+        monkeypatch.chdir(tmp_path / home)
+        assert (load("pets").train.dense_inputs == shade).all()
+
+
+def test_broken_link_among_many(folder):
+    (folder / "cat" / "broken.png").symlink_to(folder / "nowhere")
+    with pytest.raises(DataError, match=r"1 of 7 images cannot be read:\n.*broken\.png"):
+        load(folder)
+    assert len(load(folder, skip_bad=True).train) == 6
+
+
+def test_cached_images_are_not_decoded_for_their_headers(folder, monkeypatch):
+    load(folder)
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda *_: pytest.fail("decoded"))
+    assert len(load(folder).train) == 6
+
+
+def test_other_size_has_its_own_cache(folder):
+    load(folder)
+    assert load(folder, image_size=4).train.dense_inputs.shape == (6, 1, 4, 4)
+    assert load(folder).train.dense_inputs.shape == (6, 1, 8, 8)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, -1])
+def test_damaged_cache_is_made_anew(folder, decodings, keep):
+    expected = load(folder).train.dense_inputs.clone()
+    content = cache_file().read_bytes()
+    cache_file().write_bytes(content[:keep])
+    assert torch.equal(load(folder).train.dense_inputs, expected)
+    assert len(decodings) == 12
+    assert cache_file().read_bytes() == content
+
+
+def test_skipped_images_stay_skipped(folder):
+    (folder / "dog" / "0.png").write_bytes(b"no image")
+    for _ in range(2):
+        splits = load(folder, skip_bad=True)
+        assert splits.train.labels.tolist() == [0, 0, 0, 1, 1]
+        assert "1 unreadable images were left out" in splits.notes[0]
+        assert str(folder / "dog" / "0.png") in splits.notes[0]
+
+
+def test_cache_that_cannot_be_written(folder):
+    cache_folder().parent.mkdir(exist_ok=True)
+    cache_folder().write_text("a file where the folder should be")
+    with pytest.warns(UserWarning, match="could not be cached"):
+        assert len(load(folder).train) == 6
+
+
+def test_more_images_than_fit_anywhere(folder, monkeypatch):
+    monkeypatch.setattr("noisebound.data.images._memory", lambda: 100)
+    usage = shutil.disk_usage(folder)._replace(free=200)
+    monkeypatch.setattr("noisebound.data.images.shutil.disk_usage", lambda _: usage)
+    with pytest.raises(DataError, match=r"take 384 bytes, too much .* NOISEBOUND_CACHE.*`image_s"):
+        load(folder)
+    assert not list((cache_folder() / "decoded").iterdir())
+
+
+def test_few_large_images_are_mapped_too(folder, monkeypatch):
+    monkeypatch.setattr("noisebound.data.images._WORTH_CACHING", 1000)
+    monkeypatch.setattr("noisebound.data.images._WORTH_MAPPING", 6 * 64)
+    load(folder)
+    assert cache_file().stat().st_size > 6 * 64
+
+
+def test_images_are_written_as_they_are_decoded(tmp_path, monkeypatch):
+    """Of 80 MB of images only a few are in memory at a time, however they are used later."""
+    content = plain_image((9, 9, 9), 164, "PNG")
+    for name in ("cat", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for i in range(500):
+            (tmp_path / "pets" / name / f"{i}.png").write_bytes(content)
+    decoded = itertools.count()
+    taken = []
+
+    def watched_pixels(*args):
+        if next(decoded) % 100 == 0:
+            taken.append(anonymous_bytes())
+        return decode(*args)
+
+    decode = images._pixels
+    monkeypatch.setattr(images, "_pixels", watched_pixels)
+    splits = load(tmp_path / "pets")
+    assert len(taken) == 10
+    assert max(taken) - taken[0] < 0.3 * splits.train.rows.nbytes
+    before = anonymous_bytes()
+    Normalization.of(splits.train.subset(torch.arange(999)).rows)
+    assert anonymous_bytes() - before < 0.3 * splits.train.rows.nbytes
+
+
+def test_a_warm_cache_opens_no_source_file(folder, monkeypatch):
+    expected = load(folder).train.dense_inputs
+    for method in ("read", "open"):
+        monkeypatch.setattr(Folder, method, lambda _, name: pytest.fail(f"{name} was read"))
+    assert torch.equal(load(folder).train.dense_inputs, expected)
+
+
+def test_damaged_headers_in_the_cache_are_read_again(folder):
+    load(folder)
+    (path,) = (cache_folder() / "headers").iterdir()
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"8, 8", b"8, 9"))
+    assert path.read_bytes() != content
+    assert load(folder).train.input_shape == (1, 8, 8)
+    assert path.read_bytes() == content
+
+
+def test_what_was_written_is_said_once(folder):
+    (note,) = load(folder).notes
+    assert f" bytes in {cache_folder() / 'decoded'}; noisebound data cache" in note
+    assert load(folder).notes == ()
+
+
+def test_what_is_mapped_may_be_changed_in_memory_only(folder):
+    load(folder)
+    load(folder).train.dense_inputs.zero_()
+    assert load(folder).train.dense_inputs.max() > 0
+
+
+def test_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("old")
+
+    def write_half():
+        with written_whole(path) as part:
+            part.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
