@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import torch
 
+from noisebound.cli.options import ReadingFlags
 from noisebound.data import DataError, DataOrigin, TableEncoder, load
 from noisebound.data.column_types import decide_type
 from noisebound.data.columns import CategoryColumn
@@ -528,6 +529,8 @@ def test_new_names_for_labels_are_remembered(tmp_path):
         "Y": "Yes",
         "N": "No=0",
     }
+    flags = ReadingFlags(map_labels=("Y=Yes", "N=No"))  # as --map-labels Y=Yes N=No
+    assert flags.options.map_labels == {"Y": "Yes", "N": "No"}
     with pytest.raises(InvalidValueError, match="`map_labels`: expected LABEL=NEW, such as Y=Yes"):
         reading_options({"map_labels": ("Y",)})
     frame_of(a=RNG.normal(size=200)).write_csv(tmp_path / "x.csv")

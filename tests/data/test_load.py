@@ -129,7 +129,7 @@ def test_unlabeled_texts(tmp_path):
 def test_unlabeled_tables_keep_the_positions_of_their_rows(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n01,2\n1,2,3\n4,5\n")
     options = ReadingOptions(skip_bad=True)
-    found = read(tmp_path / "x.csv", options, labeled=False, written={"a"})
+    found = read(tmp_path / "x.csv", options, labeled=False, raw_columns={"a"})
     assert found.names == [0, 2]
     assert found.frame.collect()["a"].to_list() == ["01", "4"]
     frame = pl.DataFrame({"a": [1, 2]})

@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 
 from anonymous_memory import anonymous_bytes
 from noisebound.data import Dataset, Normalization, Splits
-from noisebound.data.rows import Rows, SparseRows, TensorRows, as_rows, held
+from noisebound.data.rows import Rows, SparseRows, TensorRows, as_rows, in_memory_if_small
 from noisebound.files import fingerprint
 from noisebound.search.cross_fit import noise_plan
 from noisebound.training.config import TrainingConfig
@@ -113,7 +113,7 @@ def test_rows_go_to_a_device_at_once_only_if_they_are_few(monkeypatch):
 
 
 def test_mapped_features_are_held_in_memory_only_if_they_are_few(monkeypatch):
-    assert torch.equal(held(IMAGES), IMAGES)
-    assert held(IMAGES).data_ptr() != IMAGES.data_ptr()
+    assert torch.equal(in_memory_if_small(IMAGES), IMAGES)
+    assert in_memory_if_small(IMAGES).data_ptr() != IMAGES.data_ptr()
     monkeypatch.setattr("noisebound.data.rows.HELD_IN_MEMORY", 100)
-    assert held(IMAGES) is IMAGES
+    assert in_memory_if_small(IMAGES) is IMAGES

@@ -17,12 +17,19 @@ from noisebound.review import DecisionFile, ReviewedData
 from noisebound.review.corrected_labels import is_decided
 from noisebound.runs import load_run, train_run
 from noisebound.runs.corrections import corrected_data
-from noisebound.search.fit import Fitting, network_for
+from noisebound.search.fit import (
+    Problem,
+    _confirmed,
+    fit_network,
+    network_for,
+    plan_training,
+)
+from noisebound.search.recipe_search import Searched
 from noisebound.search.trial import Trial
 from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation, validation_mask
-from noisebound.training.keeper import NOTHING_KEPT
 from noisebound.training.objective import make_objective
+from noisebound.training.session import Session
 from noisebound.training.trusted_labels import WeightEvidence, best_weight, judged_weights, trusting
 
 
@@ -237,8 +244,8 @@ def checked_data(n, count):
 def test_nearly_all_labels_are_checked(settings):
     """The few that are left say nothing of their noise."""
     data, config = checked_data(100, 65), TrainingConfig(epochs=2, model="linear", **settings)
-    fitting = Fitting(data, config, network_for(data.train, config), show=False).run()
-    assert fitting.history[-1].train_loss > 0
+    network, session = network_for(data.train, config), Session(show=False)
+    assert fit_network(Problem(data, config, network, session)).history[-1].train_loss > 0
 
 
 def test_trials_and_rehearsals_know_the_checked_labels_as_the_training_does(monkeypatch):
@@ -254,11 +261,13 @@ def test_trials_and_rehearsals_know_the_checked_labels_as_the_training_does(monk
     monkeypatch.setattr("noisebound.search.confirmation.Trial", Noted)
     data = checked_data(400, 200)
     config = TrainingConfig(epochs=4, model="linear", recipe="auto", average_epochs=0)
-    fitting = Fitting(data, config, network_for(data.train, config), show=False).run()
-    evidence = replace(fitting.choice.chosen, recipe="ce+b", epochs=4)
-    fitting._finals([evidence], fitting.noise).rehearsal(NOTHING_KEPT)
-    whole = fitting.noise.bound(nb.CrossEntropy()).level
-    share = data.checked.untrusted_share(fitting.data.train.weights)
+    problem = Problem(data, config, network_for(data.train, config), Session(show=False))
+    plan = plan_training(problem)
+    evidence = replace(plan.choice.chosen, recipe="ce+b", epochs=4)
+    chosen = replace(plan.choice, chosen=evidence)
+    _confirmed(replace(problem, data=plan.whole), Searched(chosen), plan.noise)
+    whole = plan.noise.bound(nb.CrossEntropy()).level
+    share = data.checked.untrusted_share(plan.whole.train.weights)
     assert share <= 0.5
     assert bounds[-1] == pytest.approx(share * whole)  # checked labels have the floor 0
     assert len(bounds) > 2

@@ -87,8 +87,12 @@ def test_rows_of_another_shape(table_run, tmp_path, text, complaint):
 
 def test_data_of_another_kind(table_run, tmp_path):
     (tmp_path / "photos").mkdir()
-    with pytest.raises(DataError, match=r"takes features, and .* folder of images"):
+    with pytest.raises(DataError, match="photos has no images"):
         table_run.predictions(tmp_path / "photos")
+    (tmp_path / "photos" / "one.png").write_bytes(plain_image(9, 8, "PNG"))
+    for images in (tmp_path / "photos", tmp_path / "photos" / "one.png"):
+        with pytest.raises(DataError, match=r"takes features, and .* holds images"):
+            table_run.predictions(images)
     np.save(tmp_path / "x.npy", np.zeros((3, 9)))
     with pytest.raises(DataError, match=r"inputs of shape \[4\], got \[9\]"):
         table_run.predictions(tmp_path / "x.npy")

@@ -9,8 +9,7 @@ import torch
 import noisebound as nb
 from noisebound.estimation import EstimatedNoise, UnknownNoise
 from noisebound.runs import train_run
-from noisebound.search import estimate_label_noise
-from noisebound.search.cross_fit import CrossFit
+from noisebound.search import cross_fit, estimate_label_noise
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from training_data import NOISE_RATE, noisy_clouds
 
@@ -146,15 +145,15 @@ def test_a_training_that_is_stuck_is_told(tmp_path, default_run):
 @pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")
 def test_interrupted_while_estimating(tmp_path, monkeypatch):
     undisturbed = train_run(noisy_clouds(), config(epochs=8), tmp_path / "whole")
-    plain, calls = CrossFit._fold, []
+    plain, calls = cross_fit._predict_fold, []
 
-    def interrupted(self, number, fold):
+    def interrupted(data, plan, number, *others):
         calls.append(number)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return plain(self, number, fold)
+        return plain(data, plan, number, *others)
 
-    monkeypatch.setattr(CrossFit, "_fold", interrupted)
+    monkeypatch.setattr(cross_fit, "_predict_fold", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_run(noisy_clouds(), config(epochs=8), tmp_path / "run")
     resumed = train_run(noisy_clouds(), config(epochs=8), tmp_path / "run", resume=True)

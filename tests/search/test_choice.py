@@ -18,7 +18,7 @@ from noisebound.experiments.protocol.sources import DataSources
 from noisebound.pages.run_page import run_page
 from noisebound.runs import train_run
 from noisebound.search.choice import Choice, choice_by, hopeful
-from noisebound.search.confirmation import _left_out
+from noisebound.search.confirmation import held_out_split
 from noisebound.search.evidence import Evidence, Judges
 from noisebound.search.recipes import RECIPES
 from noisebound.search.trial import Trial, soonest_agreeing
@@ -354,7 +354,7 @@ class TestRuns:
     def test_without_validation_a_tenth_decides_soonest_agreeing(self):
         data = TrainingData.unsplit(noisy_clouds(n=300).train)
         data = replace(data, positions=torch.arange(300))
-        trained, watched = _left_out(data, data, seed=0)
+        trained, watched = held_out_split(data, data, seed=0)
         assert (len(trained.train), len(watched)) == (270, 30)
         rows = torch.cat([trained.train.dense_inputs, watched.dense_inputs])
         assert len(rows.unique(dim=0)) == 300
@@ -371,8 +371,8 @@ class TestRuns:
         run = train_run(noisy_clouds(n=240), self.config(), tmp_path / "run")
         found, others = seen[-1]
         assert [len(each) for _, each in seen] == [0] * 6 + [3]  # three divisions
-        opinions = [found.probabilities, *others]
-        for opinion in others:
+        opinions = [each.probabilities for each in (found, *others)]
+        for opinion in opinions[1:]:
             assert (opinion.argmax(1) == found.labels).double().mean() > 0.5
             assert sum(torch.equal(opinion, each) for each in opinions) == 1
         mean = torch.stack(opinions).mean(0)

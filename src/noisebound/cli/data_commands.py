@@ -15,7 +15,7 @@ from noisebound.data.archives import readable_size
 from noisebound.data.cache import CachedFiles, cache_folder, cached_files, clear_cache
 from noisebound.data.column_types import ColumnType, listed_names
 from noisebound.data.published import download_folders, get_published
-from noisebound.data.published.finding import Published, find, find_or_download
+from noisebound.data.published.releases import Published, find, find_or_download
 from noisebound.data.summary import DataSummary, PartSummary, summarize
 
 data_app = App(name="data", help="List data sets, fetch one, look at one, clear the cache.")

@@ -36,7 +36,7 @@ _BYTE_ORDER_MARKS = {  # at the start of a file; longer ones come first
 
 
 @contextmanager
-def reading(name: str | Path, remedy: str = "fetch it again") -> Iterator[None]:
+def as_data_error(name: str | Path, remedy: str = "fetch it again") -> Iterator[None]:
     """Turn any exception within the block into a `DataError` that names the file.
 
     Third-party parsers (gzip, zipfile, Pillow, polars) may raise anything on damaged or hostile
@@ -158,7 +158,7 @@ class Folder(Files):
 
     def read(self, name: str) -> bytes:
         """Return the whole content of one file."""
-        with reading(self.where(name)):
+        with as_data_error(self.where(name)):
             return (self.path / name).read_bytes()
 
     def open(self, name: str) -> BinaryIO:
@@ -223,12 +223,12 @@ class Zip(Files):
 
     @cached_property
     def _archive(self) -> zipfile.ZipFile:
-        with reading(self.path):
+        with as_data_error(self.path):
             return zipfile.ZipFile(self.path)
 
     def read(self, name: str) -> bytes:
         """Return the whole content of one file; its checksum is verified."""
-        with reading(self.where(name)):
+        with as_data_error(self.where(name)):
             member = self._archive.getinfo(name)
             check_unpacked(self.where(name), member.compress_size, member.file_size)
             return self._archive.read(member)
@@ -245,7 +245,7 @@ class Tar(Files):
     def _contents(self) -> Mapping[str, bytes]:
         packed, unpacked = self.path.stat().st_size, 0
         contents = {}
-        with reading(self.path), tarfile.open(self.path) as archive:
+        with as_data_error(self.path), tarfile.open(self.path) as archive:
             for member in archive:
                 unpacked += member.size
                 check_unpacked(str(self.path), packed, unpacked)
@@ -282,7 +282,7 @@ def files_fingerprint(paths: Iterable[Path]) -> str:
 
 def gunzip(content: bytes, name: str) -> bytes:
     """Return the uncompressed content; its length and checksum are verified."""
-    with reading(name), gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+    with as_data_error(name), gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
         return b"".join(_chunks(stream, name, len(content)))
 
 

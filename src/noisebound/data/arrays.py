@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from noisebound.data.archives import check_unpacked, reading
+from noisebound.data.archives import as_data_error, check_unpacked
 from noisebound.data.column_types import did_you_mean
 from noisebound.data.dataset import Dataset
 from noisebound.data.labels import encode_labels
@@ -217,7 +217,7 @@ def _test_pair(arrays: Mapping[str, NDArray[Any]]) -> Pair | None:
 def _opened(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
     """Yield the arrays of an ``.npz`` file; each is read on access."""
     with (
-        reading(path, remedy="look at the file"),
+        as_data_error(path, remedy="look at the file"),
         _without_objects(path),
         path.open("rb") as stream,
         np.load(stream, allow_pickle=False) as archive,
@@ -229,7 +229,7 @@ def _opened(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
 
 def _load(path: Path) -> NDArray[Any]:
     """Return the array of an ``.npy`` file; changes to it stay in memory."""
-    with reading(path, remedy="look at the file"), _without_objects(path):
+    with as_data_error(path, remedy="look at the file"), _without_objects(path):
         array = np.load(path, mmap_mode="c", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise DataError(f"{path} must hold one array, got {type(array).__name__}")

@@ -11,9 +11,9 @@ from jaxtyping import Float32, Int64
 from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
-from noisebound.data.archives import reading
+from noisebound.data.archives import as_data_error
 from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
-from noisebound.data.rows import held
+from noisebound.data.rows import in_memory_if_small
 from noisebound.errors import DataError
 from noisebound.files import load_tensors, save_rows, save_tensors, write_text, written_whole
 
@@ -250,7 +250,7 @@ def _part(
     if found is None:
         raise DataError(f"{path} is missing, or is of other data than {folder / _RECORD} says")
     table = folder / f"{name}.parquet"
-    with reading(table, remedy="embed again into another folder"):
+    with as_data_error(table, remedy="embed again into another folder"):
         frame = pl.read_parquet(table)[found.kept.numpy()]
         labels = torch.from_numpy(frame["label"].to_numpy().copy()).long()
         has_truth = "true_label" in frame.columns
@@ -258,4 +258,4 @@ def _part(
             torch.from_numpy(frame["true_label"].to_numpy().copy()).long() if has_truth else None
         )
         names = tuple(frame["example"].to_list())
-    return Dataset(held(found.vectors), labels, class_names, truth), names
+    return Dataset(in_memory_if_small(found.vectors), labels, class_names, truth), names

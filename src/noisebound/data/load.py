@@ -29,8 +29,8 @@ from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
 from noisebound.data.embeddings import holds_embeddings, read_embeddings
 from noisebound.data.options import ReadingOptions, ReadingSettings, reading_options
 from noisebound.data.published import DATASETS, find_published
-from noisebound.data.published.finding import Published, find_or_download
 from noisebound.data.published.mnist import holds_idx, read_idx_folder
+from noisebound.data.published.releases import Published, find_or_download
 from noisebound.data.rows import Rows
 from noisebound.data.table_files import as_table, is_frame, is_table, read_table_file
 from noisebound.data.tables import frame_splits, read_table
@@ -105,14 +105,14 @@ def read(
     options: ReadingOptions | None = None,
     *,
     labeled: Literal[False],
-    written: Collection[str] = (),
+    raw_columns: Collection[str] = (),
 ) -> Unlabeled: ...
 def read(
     source: Source,
     options: ReadingOptions | None = None,
     *,
     labeled: bool = True,
-    written: Collection[str] = (),
+    raw_columns: Collection[str] = (),
 ) -> Splits | Unlabeled:
     """Return data as it was read: texts are not encoded, unlabeled images are not decoded.
 
@@ -121,11 +121,11 @@ def read(
             an array
         options: how to read it
         labeled: False for data to predict or embed; a data set then gives its test examples
-        written: for unlabeled tables, the columns to read as text even if they are all digits
+        raw_columns: for unlabeled tables, the columns to read as text even if they are all digits
     """
     options = options or ReadingOptions()
     if not labeled:
-        return _unlabeled(source, options, written)
+        return _unlabeled(source, options, raw_columns)
     if not isinstance(source, str | Path):
         return _from_memory(source, options)
     published = find_published(source)
@@ -256,12 +256,12 @@ def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:
     return read_image_folder(folder, options.image_size, options.skip_bad)
 
 
-def _unlabeled(data: Any, options: ReadingOptions, written: Collection[str]) -> Unlabeled:
+def _unlabeled(data: Any, options: ReadingOptions, raw_columns: Collection[str]) -> Unlabeled:
     published = find_published(data)
     if published is not None:
         data = load_published(published, options.data_dir)
     if isinstance(data, str | Path):
-        return _unlabeled_path(_existing(data), options, written)
+        return _unlabeled_path(_existing(data), options, raw_columns)
     if is_frame(data):
         return _of_frame(as_table(data).lazy(), "the data frame")
     if as_texts(data) is not None:
@@ -276,7 +276,7 @@ def _unlabeled(data: Any, options: ReadingOptions, written: Collection[str]) -> 
     return _of_inputs(inputs_from_array(data), "the array")
 
 
-def _unlabeled_path(path: Path, options: ReadingOptions, written: Collection[str]) -> Unlabeled:
+def _unlabeled_path(path: Path, options: ReadingOptions, raw_columns: Collection[str]) -> Unlabeled:
     if path.is_dir() and holds_embeddings(path):
         splits = read_embeddings(path)
         if splits.test is not None or splits.train_names is None:
@@ -291,7 +291,7 @@ def _unlabeled_path(path: Path, options: ReadingOptions, written: Collection[str
         return Unlabeled(names, str(path), images=(files, names))
     if is_table(path):
         table = read_table_file(
-            path, encoding=options.encoding, written=written, skip_bad=options.skip_bad
+            path, encoding=options.encoding, raw_columns=raw_columns, skip_bad=options.skip_bad
         )
         return _of_frame(table.frame, str(path), table.left_out)
     return _of_inputs(inputs_from_array(read_inputs(path)), str(path))

@@ -81,7 +81,7 @@ class ReadingOptions(BaseModel):
         return {**self.types, **dict.fromkeys(self.text, "text")}
 
     @property
-    def written_columns(self) -> frozenset[str]:
+    def raw_columns(self) -> frozenset[str]:
         """The columns to read as text even if they are all digits."""
         types = self.column_types
         return frozenset(name for name, kind in types.items() if kind in ("category", "text"))

@@ -158,7 +158,7 @@ class JoinedRows(Rows):
         return torch.cat([left, right.to(left.dtype)], dim=1)
 
 
-def held(features: Shaped[Tensor, "n ..."]) -> Shaped[Tensor, "n ..."]:
+def in_memory_if_small(features: Shaped[Tensor, "n ..."]) -> Shaped[Tensor, "n ..."]:
     """Return the features of a mapped file, copied into memory if they are at most 1 GiB.
 
     A system that evicts mapped pages reads them again in each epoch: a training on 50,000

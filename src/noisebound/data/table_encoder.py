@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import csr_matrix, hstack, vstack
 from torch import Tensor
 
-from noisebound.data.archives import reading
+from noisebound.data.archives import as_data_error
 from noisebound.data.cache import cache_folder
 from noisebound.data.column_types import ColumnDecision, ColumnType, Style, decide_type
 from noisebound.data.columns import (
@@ -108,7 +108,7 @@ class TableEncoder(BaseModel):
         return {column.name: column.style for column in columns if column.style is not None}
 
     @property
-    def written_columns(self) -> frozenset[str]:
+    def raw_columns(self) -> frozenset[str]:
         """The columns to read as text even if they are all digits."""
         codes = {name for name, kind in self.types.items() if kind in ("category", "text")}
         return frozenset(codes | self.styles.keys())
@@ -190,7 +190,7 @@ class TableEncoder(BaseModel):
         count = int(lazy.select(pl.len()).collect().item())
         if not count:
             raise DataError("the table has no rows")
-        with reading("the table", remedy="give the columns the types they had"):
+        with as_data_error("the table", remedy="give the columns the types they had"):
             if any(isinstance(column, TextColumn) for column in self.columns):
                 parts = [self._sparse(block) for block in self._blocks(lazy, count)]
                 return SparseRows(vstack(parts, format="csr", dtype=np.float32))

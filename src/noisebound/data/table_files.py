@@ -14,22 +14,28 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PanicException
 
-from noisebound.data.archives import check_unpacked, check_utf8, file_type, plain_text, reading
+from noisebound.data.archives import (
+    as_data_error,
+    check_unpacked,
+    check_utf8,
+    file_type,
+    plain_text,
+)
 from noisebound.data.cache import cache_folder, temporary_file
 from noisebound.data.column_types import LEADING_ZERO, MISSING_FIELDS, nulls_for_missing
 from noisebound.errors import DataError, MissingExtraError
 
 
-def whole_letters(text: str) -> str:
+def without_surrogates(text: str) -> str:
     r"""Return a text with lone UTF-16 surrogates replaced, and pairs of them joined.
 
     Programs that count in UTF-16 leave half an emoji where they cut a text. No table, file or
     tokenizer takes it.
 
     Example:
-        >>> whole_letters("x \ud83d y") == "x \ufffd y"
+        >>> without_surrogates("x \ud83d y") == "x \ufffd y"
         True
-        >>> whole_letters("\ud83d\ude00") == "\U0001f600"
+        >>> without_surrogates("\ud83d\ude00") == "\U0001f600"
         True
     """
     try:
@@ -85,7 +91,7 @@ def _is_pandas(data: object) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    return whole_letters(value) if isinstance(value, str) else value
+    return without_surrogates(value) if isinstance(value, str) else value
 
 
 def _column(name: str, column: Any) -> pl.Series:
@@ -112,7 +118,7 @@ _IN_MEMORY = 2**29  # bytes; heuristic: a larger CSV file becomes a Parquet file
 
 
 def read_csv(
-    plain: Path, path: Path, separator: str, written: Collection[str], skip_bad: bool
+    plain: Path, path: Path, separator: str, raw_columns: Collection[str], skip_bad: bool
 ) -> tuple[pl.LazyFrame, tuple[int, ...]]:
     """Return the table, and the positions in the file of the records that were left out.
 
@@ -123,7 +129,7 @@ def read_csv(
         plain: the file, not compressed and in UTF-8
         path: the file that the user named, for messages
         separator: the separator, unless the first lines fit another one better
-        written: columns that stay text even if they are all digits
+        raw_columns: columns that stay text even if they are all digits
         skip_bad: True to leave out lines with too many fields
     """
     _check_line_ends(plain, path)
@@ -133,7 +139,7 @@ def read_csv(
     if repeated:
         raise DataError(f"{path} has several columns called {repeated[0]!r}: rename all but one")
     try:
-        return _read(plain, separator, written), ()
+        return _read(plain, separator, raw_columns), ()
     except pl.exceptions.PolarsError:
         check_utf8(plain, path)
         ragged = _first_ragged_line(plain, separator, len(header))
@@ -148,11 +154,11 @@ def read_csv(
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / plain.name
         left_out = _copy_whole_records(plain, whole, separator, len(header))
-        frame, _ = read_csv(whole, path, separator, written, skip_bad)
+        frame, _ = read_csv(whole, path, separator, raw_columns, skip_bad)
         return frame, left_out
 
 
-def _read(plain: Path, separator: str, written: Collection[str]) -> pl.LazyFrame:
+def _read(plain: Path, separator: str, raw_columns: Collection[str]) -> pl.LazyFrame:
     """Return the table with each column in the narrowest type for all its values."""
     lazy = pl.scan_csv(
         plain, separator=separator, null_values=list(MISSING_FIELDS), infer_schema=False
@@ -162,7 +168,7 @@ def _read(plain: Path, separator: str, written: Collection[str]) -> pl.LazyFrame
     casts = [
         _narrowest(lazy.select(name).collect().to_series())
         for name in lazy.collect_schema().names()
-        if name.strip() not in written
+        if name.strip() not in raw_columns
     ]
     typed = lazy.with_columns(casts)
     return typed.collect().lazy() if is_small else typed
@@ -323,7 +329,7 @@ def read_table_file(
     path: Path,
     *,
     encoding: str | None = None,
-    written: Collection[str] = (),
+    raw_columns: Collection[str] = (),
     skip_bad: bool = False,
 ) -> TableFile:
     """Return the table of a file, with null for words such as NA; a large one stays on the disk.
@@ -331,14 +337,14 @@ def read_table_file(
     Args:
         path: the file
         encoding: character encoding of a CSV or JSON file (default: UTF-8)
-        written: columns that a CSV file gives as text even if they are all digits
+        raw_columns: columns that a CSV file gives as text even if they are all digits
         skip_bad: True to leave out lines with too many fields
     """
     kind = file_type(path)
     if encoding is not None and kind in _PARQUET | _EXCEL:
         raise DataError(f"`encoding` does not apply to {path.name}: leave it out")
     left_out: tuple[int, ...] = ()
-    with reading(path, remedy="look at the file"):
+    with as_data_error(path, remedy="look at the file"):
         try:
             if kind in _PARQUET:
                 frame = _scan_parquet(path)
@@ -349,7 +355,9 @@ def read_table_file(
                     frame = _read_json_lines(plain, path)
             else:
                 with plain_text(path, encoding) as plain:
-                    frame, left_out = read_csv(plain, path, _SEPARATORS[kind], written, skip_bad)
+                    frame, left_out = read_csv(
+                        plain, path, _SEPARATORS[kind], raw_columns, skip_bad
+                    )
             frame = nulls_for_missing(_with_bare_names(frame))
             is_empty = frame.head(1).collect().is_empty()
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes

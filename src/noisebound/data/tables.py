@@ -28,7 +28,7 @@ _FEW_CLASSES = 20  # up to this many distinct labels are classes, however few th
 
 def read_table(path: Path, options: ReadingOptions) -> Splits:
     """Return a file's rows: the column ``target`` as labels, every other column as features."""
-    table = _read(path, options, options.written_columns)
+    table = _read(path, options, options.raw_columns)
     return frame_splits(table, options, name=path.name, source=str(path))
 
 
@@ -81,8 +81,8 @@ def frame_splits(
         if not options.test.exists():
             raise DataError(f"the `test` table {options.test} is not there")
         # The columns, and labels such as 01, have the types of the training table.
-        written = {target} if is_string(part.labels.dtype) else set()
-        found = _read(options.test, options, encoder.written_columns | written)
+        raw_columns = {target} if is_string(part.labels.dtype) else set()
+        found = _read(options.test, options, encoder.raw_columns | raw_columns)
         return _with_test(splits, found, options, str(options.test))
     return splits if test is None else _with_test(splits, _as_table(test), options, source)
 
@@ -120,9 +120,9 @@ def _as_table(table: Frame | TableFile) -> TableFile:
     return table if isinstance(table, TableFile) else TableFile(table.lazy())
 
 
-def _read(path: Path, options: ReadingOptions, written: Collection[str]) -> TableFile:
+def _read(path: Path, options: ReadingOptions, raw_columns: Collection[str]) -> TableFile:
     return read_table_file(
-        path, encoding=options.encoding, written=written, skip_bad=options.skip_bad
+        path, encoding=options.encoding, raw_columns=raw_columns, skip_bad=options.skip_bad
     )
 
 

@@ -13,7 +13,7 @@ from noisebound.data.class_folders import TEXTS, ClassTree, examples_among, find
 from noisebound.data.dataset import Splits, refuse_unwritable
 from noisebound.data.labels import encode_labels, is_missing
 from noisebound.data.options import ReadingOptions
-from noisebound.data.table_files import whole_letters
+from noisebound.data.table_files import without_surrogates
 from noisebound.data.tables import frame_splits
 from noisebound.errors import DataError
 
@@ -47,14 +47,14 @@ def as_texts(data: object) -> list[str | None] | None:
     return values
 
 
-def whole_texts(texts: list[str | None] | None) -> list[str | None]:
+def clean_texts(texts: list[str | None] | None) -> list[str | None]:
     """Return texts without lone surrogates, which no table holds."""
-    return [None if text is None else whole_letters(text) for text in texts or ()]
+    return [None if text is None else without_surrogates(text) for text in texts or ()]
 
 
 def texts_frame(texts: Any) -> pl.DataFrame:
     """Return strings as the table that a model of texts takes."""
-    return pl.DataFrame({TEXT_COLUMN: pl.Series(whole_texts(as_texts(texts)), dtype=pl.String)})
+    return pl.DataFrame({TEXT_COLUMN: pl.Series(clean_texts(as_texts(texts)), dtype=pl.String)})
 
 
 def text_splits(texts: Any, labels: Any, options: ReadingOptions) -> Splits:

@@ -17,7 +17,7 @@ from noisebound.data.class_folders import ClassTree, find_trees
 from noisebound.data.columns import is_of_empty_texts
 from noisebound.data.dataset import check_classes_left
 from noisebound.data.load import image_folder, read
-from noisebound.data.rows import held
+from noisebound.data.rows import in_memory_if_small
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.features.backbone import Backbone
 from noisebound.features.embed_once import KINDS, embed_once, refuse_bad, text_notes
@@ -237,7 +237,9 @@ def _embedded(
     found = embed_once(part.examples, backbone, tell)
     notes = refuse_bad(part.examples, found, skip_bad)
     true_labels = None if part.true_labels is None else part.true_labels[found.kept]
-    data = Dataset(held(found.vectors), part.labels[found.kept], class_names, true_labels)
+    data = Dataset(
+        in_memory_if_small(found.vectors), part.labels[found.kept], class_names, true_labels
+    )
     return data, found.kept, notes
 
 

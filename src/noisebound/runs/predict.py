@@ -68,9 +68,9 @@ def new_inputs(
 
 
 def _read(card: ModelCard, data: Any, options: ReadingOptions) -> Unlabeled:
-    written = frozenset() if card.encoder is None else card.encoder.written_columns
-    written |= frozenset() if card.backbone is None else frozenset(card.backbone.text_columns)
-    return read(data, options, labeled=False, written=written)
+    raw_columns = frozenset() if card.encoder is None else card.encoder.raw_columns
+    raw_columns |= frozenset() if card.backbone is None else frozenset(card.backbone.text_columns)
+    return read(data, options, labeled=False, raw_columns=raw_columns)
 
 
 def _decoded(model: SavedModel, found: Unlabeled, skip_bad: bool) -> tuple[Names, Tensor | Rows]:

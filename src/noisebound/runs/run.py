@@ -36,8 +36,8 @@ from noisebound.runs.suspects import (
 from noisebound.search.choice import Choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import validation_mask
-from noisebound.training.keeper import MEAN_OPINION
 from noisebound.training.metrics import METRIC_NAMES, EpochMetrics, Evaluated
+from noisebound.training.session import MEAN_PREDICTIONS
 
 _FIRST_COLUMNS = {"epoch": pl.Int64}
 
@@ -110,7 +110,7 @@ class Run:
         noise = self.result.noise
         if not isinstance(noise, EstimatedNoise):
             return noise
-        name = MEAN_OPINION if self.folder.out_of_fold(MEAN_OPINION).exists() else "all"
+        name = MEAN_PREDICTIONS if self.folder.out_of_fold(MEAN_PREDICTIONS).exists() else "all"
         kept, path = read_out_of_fold(self.folder, name), self.folder.out_of_fold(name)
         if kept is None and path.exists():
             raise DataError(f"{path} is damaged: restore it, or train again in another folder")

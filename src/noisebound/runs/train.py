@@ -29,12 +29,13 @@ from noisebound.runs.ownership import owned
 from noisebound.runs.result import RunResult, read_result, write_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
-from noisebound.search.fit import Fitting, model_name, network_for
+from noisebound.search.fit import Fitted, Problem, fit_network, model_name, network_for
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
 from noisebound.training.metrics import METRIC_LABELS
 from noisebound.training.objective import ObjectiveFactory, check_method, make_objective
+from noisebound.training.session import Session
 from noisebound.training.unfrozen import Unfrozen, check_unfreeze
 
 _ADDED_LATER = ("unfreeze", "encoder_rate", "warmup_epochs")
@@ -98,25 +99,23 @@ def train_run(
         folder.check(config, resume=resume)
         if read_result(folder, identity) is None:
             keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
-            fitting = Fitting(
+            problem = Problem(
                 data,
                 config,
                 network,
-                devices=fabric,
-                keeper=keeper,
-                objective_factory=objective_factory,
-                show=show,
-                unfrozen=unfrozen,
+                Session(fabric, keeper=keeper, show=show),
+                objective_factory,
+                unfrozen,
             )
             try:
-                fitting.run()
+                fitted = fit_network(problem)
             finally:
                 for logger in fabric.loggers:
                     logger.finalize("success")  # or what they still hold would be lost
             name = model_name(data.train, config) if model is None else None
             first_rank_does(
                 fabric,
-                partial(_conclude, fitting, folder, identity, splits, encoded, name, decisions),
+                partial(_conclude, fitted, folder, identity, splits, encoded, name, decisions),
             )
             if not folder.result.exists():
                 raise DataError(f"{folder.result} is not there: do all machines see {out}?")
@@ -133,7 +132,7 @@ def _resumable() -> Iterator[None]:
 
 
 def _conclude(
-    fitting: Fitting,
+    fitted: Fitted,
     folder: RunFolder,
     identity: str,
     splits: Splits,
@@ -142,15 +141,13 @@ def _conclude(
     decisions: DecisionFile | None,
 ) -> None:
     """Write the model and then the result, which makes the run finished."""
-    assert fitting.state is not None
-    assert fitting.objective is not None
-    assert fitting.noise is not None
-    train, normalization = fitting.data.train, fitting.data.normalization
-    best = network = fitting.state.best_model.cpu()
+    plan = fitted.plan
+    train, normalization = plan.whole.train, plan.whole.normalization
+    best = network = fitted.state.best_model.cpu()
     encoder_weights = None
     if isinstance(best, FineTuned):
         network, encoder_weights = best.head, best.encoder.state_dict()
-    network = without_factors(network, fitting.network)
+    network = without_factors(network, plan.given_network)
     card = ModelCard(
         model=name,
         input_shape=train.input_shape,
@@ -165,39 +162,38 @@ def _conclude(
     SavedModel(network, card, encoder_weights).save(folder.path)
     checks = None
     if decisions is not None:
-        before, after = _compared(decisions.path, fitting, splits)
-        checks = checks_used(fitting.data, decisions, fitting.checked_weight, before, after)
+        before, after = _compared(decisions.path, fitted, splits)
+        checks = checks_used(plan.whole, decisions, plan.checked_weight, before, after)
         _keep_corrections(folder, decisions)
     result = RunResult.of(
         identity=identity,
         inputs=splits.fingerprint(),
-        chosen=fitting.objective.chosen,
-        noise=fitting.noise,
-        choice=fitting.choice,
-        floor=fitting.objective.floor,
-        history=fitting.history,
+        chosen=plan.objective.chosen,
+        noise=plan.noise,
+        choice=plan.choice,
+        floor=plan.objective.floor,
+        history=fitted.history,
         checks=checks,
     )
     write_result(folder, result)
 
 
 def _compared(
-    corrections: Path, fitting: Fitting, splits: Splits
+    corrections: Path, fitted: Fitted, splits: Splits
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return figures of the run that was reviewed and of this one, on the same labels.
 
     Empty if no finished run is beside the corrections. Accuracies on the validation split are
     compared if the run before was not trained on any of its examples either.
     """
-    assert fitting.noise is not None
     try:
         previous = Run(corrections.parent)
-        rates = {"noise_rate": previous.result.noise.rate}, {"noise_rate": fitting.noise.rate}
-        before = previous.accuracies(splits, fitting.data.validation_positions)
+        rates = {"noise_rate": previous.result.noise.rate}, {"noise_rate": fitted.plan.noise.rate}
+        before = previous.accuracies(splits, fitted.plan.whole.validation_positions)
     except (NoiseboundError, OSError):
         return {}, {}
     now: dict[str, float | None] = {
-        name: fitting.history[-1].best_known(name) for name in METRIC_LABELS
+        name: fitted.history[-1].best_known(name) for name in METRIC_LABELS
     }
     return _known(before | rates[0]), _known(now | rates[1])
 

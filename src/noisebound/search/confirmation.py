@@ -1,15 +1,13 @@
-"""What a recipe does on all examples, before it trains: finals, or a rehearsal.
+"""Trainings on all examples that confirm or correct what trials on a part of them suggest.
 
-The more examples there are, the sooner a network has learned what they have in common, and the
-sooner it memorizes; and with more examples of each class another recipe may be the better one. So
-where recipes were tried on some thousands of many examples, the epochs that the trials have found
-do not hold for the whole, and two recipes that were abreast are told apart by all examples. Where
-they were tried on all, in halves, the chosen one is rehearsed: a network that knows the labels it
-was trained on worse than its trials knew others has not learned what they had learned.
+If the trials had a part of the examples, the best recipes are trained on all of them and compared
+by labels that none of them saw. If the trials had all examples, in halves, the chosen recipe is
+trained on all of them once: if its training accuracy is below the trials' held-out accuracy, it
+failed.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,16 +18,14 @@ from torch import Tensor, nn
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold
-from noisebound.search.cross_fit import once
 from noisebound.search.evidence import Evidence
 from noisebound.search.trial import Stop, Trial
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
-from noisebound.training.devices import Devices
-from noisebound.training.keeper import Keeper
 from noisebound.training.objective import Objective
+from noisebound.training.session import Session
 
-_LEFT_OUT_SHARE = 0.1  # of the examples, where there is no validation: a choice
+_LEFT_OUT_SHARE = 0.1  # of the examples, without a validation split; heuristic
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +33,9 @@ class Finalist:
     """A recipe that is ready to be trained on all examples.
 
     Args:
-        evidence: what the trials on a part of the examples say of it
-        data: the examples as it uses them
-        config: how it trains, for as many epochs as there may be
+        evidence: the result of its trials on a part of the examples
+        data: the examples with the weights and targets that it uses
+        config: how it trains, with the largest number of epochs
         network: the network before training, of which a copy is trained
         make_objective: makes its objective for these examples, or for some of them
     """
@@ -50,86 +46,65 @@ class Finalist:
     network: nn.Module
     make_objective: Callable[[TrainingData], Objective]
 
-
-class Finals:
-    """Trainings on all examples, each watched by labels that it does not see.
-
-    Args:
-        whole: the examples as they are
-        finalists: the recipes
-        devices: launched
-        show: True to draw the loss as it falls, where someone is looking
-    """
-
-    def __init__(
+    def trial(
         self,
-        whole: TrainingData,
-        finalists: Sequence[Finalist],
-        devices: Devices,
-        *,
-        show: bool,
-    ) -> None:
-        self.whole, self.finalists = whole, finalists
-        self.devices, self.show = devices, show
-        self.trial: Trial | None = None
-
-    def hits(self, keeper: Keeper) -> list[Bool[Tensor, "epochs n"]]:
-        """Return, for each finalist, which of the watching labels it predicts after each epoch.
-
-        Args:
-            keeper: keeps the trainings that are done
-        """
-        return [self._watched(finalist, keeper) for finalist in self.finalists]
-
-    @property
-    def labels(self) -> Int64[Tensor, " n"]:
-        """The labels that watch."""
-        if self.whole.validation is not None:
-            return self.whole.validation.labels
-        return self.whole.train.labels[_watching(self.whole, self.finalists[0].config.seed)]
-
-    def rehearsal(self, keeper: Keeper) -> Bool[Tensor, " n"]:
-        """Return which labels of all examples the first finalist predicts, trained on all of them.
-
-        Args:
-            keeper: keeps the training if it is done
-        """
-        first = self.finalists[0]
-        config = first.config.model_copy(update={"epochs": first.evidence.epochs})
-        own = self.whole.train
-        self.trial = self._trial(first, first.data, own, config, "never", "rehearsal")
-        run = partial(self.trial.run, torch.arange(len(own)), keeps_best_epoch=False)
-        return _hits(once("rehearsal", run, keeper, self.devices))[-1]
-
-    def _watched(self, finalist: Finalist, keeper: Keeper) -> Bool[Tensor, "epochs n"]:
-        data, left_out = _left_out(self.whole, finalist.data, finalist.config.seed)
-        evidence = finalist.evidence
-        stops: Stop = "well past the most hits" if evidence.stops_early else "never"
-        title = f"all examples: {evidence.recipe}"
-        self.trial = self._trial(finalist, data, left_out, finalist.config, stops, title)
-        run = partial(self.trial.run, torch.arange(len(left_out)))
-        return _hits(once(f"final-{evidence.recipe}", run, keeper, self.devices))
-
-    def _trial(
-        self,
-        finalist: Finalist,
         data: TrainingData,
         judged: Dataset,
+        session: Session,
+        *,
         config: TrainingConfig,
         stops: Stop,
         title: str,
     ) -> Trial:
+        """Return a trial of the recipe on some examples, judged by others."""
         return Trial(
             replace(data, validation=None),
             judged,
             config,
-            finalist.make_objective(data),
-            copy.deepcopy(finalist.network),
-            self.devices,
+            self.make_objective(data),
+            copy.deepcopy(self.network),
+            session,
             stops=stops,
             title=title,
-            show=self.show,
         )
+
+
+def hits_on_held_out(
+    whole: TrainingData, finalist: Finalist, session: Session
+) -> Bool[Tensor, "epochs n"]:
+    """Return which of the held-out labels a finalist predicts after each epoch.
+
+    It is trained on all other examples. `held_out_labels` returns these labels.
+    """
+    evidence, config = finalist.evidence, finalist.config
+    data, held_out = held_out_split(whole, finalist.data, config.seed)
+    trial = finalist.trial(
+        data,
+        held_out,
+        session,
+        config=config,
+        stops="well past the most hits" if evidence.stops_early else "never",
+        title=f"all examples: {evidence.recipe}",
+    )
+    run = partial(trial.run, torch.arange(len(held_out)))
+    return _hits(session.once(f"final-{evidence.recipe}", run))
+
+
+def held_out_labels(whole: TrainingData, seed: int) -> Int64[Tensor, " n"]:
+    """Return the labels that no finalist is trained on."""
+    if whole.validation is not None:
+        return whole.validation.labels
+    return whole.train.labels[_held_out_positions(whole, seed)]
+
+
+def hits_on_own(whole: TrainingData, finalist: Finalist, session: Session) -> Bool[Tensor, " n"]:
+    """Return which labels of all examples a finalist predicts when it was trained on them."""
+    config = finalist.config.model_copy(update={"epochs": finalist.evidence.epochs})
+    trial = finalist.trial(
+        finalist.data, whole.train, session, config=config, stops="never", title="rehearsal"
+    )
+    run = partial(trial.run, torch.arange(len(whole.train)), keeps_best_epoch=False)
+    return _hits(session.once("rehearsal", run))[-1]
 
 
 def _hits(found: OutOfFold) -> Bool[Tensor, "epochs n"]:
@@ -137,23 +112,25 @@ def _hits(found: OutOfFold) -> Bool[Tensor, "epochs n"]:
     return found.hits
 
 
-def _left_out(
+def held_out_split(
     whole: TrainingData, prepared: TrainingData, seed: int
 ) -> tuple[TrainingData, Dataset]:
-    """Return examples to train on and others to watch by: validation, or a tenth of the whole."""
+    """Return the examples to train on, and others: the validation split, or a tenth of the whole.
+
+    Args:
+        whole: all examples as given
+        prepared: the examples with the weights and targets that a recipe uses
+        seed: decides the tenth
+    """
     if whole.validation is not None:
         return prepared, whole.validation
     assert whole.positions is not None
     assert prepared.positions is not None
-    chosen = _watching(whole, seed)
+    chosen = _held_out_positions(whole, seed)
     is_kept = ~torch.isin(prepared.positions, whole.positions[chosen])
-    train, positions = prepared.train.subset(is_kept), prepared.positions[is_kept]
-    checked = None if prepared.checked is None else prepared.checked.subset(is_kept)
-    data = replace(prepared, train=train, positions=positions, checked=checked)
-    return data, whole.train.subset(chosen)
+    return prepared.subset(is_kept), whole.train.subset(chosen)
 
 
-def _watching(whole: TrainingData, seed: int) -> Int64[Tensor, " m"]:
-    """Return the positions of the examples that watch where there is no validation."""
+def _held_out_positions(whole: TrainingData, seed: int) -> Int64[Tensor, " m"]:
     count = round(_LEFT_OUT_SHARE * len(whole.train))
     return stratified_indices(whole.train.labels, count, seed)

@@ -1,35 +1,32 @@
 """The one cross-fitter: predictions for every example by a network that was not trained on it."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from jaxtyping import Int64
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold, UnknownNoise
 from noisebound.search.trial import Trial
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
-from noisebound.training.devices import Devices, first_rank_does
-from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.objective import make_objective
-from noisebound.training.state import TrainingState
+from noisebound.training.session import Session
 
 FEWEST_EXAMPLES = 50
 """The fewest examples that noise is estimated from: what is left of sixty if validation takes its
-share. The surest fifth is then 10, and a rate that 10 examples show has a standard error of up to
-0.16: of fewer the noise could be anything."""
+share. The surest fifth is then 10 examples, and the standard error of their rate up to 0.16."""
 
 _USUAL_PART = 1 / 4
-_FEWEST_EPOCHS = 12
+_FEWEST_EPOCHS = 12  # heuristic
 _LARGEST_PART = 3 / 8
-"""A network trains for a quarter of the epochs, but for at least 12, which is a choice, and for at
-most three eighths: two halves and their evaluation then cost about half of the training that they
-serve (0.48 to 0.50 in the worst case, `benchmarks/estimating.py`)."""
+"""A network trains for a quarter of the epochs, but for at least 12 and at most three eighths. Two
+halves and their evaluation then cost about half of the training that they serve (0.48 to 0.50 in
+the worst case, `benchmarks/estimating.py`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,116 +36,85 @@ class CrossFitPlan:
     Args:
         folds: the positions of each fold; together they hold every example once
         config: how each network is trained
-        keeps_best_epoch: True to keep the epoch that predicts the fold best, and to stop soon after
-            it; False to keep the last epoch
-        title: what to call it while it runs
-        name: distinguishes what is kept of it from other cross-fits of the same run
+        title: its name in the progress display
+        name: distinguishes its results from those of other cross-fits of the same run
     """
 
     folds: Sequence[Int64[Tensor, " _"]]
     config: TrainingConfig
-    keeps_best_epoch: bool = True
     title: str = "estimating the noise"
     name: str = ""
 
 
-class CrossFit:
-    """Out-of-fold predictions, fold after fold; a fold that is done is not done again.
+def cross_fit(
+    data: TrainingData, plan: CrossFitPlan, network: nn.Module, session: Session
+) -> OutOfFold:
+    """Return out-of-fold predictions for every training example, on every rank.
+
+    A fold that is done is not done again.
 
     Args:
-        data: the training examples
+        data: the training examples; a validation split is predicted too
         plan: the folds, and how networks are trained on the rest
         network: the network before training; copies of it are trained
-        devices: launched
-        keeper: keeps the folds that are done
-        show: True to draw the loss as it falls, where someone is looking
+        session: keeps the folds that are done
     """
+    prefix = f"{plan.name}-" if plan.name else ""
 
-    def __init__(
-        self,
-        data: TrainingData,
-        plan: CrossFitPlan,
-        network: nn.Module,
-        devices: Devices,
-        *,
-        keeper: Keeper = NOTHING_KEPT,
-        show: bool = True,
-    ) -> None:
-        self.data, self.plan, self.network = data, plan, network
-        self.devices, self.keeper, self.show = devices, keeper, show
-        self.state: TrainingState | None = None
-
-    def out_of_fold(self) -> OutOfFold:
-        """Return the predictions for every training example, on every rank."""
-        return self._once("all", self._of_all_folds)
-
-    def _of_all_folds(self) -> OutOfFold:
-        train, folds = self.data.train, self.plan.folds
+    def all_folds() -> OutOfFold:
         found = [
-            self._once(f"fold-{number}", partial(self._fold, number, fold))
-            for number, fold in enumerate(folds, start=1)
+            session.once(
+                f"{prefix}fold-{number}",
+                partial(_predict_fold, data, plan, number, fold, network, session),
+            )
+            for number, fold in enumerate(plan.folds, start=1)
         ]
-        positions = self.data.positions
+        positions = data.positions
         return replace(
             OutOfFold.joined(found),
-            positions=torch.arange(len(train)) if positions is None else positions,
-            is_trusted=None if self.data.checked is None else self.data.checked.is_trusted,
+            positions=torch.arange(len(data.train)) if positions is None else positions,
+            is_trusted=None if data.checked is None else data.checked.is_trusted,
         )
 
-    def _once(self, name: str, compute: Callable[[], OutOfFold]) -> OutOfFold:
-        full_name = f"{self.plan.name}-{name}" if self.plan.name else name
-        return once(full_name, compute, self.keeper, self.devices)
-
-    def _fold(self, number: int, fold: Int64[Tensor, " m"]) -> OutOfFold:
-        """Train on all examples but a fold, and predict the fold."""
-        config, whole = self.plan.config, self.data.train
-        is_trained_on = torch.ones(len(whole), dtype=torch.bool)
-        is_trained_on[fold] = False
-        train = whole.subset(is_trained_on)
-        unknown = UnknownNoise(whole.num_classes)
-        trial = Trial(
-            replace(self.data, train=train, positions=None, checked=None),
-            whole.subset(fold),
-            config,
-            make_objective(config, whole.num_classes, len(train), unknown),
-            copy.deepcopy(self.network),
-            self.devices,
-            stops="past the least loss" if self.plan.keeps_best_epoch else "never",
-            title=f"{self.plan.title} {number}/{len(self.plan.folds)}",
-            show=self.show,
-        )
-        self.state = trial.state
-        return trial.run(fold, keeps_best_epoch=self.plan.keeps_best_epoch)
+    return session.once(f"{prefix}all", all_folds)
 
 
-def once(
-    name: str, compute: Callable[[], OutOfFold], keeper: Keeper, devices: Devices
+def _predict_fold(
+    data: TrainingData,
+    plan: CrossFitPlan,
+    number: int,
+    fold: Int64[Tensor, " m"],
+    network: nn.Module,
+    session: Session,
 ) -> OutOfFold:
-    """Return what was computed before; else compute it, and keep it for the next time.
+    """Train on all examples but a fold, and predict the fold."""
+    whole = data.train
+    is_trained_on = torch.ones(len(whole), dtype=torch.bool)
+    is_trained_on[fold] = False
+    train = whole.subset(is_trained_on)
+    unknown = UnknownNoise(whole.num_classes)
+    trial = Trial(
+        replace(data, train=train, positions=None, checked=None),
+        whole.subset(fold),
+        plan.config,
+        make_objective(plan.config, whole.num_classes, len(train), unknown),
+        copy.deepcopy(network),
+        session,
+        stops="past the least loss",
+        title=f"{plan.title} {number}/{len(plan.folds)}",
+    )
+    return trial.run(fold)
 
-    Args:
-        name: what it is kept under
-        compute: called on every rank, unless the predictions are kept already
-        keeper: keeps predictions on the first rank
-        devices: launched
-    """
-    found = keeper.read_out_of_fold(name) if devices.is_global_zero else None
-    found = devices.broadcast(found)
-    if found is None:
-        found = compute()
-        first_rank_does(devices, partial(keeper.keep_out_of_fold, name, found))
-    return found
 
-
-def noise_plan(data: TrainingData, config: TrainingConfig) -> CrossFitPlan:
+def noise_plan(data: TrainingData, config: TrainingConfig, name: str = "") -> CrossFitPlan:
     """Return the plan to estimate the noise by: two halves, plain cross-entropy, few epochs."""
     plain = plain_config(config).model_copy(
         update={
             "epochs": config.cross_fit_epochs or cross_fit_epochs(config.epochs),
-            "average_epochs": 1.0,  # the best epoch is sought, and must not lag behind
+            "average_epochs": 1.0,  # a longer average would lag behind the best epoch
         }
     )
-    return CrossFitPlan(half_folds(data.train.labels, config.seed), plain)
+    return CrossFitPlan(half_folds(data.train.labels, config.seed), plain, name=name)
 
 
 def half_folds(
@@ -160,14 +126,8 @@ def half_folds(
     return first, (~is_first).nonzero().squeeze(1)
 
 
-def random_folds(num_examples: int, count: int, seed: int) -> list[Int64[Tensor, " _"]]:
-    """Return ``count`` folds of random examples, as equal as possible."""
-    order = torch.randperm(num_examples, generator=Generator().manual_seed(seed))
-    return list(order.tensor_split(count))
-
-
 def cross_fit_epochs(epochs: int) -> int:
-    """Return how long a network that estimates the noise trains at most.
+    """Return the most epochs of a network that estimates the noise.
 
     Example:
         >>> [cross_fit_epochs(epochs) for epochs in (1, 10, 30, 50, 100)]
@@ -178,7 +138,7 @@ def cross_fit_epochs(epochs: int) -> int:
 
 
 def plain_config(config: TrainingConfig) -> TrainingConfig:
-    """Return the same training by plain cross-entropy, told nothing of the noise."""
+    """Return the config of the same training by plain cross-entropy, without given noise."""
     return config.model_copy(
         update={
             "loss": "ce",

@@ -1,8 +1,8 @@
-"""From data to a trained network: estimate the noise if need be, make the objective, train."""
+"""From data to a trained network: choose a recipe, estimate the noise, plan the training, train."""
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -30,16 +30,20 @@ from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.models.regularized import regularized
 from noisebound.search.choice import Choice, named_choice
-from noisebound.search.confirmation import Finalist, Finals
-from noisebound.search.cross_fit import FEWEST_EXAMPLES, CrossFit, noise_plan
+from noisebound.search.confirmation import (
+    Finalist,
+    held_out_labels,
+    hits_on_held_out,
+    hits_on_own,
+)
+from noisebound.search.cross_fit import FEWEST_EXAMPLES, cross_fit, noise_plan
 from noisebound.search.evidence import Evidence
-from noisebound.search.recipe_search import RecipeSearch
+from noisebound.search.recipe_search import RecipeSearch, Searched
 from noisebound.search.recipes import RECIPES, Recipe
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
-from noisebound.training.devices import Devices, OneDevice, first_rank_does
+from noisebound.training.devices import first_rank_does
 from noisebound.training.display import Display
-from noisebound.training.keeper import MEAN_OPINION, NOTHING_KEPT, Keeper
 from noisebound.training.loop import Training
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.objective import (
@@ -49,11 +53,11 @@ from noisebound.training.objective import (
     make_objective,
     needs_estimate,
 )
+from noisebound.training.session import MEAN_PREDICTIONS, Session
 from noisebound.training.state import TrainingState, initial_state
 from noisebound.training.trusted_labels import (
     FEWEST_CHECKED,
     WEIGHTS,
-    WeightEvidence,
     best_weight,
     judged_weights,
     trusting,
@@ -63,169 +67,41 @@ from noisebound.training.unfrozen import Unfrozen, frozen_config
 _TOO_FEW = f"fewer than {FEWEST_EXAMPLES} examples are too few to estimate noise or try recipes"
 
 
-class Fitting:
-    """A training from data to a trained network, whose parts can be read when it is interrupted.
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What to train, on which examples, and how.
 
     Args:
         data: the splits to train and evaluate on
         config: how to train
         network: the network before training; it, or its regularized copy, is trained in place
-        devices: launched; one device by default
-        trial_devices: launched; for networks that only tell which recipe is best and how noisy the
-            labels are, which may need less precision; the same by default
-        keeper: keeps finished folds and epochs, so that an interrupted training goes on
+        session: the devices, and what keeps finished folds and epochs
         objective_factory: makes the objective; by default the method that the config names
-        show: True to draw the loss as it falls, where someone is looking
         unfrozen: the raw examples and their encoder, to fine-tune it with the network as its head;
             the noise is still estimated on `data`, the frozen embeddings
     """
 
-    def __init__(
-        self,
-        data: TrainingData,
-        config: TrainingConfig,
-        network: nn.Module,
-        *,
-        devices: Devices | None = None,
-        trial_devices: Devices | None = None,
-        keeper: Keeper = NOTHING_KEPT,
-        objective_factory: ObjectiveFactory = make_objective,
-        show: bool = True,
-        unfrozen: Unfrozen | None = None,
-    ) -> None:
-        self.data, self.config, self.network = data, config, network
-        self.devices = devices or OneDevice()
-        self.trial_devices = trial_devices or self.devices
-        self.keeper, self.show = keeper, show
-        self.objective_factory, self.unfrozen = objective_factory, unfrozen
-        self.search: RecipeSearch | None = None
-        self.finals: Finals | None = None
-        self.cross_fit: CrossFit | None = None
-        self.choice: Choice | None = None
-        self.noise: Noise | None = None
-        self.seen_noise: Noise | None = None
-        self.objective: Objective | None = None
-        self.state: TrainingState | None = None
-        self.history: list[EpochMetrics] = []
-        self.checked_weight = 1.0
-        self.weight_evidence: list[WeightEvidence] = []
+    data: TrainingData
+    config: TrainingConfig
+    network: nn.Module
+    session: Session
+    objective_factory: ObjectiveFactory = make_objective
+    unfrozen: Unfrozen | None = None
 
-    def run(self) -> "Fitting":
-        """Do what is not done yet."""
-        check_method(self.config)
-        self.data = self._with_checked_weight()
-        self.choice = self._choose()
-        whole = self.data.train
-        self.noise = known_noise(self.config, whole) or self._estimate()
-        weights = class_weights(self.config, whole)
-        self.seen_noise = self.noise
-        if weights is not None:  # the noise is estimated without them, and then seen through them
-            noisy = whole
-            if self.data.checked is not None:
-                noisy = whole.subset(~self.data.checked.is_trusted)
-            shares = noisy.class_counts().double() / max(1, len(noisy))
-            self.seen_noise = ClassWeightedNoise(self.noise, weights, shares)
-        config, data = self._by_recipe(self.noise)
-        train, network = (
-            data.train,
-            self._network_by(self.choice.recipe) if self.choice else self.network,
-        )
-        data = data.with_class_weights(weights)
-        self.objective = self._objective(config, self.seen_noise, data)
-        if self.unfrozen is not None:
-            self.unfrozen.check_mixing(self.objective.mixes)
-            network = self.unfrozen.network(network, data.normalization)
-            data = self.unfrozen.data(data)
-        self.state = initial_state(network, self.objective, config, len(train), self.devices)
-        self.history = self.keeper.resume(self.state)
-        training = Training(self.state, self.objective, data, config, self.devices)
-        show = self.show and self.devices.is_global_zero
-        with Display(config.loss, config.epochs, self.history, show) as display:
-            for metrics in training.epochs():
-                self.history.append(metrics)
-                is_last = metrics.epoch == config.epochs
-                # No rank begins an epoch before the last one is kept.
-                first_rank_does(
-                    self.devices,
-                    partial(self.keeper.keep_epoch, self.state, metrics, is_last=is_last),
-                )
-                self.devices.log_dict(metrics.numbers(), step=metrics.epoch)
-                display.update(metrics)
-        return self
+    @property
+    def head_config(self) -> TrainingConfig:
+        """How networks are trained on `data` to estimate the noise."""
+        return self.config if self.unfrozen is None else frozen_config(self.config)
 
-    def _choose(self) -> Choice | None:
-        """Return the recipe by its name or by trials; None to train by the loss."""
-        config = self.config
-        if config.recipe is None:
-            return None
-        if config.recipe != "auto":
-            return named_choice(config.recipe, config.epochs)
-        if len(self.data.train) < FEWEST_EXAMPLES:
-            return replace(named_choice("plain", config.epochs), untried_because=_TOO_FEW)
-        self.search = RecipeSearch(
-            self.data,
-            self._head_config,
-            self.network,
-            self.trial_devices,
-            keeper=self.keeper,
-            show=self.show,
-        )
-        return self.search.choose()
+    def out_of_fold(
+        self, data: TrainingData, *, regularize: bool = False, name: str = ""
+    ) -> OutOfFold:
+        """Return the predictions of the cross-fit that estimates the noise."""
+        plan = noise_plan(data, self.head_config, name)
+        network = regularized(self.network) if regularize else self.network
+        return cross_fit(data, plan, network, self.session)
 
-    def _by_recipe(self, noise: Noise) -> tuple[TrainingConfig, TrainingData]:
-        """Return the config and the examples of the training itself."""
-        if self.choice is None:
-            return self.config, self.data
-        if not isinstance(noise, EstimatedNoise):  # of too few examples nothing is known
-            if self.choice.recipe.needs_noise:
-                plain = named_choice("plain", self.config.epochs)
-                self.choice = replace(plain, untried_because=_TOO_FEW)
-            return self.choice.recipe.config(self.config), self.data
-        # What heads do on all examples says nothing of what an encoder does.
-        if self.unfrozen is None and self.search is not None:
-            self.choice = self._on_all_examples(self.choice, noise, self.search)
-        config = self.choice.recipe.config(self.config)
-        data = self.choice.recipe.prepare(self.data, noise)
-        if self.unfrozen is None:
-            config = config.model_copy(update={"epochs": self.choice.chosen.epochs})
-        return config, data
-
-    def _on_all_examples(
-        self, choice: Choice, noise: EstimatedNoise, search: RecipeSearch
-    ) -> Choice:
-        """Return the choice when all examples have said what they have to say."""
-        finalists = choice.finalists
-        if search.has_seen_all:
-            if choice.is_plain:
-                return choice
-            return choice.after_rehearsal(self._finals(finalists[:1], noise).rehearsal(self.keeper))
-        if len(finalists) > 1 or choice.chosen.stops_early:
-            finals = self._finals(finalists, noise)
-            return choice.after_finals(finals.hits(self.keeper), finals.labels)
-        return choice
-
-    def _finals(self, finalists: Sequence[Evidence], noise: EstimatedNoise) -> Finals:
-        self.finals = Finals(
-            self.data,
-            [self._finalist(evidence, noise) for evidence in finalists],
-            self.trial_devices,
-            show=self.show,
-        )
-        return self.finals
-
-    def _finalist(self, evidence: Evidence, noise: EstimatedNoise) -> Finalist:
-        recipe = RECIPES[evidence.recipe]
-        config, data = recipe.config(self.config), recipe.prepare(self.data, noise)
-        # As in the trials before, classes count alike: so these examples are of the noise itself.
-        make_objective = partial(self._objective, config, noise)
-        return Finalist(evidence, data, config, self._network_by(recipe), make_objective)
-
-    def _network_by(self, recipe: Recipe) -> nn.Module:
-        """Return the network that a training by a recipe begins with."""
-        assert self.choice is not None
-        return recipe.network(self.network, regularize=self.choice.regularize)
-
-    def _objective(self, config: TrainingConfig, noise: Noise, data: TrainingData) -> Objective:
+    def objective(self, config: TrainingConfig, noise: Noise, data: TrainingData) -> Objective:
         """Return the objective of a training on these examples, of which some may be checked."""
         train = data.train
         objective = self.objective_factory(config, train.num_classes, len(train), noise)
@@ -233,80 +109,227 @@ class Fitting:
             return objective
         return trusting(objective, data.checked, train.weights, config)
 
-    @property
-    def _head_config(self) -> TrainingConfig:
-        """How networks are trained on `data` to learn of the noise."""
-        return self.config if self.unfrozen is None else frozen_config(self.config)
 
-    def _estimate(self) -> Noise:
-        train = self.data.train
-        if self.choice is None and not needs_estimate(self.config):
-            return UnknownNoise(train.num_classes)
-        if len(train) < FEWEST_EXAMPLES:
-            reason = (
-                f"{len(train)} training examples are too few to estimate their noise, it takes "
-                f"{FEWEST_EXAMPLES}: give `noise_rate`"
-            )
-            noise: Noise = UnknownNoise(train.num_classes, reason)
-        else:
-            noise = self._cross_fitted()
-        if not noise.is_known:
-            warnings.warn(
-                f"training as if there were no noise: {noise.warnings[-1]}",
-                UnknownNoiseWarning,
-                stacklevel=2,
-            )
-        return noise
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Everything that decides the training itself.
 
-    def _cross_fitted(self) -> Noise:
-        found = self._out_of_fold(self.data)
-        noise = self._noise_shown_by(found)
-        return noise if self.data.checked is None else noise_of_unchecked(noise, self.data.checked)
+    Args:
+        whole: the splits as given, with the weights of checked labels
+        data: the splits that are trained on, as the recipe and the class weights want them
+        config: how to train
+        network: the network to train
+        given_network: the network before a recipe regularized it
+        objective: the loss and its bound
+        noise: the noise of the labels
+        seen_noise: the same noise, as a loss with class weights sees it
+        choice: the recipe and the evidence for it; None for a training by a loss
+        checked_weight: how much a checked label counts
+    """
 
-    def _noise_shown_by(self, found: OutOfFold) -> Noise:
-        if self.choice is None:
-            return estimated_noise(found)
-        # Trials have shown what the estimate is good for, so that a recipe need not ask.
-        opinions = [] if self.search is None else self.search.opinions
-        noise = EstimatedNoise.of(found, others=opinions)
-        if opinions:
+    whole: TrainingData
+    data: TrainingData
+    config: TrainingConfig
+    network: nn.Module
+    given_network: nn.Module
+    objective: Objective
+    noise: Noise
+    seen_noise: Noise
+    choice: Choice | None
+    checked_weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A finished training.
+
+    Args:
+        plan: what decided it
+        state: the trained network
+        history: the metrics of each epoch
+    """
+
+    plan: Plan
+    state: TrainingState
+    history: list[EpochMetrics]
+
+
+def fit_network(problem: Problem) -> Fitted:
+    """Plan the training and train."""
+    return train(plan_training(problem), problem.session)
+
+
+def plan_training(problem: Problem) -> Plan:
+    """Choose a recipe and estimate the noise, as far as the config asks for it."""
+    check_method(problem.config)
+    weight = _checked_weight(problem)
+    problem = replace(problem, data=problem.data.with_checked_weight(weight))
+    whole = problem.data
+    searched = _choose(problem)
+    noise = known_noise(problem.config, whole.train) or _estimate(problem, searched)
+    weights = class_weights(problem.config, whole.train)
+    seen_noise = noise if weights is None else _weighted(noise, weights, whole)
+    choice, config, data = None, problem.config, whole
+    if searched is not None:
+        choice, config, data = _by_recipe(problem, searched, noise)
+    network = problem.network
+    if choice is not None:
+        network = choice.recipe.network(network, regularize=choice.regularize)
+    data = data.with_class_weights(weights)
+    objective = problem.objective(config, seen_noise, data)
+    if problem.unfrozen is not None:
+        problem.unfrozen.check_mixing(objective.mixes)
+        network = problem.unfrozen.network(network, data.normalization)
+        data = problem.unfrozen.data(data)
+    return Plan(
+        whole=whole,
+        data=data,
+        config=config,
+        network=network,
+        given_network=problem.network,
+        objective=objective,
+        noise=noise,
+        seen_noise=seen_noise,
+        choice=choice,
+        checked_weight=weight,
+    )
+
+
+def train(plan: Plan, session: Session) -> Fitted:
+    """Train as planned, from where an earlier attempt was interrupted."""
+    devices, keeper, config = session.devices, session.keeper, plan.config
+    examples = len(plan.data.train)
+    state = initial_state(plan.network, plan.objective, config, examples, devices)
+    session.state, session.history = state, keeper.resume(state)
+    training = Training(state, plan.objective, plan.data, config, devices)
+    with Display(config.loss, config.epochs, session.history, session.shows) as display:
+        for metrics in training.epochs():
+            session.history.append(metrics)
+            is_last = metrics.epoch == config.epochs
+            # No rank begins an epoch before the last one is kept.
+            first_rank_does(devices, partial(keeper.keep_epoch, state, metrics, is_last=is_last))
+            devices.log_dict(metrics.numbers(), step=metrics.epoch)
+            display.update(metrics)
+    return Fitted(plan, state, session.history)
+
+
+def _checked_weight(problem: Problem) -> float:
+    """Return the weight of checked labels that predicts such labels best."""
+    data = problem.data
+    if data.checked is None or len(data.train) < FEWEST_EXAMPLES:
+        return 1.0
+    if int(data.checked.is_trusted.sum()) < FEWEST_CHECKED:
+        return 1.0
+    evidence = judged_weights(
+        {
+            weight: problem.out_of_fold(data.with_checked_weight(weight), name=f"weight-{weight:g}")
+            for weight in WEIGHTS
+        }
+    )
+    return best_weight(evidence)
+
+
+def _choose(problem: Problem) -> Searched | None:
+    """Return the recipe by its name or by trials; None to train by the loss."""
+    config = problem.config
+    if config.recipe is None:
+        return None
+    if config.recipe != "auto":
+        return Searched(named_choice(config.recipe, config.epochs))
+    if len(problem.data.train) < FEWEST_EXAMPLES:
+        return Searched(replace(named_choice("plain", config.epochs), untried_because=_TOO_FEW))
+    return RecipeSearch(problem.data, problem.head_config, problem.network, problem.session).run()
+
+
+def _estimate(problem: Problem, searched: Searched | None) -> Noise:
+    train = problem.data.train
+    if searched is None and not needs_estimate(problem.config):
+        return UnknownNoise(train.num_classes)
+    if len(train) < FEWEST_EXAMPLES:
+        reason = (
+            f"{len(train)} training examples are too few to estimate their noise, it takes "
+            f"{FEWEST_EXAMPLES}: give `noise_rate`"
+        )
+        noise: Noise = UnknownNoise(train.num_classes, reason)
+    else:
+        noise = _cross_fitted(problem, searched)
+    if not noise.is_known:
+        warnings.warn(
+            f"training as if there were no noise: {noise.warnings[-1]}",
+            UnknownNoiseWarning,
+            stacklevel=2,
+        )
+    return noise
+
+
+def _cross_fitted(problem: Problem, searched: Searched | None) -> Noise:
+    regularize = searched is not None and searched.choice.regularize
+    found = problem.out_of_fold(problem.data, regularize=regularize)
+    noise: Noise
+    if searched is None:
+        noise = estimated_noise(found)
+    else:  # the trials have shown whether the estimate is useful, so nothing rejects it
+        noise = EstimatedNoise.of(found, others=searched.predictions)
+        if searched.predictions:
             assert noise.out_of_fold is not None
-            keep = partial(self.keeper.keep_out_of_fold, MEAN_OPINION, noise.out_of_fold)
-            first_rank_does(self.trial_devices, keep)
-        return noise
+            problem.session.keep(MEAN_PREDICTIONS, noise.out_of_fold)
+    checked = problem.data.checked
+    return noise if checked is None else noise_of_unchecked(noise, checked)
 
-    def _out_of_fold(self, data: TrainingData, name: str = "") -> OutOfFold:
-        plan = replace(noise_plan(data, self._head_config), name=name)
-        regularize = self.choice is not None and self.choice.regularize
-        network = regularized(self.network) if regularize else self.network
-        self.cross_fit = CrossFit(
-            data, plan, network, self.trial_devices, keeper=self.keeper, show=self.show
+
+def _weighted(noise: Noise, weights: Float64[Tensor, " classes"], whole: TrainingData) -> Noise:
+    """Return the noise as a loss with class weights sees it; it is estimated without them."""
+    noisy = whole.train
+    if whole.checked is not None:
+        noisy = noisy.subset(~whole.checked.is_trusted)
+    shares = noisy.class_counts().double() / max(1, len(noisy))
+    return ClassWeightedNoise(noise, weights, shares)
+
+
+def _by_recipe(
+    problem: Problem, searched: Searched, noise: Noise
+) -> tuple[Choice, TrainingConfig, TrainingData]:
+    """Return the final choice, and the config and examples of a training by it."""
+    choice, whole, config = searched.choice, problem.data, problem.config
+    if not isinstance(noise, EstimatedNoise):  # there are too few examples
+        if choice.recipe.needs_noise:
+            choice = replace(named_choice("plain", config.epochs), untried_because=_TOO_FEW)
+        return choice, choice.recipe.config(config), whole
+    is_frozen = problem.unfrozen is None
+    # Heads on all examples show nothing of an encoder that is trained with them.
+    if is_frozen and choice.tried:
+        choice = _confirmed(problem, searched, noise)
+    recipe_config = choice.recipe.config(config)
+    if is_frozen:
+        recipe_config = recipe_config.model_copy(update={"epochs": choice.chosen.epochs})
+    return choice, recipe_config, choice.recipe.prepare(whole, noise)
+
+
+def _confirmed(problem: Problem, searched: Searched, noise: EstimatedNoise) -> Choice:
+    """Return the choice after trainings on all examples, where these can change it."""
+    choice, whole, session = searched.choice, problem.data, problem.session
+
+    def finalist(evidence: Evidence) -> Finalist:
+        recipe: Recipe = RECIPES[evidence.recipe]
+        config = recipe.config(problem.config)
+        return Finalist(
+            evidence,
+            recipe.prepare(whole, noise),
+            config,
+            recipe.network(problem.network, regularize=choice.regularize),
+            # As in the trials, without class weights: so the noise is that of the labels as given.
+            partial(problem.objective, config, noise),
         )
-        return self.cross_fit.out_of_fold()
 
-    def _with_checked_weight(self) -> TrainingData:
-        """Return the data with the weight of checked labels that predicts such labels best."""
-        checked = self.data.checked
-        if checked is None or len(self.data.train) < FEWEST_EXAMPLES:
-            return self.data
-        if int(checked.is_trusted.sum()) < FEWEST_CHECKED:
-            return self.data
-        weighted = {weight: self.data.with_checked_weight(weight) for weight in WEIGHTS}
-        self.weight_evidence = judged_weights(
-            {
-                weight: self._out_of_fold(data, f"weight-{weight:g}")
-                for weight, data in weighted.items()
-            }
-        )
-        self.checked_weight = best_weight(self.weight_evidence)
-        return weighted[self.checked_weight]
-
-    @property
-    def latest_state(self) -> TrainingState | None:
-        """The state of the training, or of the network that was estimating the noise before it."""
-        final = None if self.finals is None else self.finals.trial
-        before = (each.state for each in (final, self.cross_fit, self.search) if each is not None)
-        return self.state or next(before, None)
+    finalists = choice.finalists
+    if searched.saw_all:
+        if choice.is_plain:
+            return choice
+        return choice.after_rehearsal(hits_on_own(whole, finalist(finalists[0]), session))
+    if len(finalists) == 1 and not choice.chosen.stops_early:
+        return choice
+    hits = [hits_on_held_out(whole, finalist(each), session) for each in finalists]
+    return choice.after_finals(hits, held_out_labels(whole, problem.config.seed))
 
 
 def class_weights(config: TrainingConfig, train: Dataset) -> Float64[Tensor, " classes"] | None:
@@ -373,18 +396,15 @@ def estimate_label_noise(
     config: TrainingConfig,
     *,
     method: EstimationMethod = "agreement",
-    devices: Devices | None = None,
-    show: bool = True,
+    session: Session | None = None,
 ) -> Noise:
     """Return how noisy the labels of a data set are, by two networks that each see one half.
 
     Args:
         train: the examples
-        config: of a training whose ``"auto"`` this would be: the network, its learning rate, and
-            the epochs, of which about a quarter is done
+        config: the network, its learning rate, and the epochs, of which about a quarter is done
         method: the estimator
-        devices: launched; one device by default
-        show: True to draw the loss as it falls, where someone is looking
+        session: the devices and the progress display; one device by default
     """
     data = TrainingData.unsplit(train)
     if len(train) < FEWEST_EXAMPLES:
@@ -393,5 +413,5 @@ def estimate_label_noise(
             f"{FEWEST_EXAMPLES}"
         )
     network = network_for(train, config)
-    fitter = CrossFit(data, noise_plan(data, config), network, devices or OneDevice(), show=show)
-    return estimated_noise(fitter.out_of_fold(), method)
+    plan = noise_plan(data, config)
+    return estimated_noise(cross_fit(data, plan, network, session or Session()), method)

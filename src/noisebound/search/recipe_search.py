@@ -1,19 +1,19 @@
-"""Trials of every recipe on halves of the examples, which are the evidence to choose one by.
+"""Trials of every recipe on halves of the examples: the evidence that a recipe is chosen by.
 
 Each recipe trains on one half of the examples and predicts the labels of the other half. Those
-labels are noisy, and still the better model agrees with more of them. What a recipe knows of the
-noise comes from networks that saw its own half alone, and the epoch at which it stops comes from
-the other half's trial: no label that judges a recipe has had a part in it.
+labels are noisy, and still the better model agrees with more of them. The noise that a recipe uses
+is estimated by networks that saw its own half alone, and the epoch at which it stops comes from the
+other half's trial. So no label that judges a recipe had a part in its training.
 
-Whether the networks of a half are regularized is decided in that half too: if such networks predict
-more of its labels out of fold. That of plain training never is: all others are compared with it.
+Whether the networks of a half are regularized is decided within that half: by whether such networks
+predict more of its labels out of fold. Plain training, which all recipes are compared with, never
+uses them.
 
-Small data is divided several times, so that a difference between two recipes depends less on which
-half a network happened to be trained on.
+Small data is divided several times, so that the comparison depends less on one division.
 """
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -28,26 +28,39 @@ from noisebound.data.rows import SparseRows
 from noisebound.estimation import EstimatedNoise, OutOfFold
 from noisebound.models.regularized import can_be_regularized, regularized
 from noisebound.search.choice import Choice, choice_by, hopeful
-from noisebound.search.cross_fit import CrossFit, CrossFitPlan, half_folds, once, plain_config
+from noisebound.search.cross_fit import CrossFitPlan, cross_fit, half_folds, plain_config
 from noisebound.search.evidence import Judges
 from noisebound.search.recipes import RECIPES, Recipe
 from noisebound.search.trial import Trial
 from noisebound.training.config import RecipeName, TrainingConfig
 from noisebound.training.data import TrainingData
-from noisebound.training.devices import Devices
-from noisebound.training.keeper import NOTHING_KEPT, Keeper
 from noisebound.training.objective import make_objective
-from noisebound.training.state import TrainingState
+from noisebound.training.session import Session
 from noisebound.training.trusted_labels import trusting
 
 SEARCH_EXAMPLES = 5_000
-"""The most examples that recipes are tried on: the standard error of a difference in agreement is
+"""The most examples that recipes are tried on. The standard error of a difference in agreement is
 then about half a point, and ten trials cost as much as one training on 50,000 examples."""
 
 _MOST_DIVISIONS = 3
-"""So many divisions, as long as their examples are together no more than `SEARCH_EXAMPLES`, so that
-small data costs no more than large: a choice, made on the tables of the first half of
-``benchmarks/survey_tables.py``."""
+"""Divisions of small data, as long as their examples together are at most `SEARCH_EXAMPLES`. Chosen
+on the first half of the tables of ``benchmarks/survey_tables.py``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """The result of a search.
+
+    Args:
+        choice: the recipe with the clearest evidence
+        predictions: out-of-fold predictions for all training examples, by each division; empty if
+            the trials saw a part of the examples
+        saw_all: True if the recipes were tried on all examples
+    """
+
+    choice: Choice
+    predictions: tuple[OutOfFold, ...] = ()
+    saw_all: bool = True
 
 
 class RecipeSearch:
@@ -57,74 +70,23 @@ class RecipeSearch:
         data: the training examples
         config: how to train
         network: the network before training; copies of it are trained
-        devices: launched
-        keeper: keeps the trials that are done
-        show: True to draw the loss as it falls, where someone is looking
+        session: keeps the trials that are done
     """
 
     def __init__(
-        self,
-        data: TrainingData,
-        config: TrainingConfig,
-        network: nn.Module,
-        devices: Devices,
-        *,
-        keeper: Keeper = NOTHING_KEPT,
-        show: bool = True,
+        self, data: TrainingData, config: TrainingConfig, network: nn.Module, session: Session
     ) -> None:
         self.data, self.config, self.network = data, plain_config(config), network
-        self.devices, self.keeper, self.show = devices, keeper, show
-        self.fitter: CrossFit | None = None
-        self.trial: Trial | None = None
+        self.session = session
+        self.saw_all = len(data.train) <= SEARCH_EXAMPLES
         is_sparse = isinstance(data.train.inputs, SparseRows)
         self.can_regularize = can_be_regularized(network) and not is_sparse
         self._regularized_gains: list[Tensor] = []  # in each half, for each of its labels
-        # By half, what cross-entropy on the labels as they are predicts of the other half.
+        # By half: predictions for the other half by cross-entropy on the labels as given.
         self._unaltered: dict[RecipeName, list[OutOfFold]] = {"plain": [], "regularized": []}
 
-    @property
-    def has_seen_all(self) -> bool:
-        """True if the recipes were tried on all examples, and not on some thousands of them."""
-        return len(self.data.train) <= SEARCH_EXAMPLES
-
-    @property
-    def opinions(self) -> list[OutOfFold]:
-        """Out-of-fold predictions by each division; empty if the trials saw a part of the examples.
-
-        They are by cross-entropy on the labels as given. Their halves differ from those of the
-        cross-fit that estimates the noise, so that differences between both show the networks' own
-        mistakes.
-        """
-        return [self._opinion(start) for start in self._starts] if self.has_seen_all else []
-
-    @property
-    def _starts(self) -> range:
-        """Where divisions begin in the list of halves: two in a row are all examples."""
-        return range(0, len(self._unaltered["plain"]) - 1, 2)
-
-    def _opinion(self, start: int) -> OutOfFold:
-        usual, other = (
-            self._unaltered[name][start : start + 2] for name in ("plain", "regularized")
-        )
-        was_given_up = len(other) < len(usual)
-        return OutOfFold.joined(other if self.regularize and not was_given_up else usual)
-
-    @property
-    def state(self) -> TrainingState | None:
-        """The state of the network that is being trained, or was last."""
-        if self.trial is not None:
-            return self.trial.state
-        return None if self.fitter is None else self.fitter.state
-
-    @property
-    def regularize(self) -> bool:
-        """True if regularized networks predicted more labels out of fold than others."""
-        return (
-            bool(self._regularized_gains) and torch.cat(self._regularized_gains).mean().item() > 0
-        )
-
-    def choose(self) -> Choice:
-        """Return the recipe with the clearest evidence."""
+    def run(self) -> Searched:
+        """Try the recipes, and return the one with the clearest evidence."""
         part = self._part()
         halves = self._halves(part.train.labels)
         trials: dict[RecipeName, list[Tensor]] = {
@@ -134,10 +96,10 @@ class RecipeSearch:
         }
         judges = Judges(part.train.labels, halves)
         for number, judged in enumerate(halves):
-            half = _only(part, halves[number ^ 1])
             candidates = hopeful(trials, judges)
             if not candidates:
                 break
+            half = part.subset(halves[number ^ 1])
             learned = self._learn(half, number + 1)
             for recipe in candidates:
                 found = self._try(
@@ -147,28 +109,51 @@ class RecipeSearch:
                 trials[recipe.name].append(found.hits)
                 if recipe.name in self._unaltered:
                     self._unaltered[recipe.name].append(found)
-        if not self.regularize:  # then it was plain training in most halves, if not in all
+        regularize = self._regularize()
+        if not regularize:  # then most of its trials were plain training, if not all
             trials.pop("regularized", None)
-        return replace(choice_by(trials, judges), regularize=self.regularize)
+        choice = replace(choice_by(trials, judges), regularize=regularize)
+        return Searched(choice, self._predictions(regularize), self.saw_all)
+
+    def _regularize(self) -> bool:
+        """True if regularized networks predicted more labels out of fold than others."""
+        gains = self._regularized_gains
+        return bool(gains) and torch.cat(gains).mean().item() > 0
+
+    def _predictions(self, regularize: bool) -> tuple[OutOfFold, ...]:
+        """Return the predictions by each division.
+
+        Their halves differ from those of the cross-fit that estimates the noise, so that
+        differences between both show the networks' own mistakes.
+        """
+        if not self.saw_all:
+            return ()
+        usual, other = self._unaltered["plain"], self._unaltered["regularized"]
+        found = []
+        for start in range(0, len(usual) - 1, 2):  # two halves in a row are one division
+            halves = usual[start : start + 2]
+            if regularize and len(other) >= start + 2:
+                halves = other[start : start + 2]
+            found.append(OutOfFold.joined(halves))
+        return tuple(found)
 
     def _halves(self, labels: Int64[Tensor, " n"]) -> list[Int64[Tensor, " _"]]:
         """Return the halves that judge; two in a row are a division of all examples."""
         divisions = min(_MOST_DIVISIONS, SEARCH_EXAMPLES // len(labels))
-        # Not the halves of the cross-fit that estimates the noise: see `opinions`.
         seeds = [derived_seed(self.config.seed, number) for number in range(divisions)]
         return [half for seed in seeds for half in half_folds(labels, seed)]
 
     def _part(self) -> TrainingData:
         """Return the examples that recipes are tried on: all, or some thousands of them."""
-        if self.has_seen_all:
+        if self.saw_all:
             return self.data
         labels = self.data.train.labels
-        return _only(self.data, stratified_indices(labels, SEARCH_EXAMPLES, self.config.seed))
+        return self.data.subset(stratified_indices(labels, SEARCH_EXAMPLES, self.config.seed))
 
     def _learn(self, half: TrainingData, number: int) -> "_Learned":
-        """Return what quarters of the examples tell of one half: its noise, and the better network.
+        """Estimate the noise of one half by cross-fitting it, and find its better network.
 
-        Whether the estimate is any good is not asked here: the trials will show it.
+        Nothing checks the estimate here: the trials show whether it is any good.
         """
         title = f"half {number}: suspects"
         usual = self._out_of_fold(half, self.network, f"inner-{number}", title)
@@ -186,18 +171,7 @@ class RecipeSearch:
     ) -> OutOfFold:
         folds = half_folds(half.train.labels, self.config.seed)
         plan = CrossFitPlan(folds, self.config, title=title, name=name)
-        self.trial, self.fitter = (
-            None,
-            CrossFit(
-                replace(half, validation=None),
-                plan,
-                network,
-                self.devices,
-                keeper=self.keeper,
-                show=self.show,
-            ),
-        )
-        return self.fitter.out_of_fold()
+        return cross_fit(replace(half, validation=None), plan, network, self.session)
 
     def _try(
         self,
@@ -208,47 +182,33 @@ class RecipeSearch:
         positions: Int64[Tensor, " m"],
         number: int,
     ) -> OutOfFold:
-        """Return what a training by the recipe on one half predicts of the other."""
+        """Train on one half by the recipe, and return the predictions for the other half."""
         if recipe.is_regularized and not learned.regularize:
             return self._unaltered["plain"][-1]  # this half would not regularize
         data, config = recipe.prepare(half, learned.noise), recipe.config(self.config)
-        if not (self.has_seen_all and recipe.name in self._unaltered):
+        if not (self.saw_all and recipe.name in self._unaltered):
             data = replace(data, validation=None)  # its predictions would not be used
         train = data.train
         objective = make_objective(config, train.num_classes, len(train), learned.noise)
         if data.checked is not None:
             objective = trusting(objective, data.checked, train.weights, config)
-        network = recipe.network(self.network, regularize=learned.regularize)
-        self.trial = Trial(
+        trial = Trial(
             data,
             judged,
             config,
             objective,
-            copy.deepcopy(network),
-            self.devices,
-            # Plain training is what all are compared with. Another that is well past its best epoch
-            # could only be chosen to stop there, and need not show how much it memorizes later.
+            copy.deepcopy(recipe.network(self.network, regularize=learned.regularize)),
+            self.session,
+            # All recipes are compared with plain training. Another recipe that is well past its
+            # best epoch could only be chosen to stop there, so its later epochs do not matter.
             stops="never" if recipe.name == "plain" else "well past the most hits",
             title=f"trying {recipe.label}, half {number}",
-            show=self.show,
         )
-        run = partial(self.trial.run, positions)
-        return once(f"{recipe.name}-{number}", run, self.keeper, self.devices)
+        return self.session.once(f"{recipe.name}-{number}", partial(trial.run, positions))
 
 
 class _Learned(NamedTuple):
-    """What networks that see one half alone tell of it.
-
-    Args:
-        noise: the noise of its labels
-        regularize: True if regularized networks predict more of its labels
-    """
+    """The noise of one half's labels, and whether regularized networks predict more of them."""
 
     noise: EstimatedNoise
     regularize: bool
-
-
-def _only(data: TrainingData, chosen: Int64[Tensor, " m"]) -> TrainingData:
-    positions = chosen if data.positions is None else data.positions[chosen]
-    checked = None if data.checked is None else data.checked.subset(chosen)
-    return replace(data, train=data.train.subset(chosen), positions=positions, checked=checked)

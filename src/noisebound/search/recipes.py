@@ -70,9 +70,7 @@ class Recipe:
                 kept = ~noise.is_doubted
                 # A class must not be left without examples.
                 kept |= (train.subset(kept).class_counts() == 0)[train.labels]
-                positions = None if data.positions is None else data.positions[kept]
-                checked = None if data.checked is None else data.checked.subset(kept)
-                return replace(data, train=train.subset(kept), positions=positions, checked=checked)
+                return data.subset(kept)
             case "suspects replaced":
                 given = F.one_hot(train.labels, train.num_classes).double()
                 targets = torch.where(noise.is_doubted[:, None], noise.calibrated, given)

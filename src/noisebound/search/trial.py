@@ -13,26 +13,24 @@ from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
-from noisebound.training.devices import Devices
 from noisebound.training.display import Display
 from noisebound.training.evaluation import predict_logits
 from noisebound.training.loop import Training
 from noisebound.training.objective import Objective
-from noisebound.training.state import TrainingState, initial_state
+from noisebound.training.session import Session
+from noisebound.training.state import initial_state
 
-_PATIENCE = 3
-"""Epochs without improvement that end a training: a choice, small because time is short; it was
-not compared with others."""
+_PATIENCE = 3  # epochs without improvement that end a training; heuristic
 
 OWN_EXAMPLES = 2_000
-"""How many of its own examples tell whether a network memorizes. Two standard errors of the mean of
-2,000 losses with deviation one are 0.045, a small difference between two mean losses."""
+"""The number of its own examples that show whether a network memorizes. Two standard errors of the
+mean of 2,000 losses with deviation one are 0.045, a small difference between two mean losses."""
 
-_SMOOTHING = 3  # epochs: the best epoch of a curve is sought without its jitter
+_SMOOTHING = 3  # epochs over which a curve is averaged to find its best epoch
 _LONG_SMOOTHING, _NEAR_ERRORS = 5, 0.5  # epochs, and standard errors of a difference
-# The latter two were chosen on heads on CIFAR-10's embeddings, 6,000 and 15,000 of them (symmetric,
-# pairwise, human aggregate, clean): on average 0.5 points below the best epoch of all, and 1.9 at
-# most; the epoch of most agreement was 0.8 below and 5.0 at most.
+# The latter two were chosen on heads on 6,000 and 15,000 embeddings of CIFAR-10 (symmetric,
+# pairwise, human aggregate, clean): on average 0.5 points below the best epoch of all, 1.9 at
+# most; the epoch of most agreement was 0.8 below, 5.0 at most.
 
 _CLEAR_ERRORS = 2  # standard errors: a difference that chance explains in one case of forty
 
@@ -51,7 +49,7 @@ class BestEpoch:
         self._least = torch.inf
 
     def look(self, logits: Float[Tensor, "n classes"]) -> float:
-        """Take note of the predictions after one more epoch, and return their loss."""
+        """Record the predictions after one more epoch, and return their loss."""
         self._epoch += 1
         loss = F.cross_entropy(logits, self.labels).item()
         if loss < self._least or self._epoch == 1:
@@ -105,8 +103,8 @@ def most_agreeing(agreement: Float64[Tensor, " epochs"]) -> int:
 def soonest_agreeing(hits: Bool[Tensor, "epochs n"]) -> int:
     """Return the least number of epochs after which about as many labels are predicted as ever.
 
-    A training that goes on too long memorizes, while the labels that would tell are noisy and few.
-    So the soonest epoch is taken of those that are behind the best by less than chance explains.
+    A training that is too long memorizes, and the labels that would show it are noisy and few. So
+    this is the first epoch that is behind the best by less than chance explains.
 
     Args:
         hits: whether each label that the network did not see was predicted, after each epoch
@@ -120,14 +118,14 @@ def soonest_agreeing(hits: Bool[Tensor, "epochs n"]) -> int:
 
 
 Stop: TypeAlias = Literal["never", "past the least loss", "well past the most hits"]
-"""When a trial ends before its last epoch: never; some epochs after the one with the least loss on
-the labels left out; or at twice the epoch that predicts most of them, and some more."""
+"""When a trial ends before its last epoch: never; some epochs after the least loss on the labels
+left out; or 5 epochs past twice the epoch that predicts most of them."""
 
-_MORE_EPOCHS = 5  # so that an early peak by chance does not end a trial: a choice
+_MORE_EPOCHS = 5  # so that an early peak by chance does not end a trial; heuristic
 
 
 class Trial:
-    """A network that is trained on some examples, and its predictions for others.
+    """A network that is trained on some examples and predicts others after each epoch.
 
     Args:
         data: the examples to train on, with the normalization of all inputs; its validation split,
@@ -136,10 +134,9 @@ class Trial:
         config: how to train
         objective: the loss and its bound
         network: the network before training, which is trained in place
-        devices: launched
+        session: the devices, and whether to show progress
         stops: when to end before the last epoch
-        title: what to call it while it runs
-        show: True to draw the loss as it falls, where someone is looking
+        title: its name in the progress display
     """
 
     def __init__(
@@ -149,19 +146,16 @@ class Trial:
         config: TrainingConfig,
         objective: Objective,
         network: nn.Module,
-        devices: Devices,
+        session: Session,
         *,
         stops: Stop,
         title: str,
-        show: bool,
     ) -> None:
         self.data, self.config, self.objective = data, config, objective
         self.left_out = replace(left_out, true_labels=None)  # must not be looked at
-        self.devices, self.stops, self.title = devices, stops, title
-        self.show = show and devices.is_global_zero
-        self.state: TrainingState = initial_state(
-            network, objective, config, len(data.train), devices
-        )
+        self.session, self.stops, self.title = session, stops, title
+        devices = session.of_trials
+        self.state = initial_state(network, objective, config, len(data.train), devices)
 
     def run(self, positions: Int64[Tensor, " m"], *, keeps_best_epoch: bool = True) -> OutOfFold:
         """Train, and return the predictions for the examples that were left out.
@@ -171,16 +165,13 @@ class Trial:
             keeps_best_epoch: True to predict by the epoch with the least loss on them, False to
                 predict by the last epoch
         """
-        blind = replace(
-            self.data,
-            train=replace(self.data.train, true_labels=None),
-            validation=None,
-            test=None,
-        )
-        training = Training(self.state, self.objective, blind, self.config, self.devices)
+        self.session.state = self.state
+        train = replace(self.data.train, true_labels=None)
+        blind = replace(self.data, train=train, validation=None, test=None)
+        training = Training(self.state, self.objective, blind, self.config, self.session.of_trials)
         best, hits = BestEpoch(self.left_out.labels), []
         validation: OutOfFold | None = None
-        with Display(self.title, self.config.epochs, [], self.show) as display:
+        with Display(self.title, self.config.epochs, [], self.session.shows) as display:
             for metrics in training.epochs():
                 if keeps_best_epoch or metrics.epoch == self.config.epochs:
                     logits = self._predict(self.left_out)
@@ -190,7 +181,7 @@ class Trial:
                 display.update(metrics)
                 if self._is_over(best, hits):
                     break
-        own = _some(blind.train, self.config.seed)
+        own = _some(train, self.config.seed)
         is_underfit = best.is_underfit(self._predict(own), own.labels)
         return OutOfFold(
             best.logits,
@@ -218,9 +209,8 @@ class Trial:
         return OutOfFold(self._predict(examples), examples.labels, positions)
 
     def _predict(self, examples: Dataset) -> Tensor:
-        return predict_logits(
-            self.state.best_model, examples, self.data.normalization, self.devices
-        )
+        model, normalization = self.state.best_model, self.data.normalization
+        return predict_logits(model, examples, normalization, self.session.of_trials)
 
 
 def _some(examples: Dataset, seed: int) -> Dataset:

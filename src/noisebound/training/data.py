@@ -46,6 +46,16 @@ class TrainingData:
         """Return data without validation or test."""
         return cls(train, None, None, normalization_of(train))
 
+    def subset(self, kept: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "TrainingData":
+        """Return the same with some of the training examples."""
+        whole = torch.arange(len(self.train)) if self.positions is None else self.positions
+        return replace(
+            self,
+            train=self.train.subset(kept),
+            positions=whole[kept],
+            checked=None if self.checked is None else self.checked.subset(kept),
+        )
+
     def with_class_weights(self, weights: Float64[Tensor, " classes"] | None) -> "TrainingData":
         """Return the same, each training example weighted by the class of its label too.
 

@@ -1,10 +1,10 @@
 """The registry of published data sets."""
 
 from noisebound.data.published.cifar import CIFAR10, CIFAR10N, CIFAR100, CIFAR100_COARSE, CIFAR100N
-from noisebound.data.published.finding import Published
 from noisebound.data.published.mnist import DIGITS, EMNIST, FASHION_MNIST, MNIST
 from noisebound.data.published.noisy_ag_news import NOISY_AG_NEWS
 from noisebound.data.published.photos import ANIMALS_10N, TINY_IMAGENET
+from noisebound.data.published.releases import Published
 from noisebound.errors import DataError
 
 DATASETS = {

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from noisebound.data.archives import Files, Folder, Tar, check_unpacked, reading
+from noisebound.data.archives import Files, Folder, Tar, as_data_error, check_unpacked
 from noisebound.data.labels import check_label_range
-from noisebound.data.published.finding import Part, Published, PublishedFile, Release, archived
+from noisebound.data.published.releases import Part, Published, PublishedFile, Release, archived
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _saved_arrays(content: bytes, where: str) -> dict[str, object]:
     """Return the arrays in a file of ``torch.save``; no code in it is run."""
     import torch
 
-    with reading(where):
+    with as_data_error(where):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
             check_unpacked(where, len(content), unpacked)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from noisebound.data.archives import Files, Folder, Zip, gunzip
 from noisebound.data.labels import check_label_range, encode_labels
-from noisebound.data.published.finding import Part, Published, PublishedFile, Release, archived
+from noisebound.data.published.releases import Part, Published, PublishedFile, Release, archived
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from jaxtyping import Int64
 
 from noisebound.data.archives import Files, Folder
 from noisebound.data.labels import check_label_range
-from noisebound.data.published.finding import Part, Published, PublishedFile, Release
+from noisebound.data.published.releases import Part, Published, PublishedFile, Release
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:

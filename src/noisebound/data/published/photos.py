@@ -17,7 +17,7 @@ import numpy as np
 
 from noisebound.data.archives import Files, Folder, Zip
 from noisebound.data.labels import check_label_range
-from noisebound.data.published.finding import Part, Published, PublishedFile, Release, archived
+from noisebound.data.published.releases import Part, Published, PublishedFile, Release, archived
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:

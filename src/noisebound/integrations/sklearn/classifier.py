@@ -42,13 +42,15 @@ from noisebound.models.heads import linear
 from noisebound.models.mlp import mlp
 from noisebound.models.regularized import without_factors
 from noisebound.search.choice import Choice
-from noisebound.training import Fitting, TrainingConfig
+from noisebound.search.fit import Plan, Problem, plan_training, train
+from noisebound.training import TrainingConfig
 from noisebound.training.config import DEFAULT_LOSS, RecipeName
 from noisebound.training.data import TrainingData, normalization_of
 from noisebound.training.devices import OneDevice
 from noisebound.training.evaluation import predict_logits
 from noisebound.training.loop import Training
 from noisebound.training.objective import Objective, make_criterion, make_objective
+from noisebound.training.session import Session
 from noisebound.training.state import TrainingState, initial_state
 
 _LARGEST_SEED = 2**31 - 1
@@ -196,31 +198,28 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         whole = self._dataset(X, y, sample_weight)
         kept = _with_weight(whole)
         data = self._training_data(whole.subset(kept), kept)
-        fitting = Fitting(
-            data,
-            self._config(),
-            self._network(),
-            devices=self._devices(),
-            trial_devices=OneDevice("cpu"),  # to compare recipes, numbers need no more digits
-            objective_factory=self._objective,
-            show=self.verbose,
-        )
+        # Trials compare recipes, for which float32 has enough digits.
+        session = Session(self._devices(), OneDevice("cpu"), show=self.verbose)
+        problem = Problem(data, self._config(), self._network(), session, self._objective)
+        plan: Plan | None = None
         try:
-            fitting.run()
+            plan = plan_training(problem)
+            train(plan, session)
         except KeyboardInterrupt:
-            if fitting.latest_state is None:
+            if session.state is None:
                 raise
             warnings.warn(
-                f"training was interrupted after {fitting.latest_state.epoch} epochs: the model is "
+                f"training was interrupted after {session.state.epoch} epochs: the model is "
                 "as it was then",
                 InterruptedTrainingWarning,
                 stacklevel=2,
             )
-        assert fitting.latest_state is not None
-        self.loss_curve_ = [metrics.train_loss for metrics in fitting.history]
-        self._conclude(fitting.latest_state, fitting.noise, fitting.objective)
-        self.recipe_ = fitting.choice
-        self._judge(whole, fitting)
+        assert session.state is not None
+        self.loss_curve_ = [metrics.train_loss for metrics in session.history]
+        noise, objective = (None, None) if plan is None else (plan.noise, plan.objective)
+        self._conclude(session.state, noise, objective)
+        self.recipe_ = None if plan is None else plan.choice
+        self._judge(whole, plan)
         return self
 
     @available_if(_knows_the_noise)  # type: ignore[untyped-decorator]
@@ -441,19 +440,18 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         elif isinstance(noise, UnknownNoise):
             self.noise_estimate_ = noise.rejected
 
-    def _judge(self, whole: Dataset, fitting: Fitting) -> None:
+    def _judge(self, whole: Dataset, plan: Plan | None) -> None:
         """Set which labels are probably wrong; unknown if the noise is, or after an interrupt."""
-        noise = fitting.noise
-        if noise is None or fitting.state is None or noise.unknown_because is not None:
+        if plan is None or plan.noise.unknown_because is not None:
             self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
             return
-        assert isinstance(fitting.state.criterion, Loss)
-        assert fitting.seen_noise is not None
+        noise, criterion = plan.noise, plan.objective.criterion
+        assert isinstance(criterion, Loss)
         suspects = suspects_by_models(
             self._probabilities(whole.inputs).double(),
             whole.labels,
-            fitting.state.criterion,
-            fitting.seen_noise.transition,
+            criterion,
+            plan.seen_noise.transition,
             *(noise.out_of_fold, noise.estimate) if isinstance(noise, EstimatedNoise) else (None,),
         )
         ranking = suspects.ranking

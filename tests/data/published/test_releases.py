@@ -17,8 +17,8 @@ from noisebound.data import DATASETS, DataError
 from noisebound.data.archives import Folder
 from noisebound.data.load import load, load_published
 from noisebound.data.published import find_published
-from noisebound.data.published.finding import Part, Published, PublishedFile, Release, download
 from noisebound.data.published.mnist import read_pairs
+from noisebound.data.published.releases import Part, Published, PublishedFile, Release, download
 from published_files import some_images, write_idx_pair
 
 NAMES = [
@@ -329,7 +329,7 @@ def test_not_found(server, tmp_path):
 def test_two_processes_want_the_same_file(server, tmp_path):
     server.pause = 0.5
     script = "import sys; from pathlib import Path; "
-    script += "from noisebound.data.published.finding import download; "
+    script += "from noisebound.data.published.releases import download; "
     script += "download(sys.argv[1], sys.argv[2], Path(sys.argv[3]))"
     command = [sys.executable, "-c", script, server.url, HASH, tmp_path / "file.bin"]
     processes = [subprocess.Popen(command) for _ in range(2)]

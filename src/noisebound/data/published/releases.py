@@ -13,7 +13,7 @@ import pooch
 import requests
 from filelock import FileLock
 
-from noisebound.data.archives import Files, reading
+from noisebound.data.archives import Files, as_data_error
 from noisebound.data.cache import cache_folder, search_folders
 from noisebound.errors import DataError
 from noisebound.progress import counting
@@ -207,7 +207,7 @@ def verify(path: Path, file: PublishedFile) -> None:
     if not file.hashes or not path.is_file():
         return
     algorithm = file.hashes[0].partition(":")[0]
-    with reading(path), path.open("rb") as stream:
+    with as_data_error(path), path.open("rb") as stream:
         digest = hashlib.file_digest(stream, algorithm).hexdigest()
     if f"{algorithm}:{digest}" not in file.hashes:
         raise DataError(
