@@ -97,7 +97,7 @@ class TestChoiceByEvidence:
             assert choice.tried[0].gain > 2 * choice.tried[0].standard_error
             assert choice.tried[0].balanced_gain == pytest.approx(0.5 - known, abs=0.03)
             assert choice.is_plain
-            assert "favors the commoner labels" in choice.reason
+            assert "favors the more common labels" in choice.reason
 
     @pytest.mark.parametrize(
         ("balanced_gain", "beats_guessing", "is_convincing"),

@@ -1,4 +1,4 @@
-"""The one owner of a run folder: what each file is called, and whether the folder may be used."""
+"""The one owner of a run folder: the names of its files, and whether the folder may be used."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ class RunFolder:
                 return
 
     def remove_parts(self) -> None:
-        """Remove what killed processes have left half written; only the run's owner may."""
+        """Remove the partial files of killed processes; only the run's owner may."""
         for folder in (self.path, self.cross_fit, self.checkpoints, self.folds):
             for part in folder.glob(PARTS):
                 part.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ class RunFolder:
         write_text(self.command, f"{command}\n")
 
     def read_command(self) -> str | None:
-        """Return the command that made the run; None if none is kept."""
+        """Return the command that made the run, if it is kept."""
         try:
             return self.command.read_text(encoding="utf-8").strip()
         except FileNotFoundError:

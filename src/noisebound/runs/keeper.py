@@ -21,14 +21,14 @@ from noisebound.training.state import TrainingState
 
 
 class FolderKeeper:
-    """Keeps what a training has done in a run folder; the first rank writes.
+    """Keeps the finished parts of a training in a run folder; the first rank writes.
 
     Args:
         folder: the run's
         config: the run's, written with the first thing that is kept
-        identity: the run's; what another run has left is not used
+        identity: the run's; files of another run are not used
         devices: launched
-        checkpoint_seconds: at most so much work is lost, not counting the epoch under way
+        checkpoint_seconds: the most work that an interruption loses, beside the current epoch
     """
 
     def __init__(
@@ -108,7 +108,7 @@ def read_out_of_fold(
     Args:
         folder: the run's
         name: ``"all"`` for a cross-fit, one of its folds, or another name
-        identity: the run's; None for whichever run is there
+        identity: the run's; by default any run's
     """
     try:
         tensors, about = load_tensors(folder.out_of_fold(name))

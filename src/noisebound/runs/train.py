@@ -1,4 +1,4 @@
-"""Train into a run folder: what is done stays done, however often it is interrupted."""
+"""Train into a run folder; an interrupted run resumes where it was."""
 
 import copy
 import hashlib
@@ -65,11 +65,11 @@ def train_run(
         resume: True to continue the run that is in ``out``
         model: a network of the user's own in place of ``config.model``; a copy of it is trained
         fabric: launched, for other devices than one; its loggers get the metrics too
-        checkpoint_seconds: at most so much work is lost, not counting the epoch under way; results
-            do not depend on it
+        checkpoint_seconds: the most work that an interruption loses, beside the current epoch;
+            results do not depend on it
         objective_factory: makes the objective; by default the method that the config names
         show: True to draw the loss as it falls, where someone is looking
-        backbone: what the data was embedded by, for the run to embed new data with
+        backbone: the backbone that embedded the data, to embed new data with
         corrections: a file of decisions about these labels, as a review of an earlier run left it
     """
     fabric = fabric or OneDevice()
@@ -111,7 +111,7 @@ def train_run(
                 fitted = fit_network(problem)
             finally:
                 for logger in fabric.loggers:
-                    logger.finalize("success")  # or what they still hold would be lost
+                    logger.finalize("success")  # writes metrics that are still buffered
             name = model_name(data.train, config) if model is None else None
             first_rank_does(
                 fabric,

@@ -1,4 +1,4 @@
-"""What to train with: recipes, their trials, the evidence that these give, and the choice."""
+"""The search for a recipe: candidates, their trials, the evidence and the choice."""
 
 from noisebound.search.fit import Problem, estimate_label_noise, fit_network
 

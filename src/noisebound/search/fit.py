@@ -69,13 +69,13 @@ _TOO_FEW = f"fewer than {FEWEST_EXAMPLES} examples are too few to estimate noise
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What to train, on which examples, and how.
+    """A network, the examples to train it on, and how to train.
 
     Args:
         data: the splits to train and evaluate on
         config: how to train
         network: the network before training; it, or its regularized copy, is trained in place
-        session: the devices, and what keeps finished folds and epochs
+        session: the devices, and the keeper of finished folds and epochs
         objective_factory: makes the objective; by default the method that the config names
         unfrozen: the raw examples and their encoder, to fine-tune it with the network as its head;
             the noise is still estimated on `data`, the frozen embeddings
@@ -116,14 +116,14 @@ class Plan:
 
     Args:
         whole: the splits as given, with the weights of checked labels
-        data: the splits that are trained on, as the recipe and the class weights want them
+        data: the splits with the weights and targets of the recipe and of the classes
         config: how to train
         network: the network to train
         given_network: the network before a recipe regularized it
         objective: the loss and its bound
         noise: the noise of the labels
         seen_noise: the same noise, as a loss with class weights sees it
-        choice: the recipe and the evidence for it; None for a training by a loss
+        choice: the recipe and the evidence for it, unless a loss was named
         checked_weight: how much a checked label counts
     """
 
@@ -144,7 +144,7 @@ class Fitted:
     """A finished training.
 
     Args:
-        plan: what decided it
+        plan: everything that decided it
         state: the trained network
         history: the metrics of each epoch
     """
@@ -333,7 +333,7 @@ def _confirmed(problem: Problem, searched: Searched, noise: EstimatedNoise) -> C
 
 
 def class_weights(config: TrainingConfig, train: Dataset) -> Float64[Tensor, " classes"] | None:
-    """Return how much an example counts, by the class of its label; None if all count alike."""
+    """Return the weight of an example by the class of its label; None if all are 1."""
     given = config.class_weight
     if given is None:
         return None
@@ -342,7 +342,7 @@ def class_weights(config: TrainingConfig, train: Dataset) -> Float64[Tensor, " c
     unknown = sorted(set(given).difference(train.class_names))
     if unknown:
         raise InvalidValueError(
-            f"`class_weight` names {unknown[0]!r}, which is no class: the classes are "
+            f"`class_weight` names {unknown[0]!r}, which is not a class: the classes are "
             f"{', '.join(train.class_names[:20])}"
         )
     weights = torch.tensor([given.get(name, 1.0) for name in train.class_names]).double()
@@ -352,7 +352,7 @@ def class_weights(config: TrainingConfig, train: Dataset) -> Float64[Tensor, " c
 
 
 def known_noise(config: TrainingConfig, train: Dataset) -> Noise | None:
-    """Return the noise that the config gives; None if it gives none."""
+    """Return the noise that the config gives, if it does."""
     if config.transition is not None:
         return _given_transition(config.transition, train)
     if config.given_rate is not None:

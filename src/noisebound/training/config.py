@@ -27,13 +27,13 @@ ClassWeight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class TrainingConfig(BaseModel):
-    """How to train; what to train on is given beside it.
+    """How to train.
 
     Attributes:
         loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
-        recipe: what to train with in place of a loss, by name; ``"auto"`` for the one that predicts
-            left-out labels best, plain training among them; None to train by the loss. ``fit``
-            chooses ``"auto"`` if it is given no loss, no bound and no noise.
+        recipe: replaces the loss: a recipe by name, or ``"auto"`` for the one that predicts
+            held-out labels best, plain training among them. ``fit`` takes ``"auto"`` if it is given
+            no loss, no bound and no noise.
         noise_rate: the probability that a label is wrong, for bounds, FCE, CEP and the like;
             ``"auto"`` estimates it, and the structure of the noise with it, before training
         transition: ``T[noisy, true]`` by rows, where it is known; in place of the noise rate
@@ -50,18 +50,18 @@ class TrainingConfig(BaseModel):
         drop_epoch: after this epoch the learning rate is multiplied by ``drop_factor``
         drop_factor: the factor, in ``(0, 1]``
         weight_decay: Adam's
-        class_weight: how much an example counts, by the name of its label's class; ``"balanced"``
-            for classes that count alike however many examples they have; None for examples that do
+        class_weight: the weight of an example by the name of its label's class; ``"balanced"``
+            gives all classes the same total weight. By default all examples have the weight 1.
         unfreeze: True to train the encoder of a backbone too, and not only a head on its vectors
         encoder_rate: the encoder's learning rate when it is trained, as a share of
             ``learning_rate``
-        warmup_epochs: over so many epochs the learning rate rises from zero, step by step; None for
-            one epoch if the encoder is trained, and else for none
+        warmup_epochs: warm-up epochs, in which the learning rate rises from zero; by default one
+            if the encoder is trained, otherwise zero
         augment: True to crop and flip images at random
-        average_epochs: the weights are averaged over about so many epochs; 0 for not at all
-        cross_fit_epochs: the most epochs that a network trains to estimate the noise; None for a
-            quarter of the epochs, within limits
-        measure_every: accuracies are evaluated after every so many epochs, and after the last
+        average_epochs: the number of epochs that the weights are averaged over; 0 to turn it off
+        cross_fit_epochs: the most epochs of a network that estimates the noise; by default about a
+            quarter of the epochs
+        measure_every: epochs between evaluations; the last epoch is always evaluated
         validation_share: the share of the training examples that validation keeps
         seed: decides weights, orders and augmentation
     """
@@ -107,7 +107,7 @@ class TrainingConfig(BaseModel):
     @field_validator("class_weight", mode="before")
     @classmethod
     def _from_words(cls, given: Any) -> Any:
-        """Return weights that are written as on a command line: balanced, or CLASS=WEIGHT …."""
+        """Return weights from the words of a command line: balanced, or CLASS=WEIGHT …."""
         if isinstance(given, tuple):
             if given in ((), ("balanced",)):
                 return given[0] if given else None
@@ -116,7 +116,7 @@ class TrainingConfig(BaseModel):
                 raise InvalidValueError("expected balanced, or CLASS=WEIGHT for each class")
             given = {name: weight for name, _, weight in pairs}
         if isinstance(given, dict) and not all(map(_is_weight, given.values())):
-            # Else pydantic would tell of the first form alone, which is the word balanced.
+            # pydantic would only mention the first form, the word "balanced".
             raise InvalidValueError("the weight of a class must be finite and not negative")
         return given
 
@@ -213,7 +213,7 @@ def _is_weight(given: Any) -> bool:
 
 
 def _decide_method(settings: TrainingSettings) -> bool:
-    """True if the settings name what to train by, or give what only a bound or a loss can use."""
+    """True if the settings name a recipe or a loss, or give a bound or the noise."""
     named = {"recipe", "loss", "bound", "bound_classes", "bound_offset"}.intersection(settings)
     is_noise_given = settings.get("noise_rate", "auto") != "auto"
     return bool(named) or is_noise_given or settings.get("transition") is not None

@@ -14,7 +14,7 @@ from noisebound.estimation.checked import Checked
 from noisebound.training.config import TrainingConfig
 
 # Encoders have dead dimensions, whose deviation is that of rounding. Scaled to one, they would
-# move by thousands of deviations in the first step of fine-tuning. The share is a choice.
+# move by thousands of deviations in the first step of fine-tuning. The share is a heuristic.
 _DEAD = 1e-4
 _UNUSED = 1e-6  # the scale of embeddings that do not help: no weight makes anything of it
 
@@ -25,12 +25,12 @@ class TrainingData:
 
     Args:
         train: the examples to train on
-        validation: examples of the same kind that are not trained on, with noisy labels
+        validation: the validation split, whose labels are noisy too
         test: examples with clean labels, which decide nothing
         normalization: of the inputs, by the statistics of `train` alone
-        positions: the training examples' positions among all that were given; None if all are used
-        checked: which labels of `train` a person has checked; None if none
-        validation_positions: the positions of `validation` among all; None if there is none
+        positions: the training examples' positions among all examples; by default all are used
+        checked: which labels of `train` a person has checked
+        validation_positions: the positions of `validation` among all examples
     """
 
     train: Dataset
@@ -57,11 +57,7 @@ class TrainingData:
         )
 
     def with_class_weights(self, weights: Float64[Tensor, " classes"] | None) -> "TrainingData":
-        """Return the same, each training example weighted by the class of its label too.
-
-        Args:
-            weights: how much an example counts, by class; None if all count alike
-        """
+        """Return the same, with each training example also weighted by the class of its label."""
         if weights is None:
             return self
         own = 1.0 if self.train.weights is None else self.train.weights
@@ -69,7 +65,7 @@ class TrainingData:
         return replace(self, train=replace(self.train, weights=weighted))
 
     def with_checked_weight(self, weight: float) -> "TrainingData":
-        """Return the same, each checked label counting so many times as much as before."""
+        """Return the same, with the weights of checked labels multiplied by ``weight``."""
         if self.checked is None or weight == 1:
             return self
         own = torch.ones(len(self.train)) if self.train.weights is None else self.train.weights

@@ -79,7 +79,7 @@ def examples_at_once(input_shape: Sequence[int]) -> int:
 
 
 def in_type(inputs: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return numbers in the network's type; tokens are no numbers, and stay as they are."""
+    """Return floating-point inputs in the network's type; tokens stay integers."""
     return inputs.to(dtype) if inputs.is_floating_point() else inputs
 
 
@@ -107,7 +107,7 @@ def _share_of_rank(
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
-    """Return the network within what Fabric and the averaging of weights put around it."""
+    """Return the network itself, without the wrappers of Fabric and of averaged weights."""
     while isinstance(model, AveragedModel) or type(model).__module__.startswith("lightning"):
         model = model.module
     return model

@@ -159,7 +159,7 @@ class Training:
         return observed, sign
 
     def _sign(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""] | None:
-        """Return +1 to descend or -1 to ascend; None where there is no bound."""
+        """Return +1 to descend or -1 to ascend; None without a bound."""
         bound = self.objective.step_bound
         return None if bound is None else torch.sign(mean - bound)
 
@@ -190,7 +190,7 @@ class Training:
 
     def _mean(self, part: Batch) -> Float[Tensor, ""]:
         logits = self.model(in_type(part.x, self._dtype))
-        # The largest of each example: it tells of NaN and infinity, and a mask may hold -inf.
+        # The largest logit of each example shows NaN and infinity; a mask may hold -inf.
         self._largest_logits.append(logits.detach().amax(1).flatten())
         return self.objective.mean(logits, part.y, part.weights, part.indices)
 
@@ -254,8 +254,8 @@ class Training:
         device = self.devices.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             if device.type == "cpu":
-                # torch.manual_seed notes a stack trace for accelerators that are never used, which
-                # takes a tenth of the time of a small network's epoch.
+                # torch.manual_seed records a stack trace for unused accelerators, which takes a
+                # tenth of the time of a small network's epoch.
                 torch.default_generator.manual_seed(seed)
             else:
                 torch.manual_seed(seed)

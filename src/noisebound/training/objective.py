@@ -1,4 +1,4 @@
-"""What a step minimizes: a method by name becomes a loss and its bound."""
+"""The objective of a step: the loss and the bound of a method, by its name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ from noisebound.training.devices import Devices, sum_over_ranks
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What a step minimizes.
+    """The loss that a step minimizes, and its bound.
 
     Args:
         criterion: a loss of ``(logits, labels)``, with the examples' indices if it remembers them
-        chosen: the bound with its origin; None for plain training
+        chosen: the bound with its origin, if there is one
         mixes: True to blend examples in pairs
         floor: the least mean loss of an honest model where it is known; the bound if there is one
     """
@@ -99,7 +99,7 @@ def make_objective(
         config: names the method
         num_classes: the number of classes
         num_samples: the number of training examples
-        noise: what is known of the noise
+        noise: given, estimated or unknown
     """
     check_method(config)
     name = config.loss_name
@@ -124,7 +124,7 @@ def _is_provided(config: TrainingConfig, noise: Noise) -> bool:
 def make_criterion(
     config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
 ) -> Loss:
-    """Return the loss that the config names, for the noise that is known; without its bound."""
+    """Return the loss that the config names, for this noise, without its bound."""
     spec = config.loss_name.spec
     knows_structure = not isinstance(noise, GivenRate)
     if spec.from_transition is not None and knows_structure:
@@ -174,7 +174,7 @@ def check_method(config: TrainingConfig) -> None:
 
 
 def _check_recipe_alone(config: TrainingConfig) -> None:
-    """Refuse what a recipe decides or finds out by itself."""
+    """Refuse options that a recipe decides by itself."""
     given = {
         "loss": config.loss != DEFAULT_LOSS,
         "noise_rate": not config.asks_for_estimate,
@@ -189,7 +189,7 @@ def _check_recipe_alone(config: TrainingConfig) -> None:
 
 
 def _floor(config: TrainingConfig, criterion: Loss, noise: Noise) -> float | None:
-    """Return the derived floor of a plain training, to watch memorization by; None if unknown."""
+    """Return the derived floor of a training without a bound, to detect memorization."""
     if not isinstance(noise, GivenRate) or not noise.rate or config.loss_name.spec.floor is None:
         return None
     return float(noise_bound(criterion, noise.rate, noise.num_classes))
@@ -219,10 +219,10 @@ def mix_up(
 
 
 def share_memory(loss: nn.Module, visited: Tensor, devices: Devices) -> None:
-    """Give every rank what the others have noted about the examples that only they saw.
+    """Give every rank the memory of the examples that only other ranks visited.
 
-    Each example is visited by just one rank. So the sum over the ranks of what each noted, with
-    zeros elsewhere, is exactly what one process would have noted.
+    Each example is visited by one rank. So the sum over the ranks of their memories, with zeros
+    elsewhere, is exactly the memory of a single process.
     """
     if devices.world_size == 1 or not isinstance(loss, RememberingLoss):
         return

@@ -1,4 +1,4 @@
-"""A session: what all trainings of one fit share, and how an interruption loses nothing."""
+"""A session: devices, progress and kept results that all trainings of one fit share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -52,14 +52,14 @@ NOTHING_KEPT = NothingKept()
 
 @dataclass(eq=False)
 class Session:
-    """What all trainings of one fit share.
+    """The devices, the keeper and the progress display of all trainings of one fit.
 
     Args:
         devices: the devices of the training itself
         trial_devices: the devices of trials and cross-fits; by default the same
-        keeper: keeps what is done
+        keeper: keeps finished folds and epochs
         show: True to show progress
-        state: of the network that is trained now, or was last: after an interruption it can be used
+        state: of the network in training, or the last one; usable after an interruption
         history: the metrics of the training itself, so far
     """
 

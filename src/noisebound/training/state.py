@@ -1,4 +1,4 @@
-"""What changes from step to step: the network, its average, the loss's memory, the optimizer."""
+"""The state of a training: the network, its average, the loss's memory, the optimizer."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ class TrainingState:
 
     Args:
         model: the network
-        averaged: the average of its weights; None if none is kept
+        averaged: the average of its weights, if one is kept
         criterion: the loss, which may remember its examples
         optimizer: Adam, with its moments
         epoch: the number of finished epochs
@@ -113,7 +113,7 @@ def initial_state(
 
 
 def _groups(network: nn.Module, config: TrainingConfig) -> list[dict[str, Any]]:
-    """Return what the optimizer trains; each group has its share of the learning rate."""
+    """Return the optimizer's groups; each has its share of the learning rate."""
     head, groups = network, []
     if isinstance(network, FineTuned):
         encoder = [weight for weight in network.encoder.parameters() if weight.requires_grad]
@@ -136,7 +136,7 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def is_finite(network: nn.Module) -> bool:
     """True if every parameter is finite and no buffer holds NaN; a mask may hold infinity."""
-    # A sum is as finite as what it is of, and found in less time: this is asked after every epoch.
+    # The sum is finite only if all entries are, and it is cheaper to check.
     sums = [weight.detach().sum(dtype=torch.float64) for weight in network.parameters()]
     checks = [total.isfinite() for total in sums]
     checks += [~buffer.isnan().any() for buffer in network.buffers()]
