@@ -21,11 +21,16 @@ from noisebound.features import Backbone, BackboneLike, load_embedded
 from noisebound.features.load import EmbeddedSplits, embedded
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
 from noisebound.review.decisions import is_decided, is_trusted
-from noisebound.runs.embedding import backbone_of, same_backbone
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_out_of_fold
 from noisebound.runs.metrics_file import read_metrics
-from noisebound.runs.predict import new_inputs, predictions_frame, read_ids
+from noisebound.runs.predict import (
+    backbone_of,
+    new_inputs,
+    predictions_frame,
+    read_ids,
+    same_backbone,
+)
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
 from noisebound.runs.suspects import (
