@@ -19,12 +19,12 @@ from torch.nn import functional as F
 
 import noisebound as nb
 from noisebound.data import Dataset, Splits
-from noisebound.experiments.protocol.columns import COLUMNS
-from noisebound.experiments.protocol.plan import Plan
-from noisebound.experiments.protocol.presets import CPU
-from noisebound.experiments.protocol.sources import DataSources, noisy_splits
 from noisebound.losses.curriculum import choose_by_curriculum, hinge
 from noisebound.models import ModelName, create_model
+from noisebound.paper.protocol.columns import COLUMNS
+from noisebound.paper.protocol.plan import Plan
+from noisebound.paper.protocol.presets import CPU
+from noisebound.paper.protocol.sources import DataSources, noisy_splits
 
 RATE, BATCH = 0.4, 300
 Criterion = Callable[[Tensor, Tensor], Tensor]

@@ -22,11 +22,11 @@ from torch import Tensor
 import noisebound as nb
 from noisebound.estimation import EstimatedNoise, NoiseEstimate
 from noisebound.estimation.suspects import suspects_by_evidence
-from noisebound.experiments.protocol.estimate_data import estimate_data
-from noisebound.experiments.protocol.estimate_settings import EstimateSetting, find_settings
-from noisebound.experiments.protocol.sources import DataSources
-from noisebound.experiments.runner.label_findings import auroc
-from noisebound.experiments.runner.suspect_findings import f1_score
+from noisebound.paper.protocol.estimate_data import estimate_data
+from noisebound.paper.protocol.estimate_settings import EstimateSetting, find_settings
+from noisebound.paper.protocol.sources import DataSources
+from noisebound.paper.runner.label_findings import auroc
+from noisebound.paper.runner.suspect_findings import f1_score
 from noisebound.runs.keeper import read_out_of_fold
 
 HEADINGS = ("AUROC, one", "AUROC, mean", "F1, one", "F1, mean", "F1, cleanlab by the mean")

@@ -26,7 +26,7 @@ CHECKED = (
     "corruption",
     "data",
     "estimation",
-    "experiments",
+    "paper",
     "features",
     "integrations",
     "losses",
@@ -53,7 +53,7 @@ SHARED_DATA = os.environ.get("NOISEBOUND_DATA")
 LONG_MODULES = tuple(
     f"tests/{place}"
     for place in (
-        *("browser", "examples", "experiments", "features", "integrations", "review", "runs"),
+        *("browser", "examples", "paper", "features", "integrations", "review", "runs"),
         *("test_cli", "test_entry", "test_interrupts", "training"),
     )
 )

@@ -20,7 +20,7 @@ from PIL import Image
 import noisebound as nb
 from noisebound.cli import app, main
 from noisebound.data import DATASETS, load
-from noisebound.experiments.runner.run import execute
+from noisebound.paper.runner.run import execute
 from noisebound.spreadsheets import unquote_formulas
 from published_files import plain_image
 
@@ -349,13 +349,13 @@ class TestExperiments:
 
     @pytest.fixture(autouse=True)
     def runs_are_done_here(self, monkeypatch):
-        """Starting workers takes seconds; experiments/runner/test_sweep.py is about them."""
+        """Starting workers takes seconds; paper/runner/test_sweep.py is about them."""
 
         def do_runs(runs, execution, workers):
             for run in runs:
                 execute(run, execution)
 
-        monkeypatch.setattr("noisebound.experiments.runner.sweep.do_runs", do_runs)
+        monkeypatch.setattr("noisebound.paper.runner.sweep.do_runs", do_runs)
 
     def test_reproduce_then_report(self, run, tmp_path):
         out = tmp_path / "out"

@@ -11,11 +11,11 @@ import noisebound as nb
 from noisebound.data import Dataset, Splits
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise, OutOfFold
-from noisebound.experiments.protocol.estimate_data import estimate_data
-from noisebound.experiments.protocol.estimate_settings import EstimateSetting
-from noisebound.experiments.protocol.planted_data import PLANTED
-from noisebound.experiments.protocol.sources import DataSources
 from noisebound.pages.run_page import run_page
+from noisebound.paper.protocol.estimate_data import estimate_data
+from noisebound.paper.protocol.estimate_settings import EstimateSetting
+from noisebound.paper.protocol.planted_data import PLANTED
+from noisebound.paper.protocol.sources import DataSources
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
 from noisebound.training.best_epoch import soonest_agreeing

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from noisebound.cli.options import Json
 from noisebound.console import Console
-from noisebound.experiments.demo import run_demo
+from noisebound.paper.demo import run_demo
 from noisebound.runs.folder import RunFolder
 
 

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from noisebound.console import Console
 from noisebound.errors import InvalidValueError
-from noisebound.experiments.outcome.rate_sweep import rate_curves
+from noisebound.paper.outcome.rate_sweep import rate_curves
 from noisebound.report.figures import (
     noise_models_figure,
     rate_sweep_figure,

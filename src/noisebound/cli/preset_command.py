@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from noisebound.experiments.protocol.presets import find_preset
+from noisebound.paper.protocol.presets import find_preset
 
 
 def preset(

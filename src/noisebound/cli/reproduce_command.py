@@ -10,23 +10,23 @@ from rich.markup import escape
 from noisebound.cli.options import DataDir, command_line
 from noisebound.console import Console
 from noisebound.errors import InvalidValueError
-from noisebound.experiments.outcome.finished import Weights
-from noisebound.experiments.outcome.run_report import report_on
-from noisebound.experiments.protocol.plan import Plan
-from noisebound.experiments.protocol.presets import check_dataset, find_preset
-from noisebound.experiments.protocol.sources import DataSources
-from noisebound.experiments.reproduce import Reproduction, Request, Target
-from noisebound.experiments.reproduce import reproduce as run_reproduce
-from noisebound.experiments.reproduce_estimates import (
+from noisebound.paper.outcome.finished import Weights
+from noisebound.paper.outcome.run_report import report_on
+from noisebound.paper.protocol.plan import Plan
+from noisebound.paper.protocol.presets import check_dataset, find_preset
+from noisebound.paper.protocol.sources import DataSources
+from noisebound.paper.reproduce import Reproduction, Request, Target
+from noisebound.paper.reproduce import reproduce as run_reproduce
+from noisebound.paper.reproduce_estimates import (
     EstimatesRequest,
     EstimatesTarget,
     HalfOrBoth,
     reproduce_estimates,
 )
-from noisebound.experiments.reproduce_review import ReviewRequest, ReviewTarget, reproduce_review
-from noisebound.experiments.runner.estimate_cells import EstimatePart
-from noisebound.experiments.runner.run_store import RunStore
-from noisebound.experiments.runner.workers import Workers
+from noisebound.paper.reproduce_review import ReviewRequest, ReviewTarget, reproduce_review
+from noisebound.paper.runner.estimate_cells import EstimatePart
+from noisebound.paper.runner.run_store import RunStore
+from noisebound.paper.runner.workers import Workers
 from noisebound.report.page import write_page
 from noisebound.report.table_formats import to_text
 from noisebound.runs.folder import RunFolder

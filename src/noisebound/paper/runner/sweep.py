@@ -1,0 +1,117 @@
+"""Many runs, which may be interrupted and continued.
+
+What came of a run stands in its folder alone, so it does not matter which worker does it, or in how
+many attempts.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from noisebound.paper.protocol.run_config import RunConfig
+from noisebound.paper.protocol.sources import DataSources
+from noisebound.paper.runner.run import Execution
+from noisebound.paper.runner.run_store import RunStore
+from noisebound.paper.runner.sweep_progress import SweepProgress
+from noisebound.paper.runner.workers import WorkerDiedError, Workers, do_runs
+
+# Both are choices. One death may be an accident, and every further one costs the start of workers.
+_DEATHS_OF_A_SUSPECT = 2
+"""A run that was under way when so many workers died is done alone."""
+_DEATHS_IN_VAIN = 3
+"""A sweep ends with an error after so many deaths in a row of workers that were doing no run."""
+
+
+def run_sweep(
+    runs: Sequence[RunConfig],
+    store: RunStore,
+    sources: DataSources,
+    workers: Workers,
+    *,
+    checkpoint_seconds: float = 30.0,
+) -> dict[RunConfig, str]:
+    """Do the runs that are not finished; return those that failed, with their errors.
+
+    When a worker dies, the runs that were under way are continued. A run that was under way when
+    workers died twice is done alone: if its worker dies again, the run is to blame and has failed.
+
+    Args:
+        runs: the runs that are to be finished
+        store: the folders of the runs
+        sources: where the data is
+        workers: how many processes do them, and where
+        checkpoint_seconds: at most so much work is lost when a run is interrupted, not counting the
+            epoch under way
+    """
+    sweep = _Sweep(runs, store, sources, workers, checkpoint_seconds)
+    with SweepProgress(sweep.runs, store, sweep.name).shown():
+        sweep.run()
+    errors = {run: store.error(run) for run in sweep.runs if store.result(run) is None}
+    return {run: error for run, error in errors.items() if error is not None}
+
+
+class _Sweep:
+    """The runs of a sweep, and which of them were under way when workers died."""
+
+    def __init__(
+        self,
+        runs: Sequence[RunConfig],
+        store: RunStore,
+        sources: DataSources,
+        workers: Workers,
+        checkpoint_seconds: float,
+    ) -> None:
+        self.name = secrets.token_hex(8)
+        self.runs = list(dict.fromkeys(runs))
+        # absolute, because workers may run in another folder
+        self.store = RunStore(store.path.resolve())
+        self.workers = workers
+        self.execution = Execution(
+            self.store,
+            sources.resolved(),
+            self.name,
+            checkpoint_seconds=checkpoint_seconds,
+        )
+        self.deaths: Counter[RunConfig] = Counter()
+        self.deaths_in_vain = 0
+
+    def run(self) -> None:
+        to_do = [run for run in self.runs if self.store.state(run) != "finished"]
+        for run in to_do:
+            self.store.forget_failure(run)
+        while to_do:
+            suspects = [run for run in to_do if self.deaths[run] >= _DEATHS_OF_A_SUSPECT]
+            for run in suspects:
+                self._do_alone(run)
+            self._do_together([run for run in to_do if run not in suspects])
+            to_do = [run for run in to_do if self.store.state(run) not in ("finished", "failed")]
+
+    def _do_together(self, runs: Sequence[RunConfig]) -> None:
+        try:
+            do_runs(runs, self.execution, self.workers)
+        except WorkerDiedError as error:
+            self._note_death(runs, error)
+            return
+        for run in runs:
+            if self.store.state(run) not in ("finished", "failed"):
+                raise FileNotFoundError(
+                    f"{run.description} was done, but there is no result in "
+                    f"{self.store.folder(run).path}: do all machines see that folder?"
+                )
+
+    def _note_death(self, runs: Sequence[RunConfig], error: WorkerDiedError) -> None:
+        under_way = [run for run in runs if self.store.state(run, self.name) == "running"]
+        for run in under_way:
+            self.store.unmark(run)
+        self.deaths.update(under_way)
+        self.deaths_in_vain = 0 if under_way else self.deaths_in_vain + 1
+        if self.deaths_in_vain >= _DEATHS_IN_VAIN:
+            raise error
+
+    def _do_alone(self, run: RunConfig) -> None:
+        try:
+            do_runs([run], self.execution, replace(self.workers, jobs=1))
+        except WorkerDiedError as error:
+            self.store.unmark(run)
+            self.store.record_failure(run, f"its worker died: {error}", "")
