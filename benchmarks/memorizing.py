@@ -21,10 +21,11 @@ import noisebound as nb
 from noisebound.data import Dataset, Splits
 from noisebound.losses.curriculum import choose_by_curriculum, hinge
 from noisebound.models import ModelName, create_model
-from noisebound.paper.protocol.columns import COLUMNS
-from noisebound.paper.protocol.plan import Plan
-from noisebound.paper.protocol.presets import CPU
-from noisebound.paper.protocol.sources import DataSources, noisy_splits
+from noisebound.paper.columns import COLUMNS
+from noisebound.paper.plan import Plan
+from noisebound.paper.presets import CPU
+from noisebound.paper.run import noisy_splits
+from noisebound.paper.sources import DataSources
 
 RATE, BATCH = 0.4, 300
 Criterion = Callable[[Tensor, Tensor], Tensor]

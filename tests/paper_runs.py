@@ -8,15 +8,14 @@ from pathlib import Path
 
 from noisebound.data import Splits
 from noisebound.estimation import BoundChoice, UnknownNoise
-from noisebound.paper.outcome.finished import FinishedRun
-from noisebound.paper.protocol.columns import COLUMNS
-from noisebound.paper.protocol.plan import Plan
-from noisebound.paper.protocol.presets import CPU
-from noisebound.paper.protocol.run_config import RunConfig
-from noisebound.paper.protocol.sources import DataSources
-from noisebound.paper.runner.run_store import RunStore
-from noisebound.paper.runner.sweep import run_sweep
-from noisebound.paper.runner.workers import Workers
+from noisebound.paper.columns import COLUMNS
+from noisebound.paper.frame import FinishedRun
+from noisebound.paper.plan import Plan, RunConfig
+from noisebound.paper.presets import CPU
+from noisebound.paper.run import RunStore
+from noisebound.paper.sources import DataSources
+from noisebound.paper.sweep import run_sweep
+from noisebound.paper.workers import Workers
 from noisebound.runs.result import RunResult
 from noisebound.training import EpochMetrics
 

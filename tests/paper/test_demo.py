@@ -19,8 +19,8 @@ def test_a_row_for_each_loss(demo):
     assert outcome.noise_rate == pytest.approx(0.6, abs=0.05)
     lines = outcome.to_text().splitlines()
     assert len(lines) == 4 + len(LOSSES)
-    low, high = outcome.untold.interval
-    assert low <= outcome.untold.noise_rate <= high
+    low, high = outcome.auto.interval
+    assert low <= outcome.auto.noise_rate <= high
     assert all(row.gain == row.bounded - row.plain for row in outcome.rows)
 
 
@@ -36,7 +36,7 @@ def test_what_is_written(demo):
     assert json.loads((out / "table.json").read_text()) == json.loads(outcome.to_json())
     assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
     page = (out / "report.html").read_text()
-    assert f"an accuracy of {outcome.untold.accuracy:.1f}% on the test set" in page
+    assert f"an accuracy of {outcome.auto.accuracy:.1f}% on the test set" in page
     assert len(list((out / "runs").iterdir())) == 2 * len(LOSSES) + 1
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from noisebound.console import Console
-from noisebound.paper.outcome.run_report import DamagedRunWarning, report_on
+from noisebound.paper.report import DamagedRunWarning, report_on
 from noisebound.report.page import write_page
 
 

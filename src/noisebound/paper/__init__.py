@@ -1,1 +1,1 @@
-"""The paper's experiments and ours: methods × data sets × seeds, run and stored."""
+"""The paper's protocol: its columns, methods and presets, a runner, and every table and figure."""

@@ -49,13 +49,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Untold:
-    """What `fit` reaches if the noise is not given.
+class Auto:
+    """The training that is not given the noise rate.
 
     Args:
         noise_rate: the estimated noise rate
         interval: its interval at 95 % confidence
-        recipe: what it trained with, for people
+        recipe: the chosen recipe, in words
         accuracy: the accuracy on clean test labels, in percent
     """
 
@@ -72,14 +72,14 @@ class Demo:
     Args:
         noise_rate: the realized noise rate
         examples: the number of training examples
-        rows: one row per loss, where the noise rate is given
-        untold: what is reached if it is not given
+        rows: one row per loss, with the noise rate given
+        auto: the training that estimates the noise rate
     """
 
     noise_rate: float
     examples: int
     rows: tuple[Row, ...]
-    untold: Untold
+    auto: Auto
 
     def to_json(self) -> str:
         """Return the outcome for a program."""
@@ -98,14 +98,13 @@ class Demo:
             f"{row.gain:>+8.1f}"
             for row in self.rows
         ]
-        low, high = self.untold.interval
+        low, high = self.auto.interval
         lines.append(
             f"with the noise rate not given, noisebound estimates it as "
-            f"{self.untold.noise_rate:.1%} ({low:.1%} to {high:.1%}),"
+            f"{self.auto.noise_rate:.1%} ({low:.1%} to {high:.1%}),"
         )
         lines.append(
-            f"chooses a recipe by trials ({self.untold.recipe}) and reaches "
-            f"{self.untold.accuracy:.1f}"
+            f"chooses a recipe by trials ({self.auto.recipe}) and reaches {self.auto.accuracy:.1f}"
         )
         return "\n".join(lines)
 
@@ -142,8 +141,8 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
         for name in LOSSES
     )
     config = TrainingConfig(recipe="auto", epochs=epochs, model=MODEL)
-    untold = train_run(splits, config, out / "runs" / "untold", resume=True)
-    outcome = Demo(realized, len(splits.train), rows, _untold(untold))
+    estimated = train_run(splits, config, out / "runs" / "auto", resume=True)
+    outcome = Demo(realized, len(splits.train), rows, _auto(estimated))
     for file, text in (("table.md", outcome.to_markdown()), ("table.json", outcome.to_json())):
         write_text(out / file, text)
     _plot(out)
@@ -169,10 +168,10 @@ def _accuracy(run: Run) -> float:
     return 100 * (run.final("test_top1") or 0.0)
 
 
-def _untold(run: Run) -> Untold:
+def _auto(run: Run) -> Auto:
     assert run.recipe is not None
     interval = run.noise.interval or (0.0, 1.0)
-    return Untold(run.noise.assumed_rate, interval, run.recipe.label, _accuracy(run))
+    return Auto(run.noise.assumed_rate, interval, run.recipe.label, _accuracy(run))
 
 
 def _plot(out: Path) -> None:
@@ -186,24 +185,22 @@ def _plot(out: Path) -> None:
 def _page(outcome: Demo, runs: Path, names: Sequence[str], splits: Splits) -> Page:
     """Return the page: plain against bounded, then the training that estimated the noise."""
     title = f"Digits of which {NOISE_RATE:.0%} are labeled wrong"
-    told = comparison_page([load_run(runs / name) for name in names], title, "noisebound demo")
-    *sections, repeat = told.sections
-    *found, _ = run_page(load_run(runs / "untold"), splits).sections
+    given = comparison_page([load_run(runs / name) for name in names], title, "noisebound demo")
+    *sections, repeat = given.sections
+    *found, _ = run_page(load_run(runs / "auto"), splits).sections
     sections += [replace(section, title=f"Noise not given: {section.title}") for section in found]
-    untold = outcome.untold
-    low, high = untold.interval
-    words = f"{told.headline} With the noise rate not given, noisebound estimates that "
-    words += f"{untold.noise_rate:.1%} of the labels are wrong, chooses a recipe by trials "
-    words += (
-        f"({untold.recipe}), and reaches an accuracy of {untold.accuracy:.1f}% on the test set."
-    )
+    auto = outcome.auto
+    low, high = auto.interval
+    words = f"{given.headline} With the noise rate not given, noisebound estimates that "
+    words += f"{auto.noise_rate:.1%} of the labels are wrong, chooses a recipe by trials "
+    words += f"({auto.recipe}), and reaches an accuracy of {auto.accuracy:.1f}% on the test set."
     plain = mean(row.plain for row in outcome.rows)
     bounded = mean(row.bounded for row in outcome.rows)
     facts = [
         Fact(f"{plain:.1f}%", "accuracy on the test set without the bound, on average"),
         Fact(f"{bounded:.1f}%", "accuracy with the bound, on average"),
-        Fact(f"{untold.accuracy:.1f}%", "accuracy with the noise rate not given"),
-        Fact(f"{untold.noise_rate:.1%}", f"estimated noise rate ({low:.1%} to {high:.1%})"),
+        Fact(f"{auto.accuracy:.1f}%", "accuracy with the noise rate not given"),
+        Fact(f"{auto.noise_rate:.1%}", f"estimated noise rate ({low:.1%} to {high:.1%})"),
         Fact(f"{outcome.noise_rate:.1%}", "true noise rate"),
     ]
     return Page(title, words, [*sections, repeat], facts)

@@ -48,15 +48,12 @@ class RunFolder:
         self.decisions = self.path / "decisions.jsonl"
         self.corrections = self.path / "corrections.jsonl"  # those that the run was trained with
 
-        # Written by experiments, whose runs are folders named by the hash of their config.
+        # Written by `noisebound reproduce`, which names the folder of a run by a hash.
         self.experiment = self.path / "run.json"
         self.environment = self.path / "environment.json"
-        self.label_findings = self.path / "labels.json"
-        self.learner = self.path / "learner.json"
         self.failure = self.path / "failure.json"
         self.running = self.path / "running"
         self.lock = self.path / ".lock"
-        self.folds = self.path / "folds"
 
     def out_of_fold(self, name: str = "all") -> Path:
         """Return the file of out-of-fold predictions with this name."""
@@ -72,7 +69,7 @@ class RunFolder:
 
     def remove_parts(self) -> None:
         """Remove what killed processes have left half written; only the run's owner may."""
-        for folder in (self.path, self.cross_fit, self.checkpoints, self.folds):
+        for folder in (self.path, self.cross_fit, self.checkpoints):
             for part in folder.glob(PARTS):
                 part.unlink(missing_ok=True)
 

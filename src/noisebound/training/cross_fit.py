@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from jaxtyping import Int64
 from lightning_fabric import Fabric
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold, UnknownNoise
@@ -160,12 +160,6 @@ def half_folds(
     first = stratified_indices(labels, len(labels) // 2, seed)
     is_first = torch.zeros(len(labels), dtype=torch.bool).index_fill_(0, first, True)
     return first, (~is_first).nonzero().squeeze(1)
-
-
-def random_folds(num_examples: int, count: int, seed: int) -> list[Int64[Tensor, " _"]]:
-    """Return ``count`` folds of random examples, as equal as possible."""
-    order = torch.randperm(num_examples, generator=Generator().manual_seed(seed))
-    return list(order.tensor_split(count))
 
 
 def cross_fit_epochs(epochs: int) -> int:
