@@ -1,6 +1,6 @@
 """Add the folder `results/`, which is next to `docs/` and not in it, to the site.
 
-A link to `../results/table1.md` then works both on the site and in the repository.
+A link to `../results/paper/README.md` then works both on the site and in the repository.
 """
 
 import re

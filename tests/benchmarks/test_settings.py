@@ -101,4 +101,4 @@ def test_scores_of_a_ranking():
     assert f1_score(score > 0.3, is_wrong) == 0.5
     assert auroc(score, is_wrong & False) is None
     assert f1_score(score > 0.3, is_wrong & False) is None
-    assert calibration_error(is_wrong.double(), is_wrong) == 0
+    assert calibration_error(is_wrong.double().repeat(10), is_wrong.repeat(10)) == 0

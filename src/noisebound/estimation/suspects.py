@@ -33,7 +33,7 @@ _MUCH_NEARER = 1 / 4
 then they look already as noise of this kind makes them, and it has nothing to mend. A choice."""
 _SEEN_AS_NOISE = 2 / 3
 """How many of the labels that differ from predictions, beyond the share that the surest examples
-show, are taken to be wrong: a choice on the dev half of ``noisebound reproduce estimates``."""
+show, are taken to be wrong: a choice on the dev half of ``benchmarks/settings.py``."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ Hits: TypeAlias = Bool[Tensor, "_ _"]
 CERTAIN = 2.0
 """A recipe takes the place of plain training if it is ahead by so many standard errors. The best of
 sixteen that are no better than plain training is ahead by about one. On the tables of the dev half
-of ``noisebound reproduce estimates``, one seed, nearly all that a choice gained was so certain. By
+of ``benchmarks/estimates.py``, one seed, nearly all that a choice gained was so certain. By
 the same measure another recipe is abreast of the chosen one, and may be better on all examples; and
 a recipe beats guessing."""
 
