@@ -125,13 +125,13 @@ class TestSeveralOpinions:
             return int((noise.is_doubted != is_wrong).sum())
 
         alone = [mistakes(EstimatedNoise.of(each)) for each in (found, *others)]
-        noise = EstimatedNoise.of(found, others=[each.probabilities for each in others])
+        noise = EstimatedNoise.of(found, others=others)
         assert mistakes(noise) < 0.8 * min(alone)
         assert noise.cross_entropy_floor.level < EstimatedNoise.of(found).cross_entropy_floor.level
 
     def test_a_class_that_all_exclude_stays_finite(self):
         found = replace(out_of_fold(), logits=torch.tensor([[800.0, 0.0, 0.0]]).repeat(600, 1))
-        mean = found.averaged_with([found.probabilities])
+        mean = found.averaged_with([found])
         assert mean.logits.isfinite().all()
         torch.testing.assert_close(mean.probabilities, found.probabilities)
 
@@ -140,9 +140,10 @@ class TestSeveralOpinions:
         is_trusted = torch.arange(600) < 200
         found, other = (self.mistaken(seed) for seed in (0, 1))
         checked = replace(found, is_trusted=is_trusted)
-        noise = EstimatedNoise.of(checked, others=[other.probabilities])
+        noise = EstimatedNoise.of(checked, others=[other])
         rest = OutOfFold(found.logits[200:], found.labels[200:], torch.arange(400))
-        expected = EstimatedNoise.of(rest, others=[other.probabilities[200:]])
+        same = OutOfFold(other.logits[200:], other.labels[200:], torch.arange(400))
+        expected = EstimatedNoise.of(rest, others=[same])
         assert noise.rate == expected.rate
         assert noise.cross_entropy_floor.level == expected.cross_entropy_floor.level
         assert not noise.is_doubted[:200].any()

@@ -103,21 +103,52 @@ def test_where_predictions_and_labels_agree_nothing_is_suspect():
     assert nb.find_suspects(probs, labels).probability.max() < 0.05
 
 
-def test_what_only_a_sure_model_has_judged_is_no_more_suspect():
-    """Classes overlap, and nothing is wrong. A tenth is validation, which the model predicts."""
+@pytest.mark.parametrize(("has_predictions", "rate"), [(True, 0.0), (True, 0.3), (False, 0.0)])
+def test_validation_examples_are_no_more_suspect_than_others(has_predictions, rate):
+    """A tenth of the examples is the validation split, of which the trained model is sure."""
     generator = torch.Generator().manual_seed(0)
     logit = 2 * torch.randn(2_000, generator=generator, dtype=torch.float64)
-    honest = torch.stack([logit.sigmoid(), (-logit).sigmoid()], 1)
-    labels = (torch.rand(2_000, generator=generator) > logit.sigmoid()).long()
+    chance = logit.sigmoid() * (1 - 2 * rate) + rate
+    honest = torch.stack([chance, 1 - chance], 1)
+    labels = (torch.rand(2_000, generator=generator) > chance).long()
     sure = torch.stack([(8 * logit).sigmoid(), (-8 * logit).sigmoid()], 1)
-    trained = torch.arange(200, 2_000)
-    out_of_fold = OutOfFold(honest[trained].log(), labels[trained], trained)
+    trained, held_out = torch.arange(200, 2_000), torch.arange(200)
+    validation = OutOfFold(honest[held_out].log(), labels[held_out], held_out)
+    out_of_fold = OutOfFold(
+        honest[trained].log(),
+        labels[trained],
+        trained,
+        validation=validation if has_predictions else None,
+    )
     matrix = symmetric_columns(torch.tensor(0.3, dtype=torch.float64), 2)
     found = suspects_by_models(sure, labels, nb.CrossEntropy(), matrix, out_of_fold)
-    assert not suspects_by_evidence(honest[trained], labels[trained]).is_supported
     first = found.ranking[:100]
     assert (first < 200).double().mean() < 0.2
     assert found.probability[:200].max() <= found.probability[200:].max() + 0.01
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "pairwise"])
+def test_the_first_suspects_are_not_tied_and_no_label_is_certainly_wrong(kind):
+    """Predictions that rule classes out made many labels equally, and certainly, wrong."""
+    probs, labels, _ = problem(kind, n=2_000, blur=0.5)
+    sharp = (20 * probs.log()).softmax(1)
+    trained = torch.arange(200, 2_000)
+    held_out = torch.arange(200)
+    out_of_fold = OutOfFold(
+        probs[trained].log(),
+        labels[trained],
+        trained,
+        validation=OutOfFold(probs[held_out].log(), labels[held_out], held_out),
+    )
+    noise = nb.estimate_noise(probs, labels)
+    for found in (
+        suspects_by_models(sharp, labels, nb.CrossEntropy(), noise.transition, out_of_fold),
+        suspects_by_models(sharp, labels, nb.CrossEntropy(), noise.transition, None),
+        nb.find_suspects(probs, labels),
+        nb.find_suspects(sharp, labels, transition=noise.transition),
+    ):
+        assert len(found.score[found.ranking[:100]].unique()) == 100
+        assert found.probability.max() < 0.99999
 
 
 @pytest.mark.parametrize("unseen", [0, 1, 19])
@@ -138,7 +169,8 @@ class TestAModelThatIsBetterThanTheNetworksBeforeIt:
     before, labels, true = problem("symmetric", rate=0.4, blur=9.0)
     knowing, _, _ = problem("symmetric", rate=0.4, blur=0.5)
     trained = torch.arange(300, 3000)
-    out_of_fold = OutOfFold(before[trained].log(), labels[trained], trained)
+    validation = OutOfFold(before[:300].log(), labels[:300], torch.arange(300))
+    out_of_fold = OutOfFold(before[trained].log(), labels[trained], trained, validation=validation)
 
     def quality(self, model):
         matrix = torch.eye(CLASSES).double()  # of no use, as where noise was not to be estimated

@@ -7,17 +7,18 @@ import torch
 from torch.nn import functional as F
 
 import noisebound as nb
-from noisebound.data import Dataset, Normalization, Splits
+from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, GivenRate, OutOfFold
 from noisebound.estimation.checked import Checked, noise_of_unchecked
 from noisebound.pages.run_page import run_page
 from noisebound.report.page import to_html
 from noisebound.review import DecisionFile, ReviewedData
+from noisebound.review.corrected_labels import is_decided
 from noisebound.runs import load_run, train_run
 from noisebound.runs.corrections import corrected_data
 from noisebound.training import TrainingConfig
-from noisebound.training.data import TrainingData
+from noisebound.training.data import TrainingData, split_validation, validation_mask
 from noisebound.training.fit import Fitting, network_for
 from noisebound.training.keeper import NOTHING_KEPT
 from noisebound.training.objective import make_objective
@@ -128,31 +129,28 @@ def test_trusted_labels_are_neither_doubted_nor_blended():
     assert noise.true_probabilities[0].tolist() == [0, 1]
 
 
-def test_corrected_data_replaces_drops_and_keeps_positions(tmp_path):
+def test_every_checked_label_is_trained_on(tmp_path):
     train = Dataset(torch.arange(12.0).view(6, 2), torch.tensor([0, 1, 0, 1, 0, 1]), ("a", "b"))
+    splits = Splits("made", train, None, source="made")
+    config = TrainingConfig(validation_share=1 / 3)
+    held_out = validation_mask(train, config).nonzero().flatten().tolist()
+    others = [place for place in range(6) if place not in held_out]
     file = DecisionFile(tmp_path / "d.jsonl", ReviewedData(train))
-    file.decide(0, "wrong", "b", where="audit", stands_for=2.0)
-    file.decide(2, "unusable")
-    file.decide(3, "right")
-    file.decide(4, "wrong", "b")
-    validation = torch.tensor([1, 4])
-    kept = torch.tensor([0, 2, 3, 5])
-    data = TrainingData(
-        train.subset(kept),
-        train.subset(validation),
-        None,
-        Normalization.identity(),
-        kept,
-        validation_positions=validation,
-    )
+    other = {"a": "b", "b": "a"}
+    corrected, unusable, confirmed = held_out[0], others[1], others[2]
+    file.decide(corrected, "wrong", other[file.data.given(corrected)], where="audit", stands_for=2)
+    file.decide(unusable, "unusable")
+    file.decide(confirmed, "right")
+    data, _ = split_validation(splits, config, is_decided(file))
     found = corrected_data(data, file)
-    assert found.positions.tolist() == [0, 3, 5]
-    assert found.train.labels.tolist() == [1, 1, 1]
-    assert found.validation.labels.tolist() == [1, 1]
-    assert found.validation_positions.tolist() == [1, 4]
-    assert found.checked.is_trusted.tolist() == [True, True, False]
-    assert found.checked.given.tolist() == [0, 1, 1]
-    assert found.checked.stands_for.tolist() == [2.0, 0.0, 0.0]
+    assert found.validation_positions.tolist() == held_out[1:]
+    kept = sorted({*range(6)} - {held_out[1], unusable})
+    assert found.positions.tolist() == kept
+    place = kept.index(corrected)
+    assert found.train.labels[place] == 1 - train.labels[corrected]
+    assert found.checked.given.tolist() == train.labels[kept].tolist()
+    assert found.checked.is_trusted.tolist() == [each in (corrected, confirmed) for each in kept]
+    assert found.checked.stands_for.tolist() == [2.0 * (each == corrected) for each in kept]
 
 
 @pytest.fixture(scope="module")
@@ -187,9 +185,19 @@ def test_from_a_run_to_decisions_to_a_better_run(noisy, tmp_path):
     )
     checks = again.result.checks
     assert checks.unusable == 1
-    assert 0 < checks.changed <= checks.trusted <= 200
+    assert checks.trusted == 200  # those of the validation split included
+    held_out = validation_mask(noisy.train, config)
+    assert any(held_out[each.position] for each in first.decisions)
+    assert checks.changed == sum(each.verdict == "wrong" for each in first.decisions)
+    assert f"201 examples were checked: {checks.changed} labels corrected" in checks.words
     assert checks.weight in (1, 2, 5, 10)
-    assert checks.before["test_top1"] == first.final("test_top1")
+    assert checks.before["test_top1"] == pytest.approx(first.final("test_top1"))
+    assert checks.after["test_top1"] == again.final("test_top1")
+    unchecked = held_out & ~is_decided(first.decisions)  # the same labels for both models
+    probs = first.saved_model.probabilities(noisy.train.subset(unchecked).rows)
+    agreed = (probs.argmax(1) == noisy.train.labels[unchecked]).double().mean()
+    assert checks.before["validation_top1"] == pytest.approx(agreed.item())
+    assert checks.after["validation_top1"] == again.final("validation_top1")
     assert again.final("test_top1") >= first.final("test_top1")
     assert "checked labels have the floor 0" in again.result.chosen.reason
     decided = [each.position for each in first.decisions if each.is_trusted]

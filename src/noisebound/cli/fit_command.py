@@ -187,12 +187,7 @@ def _print_run(run: Run, *, as_json: bool) -> None:
     console = Console(soft_wrap=True, highlight=False)
     _print_noise(run, console)
     if result.checks is not None:
-        checks = result.checks
-        console.print(
-            f"{checks.trusted:,} checked labels are trusted and count {checks.weight:g} times as "
-            f"much as others; {checks.changed:,} of them are corrected, {checks.unusable:,} "
-            "examples are left out"
-        )
+        console.print(result.checks.words)
     if result.choice is not None:
         console.print(f"recipe: {result.choice.label}; {result.choice.reason}")
     floor = "" if result.bound is None else f" (bound {result.bound:.3f})"

@@ -49,21 +49,21 @@ class EstimatedNoise(Noise):
         cls,
         out_of_fold: OutOfFold,
         method: EstimationMethod = "agreement",
-        others: Sequence[Float64[Tensor, "n classes"]] = (),
+        others: Sequence[OutOfFold] = (),
     ) -> "EstimatedNoise":
         """Return the noise that out-of-fold predictions show, in labels that nobody has checked.
 
         Args:
             out_of_fold: the predictions
             method: the estimator
-            others: probabilities by networks that were trained on other parts of the examples.
-                Where the first of them differ from the predictions, the networks' own mistakes
-                show; the mean of all tells which labels are wrong, and what is right instead
+            others: predictions for the same examples by networks that were trained on other parts
+                of them. Where the first of them differ from `out_of_fold`, the networks' own
+                mistakes show; the mean of all decides which labels are suspects
         """
-        judged, second = out_of_fold.unchecked, next(iter(others), None)
-        if second is not None and len(judged.labels) < len(second):
-            assert out_of_fold.is_trusted is not None
-            second = second[~out_of_fold.is_trusted]
+        judged, second = out_of_fold.unchecked, None
+        if others:
+            trusted = out_of_fold.is_trusted
+            second = replace(others[0], is_trusted=trusted).unchecked.probabilities
         estimate = estimate_noise(judged.probabilities, judged.labels, method, second_probs=second)
         mean = out_of_fold.averaged_with(others)
         floor = measured_floor(CrossEntropy(), mean.unchecked.logits, judged.labels)

@@ -1,4 +1,4 @@
-"""Which labels are wrong, by a trained model and the networks that judged its examples before."""
+"""Suspects by a trained model and by the out-of-fold predictions that were made before it."""
 
 import math
 
@@ -17,13 +17,13 @@ from noisebound.estimation.suspects import (
     in_order_of,
     suspects_by_evidence,
     suspects_of,
+    suspects_through,
 )
-from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.losses import Loss
 
 _MEMORIZED = 1 / 2
-"""A model is not asked about its own labels if it has memorized so many of those that it could not
-have predicted: a choice, made on the dev half of the tables and on `results/beyond`."""
+"""A model that has memorized this share of the labels that it could not have predicted does not
+judge. Chosen on the first half of the tables in `benchmarks/`."""
 
 
 def suspects_by_models(
@@ -34,97 +34,80 @@ def suspects_by_models(
     out_of_fold: OutOfFold | None,
     estimate: NoiseEstimate | None = None,
 ) -> Suspects:
-    """Return the suspects by a trained model and, where there are any, by the networks before it.
+    """Return the suspects by out-of-fold predictions, and by a trained model where it helps.
+
+    Training and validation examples are rated by the same out-of-fold evidence. If the labels
+    support the estimated noise, the model's log-odds and those of the evidence are averaged.
+    Otherwise the model changes at most the order, within the training examples and within the
+    validation examples: it has seen the labels of the former, so their scores are not comparable.
 
     Args:
-        probs: what the trained model predicts, for every example
+        probs: class probabilities by the trained model, for every example
         labels: observed
         loss: the loss that the model was trained by
         transition: ``T[noisy, true]``
-        out_of_fold: predictions for some of the examples by networks that did not see them
-        estimate: what is known of the noise; by the out-of-fold predictions if it is not given
+        out_of_fold: predictions by networks that did not see the examples; without any, the model
+            rates all labels alone
+        estimate: the noise; by default it is estimated from the out-of-fold predictions
     """
-    found = suspects_of(_of_true_class(probs, loss, transition), labels, transition)
+    observed = _of_observed_label(probs, loss, transition)
+    if loss.predicts_true_class:
+        by_model = suspects_of(probs, labels, transition)
+    else:
+        by_model = suspects_through(observed, labels, transition)
     if out_of_fold is None:
-        return found
-    at = out_of_fold.positions
-    by_others = suspects_by_evidence(
-        out_of_fold.probabilities, labels[at], out_of_fold.labels, estimate
-    )
-    if by_others.is_supported:
-        score = found.score.clone()
-        score[at] = (score[at] + by_others.suspects.score) / 2
-        return Suspects(score, found.suggested)
-    # A model that was bounded at a floor that is in doubt may have memorized what it judges. Of
-    # validation, which it has not seen, its opinion counts, but not by a matrix that is in doubt.
-    score, observed = found.score.clone(), _of_observed_label(probs, loss, transition)
-    if len(at) < len(labels):
-        score = _on_one_scale(observed, labels, out_of_fold, estimate)
-    score[at] = by_others.suspects.score
-    if _may_judge(observed, labels, out_of_fold):
-        score[at] = _reordered(by_others.suspects.score, probs[at], labels[at], out_of_fold)
-    return Suspects(score, found.suggested)
+        return by_model
+    judged, learned = _completed(observed, labels, out_of_fold.with_validation)
+    evidence = suspects_by_evidence(judged, labels, learned, estimate)
+    score = evidence.suspects.score.clone()
+    if evidence.is_supported:
+        return Suspects((score + by_model.score) / 2, by_model.suggested)
+    if _may_judge(observed, out_of_fold):
+        # Probabilities are multiplied, as those of independent witnesses.
+        own = _logs(observed) + _logs(judged)
+        own = own.softmax(1).gather(1, labels[:, None]).squeeze(1)
+        is_trained = torch.zeros(len(labels), dtype=torch.bool)
+        is_trained[out_of_fold.positions] = True
+        for group in (is_trained, ~is_trained):
+            score[group] = in_order_of(own[group], score[group])
+    return Suspects(score, by_model.suggested)
 
 
-def _may_judge(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"], out_of_fold: OutOfFold
-) -> bool:
-    """True if a model predicts labels that it has not seen, and has not memorized its own.
+def _logs(probs: Float64[Tensor, "n classes"]) -> Float64[Tensor, "n classes"]:
+    return probs.clamp(min=LEAST_PROBABILITY).log()
 
-    Args:
-        probs: what the model predicts of the observed label, for every example
-        labels: observed
-        out_of_fold: predictions for the examples that the model was trained on, by networks that
-            were not; the others are validation's
+
+def _completed(
+    observed: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"], judged: OutOfFold
+) -> tuple[Float64[Tensor, "n classes"], Int64[Tensor, " n"]]:
+    """Return predictions for all examples, with the labels that they were calibrated by.
+
+    Examples without out-of-fold predictions are those that a person found unusable, and the
+    validation examples of runs by older versions. They get the model's predictions, calibrated by
+    themselves, because a trained model is surer than a network that was trained on a half.
     """
-    at, hits = out_of_fold.positions, probs.argmax(1) == labels
-    is_unseen = torch.ones(len(labels), dtype=torch.bool).index_fill_(0, at, False)
-    count = int(is_unseen.sum())
-    if count < FEWEST_EXAMPLES:
+    completed, learned = observed.clone(), labels.clone()
+    completed[judged.positions], learned[judged.positions] = judged.probabilities, judged.labels
+    is_other = torch.ones(len(labels), dtype=torch.bool)
+    is_other[judged.positions] = False
+    if int(is_other.sum()) >= FEWEST_EXAMPLES:
+        completed[judged.positions] = calibrated_by(judged.probabilities, judged.labels)
+        completed[is_other] = calibrated_by(observed[is_other], labels[is_other])
+    return completed, learned
+
+
+def _may_judge(observed: Float64[Tensor, "n classes"], out_of_fold: OutOfFold) -> bool:
+    """True if a model predicts labels that it has not seen, and has not memorized its own."""
+    unseen = out_of_fold.validation
+    if unseen is None or len(unseen.labels) < FEWEST_EXAMPLES:
         return False
-    unseen, own = hits[is_unseen].double().mean().item(), hits[at].double().mean().item()
+    hits = observed.argmax(1)
+    on_unseen = (hits[unseen.positions] == unseen.labels).double().mean().item()
+    on_own = (hits[out_of_fold.positions] == out_of_fold.labels).double().mean().item()
     before = out_of_fold.are_hits.double().mean().item()
-    error = math.sqrt(unseen * (1 - unseen) / count)
-    return unseen >= before - CLEAR * error and own - unseen < _MEMORIZED * (1 - unseen)
-
-
-def _reordered(
-    score: Float64[Tensor, " n"],
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    out_of_fold: OutOfFold,
-) -> Float64[Tensor, " n"]:
-    """Return the same scores in the order of what a model and the networks before it say.
-
-    Their probabilities are multiplied, as those of witnesses who do not know of each other.
-    """
-    logits = (
-        probs.clamp(min=LEAST_PROBABILITY).log()
-        + out_of_fold.probabilities.clamp(min=LEAST_PROBABILITY).log()
-    )
-    own = logits.softmax(1).gather(1, labels[:, None]).squeeze(1)
-    return in_order_of(own, score)
-
-
-def _on_one_scale(
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    out_of_fold: OutOfFold,
-    estimate: NoiseEstimate | None,
-) -> Float64[Tensor, " n"]:
-    """Return the scores of all labels by calibrated predictions, out-of-fold where there are any.
-
-    A trained model is surer than the networks that made the out-of-fold predictions. Each is
-    calibrated by itself, or whatever the model alone has predicted would be the most suspect.
-    """
-    at, learned = out_of_fold.positions, labels.clone()
-    learned[at] = out_of_fold.labels
-    is_other = torch.ones(len(labels), dtype=torch.bool).index_fill_(0, at, False)
-    even = probs.clone()
-    even[at] = calibrated_by(out_of_fold.probabilities, out_of_fold.labels)
-    if int(is_other.sum()) >= FEWEST_EXAMPLES:  # fewer tell nothing of how sure to be
-        even[is_other] = calibrated_by(probs[is_other], labels[is_other])
-    return suspects_by_evidence(even, labels, learned, estimate).suspects.score
+    error = math.sqrt(on_unseen * (1 - on_unseen) / len(unseen.labels))
+    has_memorized = on_own - on_unseen >= _MEMORIZED * (1 - on_unseen)
+    return on_unseen >= before - CLEAR * error and not has_memorized
 
 
 def _of_observed_label(
@@ -140,14 +123,3 @@ def _of_observed_label(
     if loss.predicts_true_class:
         return probs @ transition.mT
     return probs if loss.noise_model is None else loss.noise_model.forward(probs)
-
-
-def _of_true_class(
-    probs: Float64[Tensor, "n classes"],
-    loss: Loss,
-    transition: Float64[Tensor, "classes classes"],
-) -> Float64[Tensor, "n classes"]:
-    """Return probabilities of the true class, from what the loss has taught the model."""
-    if loss.predicts_true_class:
-        return probs
-    return true_class_probabilities(_of_observed_label(probs, loss, transition), transition)

@@ -20,8 +20,10 @@ from noisebound.estimation.noise_estimate import NoiseEstimate
 from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.losses import CrossEntropy
 
-_SCORE_LIMIT = 20.0  # log-odds of one in 500 million; no model knows that much
-_UNFORESEEN = 0.02  # of the labels may be wrong in ways that the transition matrix does not know
+_TRUSTED_SCORE = -20.0  # log-odds of one in 500 million
+_NEARLY_CERTAIN = 0.999
+_SURE = 4.6  # log-odds of 99 %; beyond it a score grows with the logarithm of the evidence
+_UNFORESEEN = 0.02  # share of the examples whose label the transition matrix does not describe
 _SUREST = 1e-3  # no probability is taken to be nearer to zero or one
 LEAST_PROBABILITY = 1e-12
 _HUSHED = 1e-3  # of log-odds that mean nothing is left: at most 20, so that all are near one half
@@ -34,6 +36,20 @@ then they look already as noise of this kind makes them, and it has nothing to m
 _SEEN_AS_NOISE = 2 / 3
 """How many of the labels that differ from predictions, beyond the share that the surest examples
 show, are taken to be wrong: a choice on the dev half of ``benchmarks/settings.py``."""
+
+
+def probability_text(probability: float) -> str:
+    """Return a probability for people; no evidence from noisy labels is certain.
+
+    Example:
+        >>> probability_text(0.123), probability_text(0.99999), probability_text(1e-6)
+        ('12.3%', '>99.9%', '<0.1%')
+    """
+    if probability > _NEARLY_CERTAIN:
+        return f">{_NEARLY_CERTAIN:.1%}"
+    if probability < 1 - _NEARLY_CERTAIN:
+        return f"<{1 - _NEARLY_CERTAIN:.1%}"
+    return f"{probability:.1%}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +79,8 @@ class Suspects:
         return Suspects(_HUSHED * self.score, self.suggested)
 
     def without(self, is_trusted: Bool[Tensor, " n"]) -> "Suspects":
-        """Return the same, where trusted labels are as little suspect as any label can be."""
-        return Suspects(self.score.masked_fill(is_trusted, -_SCORE_LIMIT), self.suggested)
+        """Return the same, where trusted labels are less suspect than any other label."""
+        return Suspects(self.score.masked_fill(is_trusted, _TRUSTED_SCORE), self.suggested)
 
 
 def find_suspects(
@@ -127,8 +143,9 @@ def find_suspects(
         raise InvalidValueError(
             f"transition is of {len(matrix)} classes, probs are of {probs.shape[1]}"
         )
-    true_probs = probs.double() if corrected else true_class_probabilities(probs, matrix)
-    return suspects_of(true_probs, observed, matrix)
+    if corrected:
+        return suspects_of(probs.double(), observed, matrix)
+    return suspects_through(probs.double(), observed, matrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +220,7 @@ def _by_supported_noise(
         matrix = estimate.transition
         fit = _fit_of_matrix(calibrated, learned, matrix)
         if fit.gain > CLEAR or fit.distance < _MUCH_NEARER * even_fit.distance:
-            true_probs = true_class_probabilities(calibrated, matrix)
-            return Evidence(suspects_of(true_probs, labels, matrix), True)
+            return Evidence(suspects_through(calibrated, labels, matrix), True)
     rate = min(rate, differing)
     share = rate + _SEEN_AS_NOISE * (differing - rate)
     return Evidence(_least_probable(probs, calibrated, labels, share), even_fit.gain > CLEAR)
@@ -235,7 +251,7 @@ def _least_probable(
     score = score + _TIE * (count - 0.5 - places) / len(score)
     ordered = in_order_of(probs.gather(1, labels[:, None]).squeeze(1), score)
     suggested = probs.scatter(1, labels[:, None], -1).argmax(1)
-    return Suspects(ordered.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), suggested)
+    return Suspects(_limited(ordered), suggested)
 
 
 def _mean_of_equals(
@@ -316,7 +332,28 @@ def suspects_of(
     right = likelihood.gather(1, labels[:, None]).squeeze(1)
     wrong = likelihood.scatter(1, labels[:, None], 0)
     score = wrong.sum(1).clamp(min=1e-300).log() - right.clamp(min=1e-300).log()
-    return Suspects(score.clamp(-_SCORE_LIMIT, _SCORE_LIMIT), wrong.argmax(1))
+    return Suspects(_limited(score), wrong.argmax(1))
+
+
+def suspects_through(
+    probs: Float64[Tensor, "n classes"],
+    labels: Int64[Tensor, " n"],
+    transition: Float64[Tensor, "classes classes"],
+) -> Suspects:
+    """Return the suspects by Bayes' rule, from probabilities of the observed label.
+
+    The true class's probabilities are zero for each class that the matrix rules out, which would
+    make many labels equally suspect. For the examples that the matrix does not describe, the
+    observed label's probabilities count instead.
+    """
+    described = true_class_probabilities(probs, transition)
+    return suspects_of(torch.lerp(described, probs, _UNFORESEEN), labels, transition)
+
+
+def _limited(score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
+    """Return log-odds in the same order that never saturate, and never claim certainty."""
+    beyond = (score.abs() - _SURE).clamp(min=0)
+    return score.clamp(-_SURE, _SURE) + score.sign() * beyond.log1p()
 
 
 def in_order_of(own: Float64[Tensor, " n"], score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:

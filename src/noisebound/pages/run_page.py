@@ -153,23 +153,19 @@ def _checks_sections(run: Run) -> list[Section]:
     checks = None if run.outcome is None else run.outcome.checks
     if checks is None:
         return []
-    text = (
-        f"{checks.trusted:,} labels were checked by people and are trusted; they count "
-        f"{checks.weight:g} times as much as others. {checks.changed:,} of them were corrected, "
-        f"and {checks.unusable:,} examples were left out."
-    )
-    after: dict[str, float | None] = {name: run.final(name) for name in METRIC_LABELS}
-    after["noise_rate"] = run.result.noise.rate
-    labels: dict[str, str] = {name: text for name, text in METRIC_LABELS.items()}  # noqa: C416
-    labels["noise_rate"] = "wrong labels among those that nobody had checked"
+    labels: dict[str, str] = {
+        **METRIC_LABELS,
+        "validation_top1": "accuracy on the validation labels that nobody has checked",
+        "noise_rate": "wrong labels among those that nobody had checked",
+    }
     rows = [
-        Row(labels[name], (_percent(checks.before[name]), _percent(now)))
-        for name, now in after.items()
-        if now is not None and name in checks.before
+        Row(labels[name], (_percent(before), _percent(checks.after[name])))
+        for name, before in checks.before.items()
+        if name in checks.after
     ]
     header = ("", "before", "after")
     tables = [Table("checks", "Before and after", header, tuple(rows), ())] if rows else []
-    return [Section("Checked labels", text, tables)]
+    return [Section("Checked labels", checks.words, tables)]
 
 
 def _percent(share: float) -> Cell:

@@ -63,6 +63,11 @@ def is_trusted(decisions: DecisionFile) -> Bool[Tensor, " n"]:
     return _where(decisions, [each.position for each in decisions if each.is_trusted])
 
 
+def is_decided(decisions: DecisionFile) -> Bool[Tensor, " n"]:
+    """Return which examples a person has settled: their label is trusted, or they are unusable."""
+    return is_trusted(decisions) | is_unusable(decisions)
+
+
 def _where(decisions: DecisionFile, positions: list[int]) -> Bool[Tensor, " n"]:
     mask = torch.zeros(len(decisions.data), dtype=torch.bool)
     mask[positions] = True

@@ -1,16 +1,13 @@
 """Decisions about labels, as a training takes them: corrected, trusted, or left out."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int64
-from torch import Tensor
 
-from noisebound.data import Dataset, Splits
+from noisebound.data import Splits
 from noisebound.errors import DataError
 from noisebound.estimation.checked import Checked
 from noisebound.review.corrected_labels import corrected_indices, is_trusted, is_unusable
@@ -21,14 +18,16 @@ from noisebound.training.data import TrainingData
 
 @dataclass(frozen=True)
 class ChecksUsed:
-    """What a training made of decisions about its labels, for its result and its report.
+    """How a training used the decisions about its labels.
 
     Args:
-        trusted: how many training labels were checked
-        changed: how many of them were corrected
-        unusable: how many examples were left out
-        weight: how much a checked label counted
-        before: what the run had come to whose labels were decided about; empty if that is unknown
+        trusted: the number of checked labels, all of which are trained on
+        changed: the number of these that were corrected
+        unusable: the number of examples that were left out
+        weight: how much a checked label counts, where others count 1
+        before: figures of the run whose labels were reviewed; accuracies are those of its model on
+            the same examples and labels as in `after`
+        after: the same figures of this run
     """
 
     trusted: int
@@ -36,10 +35,21 @@ class ChecksUsed:
     unusable: int
     weight: float
     before: Mapping[str, float]
+    after: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """One sentence that accounts for every decision."""
+        confirmed = self.trusted - self.changed
+        return (
+            f"{self.trusted + self.unusable:,} examples were checked: {self.changed:,} labels "
+            f"corrected, {confirmed:,} confirmed, {self.unusable:,} examples left out as unusable. "
+            f"A checked label counts {self.weight:g} times as much as another."
+        )
 
     def record(self) -> dict[str, Any]:
         """Return everything, as JSON can hold it."""
-        return asdict(self) | {"before": dict(self.before)}
+        return asdict(self)
 
 
 def read_corrections(path: str | Path, splits: Splits) -> DecisionFile:
@@ -53,23 +63,18 @@ def read_corrections(path: str | Path, splits: Splits) -> DecisionFile:
 
 
 def corrected_data(data: TrainingData, decisions: DecisionFile) -> TrainingData:
-    """Return the splits with corrected labels; unusable examples are left out of all of them.
+    """Return the splits with corrected training labels and without unusable examples.
 
     Args:
-        data: the splits as they were given
-        decisions: about all examples that were given, those of validation included
+        data: the splits as given; no validation example was decided about
+        decisions: about all examples
     """
     whole = len(decisions.data)
     positions = torch.arange(whole) if data.positions is None else data.positions
-    labels, unusable = corrected_indices(decisions), is_unusable(decisions)
-    kept = ~unusable[positions]
-    train = _relabeled(data.train, labels[positions], kept)
-    validation, at = data.validation, data.validation_positions
-    if validation is not None:
-        assert at is not None
-        validation = _relabeled(validation, labels[at], ~unusable[at])
-        at = at[~unusable[at]]
-    positions = positions[kept]
+    train = replace(data.train, labels=corrected_indices(decisions)[positions])
+    unusable = is_unusable(decisions)[positions]
+    if unusable.any():
+        train, positions = train.subset(~unusable), positions[~unusable]
     stands_for = torch.zeros(whole, dtype=torch.float64)
     for each in decisions:
         if each.where == "audit":
@@ -77,33 +82,26 @@ def corrected_data(data: TrainingData, decisions: DecisionFile) -> TrainingData:
     checked = Checked(
         is_trusted(decisions)[positions], decisions.data.labels[positions], stands_for[positions]
     )
-    return replace(
-        data,
-        train=train,
-        validation=validation,
-        positions=positions,
-        checked=checked,
-        validation_positions=at,
-    )
-
-
-def _relabeled(examples: Dataset, labels: Int64[Tensor, " n"], kept: Bool[Tensor, " n"]) -> Dataset:
-    corrected = replace(examples, labels=labels)
-    return corrected if bool(kept.all()) else corrected.subset(kept)
+    return replace(data, train=train, positions=positions, checked=checked)
 
 
 def checks_used(
-    data: TrainingData, decisions: DecisionFile, weight: float, before: Mapping[str, float]
+    data: TrainingData,
+    decisions: DecisionFile,
+    weight: float,
+    before: Mapping[str, float],
+    after: Mapping[str, float],
 ) -> ChecksUsed:
-    """Return what a training made of decisions."""
+    """Return how a training used decisions, with the figures that both runs have."""
     assert data.checked is not None
     trusted = data.checked.is_trusted
     changed = (data.checked.given != data.train.labels)[trusted]
-    known = {name: value for name, value in before.items() if math.isfinite(value)}
+    common = [name for name in before if name in after]
     return ChecksUsed(
         int(trusted.sum()),
         int(changed.sum()),
         int(is_unusable(decisions).sum()),
         weight,
-        known,
+        {name: before[name] for name in common},
+        {name: after[name] for name in common},
     )

@@ -61,6 +61,10 @@ class FolderKeeper:
             tensors["hits"] = found.hits
         if found.is_trusted is not None:
             tensors["is_trusted"] = found.is_trusted
+        if found.validation is not None:
+            tensors["validation_logits"] = found.validation.logits
+            tensors["validation_labels"] = found.validation.labels
+            tensors["validation_positions"] = found.validation.positions
         about = {"identity": self.identity, "is_underfit": found.is_underfit}
         save_tensors(self.folder.out_of_fold(name), tensors, about)
 
@@ -113,6 +117,10 @@ def read_out_of_fold(
         return None
     if identity not in (None, about["identity"]):
         return None
+    validation = None
+    if "validation_logits" in tensors:
+        names = ("validation_logits", "validation_labels", "validation_positions")
+        validation = OutOfFold(*(tensors[name] for name in names))
     return OutOfFold(
         tensors["logits"],
         tensors["labels"],
@@ -120,4 +128,5 @@ def read_out_of_fold(
         about["is_underfit"],
         tensors.get("hits"),
         tensors.get("is_trusted"),
+        validation,
     )

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from noisebound.data import DataOrigin, ReadingOptions, Splits
+from noisebound.data import DataOrigin, Dataset, ReadingOptions, Splits
 from noisebound.data.frames import is_frame
 from noisebound.data.load import load_with
 from noisebound.data.rows import Rows
@@ -20,7 +20,7 @@ from noisebound.estimation import EstimatedNoise, Noise, Suspects
 from noisebound.features import Backbone, BackboneLike, load_embedded
 from noisebound.features.load import EmbeddedSplits, embedded
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
-from noisebound.review.corrected_labels import is_trusted
+from noisebound.review.corrected_labels import is_decided, is_trusted
 from noisebound.runs.embedding import backbone_of, same_backbone
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_out_of_fold
@@ -29,13 +29,14 @@ from noisebound.runs.predict import new_inputs, predictions_frame
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
 from noisebound.runs.suspects import (
+    Judgment,
+    judgment,
     label_surprise,
-    observed_label_probabilities,
     suspects_frame,
-    suspects_of_run,
 )
 from noisebound.training.choose import Choice
 from noisebound.training.config import TrainingConfig
+from noisebound.training.data import validation_mask
 from noisebound.training.keeper import MEAN_OPINION
 from noisebound.training.metrics import METRIC_NAMES, EpochMetrics, Evaluated
 
@@ -62,6 +63,7 @@ class Run:
         self.folder = RunFolder(path)
         self.config: TrainingConfig = self.folder.read_config()
         self._network, self._splits, self._backbone = model, splits, backbone
+        self._judged: tuple[Splits, Judgment] | None = None
 
     def __repr__(self) -> str:
         state = "not finished" if self.outcome is None else f"{self.outcome.final.epoch} epochs"
@@ -224,14 +226,7 @@ class Run:
 
         Labels that were checked before the run was trained are never suspects.
         """
-        found = suspects_of_run(
-            self.trained_config,
-            self.result,
-            self.noise,
-            self.saved_model,
-            splits,
-            self._model_inputs(splits),
-        )
+        found = self._judgment(splits).suspects
         if not self.folder.corrections.exists():
             return found
         data = ReviewedData.of(splits, self.result.inputs)
@@ -307,24 +302,52 @@ class Run:
 
         Predictions are those of networks that did not see the label, where there are such.
         """
-        inputs = self._model_inputs(splits)
-        return observed_label_probabilities(self.saved_model, self.noise, inputs)
+        return self._judgment(splits).probabilities
 
-    def _model_inputs(self, splits: Splits) -> Rows:
-        """Return the training inputs as the trained model takes them."""
+    def _judgment(self, splits: Splits) -> Judgment:
+        """Return the judgment of the run, inferred once for the same data."""
+        if self._judged is None or self._judged[0] is not splits:
+            inputs = self._model_splits(splits).train.rows
+            found = judgment(
+                self.trained_config, self.result, self.noise, self.saved_model, splits, inputs
+            )
+            self._judged = splits, found
+        return self._judged[1]
+
+    def accuracies(
+        self, splits: Splits, held_out: Int64[Tensor, " m"] | None
+    ) -> dict[str, float | None]:
+        """Return the model's accuracy on the test set and on training examples that it did not see.
+
+        Args:
+            splits: the data that the run was trained on
+            held_out: positions of training examples; left out of the answer if the model was
+                trained on any of them
+        """
+        own = DecisionFile(self.folder.corrections, ReviewedData.of(splits, self.result.inputs))
+        unseen = validation_mask(splits.train, self.config, is_decided(own))
+        encoded, found = self._model_splits(splits), dict[str, float | None]()
+        if held_out is not None and bool(unseen[held_out].all()):
+            found["validation_top1"] = self._accuracy(encoded.train.subset(held_out))
+        if encoded.test is not None:
+            found["test_top1"] = self._accuracy(encoded.test)
+        return found
+
+    def _accuracy(self, examples: Dataset) -> float:
+        predicted = self.saved_model.probabilities(examples.rows).argmax(1)
+        return (predicted == examples.labels).double().mean().item()
+
+    def _model_splits(self, splits: Splits) -> Splits:
+        """Return the data as the trained model takes it."""
         saved = self.saved_model
         if saved.encoder_weights is not None:
-            return self._embedded_anew(splits)
-        return splits.encoded_with(saved.card.encoder).train.rows
-
-    def _embedded_anew(self, splits: Splits) -> Rows:
-        """Return the training inputs as the fine-tuned encoder embeds them."""
-        if not isinstance(splits, EmbeddedSplits):
-            raise DataError(
-                "the run's encoder was fine-tuned: give the images or texts that it was trained on"
-            )
-        tuned = embedded(splits.raw, self.backbone, skip_bad=True)
-        return tuned.encoded_with(self.saved_model.card.encoder).train.rows
+            if not isinstance(splits, EmbeddedSplits):
+                raise DataError(
+                    "the run's encoder was fine-tuned: give the images or texts that it was "
+                    "trained on"
+                )
+            splits = embedded(splits.raw, self.backbone, skip_bad=True)
+        return splits.encoded_with(saved.card.encoder)
 
     def training_data(self, data: Any = None) -> Splits:
         """Return the data that the run was trained on.

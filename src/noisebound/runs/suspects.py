@@ -1,6 +1,7 @@
-"""Which labels of a run's data are probably wrong, from what its one training has left behind."""
+"""The judgment of a run: what it predicts for each label of its data, and which are suspects."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 from jaxtyping import Float64, Int64
@@ -22,26 +23,37 @@ _LEAST_PROBABILITY = 1e-9  # log-odds of 20: no model knows more
 _LONGEST_TEXT = 200  # letters of a text in a table: a choice
 
 
-def suspects_of_run(
+@dataclass(frozen=True, eq=False)
+class Judgment:
+    """What a run says about each training label, those of the validation split included.
+
+    Args:
+        probabilities: of the observed label: out-of-fold predictions where they are kept, else the
+            trained model's
+        suspects: how suspect each label is
+    """
+
+    probabilities: Float64[Tensor, "n classes"]
+    suspects: Suspects
+
+
+def judgment(
     config: TrainingConfig,
     result: RunResult,
     noise: Noise,
     saved: SavedModel,
     splits: Splits,
     inputs: Rows,
-) -> Suspects:
-    """Return how suspect each training label is, those of validation included.
-
-    The trained model speaks of every example, and the networks that estimated the noise of those
-    that they were not trained on: their log-odds are averaged.
+) -> Judgment:
+    """Return the judgment of a run, by one inference pass over its training data.
 
     Args:
         config: how the run was trained
-        result: what came of it
-        noise: what is known of the noise, with out-of-fold predictions where they are kept
+        result: its result
+        noise: the noise of its labels, with out-of-fold predictions where they are kept
         saved: the trained model
         splits: the data that it was given; labels may have been corrected since
-        inputs: the training inputs of the data, as the trained model takes them
+        inputs: the training inputs as the trained model takes them
     """
     train = splits.train
     if train.class_names != saved.card.class_names:
@@ -60,26 +72,12 @@ def suspects_of_run(
         seen_noise = ClassWeightedNoise(noise, weights, shares)
         seen = seen_noise.transition
     loss = make_criterion(config, len(transition), len(probs), seen_noise)
-    if not isinstance(noise, EstimatedNoise):
-        return suspects_by_models(probs, train.labels, loss, seen, None)
-    return suspects_by_models(probs, train.labels, loss, seen, noise.out_of_fold, noise.estimate)
-
-
-def observed_label_probabilities(
-    saved: SavedModel, noise: Noise, inputs: Rows
-) -> Float64[Tensor, "n classes"]:
-    """Return what is predicted for every example: out-of-fold where it is kept, else by the model.
-
-    Args:
-        saved: the trained model
-        noise: what is known of the noise, with out-of-fold predictions where they are kept
-        inputs: the training inputs, as the trained model takes them
-    """
-    probs = saved.probabilities(inputs).double()
-    out_of_fold = noise.out_of_fold if isinstance(noise, EstimatedNoise) else None
-    if out_of_fold is not None:
-        probs[out_of_fold.positions] = out_of_fold.probabilities
-    return probs
+    if not isinstance(noise, EstimatedNoise) or noise.out_of_fold is None:
+        return Judgment(probs, suspects_by_models(probs, train.labels, loss, seen, None))
+    found = suspects_by_models(probs, train.labels, loss, seen, noise.out_of_fold, noise.estimate)
+    judged = noise.out_of_fold.with_validation
+    probs[judged.positions] = judged.probabilities
+    return Judgment(probs, found)
 
 
 def label_surprise(

@@ -2,7 +2,7 @@
 
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from noisebound.files import fingerprint, write_text
 from noisebound.models import ModelName
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
+from noisebound.review.corrected_labels import is_decided
 from noisebound.review.decisions import DecisionFile
 from noisebound.runs.corrections import checks_used, corrected_data, read_corrections
 from noisebound.runs.folder import RunFolder
@@ -70,7 +71,8 @@ def train_run(
     fabric = fabric or Fabric(devices=1)
     folder = RunFolder(out)
     decisions = None if corrections is None else read_corrections(corrections, splits)
-    data, encoded = split_validation(splits, config)
+    decided = None if decisions is None else is_decided(decisions)
+    data, encoded = split_validation(splits, config, decided)
     data = data if decisions is None else corrected_data(data, decisions)
     network = network_for(data.train, config) if model is None else copy.deepcopy(model)
     with fabric.init_module():  # sets the type of numbers that the precision asks for
@@ -157,8 +159,8 @@ def _conclude(
     SavedModel(network, card, encoder_weights).save(folder.path)
     checks = None
     if decisions is not None:
-        before = _before(decisions.path)
-        checks = checks_used(fitting.data, decisions, fitting.checked_weight, before)
+        before, after = _compared(decisions.path, fitting, splits)
+        checks = checks_used(fitting.data, decisions, fitting.checked_weight, before, after)
         _keep_corrections(folder, decisions)
     result = RunResult.of(
         identity=identity,
@@ -173,18 +175,29 @@ def _conclude(
     write_result(folder, result)
 
 
-def _before(corrections: Path) -> dict[str, float]:
-    """Return what the run had come to in whose folder the decisions are; nothing if none is."""
+def _compared(
+    corrections: Path, fitting: Fitting, splits: Splits
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return figures of the run that was reviewed and of this one, on the same labels.
+
+    Empty if no finished run is beside the corrections. Accuracies on the validation split are
+    compared if the run before was not trained on any of its examples either.
+    """
+    assert fitting.noise is not None
     try:
-        run = Run(corrections.parent)
-        outcome, epochs = run.outcome, run.epochs
+        previous = Run(corrections.parent)
+        rates = {"noise_rate": previous.result.noise.rate}, {"noise_rate": fitting.noise.rate}
+        before = previous.accuracies(splits, fitting.data.validation_positions)
     except (NoiseboundError, OSError):
-        return {}
-    if outcome is None or not epochs:
-        return {}
-    found: dict[str, float | None] = {name: run.final(name) for name in METRIC_LABELS}
-    found["noise_rate"] = outcome.noise.rate
-    return {name: value for name, value in found.items() if value is not None}
+        return {}, {}
+    now: dict[str, float | None] = {
+        name: fitting.history[-1].best_known(name) for name in METRIC_LABELS
+    }
+    return _known(before | rates[0]), _known(now | rates[1])
+
+
+def _known(figures: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _keep_corrections(folder: RunFolder, decisions: DecisionFile) -> None:

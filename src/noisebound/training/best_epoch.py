@@ -44,6 +44,11 @@ class BestEpoch:
         return loss
 
     @property
+    def is_newest(self) -> bool:
+        """True if the last epoch is the best so far."""
+        return self._best == self._epoch
+
+    @property
     def is_past(self) -> bool:
         """True once the loss has not improved for `_PATIENCE` epochs."""
         return self._epoch - self._best >= _PATIENCE
@@ -57,7 +62,7 @@ class BestEpoch:
             own_logits: predictions for some examples that the network was trained on
             own_labels: the labels of these
         """
-        if self._best < self._epoch:
+        if not self.is_newest:
             return False
         own = F.cross_entropy(own_logits, own_labels, reduction="none")
         others = F.cross_entropy(self.logits, self.labels, reduction="none")

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -89,13 +89,10 @@ class CrossFit:
             self._once(f"fold-{number}", partial(self._fold, number, fold))
             for number, fold in enumerate(folds, start=1)
         ]
-        in_order = torch.cat(list(folds)).argsort()
         positions = self.data.positions
-        return OutOfFold(
-            torch.cat([fold.logits for fold in found])[in_order],
-            train.labels,
-            torch.arange(len(train)) if positions is None else positions,
-            any(fold.is_underfit for fold in found),
+        return replace(
+            OutOfFold.joined(found),
+            positions=torch.arange(len(train)) if positions is None else positions,
             is_trusted=None if self.data.checked is None else self.data.checked.is_trusted,
         )
 
@@ -111,7 +108,7 @@ class CrossFit:
         train = whole.subset(is_trained_on)
         unknown = UnknownNoise(whole.num_classes)
         trial = Trial(
-            TrainingData(train, None, None, self.data.normalization),
+            replace(self.data, train=train, positions=None, checked=None),
             whole.subset(fold),
             config,
             make_objective(config, whole.num_classes, len(train), unknown),

@@ -91,13 +91,15 @@ def normalization_of(
     return Normalization.of(train.rows, train.weights, least_deviation=least)
 
 
-def split_validation(splits: Splits, config: TrainingConfig) -> tuple[TrainingData, Splits]:
+def split_validation(
+    splits: Splits, config: TrainingConfig, is_decided: Bool[Tensor, " n"] | None = None
+) -> tuple[TrainingData, Splits]:
     """Return the splits of a training, and the data as its encoder sees it.
 
-    Validation takes its share of each class, by the labels as they are. A table is encoded anew, so
-    that its statistics are those of the training part alone, and is not scaled a second time.
+    A table is encoded again, so that its statistics are those of the training part alone. It is
+    not scaled a second time.
     """
-    is_validation = validation_mask(splits.train, config)
+    is_validation = validation_mask(splits.train, config, is_decided)
     splits = splits.encoded_by(~is_validation)
     validation, train, at = None, splits.train, None
     if is_validation.any():
@@ -118,8 +120,15 @@ def split_validation(splits: Splits, config: TrainingConfig) -> tuple[TrainingDa
     return data, splits
 
 
-def validation_mask(whole: Dataset, config: TrainingConfig) -> Bool[Tensor, " n"]:
-    """Return which of the training examples validation keeps."""
+def validation_mask(
+    whole: Dataset, config: TrainingConfig, is_decided: Bool[Tensor, " n"] | None = None
+) -> Bool[Tensor, " n"]:
+    """Return which of the training examples the validation split keeps.
+
+    The split has its share of each class, by the labels as given. An example that a person has
+    decided about leaves the split and is not replaced: every checked label is trained on, and what
+    remains is a part of the split of a run without decisions, so that both runs can be compared.
+    """
     count = round(config.validation_share * len(whole))
     is_validation = torch.zeros(len(whole), dtype=torch.bool)
     if count:
@@ -131,4 +140,4 @@ def validation_mask(whole: Dataset, config: TrainingConfig) -> Bool[Tensor, " n"
                 f"validation would take {count} of {len(whole)} examples, which leaves none to "
                 "train on: lower `validation_share`"
             )
-    return is_validation
+    return is_validation if is_decided is None else is_validation & ~is_decided

@@ -120,7 +120,7 @@ class Finals:
         title: str,
     ) -> Trial:
         return Trial(
-            data,
+            replace(data, validation=None),
             judged,
             config,
             finalist.make_objective(data),

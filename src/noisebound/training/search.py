@@ -18,7 +18,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
@@ -88,12 +88,12 @@ class RecipeSearch:
         return len(self.data.train) <= SEARCH_EXAMPLES
 
     @property
-    def opinions(self) -> list[Float64[Tensor, "n classes"]]:
-        """Out-of-fold probabilities by each division; none if some examples have none.
+    def opinions(self) -> list[OutOfFold]:
+        """Out-of-fold predictions by each division; empty if the trials saw a part of the examples.
 
-        They are those of cross-entropy on the labels as they are. The halves are others than those
-        of the cross-fit that estimates the noise, so that differences between both show the
-        networks' own mistakes.
+        They are by cross-entropy on the labels as given. Their halves differ from those of the
+        cross-fit that estimates the noise, so that differences between both show the networks' own
+        mistakes.
         """
         return [self._opinion(start) for start in self._starts] if self.has_seen_all else []
 
@@ -102,14 +102,12 @@ class RecipeSearch:
         """Where divisions begin in the list of halves: two in a row are all examples."""
         return range(0, len(self._unaltered["plain"]) - 1, 2)
 
-    def _opinion(self, start: int) -> Float64[Tensor, "n classes"]:
+    def _opinion(self, start: int) -> OutOfFold:
         usual, other = (
             self._unaltered[name][start : start + 2] for name in ("plain", "regularized")
         )
         was_given_up = len(other) < len(usual)
-        halves = other if self.regularize and not was_given_up else usual
-        in_order = torch.cat([half.positions for half in halves]).argsort()
-        return torch.cat([half.probabilities for half in halves])[in_order]
+        return OutOfFold.joined(other if self.regularize and not was_given_up else usual)
 
     @property
     def state(self) -> TrainingState | None:
@@ -190,7 +188,14 @@ class RecipeSearch:
         plan = CrossFitPlan(folds, self.config, title=title, name=name)
         self.trial, self.fitter = (
             None,
-            CrossFit(half, plan, network, self.fabric, keeper=self.keeper, show=self.show),
+            CrossFit(
+                replace(half, validation=None),
+                plan,
+                network,
+                self.fabric,
+                keeper=self.keeper,
+                show=self.show,
+            ),
         )
         return self.fitter.out_of_fold()
 
@@ -207,6 +212,8 @@ class RecipeSearch:
         if recipe.is_regularized and not learned.regularize:
             return self._unaltered["plain"][-1]  # this half would not regularize
         data, config = recipe.prepare(half, learned.noise), recipe.config(self.config)
+        if not (self.has_seen_all and recipe.name in self._unaltered):
+            data = replace(data, validation=None)  # its predictions would not be used
         train = data.train
         objective = make_objective(config, train.num_classes, len(train), learned.noise)
         if data.checked is not None:
@@ -244,5 +251,4 @@ class _Learned(NamedTuple):
 def _only(data: TrainingData, chosen: Int64[Tensor, " m"]) -> TrainingData:
     positions = chosen if data.positions is None else data.positions[chosen]
     checked = None if data.checked is None else data.checked.subset(chosen)
-    train = data.train.subset(chosen)
-    return TrainingData(train, None, None, data.normalization, positions, checked)
+    return replace(data, train=data.train.subset(chosen), positions=positions, checked=checked)

@@ -31,7 +31,8 @@ class Trial:
     """A network that is trained on some examples, and its predictions for others.
 
     Args:
-        data: the examples to train on, with the normalization of all inputs
+        data: the examples to train on, with the normalization of all inputs; its validation split,
+            if there is one, is predicted at the best epoch
         left_out: the examples to predict, which the network is not trained on
         config: how to train
         objective: the loss and its bound
@@ -71,22 +72,34 @@ class Trial:
             keeps_best_epoch: True to predict by the epoch with the least loss on them, False to
                 predict by the last epoch
         """
-        blind = replace(self.data, train=replace(self.data.train, true_labels=None))
+        blind = replace(
+            self.data,
+            train=replace(self.data.train, true_labels=None),
+            validation=None,
+            test=None,
+        )
         training = Training(self.state, self.objective, blind, self.config, self.fabric)
         best, hits = BestEpoch(self.left_out.labels), []
+        validation: OutOfFold | None = None
         with Display(self.title, self.config.epochs, [], self.show) as display:
             for metrics in training.epochs():
                 if keeps_best_epoch or metrics.epoch == self.config.epochs:
                     logits = self._predict(self.left_out)
                     hits.append(logits.argmax(1) == self.left_out.labels)
                     metrics = replace(metrics, validation_loss=best.look(logits))
+                    validation = self._predict_validation() if best.is_newest else validation
                 display.update(metrics)
                 if self._is_over(best, hits):
                     break
         own = _some(blind.train, self.config.seed)
         is_underfit = best.is_underfit(self._predict(own), own.labels)
         return OutOfFold(
-            best.logits, self.left_out.labels, positions, is_underfit, torch.stack(hits)
+            best.logits,
+            self.left_out.labels,
+            positions,
+            is_underfit,
+            torch.stack(hits),
+            validation=validation,
         )
 
     def _is_over(self, best: BestEpoch, hits: list[Bool[Tensor, " m"]]) -> bool:
@@ -98,6 +111,12 @@ class Trial:
             case "well past the most hits":
                 agreement = torch.stack(hits).double().mean(1)
                 return len(hits) >= 2 * most_agreeing(agreement) + _MORE_EPOCHS
+
+    def _predict_validation(self) -> OutOfFold | None:
+        examples, positions = self.data.validation, self.data.validation_positions
+        if examples is None or positions is None:
+            return None
+        return OutOfFold(self._predict(examples), examples.labels, positions)
 
     def _predict(self, examples: Dataset) -> Tensor:
         return predict_logits(self.state.best_model, examples, self.data.normalization, self.fabric)
