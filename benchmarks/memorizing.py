@@ -124,7 +124,7 @@ def inputs_of(setting: Setting, data: Dataset) -> Tensor:
 
 
 def train(setting: Setting, data: Dataset) -> nn.Module:
-    """Return a network trained for so many epochs."""
+    """Return a trained network."""
     torch.manual_seed(0)
     inputs = inputs_of(setting, data)
     model = create_model(setting.model, inputs.shape[1:], data.num_classes)

@@ -217,7 +217,7 @@ def _forest_probabilities(train: Dataset, seed: int) -> Tensor:
     return torch.from_numpy(np.asarray(probs, dtype=np.float64))
 
 
-# Planted data: sets that are made up, and on which estimates of noise have gone wrong.
+# Planted data: made-up sets on which estimates of noise have gone wrong.
 
 
 def spheres(seed: int) -> Dataset:

@@ -53,7 +53,16 @@ SHARED_DATA = os.environ.get("NOISEBOUND_DATA")
 LONG_MODULES = tuple(
     f"tests/{place}"
     for place in (
-        *("browser", "examples", "paper", "features", "integrations", "review", "runs"),
+        *(
+            "benchmarks",
+            "browser",
+            "examples",
+            "paper",
+            "features",
+            "integrations",
+            "review",
+            "runs",
+        ),
         *("test_cli", "test_entry", "test_interrupts", "training"),
     )
 )

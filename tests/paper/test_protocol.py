@@ -110,7 +110,7 @@ def test_a_learning_rate_for_one_method_leaves_the_others():
         ("emnsit.epochs=3", "no column has a data set 'emnsit'; there are mnist, "),
         ("learning_rate=Infinity", "setting learning_rate: Input should be a finite number"),
         ('learning_rates={"ce": -1}', r"setting learning_rates\.ce: .*greater than 0"),
-        ('learning_rates={"cee": 1}', "'cee' is no method: mse, "),
+        ('learning_rates={"cee": 1}', "'cee' is not a method: mse, "),
     ],
 )
 def test_settings_that_are_none(change, message):

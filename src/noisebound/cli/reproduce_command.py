@@ -53,7 +53,7 @@ def reproduce(
     backbone: Names = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Make a table of the paper. Runs that are finished are not repeated.
+    """Make a table of the paper. Finished runs are not repeated.
 
     Parameters
     ----------
@@ -77,14 +77,14 @@ def reproduce(
     jobs
         The number of runs at once [default: one per core, or one if there is a GPU].
     cluster
-        The address of a Ray cluster to run on; auto for the one that is running here, local to
+        The address of a Ray cluster to run on; auto for the one running here, local to
             start one.
     out
         The folder for the runs and the tables.
     name
         The name of the table's files [default: the target].
     source
-        Data sets that are read from other files or folders, such as emnist=folder.
+        Data sets to read from other files or folders, such as emnist=folder.
     backbone
         Pretrained encoders whose embeddings are trained on: onnx:FILE, hf:FOLDER; one for images,
             one for texts if there are texts.

@@ -29,7 +29,7 @@ _OF_BENCHMARKS = ("beyond", "pretrained")  # named one by one, or by the scripts
 
 
 class Column(BaseModel):
-    """A data set with noisy labels, and the accuracies that are evaluated on it.
+    """A data set with noisy labels, and the accuracies evaluated on it.
 
     Attributes:
         name: the name on the command line

@@ -54,7 +54,7 @@ class FinishedRun:
 
 
 def finished_runs(store: RunStore, runs: Iterable[RunConfig]) -> list[FinishedRun]:
-    """Return the runs that are finished."""
+    """Return the finished runs."""
     results = ((run, store.result(run)) for run in dict.fromkeys(runs))
     return [
         FinishedRun(run, store.folder(run), result) for run, result in results if result is not None

@@ -45,7 +45,7 @@ def check_bounded(methods: Sequence[str], form: Callable[[LossName], LossName]) 
 
     Args:
         methods: names of the five losses that have a bound, with or without ``+b``
-        form: the form that is wanted, such as ``lambda name: name.searched``
+        form: the form, such as ``lambda name: name.searched``
     """
     losses = tuple(dict.fromkeys(method.lower().partition("+")[0] for method in methods))
     for loss in losses:

@@ -31,14 +31,13 @@ class Settings(BaseModel):
         epochs: the number of epochs, the same for every method
         batch_size: examples per step
         learning_rate: Adam's
-        learning_rates: Adam's for the methods that need another, by their name
+        learning_rates: Adam's for the methods that need another, by name
         drop_epoch: after this epoch the learning rate is multiplied by ``drop_factor``
         drop_factor: the factor, in ``(0, 1]``
-        average_epochs: the weights are averaged over about so many epochs; 0 for not at all
-        measure_every: accuracies are evaluated after every so many epochs, and after the last
-        validation_share: the share of the training examples that validation keeps, with their noisy
-            labels
-        precision: the numbers that networks compute with
+        average_epochs: the number of epochs that weights are averaged over; 0 turns it off
+        measure_every: epochs between evaluations of the accuracies; the last is always evaluated
+        validation_share: the share of the training examples held out, with their noisy labels
+        precision: the number format that networks compute in
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,7 +61,7 @@ class Settings(BaseModel):
         for name in rates:
             if name not in (*BASELINES, *BOUNDED):
                 raise InvalidValueError(
-                    f"{name!r} is no method: {', '.join((*BASELINES, *BOUNDED))}"
+                    f"{name!r} is not a method: {', '.join((*BASELINES, *BOUNDED))}"
                 )
         return rates
 
@@ -98,20 +97,14 @@ class Preset(BaseModel):
         """Return the config of a method on a column."""
         settings = self.settings_for(column.dataset)
         name = LossName.parse(method)
+        shared = settings.model_dump(exclude={"train_examples", "learning_rates", "precision"})
+        rate = settings.learning_rates.get(name.spec.name, settings.learning_rate)
         return TrainingConfig(
             loss=method,
             noise_rate=column.noise_rate,
             bound_classes=column.bound_classes if name.is_bounded else None,
-            model=settings.model,
-            epochs=settings.epochs,
-            batch_size=settings.batch_size,
-            learning_rate=settings.learning_rates.get(name.spec.name, settings.learning_rate),
-            drop_epoch=settings.drop_epoch,
-            drop_factor=settings.drop_factor,
-            average_epochs=settings.average_epochs,
-            measure_every=settings.measure_every,
-            validation_share=settings.validation_share,
             seed=seed,
+            **shared | {"learning_rate": rate},
         )
 
     def override(self, changes: Sequence[str]) -> "Preset":

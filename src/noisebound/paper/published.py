@@ -21,10 +21,6 @@ class PaperPair:
     """The accuracies of a loss without and with its bound, on the same data by the same metric."""
 
     loss: str
-    dataset: str
-    noise: str
-    noise_rate: float
-    metric: str
     plain: float
     bounded: float
 
@@ -66,16 +62,12 @@ def paper_pairs() -> list[PaperPair]:
         >>> sum(pair.is_helped for pair in pairs), len(pairs)
         (82, 100)
     """
-    pairs = []
-    bounded_labels = [label_of(name) for name in BOUNDED]
-    for key, plain in _scores("tables-1-2").items():
-        loss, dataset, noise, noise_rate, metric = key
-        bounded = _scores().get((f"{loss}+B", *key[1:]))
-        if loss in bounded_labels and bounded is not None:
-            pairs.append(
-                PaperPair(loss, dataset, noise, noise_rate, metric, plain.mean, bounded.mean)
-            )
-    return pairs
+    labels = [label_of(name) for name in BOUNDED]
+    return [
+        PaperPair(key[0], plain.mean, _scores()[bounded].mean)
+        for key, plain in _scores("tables-1-2").items()
+        if key[0] in labels and (bounded := (f"{key[0]}+B", *key[1:])) in _scores()
+    ]
 
 
 @cache

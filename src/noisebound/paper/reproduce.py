@@ -1,4 +1,4 @@
-"""One call per table: plan its runs, do those that are missing, write the table."""
+"""One call per table: plan its runs, do the missing ones, write the table."""
 
 import json
 from collections import Counter
@@ -138,7 +138,7 @@ class Reproduction:
 
 
 def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
-    """Do the runs that are not finished, and write the tables.
+    """Do the unfinished runs, and write the tables.
 
     Args:
         request: the table

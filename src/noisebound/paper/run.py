@@ -89,7 +89,7 @@ class RunStore:
 
         Args:
             run: the run
-            sweep: the sweep whose runs count as running; None for no sweep
+            sweep: the sweep whose runs count as running
         """
         if self.result(run) is not None:
             return "finished"

@@ -27,8 +27,7 @@ class DataSources:
 
     Args:
         data_dir: where published files are looked for first
-        paths: the files or folders of data sets that are not the published ones, by the data set's
-            name
+        paths: files or folders to read in place of published data sets, by the data set's name
         backbones: the names of pretrained encoders whose embeddings are trained on, such as
             ``"onnx:FILE"``; for each kind of examples, the first that takes it
     """

@@ -35,13 +35,13 @@ def run_sweep(
     *,
     checkpoint_seconds: float = 30.0,
 ) -> dict[RunConfig, str]:
-    """Do the runs that are not finished; return those that failed, with their errors.
+    """Do the unfinished runs; return those that failed, with their errors.
 
     When a worker dies, the runs that were under way are continued. A run that was under way when
     workers died twice is done alone: if its worker dies again, the run is to blame and has failed.
 
     Args:
-        runs: the runs that are to be finished
+        runs: the runs to finish
         store: the folders of the runs
         sources: where the data is
         workers: how many processes do them, and where

@@ -38,7 +38,7 @@ class Selection:
         frame: the finished runs, as `long_frame` returns them
         columns: the columns, in order
         methods: the methods, in order
-        weights: the weights that are judged
+        weights: the weights to evaluate
         notes: how the runs were done, for the foot of the table
     """
 
@@ -251,7 +251,7 @@ def search_offset(selection: Selection, column: Column, method: str) -> OffsetSe
     if not curve:
         return None
     by_validation, by_test = (
-        # Of two equally good offsets, the one nearer to the noise-bound is taken.
+        # A tie goes to the offset nearer to the noise-bound.
         max(curve, key=lambda offset: (curve[offset][which], -abs(offset)))
         for which in ("noisy_validation_mean", "test_mean")
     )

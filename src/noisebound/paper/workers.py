@@ -27,7 +27,7 @@ class Workers:
     Args:
         jobs: the number of runs at once; by default one per core, or one if this machine has a GPU,
             or one per GPU of a cluster
-        cluster: the address of a Ray cluster, ``"auto"`` for the one that is running here,
+        cluster: the address of a Ray cluster, ``"auto"`` for the one running here,
             ``"local"`` to start one; by default processes of this machine
         threads: torch's threads per worker; by default a share of the cores, on a cluster one
     """

@@ -33,7 +33,7 @@ from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.fit import Fitting, model_name, network_for
 from noisebound.training.metrics import METRIC_LABELS
-from noisebound.training.objective import ObjectiveFactory, check_method, make_objective
+from noisebound.training.objective import check_method
 from noisebound.training.ranks import first_rank_does
 from noisebound.training.unfrozen import Unfrozen, check_unfreeze
 
@@ -47,7 +47,6 @@ def train_run(
     model: nn.Module | None = None,
     fabric: Fabric | None = None,
     checkpoint_seconds: float = 10.0,
-    objective_factory: ObjectiveFactory = make_objective,
     show: bool = True,
     backbone: Backbone | None = None,
     corrections: str | Path | None = None,
@@ -63,7 +62,6 @@ def train_run(
         fabric: launched, for other devices than one; its loggers get the metrics too
         checkpoint_seconds: at most so much work is lost, not counting the epoch under way; results
             do not depend on it
-        objective_factory: makes the objective; by default the method that the config names
         show: True to draw the loss as it falls, where someone is looking
         backbone: what the data was embedded by, for the run to embed new data with
         corrections: a file of decisions about these labels, as a review of an earlier run left it
@@ -98,7 +96,6 @@ def train_run(
                 network,
                 fabric=fabric,
                 keeper=keeper,
-                objective_factory=objective_factory,
                 show=show,
                 unfrozen=unfrozen,
             )
