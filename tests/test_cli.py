@@ -20,8 +20,8 @@ from PIL import Image
 import noisebound as nb
 from noisebound.cli import app, main
 from noisebound.data import DATASETS, load
-from noisebound.paper.run import execute
 from noisebound.spreadsheets import unquote_formulas
+from paper_runs import do_runs_here
 from published_files import plain_image
 
 
@@ -349,13 +349,7 @@ class TestExperiments:
 
     @pytest.fixture(autouse=True)
     def runs_are_done_here(self, monkeypatch):
-        """Starting workers takes seconds; paper/test_sweep.py is about them."""
-
-        def do_runs(runs, execution, workers):
-            for run in runs:
-                execute(run, execution)
-
-        monkeypatch.setattr("noisebound.paper.sweep.do_runs", do_runs)
+        monkeypatch.setattr("noisebound.paper.sweep.do_runs", do_runs_here)
 
     def test_reproduce_then_report(self, run, tmp_path):
         out = tmp_path / "out"

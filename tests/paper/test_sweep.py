@@ -9,14 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
-from noisebound.paper.sweep_progress import SweepProgress
 
 from noisebound.paper.columns import COLUMNS
 from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU
 from noisebound.paper.run import Execution, RunStore, execute
 from noisebound.paper.sources import DataSources
-from noisebound.paper.sweep import run_sweep
+from noisebound.paper.sweep import SweepProgress, run_sweep
 from noisebound.paper.workers import Workers
 from paper_runs import (
     LONG,
