@@ -145,11 +145,11 @@ SETTINGS = {
 }
 _QUICK = ("epochs=2", "train_examples=200", "batch_size=50", "model=small_mlp", "measure_every=2")
 _QUICK_METHODS = {
-    "beyond": ("fce+auto", "plain", "early", "prune"),
+    "beyond": ("fce+auto", "early", "prune"),
     "backward": ("backward+matrix",),
     "losses": ("ce", "ce+b"),
     "bounds": ("ce", "ce+b", "ce+auto"),
-    "pretrained": ("auto", "plain", "neighbors", "cleanlab", "ce+rate", "ceiling"),
+    "pretrained": ("auto", "neighbors", "cleanlab", "ce+rate", "ceiling"),
 }
 
 

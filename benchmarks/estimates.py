@@ -229,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     epochs, methods = EPOCHS, options.methods or tuple(METHODS)
     if options.quick:
         options.columns, options.seeds, epochs = ["spheres-symmetric-0.2"], 1, 5
-        methods = ("plain", "auto", "logistic")
+        methods = ("sce+b", "logistic")
     settings = {each.name: each for each in find_settings(options.columns, options.half)}
     cells: list[dict[str, Any]] = [
         {"setting": name, "part": options.part, "seed": seed}
