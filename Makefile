@@ -2,8 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The constraint keeps pip from resolving torch to several gigabytes of CUDA packages. Only some of
-# 23,000 modules are ever imported, and Python compiles those when it first does, so pip compiles none.
+# The package index to install torch from, such as PyTorch's index of CPU builds. By default torch
+# comes from pip's usual index, whose build for Linux may bring several gigabytes of CUDA packages.
+TORCH_INDEX ?=
+# The constraints pin torch to the version that the tests use. Only some of 23,000 modules are ever
+# imported, and Python compiles those when it first does, so pip compiles none.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # Where this is set, as in some container images, each process compiles torch and all else that it
 # imports again, which is most of the time that it takes to start.
@@ -63,5 +66,6 @@ $(VENV)/bin/python:
 # in one go by their names with commas: make .venv/.cli,lint,test
 comma := ,
 $(VENV)/.%: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(if $(TORCH_INDEX),$(INSTALL) --index-url '$(TORCH_INDEX)' torch)
 	$(INSTALL) -e '.[$*]'
 	touch $(addprefix $(VENV)/.,$(subst $(comma), ,$*))

@@ -15,10 +15,11 @@ import torch
 
 import noisebound as nb
 from noisebound.data import Dataset, Splits
-from noisebound.training import Fitting, TrainingConfig
+from noisebound.search.fit import Problem, fit_network, network_for
+from noisebound.training import TrainingConfig
 from noisebound.training.config import RecipeName
 from noisebound.training.data import split_validation
-from noisebound.training.fit import network_for
+from noisebound.training.session import Session
 
 CLASSES = 10
 
@@ -38,7 +39,8 @@ def cpu_seconds(train: Dataset, recipe: RecipeName | None, epochs: int) -> float
     config = TrainingConfig(recipe=recipe or "auto", model="mlp_head", epochs=epochs)
     started = time.process_time()
     data, _ = split_validation(Splits("clouds", train, None, "made here"), config)
-    Fitting(data, config, network_for(data.train, config), show=False).run()
+    network, session = network_for(data.train, config), Session(show=False)
+    fit_network(Problem(data, config, network, session))
     return time.process_time() - started
 
 

@@ -24,7 +24,6 @@ import torch
 from cleanlab.classification import CleanLearning
 from cleanlab.count import estimate_joint
 from cleanlab.filter import find_label_issues
-from lightning_fabric import Fabric
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -39,10 +38,12 @@ from cells import argument_parser, measure, sources_of, table, write
 from noisebound.data import Dataset, Splits
 from noisebound.paper.sources import DataSources
 from noisebound.runs import train_run
+from noisebound.search.cross_fit import cross_fit, noise_plan
+from noisebound.search.fit import network_for
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import CrossFit, noise_plan
 from noisebound.training.data import TrainingData
-from noisebound.training.fit import network_for
+from noisebound.training.devices import OneDevice
+from noisebound.training.session import Session
 from settings import (
     Setting,
     auroc,
@@ -88,11 +89,10 @@ def config_of(setting: Setting, seed: int, epochs: int) -> TrainingConfig:
 
 def out_of_fold(train: Dataset, config: TrainingConfig) -> Tensor:
     """Return the out-of-fold probabilities of a cross-fit in two halves, as `fit` does it."""
-    data, fabric = TrainingData.unsplit(train), Fabric(accelerator="cpu", devices=1)
-    network = network_for(train, config)
+    data, session = TrainingData.unsplit(train), Session(OneDevice("cpu"), show=False)
     with torch.random.fork_rng(devices=[]):
-        fitter = CrossFit(data, noise_plan(data, config), network, fabric, show=False)
-        return fitter.out_of_fold().probabilities
+        network = network_for(train, config)
+        return cross_fit(data, noise_plan(data, config), network, session).probabilities
 
 
 def measured(

@@ -14,17 +14,18 @@ import time
 from collections.abc import Callable
 
 import torch
-from lightning_fabric import Fabric
 
 import noisebound as nb
 from noisebound.data import Dataset
 from noisebound.estimation import GivenRate
 from noisebound.models import create_model
+from noisebound.search.cross_fit import cross_fit, noise_plan
 from noisebound.training import TrainingConfig
-from noisebound.training.cross_fit import CrossFit, noise_plan
 from noisebound.training.data import TrainingData
+from noisebound.training.devices import OneDevice
 from noisebound.training.loop import Training
 from noisebound.training.objective import make_objective
+from noisebound.training.session import Session
 from noisebound.training.state import initial_state
 
 SHAPE, CLASSES, EXAMPLES = (1, 28, 28), 10, 10_000
@@ -45,18 +46,17 @@ def some_data(noise_rate: float) -> TrainingData:
 def estimate(data: TrainingData, config: TrainingConfig) -> None:
     """Train the two networks that estimate the noise, each on one half."""
     network = create_model(config.model, SHAPE, CLASSES)
-    fabric = Fabric(accelerator="cpu", devices=1)
-    CrossFit(data, noise_plan(data, config), network, fabric, show=False).out_of_fold()
+    cross_fit(data, noise_plan(data, config), network, Session(OneDevice("cpu"), show=False))
 
 
 def train(data: TrainingData, config: TrainingConfig) -> None:
     """Train for all epochs, without evaluation after each."""
     given = config.model_copy(update={"noise_rate": 0.4, "measure_every": config.epochs})
-    fabric = Fabric(accelerator="cpu", devices=1)
+    devices = OneDevice("cpu")
     objective = make_objective(given, CLASSES, EXAMPLES, GivenRate(0.4, CLASSES))
     network = create_model(config.model, SHAPE, CLASSES)
-    state = initial_state(network, objective, given, EXAMPLES, fabric)
-    for _ in Training(state, objective, data, given, fabric).epochs():
+    state = initial_state(network, objective, given, EXAMPLES, devices)
+    for _ in Training(state, objective, data, given, devices).epochs():
         pass
 
 

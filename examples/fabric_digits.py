@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import noisebound as nb
 from noisebound.data import Normalization, load
-from noisebound.training.ranks import leave_ranks
+from noisebound.training.devices import leave_ranks
 
 NOISE_RATE, NUM_CLASSES, BATCH, MICRO_BATCHES = 0.6, 10, 300, 2
 

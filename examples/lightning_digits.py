@@ -1,8 +1,9 @@
 """Train on digits with 60% wrong labels with Lightning: a callback bounds an ordinary module.
 
-Run ``pip install 'noisebound[lightning]'`` and ``python examples/lightning_digits.py``. The script
-trains twice, without and with the bound, and prints what the callbacks observed. The bounding
-callback also averages the weights; ``average_epochs=0`` would keep the last ones.
+In a checkout, run ``pip install -c constraints.txt '.[lightning]'`` and then
+``python examples/lightning_digits.py``. The script trains twice, without and with the bound, and
+prints what the callbacks observed. The bounding callback also averages the weights;
+``average_epochs=0`` would keep the last ones.
 """
 
 import argparse

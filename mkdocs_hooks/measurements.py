@@ -1,8 +1,10 @@
-"""Add the folder `results/`, which is next to `docs/` and not in it, to the site.
+"""Add the folders `results/` and `benchmarks/`, which are next to `docs/`, to the site.
 
-A link to `../results/paper/README.md` then works both on the site and in the repository.
+A link between these folders, such as `../results/paper/README.md`, works both on the site and in
+the repository.
 """
 
+import posixpath
 import re
 from pathlib import Path
 
@@ -10,20 +12,28 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-_FOLDER = "results"
+_FOLDERS = ("results", "benchmarks")
+_LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig, **_: object) -> Files:
-    """Add the tables, their data and the figures to the site's files."""
+    """Add the pages, their data, their scripts and their figures to the site's files."""
     root = Path(config.config_file_path).parent
-    for path in sorted((root / _FOLDER).rglob("*.*")):
-        relative = path.relative_to(root).as_posix()
-        files.append(File(relative, str(root), config.site_dir, config.use_directory_urls))
+    for folder in _FOLDERS:
+        for path in sorted((root / folder).rglob("*.*")):
+            if path.suffix != ".pyc":
+                relative = path.relative_to(root).as_posix()
+                files.append(File(relative, str(root), config.site_dir, config.use_directory_urls))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Change links to the folder: on the site it is inside the documentation folder."""
-    if page.file.src_uri.startswith(f"{_FOLDER}/"):
-        return markdown
-    return re.sub(rf"\]\(\.\./{_FOLDER}/", f"]({_FOLDER}/", markdown)
+    """Rewrite links for the site, where the content of `docs/` lies beside the other folders."""
+    on_site = page.file.src_uri
+    in_repository = on_site if on_site.startswith(_FOLDERS) else f"docs/{on_site}"
+
+    def rewritten(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(in_repository), match[1]))
+        return posixpath.relpath(target.removeprefix("docs/"), posixpath.dirname(on_site) or ".")
+
+    return _LINK.sub(rewritten, markdown)

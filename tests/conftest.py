@@ -37,6 +37,7 @@ CHECKED = (
     "report",
     "review",
     "runs",
+    "search",
     "training",
 )
 jaxtyping.jaxtyped = jaxtyped_where_shaped  # by which the hook decorates
@@ -62,6 +63,7 @@ LONG_MODULES = tuple(
             "integrations",
             "review",
             "runs",
+            "search",
         ),
         *("test_cli", "test_entry", "test_interrupts", "training"),
     )

@@ -153,6 +153,25 @@ def test_bound(run):
     assert json.loads(backward)["bound"] == pytest.approx(0, abs=1e-9)
 
 
+def test_a_rate_in_percent(run, tmp_path):
+    assert (
+        "at noise rate 0.15 with"
+        in run("bound", "ce", "--noise-rate", "15%", "--classes", 3).stdout
+    )
+    options = ("--model", "linear", "--epochs", 1, "--noise-rate", "15%", "--out", tmp_path / "run")
+    assert "the rate 0.15 that was given" in run("fit", "digits", *options).stdout
+
+
+def test_a_misspelled_column(run, tmp_path):
+    (tmp_path / "x.csv").write_text("width,Species\n1,u\n2,v\n")
+    for wrong in ("species", "Specis"):
+        result = run("data", "info", tmp_path / "x.csv", "--target", wrong)
+        assert result.returncode == 2
+        assert f"has no column {wrong!r}: did you mean 'Species'?" in result.stderr
+    result = run("data", "info", tmp_path / "x.csv", "--target", "price")
+    assert "has no column 'price'; it has the columns width, Species" in result.stderr
+
+
 def test_explore(run, tmp_path):
     result = run("explore", "--out", tmp_path / "new" / "explorer.html")
     assert result.returncode == 0, result.stderr
@@ -186,7 +205,7 @@ def test_an_estimate_by_a_model_at_chance_is_not_stated(run, tmp_path):
     np.save(tmp_path / "probs.npy", np.full((1257, 10), 0.1))
     result = run("estimate", "digits", "--probs", tmp_path / "probs.npy")
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("the noise is unknown: the predictions agree with ")
+    assert result.stdout.startswith("the noise is unknown: the predictions have nothing to do ")
     assert "noise rate 0" not in result.stdout.partition("\n")[0]
 
 
@@ -231,7 +250,8 @@ class TestNoise:
     def test_estimate(self, run, noisy_digits, tmp_path):
         result = run("estimate", noisy_digits, "--model", "mlp", "--out", tmp_path / "noise.json")
         assert result.returncode == 0, result.stderr
-        assert result.stdout.startswith("noise rate 0.3")
+        assert result.stdout.startswith("estimated noise rate: 3")
+        assert "if mistakes cannot be predicted from the inputs" in result.stdout
         assert " are labeled " in result.stdout
         record = json.loads((tmp_path / "noise.json").read_text())
         assert record["noise_rate"] == pytest.approx(0.3, abs=0.06)
@@ -254,8 +274,8 @@ class TestNoise:
         options = ("--model", "mlp", "--epochs", 20, "--batch-size", 50)
         fitted = run("fit", noisy_digits, "--out", tmp_path / "run", *options)
         assert fitted.returncode == 0, fitted.stderr
-        rate = re.match(r"estimated noise rate (\S+),", fitted.stdout)[1]
-        assert float(rate) == pytest.approx(0.3, abs=0.06)
+        rate = re.match(r"estimated noise rate: (\S+)% .* predicted from the inputs", fitted.stdout)
+        assert float(rate[1]) == pytest.approx(30, abs=6)
         assert "\nrecipe: " in fitted.stdout
         found = run("suspects", tmp_path / "run", "--out", tmp_path / "suspects.csv")
         assert found.returncode == 0, found.stderr
@@ -299,7 +319,10 @@ class TestNoise:
         (["fit", "digits", "--out", "x", "--noise-rate", "7"], "noise-rate"),
         (["fit", "digits", "--out", "x", "--loss", "hinge"], "unknown loss 'hinge': choose one of"),
         (["fit", "nowhere.csv", "--out", "x"], "neither a file or folder"),
-        (["fit", "digits"], "out"),
+        (["fit", "digits"], "noisebound fit needs --out: the folder for the model"),
+        (["predict"], "noisebound predict needs MODEL: the folder that `noisebound fit` wrote"),
+        (["fit", "digits", "--out", "x", "--noise-rate", "15"], "pass 0.15 or 15%"),
+        (["bound", "ce", "--noise-rate", "15", "--classes", "10"], "pass 0.15 or 15%"),
         (["predict", "nowhere", "digits", "--out", "y.csv"], "holds no run"),
         (["bound", "elr", "--noise-rate", "0.4", "--classes", "10"], "has no noise-bound"),
         (["fit", "digits", "--out", "x", "--accelerator", "teapot"], "teapot"),

@@ -11,6 +11,7 @@ from torch import nn
 
 import noisebound as nb
 from noisebound.data import dataset_from_arrays
+from noisebound.runs.stored_noise import noise_record
 from training_data import noisy_clouds
 
 QUICK = {"noise_rate": 0.2, "epochs": 2, "batch_size": 50, "show": False}
@@ -46,7 +47,7 @@ def test_it_is_found_again(run):
     again = nb.load_run(str(run.path))
     assert again.config == run.config
     assert again.history.equals(run.history)
-    assert again.noise.record() == run.noise.record()
+    assert noise_record(again.noise) == noise_record(run.noise)
     assert again.suspects().equals(run.suspects())
     np.testing.assert_array_equal(again.predict_proba("digits"), run.predict_proba("digits"))
 

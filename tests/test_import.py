@@ -49,6 +49,46 @@ def test_nothing_is_imported_before_it_is_needed():
     assert run.stdout.split() == []
 
 
+QUICK = [
+    ["--help"],
+    ["--version"],
+    *(
+        [*command.split(), "--help"]
+        for command in (
+            *("fit", "estimate", "suspects", "review", "labels", "predict", "embed", "bound"),
+            *("explore", "demo", "report", "data", "data info", "data fetch", "data cache"),
+        )
+    ),
+    ["data", "list"],
+]
+
+
+def test_commands_show_help_and_data_sets_without_torch():
+    """Each is called in one new process; the last that imports torch is named."""
+    code = (
+        "import sys\n"
+        "from noisebound.cli import app\n"
+        f"for words in {QUICK}:\n"
+        "    app(words, result_action='return_value')\n"
+        "    early = {'torch', 'sklearn', 'lightning_fabric', 'matplotlib'} & {*sys.modules}\n"
+        "    assert not early, (words, early)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_estimator_needs_no_lightning():
+    """It trains on one device, and lightning_fabric takes longer to import than torch."""
+    code = (
+        "import sys\n"
+        "from noisebound.integrations.sklearn import NoiseBoundedClassifier\n"
+        "early = {'lightning_fabric', 'torchmetrics', 'matplotlib', 'ray'} & {*sys.modules}\n"
+        "assert not early, early\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
 def installed_with(*packages):
     """Distributions that pip would install for these packages, and nothing else."""
     needed, waiting = set(), [canonicalize_name(name) for name in packages]

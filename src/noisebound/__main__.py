@@ -1,5 +1,6 @@
 """The ``noisebound`` command, and ``python -m noisebound``."""
 
+import signal
 import sys
 
 from noisebound.extras import missing_extra
@@ -7,6 +8,10 @@ from noisebound.extras import missing_extra
 
 def main() -> None:
     """Run the command line, or say in one line which extra has to be installed for it."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Ctrl-C during the imports ends the command without a traceback. noisebound.interrupts
+        # takes over before the command begins its work.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         from noisebound.cli import main as run
     except ModuleNotFoundError as error:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
-from lightning_fabric import Fabric
 from torch import nn
 
 from noisebound.console import print_note
@@ -20,8 +19,9 @@ from noisebound.report.page import write_page
 from noisebound.report.plots import save_figure
 from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
+from noisebound.search.fit import with_head
 from noisebound.training.config import TrainingSettings, make_config
-from noisebound.training.fit import with_head
+from noisebound.training.devices import Devices
 from noisebound.training.unfrozen import check_unfreeze
 
 __all__ = ["fit", "load_run"]
@@ -45,7 +45,7 @@ def fit(
     backbone: BackboneLike | None = None,
     corrections: str | Path | None = None,
     resume: bool = False,
-    fabric: Fabric | None = None,
+    fabric: Devices | None = None,
     report: bool = True,
     command: str | None = None,
     show: bool = True,

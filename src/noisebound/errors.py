@@ -6,9 +6,14 @@ of Python's own errors, so that ``except ValueError`` keeps working. An error ou
 a fault in noisebound itself.
 """
 
+import json
+import shlex
+from importlib.metadata import distribution
+from urllib.parse import urlsplit
+
 
 class NoiseboundError(Exception):
-    """The base of all errors that the user can mend."""
+    """The base of all errors that the user can correct."""
 
 
 class InvalidValueError(NoiseboundError, ValueError):
@@ -50,5 +55,27 @@ class MissingExtraError(NoiseboundError, ModuleNotFoundError):
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(
-            f"{what} needs {package}, which is not installed: pip install 'noisebound[{extra}]'"
+            f"{what} needs {package}, which is not installed: {install_command(extra)}"
         )
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to this installation.
+
+    pip records where it installed a package from, unless that was a package index. The command
+    names the same place: a checkout, a wheel or a repository.
+
+    Args:
+        extra: the name of the extra, such as ``"cli"``
+    """
+    from urllib.request import url2pathname  # slow to import, and rarely needed
+
+    source = json.loads(distribution("noisebound").read_text("direct_url.json") or "{}")
+    url, wanted = source.get("url", ""), f"noisebound[{extra}]"
+    if url.startswith("file:"):
+        wanted = f"{url2pathname(urlsplit(url).path)}[{extra}]"
+    elif url:
+        kind = f"{source['vcs_info']['vcs']}+" if "vcs_info" in source else ""
+        wanted = f"{wanted} @ {kind}{url}"
+    editable = "-e " if source.get("dir_info", {}).get("editable") else ""
+    return f"pip install {editable}{shlex.quote(wanted)}"

@@ -1,6 +1,8 @@
 """How a command ends when it is interrupted, by Ctrl-C or by SIGTERM."""
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +14,15 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def heeded() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Raise KeyboardInterrupt on Ctrl-C and Terminated on SIGTERM, unless they are ignored."""
     if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
         yield
         return
-    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: _terminate}
-    before = {number: signal.getsignal(number) for number in handlers}
-    for number, handler in handlers.items():
-        if before[number] is signal.SIG_DFL:
-            signal.signal(number, handler)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, usual in before.items():
+        if usual is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
     try:
         yield
     finally:
@@ -30,7 +31,7 @@ def heeded() -> Iterator[None]:
 
 
 def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
-    """Return the interrupt that an error came of, such as one raised while tidying up after it."""
+    """Return the interrupt that caused an error, such as one raised during cleanup."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error
@@ -41,5 +42,10 @@ def exit_code(interrupt: KeyboardInterrupt) -> int:
     return 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    spec = getattr(sys.modules.get("torch"), "__spec__", None)
+    if getattr(spec, "_initializing", False):
+        # torch is being imported, and its C++ code would turn an exception into another error.
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt

@@ -41,7 +41,10 @@ def test_from_decisions_to_labels_to_a_second_run(fitted, capsys):
         *("--epochs", 2, "--model", "linear", "--noise-rate", 0.1),
         *("--corrections", fitted / "run" / "decisions.jsonl"),
     )
-    assert "1 of them are corrected, 1 examples are left out" in capsys.readouterr().out
+    assert (
+        "1 labels corrected, 0 confirmed, 1 examples left out as unusable"
+        in capsys.readouterr().out
+    )
     assert "Before and after" in (fitted / "again" / "report.html").read_text()
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 import noisebound.cli
 from noisebound.cli import ISSUES, main
-from noisebound.cli.messages import command_flags, mendable, with_flags
+from noisebound.cli.messages import command_flags, user_message, with_flags
 from noisebound.errors import (
     DataError,
     FolderTakenError,
@@ -21,6 +21,7 @@ from noisebound.errors import (
     InvalidValueError,
     MissingExtraError,
     MisuseError,
+    install_command,
 )
 from noisebound.extras import missing_extra
 
@@ -135,7 +136,7 @@ def test_what_the_user_can_mend_is_told_in_a_line(raising, capsys, monkeypatch, 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["try"], "--run"),
+        (["try"], "noisebound try needs RUN"),
         (["try", "x", "--noise-rate", "much"], "noise-rate"),
         (["try", "x", "--noise", "1"], "--noise"),
         (["tyr"], "tyr"),
@@ -158,7 +159,7 @@ def test_a_setting_that_pydantic_refuses_is_named_by_its_flag(raising, capsys):
     assert code == 2
     assert told.startswith("error: --share: Input should be a valid number")
     assert told.endswith("got 'half'\n")
-    assert mendable(refused.value, {"noise_rate": "--noise-rate"}) is None  # a model of our own
+    assert user_message(refused.value, {"noise_rate": "--noise-rate"}) is None  # a model of our own
 
 
 @pytest.mark.parametrize(
@@ -209,14 +210,41 @@ class TestMissingExtra:
         wrapped = ImportError("Cannot import module")
         wrapped.__cause__ = ModuleNotFoundError("No module named 'PIL'", name="PIL")
         assert str(missing_extra("noisebound fit", wrapped)) == (
-            "noisebound fit needs pillow, which is not installed: pip install 'noisebound[cli]'"
+            f"noisebound fit needs pillow, which is not installed: {install_command('cli')}"
         )
 
     def test_the_review_page_has_an_extra_of_its_own(self):
         error = ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
         assert str(missing_extra("this command", error)) == (
-            "this command needs uvicorn, which is not installed: pip install 'noisebound[review]'"
+            f"this command needs uvicorn, which is not installed: {install_command('review')}"
         )
+
+    @pytest.mark.parametrize(
+        ("record", "command"),
+        [
+            (None, "pip install 'noisebound[cli]'"),  # from a package index: a release
+            ({"url": "file:///a%20b/code", "dir_info": {}}, "pip install '/a b/code[cli]'"),
+            (
+                {"url": "file:///code", "dir_info": {"editable": True}},
+                "pip install -e '/code[cli]'",
+            ),
+            ({"url": "file:///n.whl", "archive_info": {}}, "pip install '/n.whl[cli]'"),
+            (
+                {"url": "https://host/n.git", "vcs_info": {"vcs": "git", "commit_id": "ab"}},
+                "pip install 'noisebound[cli] @ git+https://host/n.git'",
+            ),
+        ],
+    )
+    def test_the_command_installs_from_where_noisebound_came(
+        self, tmp_path, monkeypatch, record, command
+    ):
+        info = tmp_path / "noisebound-9.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: noisebound\nVersion: 9\n")
+        if record is not None:
+            (info / "direct_url.json").write_text(json.dumps(record))
+        monkeypatch.syspath_prepend(tmp_path)
+        assert install_command("cli") == command
 
     @pytest.mark.parametrize("package", ["cyclopts", "rich", "pydantic", "matplotlib"])
     def test_the_command_says_which_extra_to_install(self, tmp_path, package):
@@ -233,7 +261,7 @@ class TestMissingExtra:
         assert run.returncode == 2, run.stderr
         assert run.stderr.startswith("error: ")
         assert f"needs {package}, which is not installed" in run.stderr
-        assert run.stderr.endswith("pip install 'noisebound[cli]'\n")
+        assert run.stderr.endswith(f": {install_command('cli')}\n")
         assert run.stderr.count("\n") == 1
         assert list(tmp_path.iterdir()) == []
 

@@ -10,8 +10,8 @@ from noisebound.data import Dataset, Normalization, Splits
 from noisebound.data.rows import Rows, TensorRows, as_rows, held
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.files import fingerprint
+from noisebound.search.cross_fit import noise_plan
 from noisebound.training.config import TrainingConfig
-from noisebound.training.cross_fit import noise_plan
 from noisebound.training.data import split_validation
 from published_files import some_images
 

@@ -6,7 +6,7 @@ import torch
 import noisebound as nb
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation import estimate_noise
-from noisebound.estimation.identification import with_rate
+from noisebound.estimation.transitions import with_rate
 from noisebound.estimation.trusted import (
     audited_rate,
     calibrated,
@@ -91,8 +91,9 @@ def test_a_model_that_guesses_tells_nothing():
 def test_the_words_promise_no_more_than_is_known():
     labels, _, (first, second) = problem()
     found = estimate_noise(first, labels, second_probs=second)
-    assert "unless the inputs foretell" in found.words
-    assert "Only labels that a person has checked can settle it" in found.words
+    assert "unless mistakes can be predicted from the inputs" in found.words
+    assert "Only checked labels can settle it" in found.words
+    assert "if mistakes cannot be predicted from the inputs" in found.summary
     assert 500 < found.labels_to_check < 1000  # (1.96 · 0.46 / 0.03)², less for so few labels
 
 
@@ -126,6 +127,8 @@ class TestTrusted:
         assert told.interval[0] < rate < told.interval[1]
         assert told.transition[1, 0] > 0.5
         assert "100 labels that a person has checked" in told.words
+        assert "by 100 checked labels" in told.summary
+        assert "predicted" not in told.summary
 
     def test_checked_labels_ask_nothing_of_a_model(self):
         """It predicts all classes alike, and a quarter of the labels are wrong."""
@@ -216,16 +219,17 @@ def test_second_predictions_that_do_not_fit_are_refused():
 
 
 def test_how_many_labels_to_check():
-    assert labels_to_check(0.5, 0.03, 10**9) == 1068  # the survey taker's number
-    assert labels_to_check(0.5, 0.03, 500) < 500
+    assert labels_to_check(0.5, 10**9) == 1068  # the survey taker's number
+    assert labels_to_check(0.5, 500) < 500
 
 
 @pytest.mark.parametrize("count", [20, 100, 190])
 def test_how_many_labels_to_check_does_not_fall_with_those_checked_already(count):
     wrong = torch.arange(count) % 2 == 0
-    suspicion = torch.linspace(0.49, 0.51, 200).double()
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(0))
+    suspicion = torch.linspace(0.49, 0.51, 200).double()[order]
     found = audited_rate(wrong, suspicion[:count], suspicion, 0.95)
-    assert labels_to_check(found.spread, 0.03, 200) == pytest.approx(169, abs=4)
+    assert labels_to_check(found.rate, 200) == pytest.approx(169, abs=4)
 
 
 def test_noise_of_unknown_structure_is_spread_evenly():

@@ -5,7 +5,7 @@ import torch
 
 import noisebound as nb
 from noisebound.estimation import GivenRate, GivenTransition, UnknownNoise
-from noisebound.estimation.class_weights import ClassWeightedNoise, balanced_weights
+from noisebound.estimation.noise import ClassWeightedNoise, balanced_weights
 
 TRANSITION = torch.tensor([[0.9, 0.3, 0.0], [0.1, 0.6, 0.2], [0.0, 0.1, 0.8]]).double()
 PRIOR = torch.tensor([0.6, 0.3, 0.1]).double()
@@ -60,7 +60,7 @@ def test_unknown_noise_stays_unknown():
 
 def test_bound_classes_suppose_classes_alike():
     noise = ClassWeightedNoise(GivenRate(0.2, 3, bound_classes=2), WEIGHTS, PRIOR)
-    with pytest.raises(ValueError, match="`bound_classes` supposes classes that count alike"):
+    with pytest.raises(ValueError, match="`bound_classes` needs classes of equal weight"):
         noise.bound(nb.CrossEntropy())
 
 

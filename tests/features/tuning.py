@@ -11,7 +11,7 @@ import torch
 from lightning_fabric import Fabric
 
 import noisebound as nb
-from noisebound.training.ranks import leave_ranks
+from noisebound.training.devices import leave_ranks
 from training_data import noisy_images
 
 EXACT = {

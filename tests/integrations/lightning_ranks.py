@@ -85,7 +85,7 @@ def main(out: Path, bounds: list[float]) -> None:
     warnings.simplefilter("ignore")
     for bound in bounds:
         train(bound, out)
-    # Not by the interpreter's shutdown, which gloo's threads can abort: see training/ranks.py.
+    # Not by the interpreter's shutdown, which gloo's threads can abort: see training/devices.py.
     dist.barrier()
     dist.destroy_process_group()
     os._exit(0)

@@ -132,7 +132,7 @@ def main(out: Path, bounds: list[float]) -> None:
             result = (trainer.model.state_dict(), bounded.share_below, bounded.raw_mean)
             torch.save(result, out / f"{kind}-{bound}-rank{dist.get_rank()}.pt")
     torch.save(one_step_of_rank_means(out), out / f"rank-means-{dist.get_rank()}.pt")
-    # Not by the interpreter's shutdown, which gloo's threads can abort: see training/ranks.py.
+    # Not by the interpreter's shutdown, which gloo's threads can abort: see training/devices.py.
     dist.barrier()
     dist.destroy_process_group()
     os._exit(0)

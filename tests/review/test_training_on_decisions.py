@@ -10,20 +10,27 @@ import noisebound as nb
 from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, GivenRate, OutOfFold
-from noisebound.estimation.checked import Checked, noise_of_unchecked
+from noisebound.estimation.estimated_noise import Checked, noise_of_unchecked
 from noisebound.pages.run_page import run_page
 from noisebound.report.page import to_html
 from noisebound.review import DecisionFile, ReviewedData
 from noisebound.review.corrected_labels import is_decided
 from noisebound.runs import load_run, train_run
 from noisebound.runs.corrections import corrected_data
+from noisebound.search.fit import (
+    Problem,
+    _confirmed,
+    fit_network,
+    network_for,
+    plan_training,
+)
+from noisebound.search.recipe_search import Searched
+from noisebound.search.trial import Trial
 from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation, validation_mask
-from noisebound.training.fit import Fitting, network_for
-from noisebound.training.keeper import NOTHING_KEPT
 from noisebound.training.objective import make_objective
-from noisebound.training.trial import Trial
-from noisebound.training.trusting import WeightEvidence, best_weight, judged_weights, trusting
+from noisebound.training.session import Session
+from noisebound.training.trusted_labels import WeightEvidence, best_weight, judged_weights, trusting
 
 
 def checked_of(is_trusted, given=None, stands_for=None):
@@ -216,7 +223,7 @@ def test_decisions_about_other_data_do_not_train(noisy, tmp_path):
     config = TrainingConfig(model="linear", epochs=1)
     with pytest.raises(DataError, match="600 examples, and this data has 300"):
         train_run(half, config, tmp_path / "run", corrections=file.path)
-    with pytest.raises(DataError, match="no file of decisions"):
+    with pytest.raises(DataError, match="not a file of decisions"):
         train_run(noisy, config, tmp_path / "run", corrections=tmp_path / "nowhere.jsonl")
 
 
@@ -237,8 +244,8 @@ def checked_data(n, count):
 def test_nearly_all_labels_are_checked(settings):
     """The few that are left say nothing of their noise."""
     data, config = checked_data(100, 65), TrainingConfig(epochs=2, model="linear", **settings)
-    fitting = Fitting(data, config, network_for(data.train, config), show=False).run()
-    assert fitting.history[-1].train_loss > 0
+    network, session = network_for(data.train, config), Session(show=False)
+    assert fit_network(Problem(data, config, network, session)).history[-1].train_loss > 0
 
 
 def test_trials_and_rehearsals_know_the_checked_labels_as_the_training_does(monkeypatch):
@@ -250,15 +257,17 @@ def test_trials_and_rehearsals_know_the_checked_labels_as_the_training_does(monk
                 bounds.append(objective.bound)
             super().__init__(data, left_out, config, objective, *others, **options)
 
-    monkeypatch.setattr("noisebound.training.search.Trial", Noted)
-    monkeypatch.setattr("noisebound.training.finals.Trial", Noted)
+    monkeypatch.setattr("noisebound.search.recipe_search.Trial", Noted)
+    monkeypatch.setattr("noisebound.search.confirmation.Trial", Noted)
     data = checked_data(400, 200)
     config = TrainingConfig(epochs=4, model="linear", recipe="auto", average_epochs=0)
-    fitting = Fitting(data, config, network_for(data.train, config), show=False).run()
-    evidence = replace(fitting.choice.chosen, recipe="ce+b", epochs=4)
-    fitting._finals([evidence], fitting.noise).rehearsal(NOTHING_KEPT)
-    whole = fitting.noise.bound(nb.CrossEntropy()).level
-    share = data.checked.untrusted_share(fitting.data.train.weights)
+    problem = Problem(data, config, network_for(data.train, config), Session(show=False))
+    plan = plan_training(problem)
+    evidence = replace(plan.choice.chosen, recipe="ce+b", epochs=4)
+    chosen = replace(plan.choice, chosen=evidence)
+    _confirmed(replace(problem, data=plan.whole), Searched(chosen), plan.noise)
+    whole = plan.noise.bound(nb.CrossEntropy()).level
+    share = data.checked.untrusted_share(plan.whole.train.weights)
     assert share <= 0.5
     assert bounds[-1] == pytest.approx(share * whole)  # checked labels have the floor 0
     assert len(bounds) > 2

@@ -99,7 +99,9 @@ def test_arrays(tmp_path):
         got = torch.tensor(predictions.select("^p.*$").to_numpy())
         torch.testing.assert_close(got, expected)
     (tmp_path / "t.csv").write_text("a\n1\n")
-    with pytest.raises(DataError, match="was not trained on a table"):
+    with pytest.raises(
+        DataError, match=r"trained on arrays, and \S+t.csv is a table: give an? npz"
+    ):
         run.predictions(tmp_path / "t.csv")
 
 

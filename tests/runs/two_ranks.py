@@ -7,7 +7,7 @@ from lightning_fabric import Fabric
 
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
-from noisebound.training.ranks import leave_ranks
+from noisebound.training.devices import leave_ranks
 from training_data import NOISE_RATE, noisy_clouds, noisy_images
 
 METHODS = ("ce+b", "sce+b", "ce", "elr", "truncated", "fce+b")

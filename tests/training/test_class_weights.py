@@ -83,7 +83,7 @@ def test_class_weights_in_fit(tmp_path):
     assert "classes' floors by their weights" in balanced.result.chosen.reason
     suspects = nb.load_run(tmp_path / "balanced").suspects((X, Y))
     assert np.isfinite(suspects["probability_wrong"].to_numpy()).all()
-    with pytest.raises(ValueError, match="`class_weight` names 'odd', which is no class"):
+    with pytest.raises(ValueError, match="`class_weight` names 'odd', which is not a class"):
         nb.fit((X, Y), out=tmp_path / "odd", class_weight={"odd": 2.0}, **settings)
     weights = {"common": 0.0, "rare": 0.0}
     with pytest.raises(ValueError, match="is zero for every class"):

@@ -9,7 +9,7 @@ from noisebound.errors import InvalidValueError
 from noisebound.runs import SavedModel, train_run
 from noisebound.runs.saved_model import ModelCard
 from noisebound.training import TrainingConfig
-from noisebound.training.divergence import is_finite
+from noisebound.training.state import is_finite
 from training_data import NOISE_RATE, noisy_clouds
 
 

@@ -1,6 +1,6 @@
 import torch
 
-from noisebound.training.mixup import mix_up
+from noisebound.training.objective import mix_up
 
 
 def test_examples_and_labels_are_blended_alike():

@@ -5,9 +5,9 @@ import noisebound as nb
 from noisebound.catalog import METHOD_NAMES
 from noisebound.data import Dataset
 from noisebound.estimation import GivenRate, UnknownNoise
+from noisebound.search.fit import known_noise
 from noisebound.training import TrainingConfig
 from noisebound.training.config import TrainingSettings, make_config
-from noisebound.training.fit import known_noise
 from noisebound.training.objective import make_objective
 
 FIVE = ("ce", "fce", "gce", "sce", "cep")

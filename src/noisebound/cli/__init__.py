@@ -1,32 +1,49 @@
 """The command line: parse, call, print.
 
-Commands are registered by name and imported only when they are called, because training alone takes
-a second to import.
+A command is registered by name and imported when it is called or when its help is shown. It imports
+torch, and all that needs torch, when it runs.
 """
 
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 from rich.markup import escape
 
-from noisebound.cli.messages import command_flags, mendable, with_flags
+from noisebound.cli.messages import command_flags, user_message, with_flags
 from noisebound.console import Console, warnings_as_notes
-from noisebound.interrupts import exit_code, heeded, interruption
+from noisebound.interrupts import exit_code, interruptible, interruption
 
 ISSUES = "https://github.com/noisebound/noisebound/issues"
+
+
+def _shown_default(value: Any) -> str | None:
+    """Return a default as the help shows it; options that are off or empty have none to show."""
+    if value is True:
+        return "on"
+    if value is None or value is False or value == ():
+        return None
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
 
 app = App(
     name="noisebound",
     help="Train classifiers on noisy labels without memorizing the noise.",
+    default_parameter=Parameter(show_default=_shown_default),
     suppress_keyboard_interrupt=False,  # whose exit code would be 130 for SIGTERM too
+)
+app.register_install_completion_command(
+    help="Install completion of commands and options for your shell: bash, zsh, fish or PowerShell."
 )
 for _name, _help, _example in (
     (
         "demo",
-        "Show what a bound does on digits of which 60 % are mislabeled, in a minute.",
+        "Show what a bound does on digits of which 60 % are mislabeled.",
         "--out demo",
     ),
     (
@@ -88,18 +105,18 @@ app.command(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command, and tell what the user can mend from what is a fault in noisebound.
+    """Run a command, and separate mistakes of the user from faults in noisebound.
 
-    A mistake in the arguments or the data, or trouble with a file, a disk or the network, is told
-    in one line, with exit code 2. Anything else is shown with its traceback, with exit code 1.
-    Ctrl-C ends with exit code 130, and SIGTERM with 143.
+    A mistake in the arguments or the data, or trouble with a file, a disk or the network, is
+    reported in one line, with exit code 2. Anything else is shown with its traceback, with exit
+    code 1. Ctrl-C ends with exit code 130, and SIGTERM with 143.
 
     Args:
         arguments: the words after ``noisebound``; those of this process if not given
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     flags = command_flags(app, words)  # imports the command, while Ctrl-C still ends it silently
-    with heeded(), warnings_as_notes(lambda text: with_flags(text, flags)):
+    with interruptible(), warnings_as_notes(lambda text: with_flags(text, flags)):
         _run(words)
 
 
@@ -116,7 +133,7 @@ def _run(words: Sequence[str]) -> None:
         if came_of is not None:
             sys.exit(exit_code(came_of))
         flags = command_flags(app, words)
-        message = mendable(error, flags)
+        message = user_message(error, flags)
         if message is None:
             _report_fault(error)
         elif os.environ.get("NOISEBOUND_TRACEBACK") and not isinstance(error, CycloptsError):
@@ -132,10 +149,11 @@ def _complain(message: str) -> None:
 
 
 def _report_fault(error: Exception) -> None:
-    from noisebound.training.ranks import is_lost_connection  # takes a second to import
+    if "torch.distributed" in sys.modules:
+        from noisebound.training.devices import is_lost_connection
 
-    if is_lost_connection(error):
-        _complain("another process of this training has ended; see what it says")
+        if is_lost_connection(error):
+            _complain("another process of this training has ended; see its output")
     console = Console(stderr=True, soft_wrap=True)
     lines = "".join(traceback.format_exception(error))
     console.print(lines, markup=False, highlight=False, end="")

@@ -1,15 +1,15 @@
 """``noisebound bound``: show the noise-bound of a loss."""
 
 import json as json_format
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from torch import nn
 
-from noisebound.bounds import entropy_interval, noise_bound, symmetric_noise
-from noisebound.catalog import create_loss
-from noisebound.cli.options import Json
+from noisebound.cli.options import Json, as_share
 from noisebound.console import Console
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _MOST_SHOWN = 10  # entries of the noise vector, so that it fits on a line
 
@@ -17,7 +17,14 @@ _MOST_SHOWN = 10  # entries of the noise vector, so that it fits on a line
 def bound(
     loss: str,
     *,
-    noise_rate: Annotated[float, Parameter(help="The probability that a label is wrong.")],
+    noise_rate: Annotated[
+        float,
+        Parameter(
+            metavar="RATE",
+            converter=lambda _, tokens: float(as_share(tokens[0].value)),
+            help="The probability that a label is wrong.",
+        ),
+    ],
     num_classes: Annotated[int, Parameter(name="--classes", help="The number of classes.")],
     json: Json = False,
 ) -> None:
@@ -28,6 +35,9 @@ def bound(
     loss
         The name of the loss, such as ce, fce, gce, sce or cep.
     """
+    from noisebound.bounds import noise_bound, symmetric_noise
+    from noisebound.catalog import create_loss
+
     name = loss.lower().removesuffix("+b")
     # Some losses remember examples, but no bound depends on the number of examples.
     criterion = create_loss(name, noise_rate=noise_rate, num_classes=num_classes, num_samples=1)
@@ -55,9 +65,11 @@ def bound(
 
 
 def _interval(
-    criterion: nn.Module, noise_rate: float, num_classes: int
+    criterion: "nn.Module", noise_rate: float, num_classes: int
 ) -> tuple[float, float] | tuple[None, None]:
     """Return the limits of the entropy; none for a loss that is made for one kind of noise."""
+    from noisebound.bounds import entropy_interval
+
     try:
         lower, upper = entropy_interval(criterion, noise_rate, num_classes)
     except ValueError:

@@ -2,27 +2,24 @@
 
 import json as json_format
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from cyclopts import App, Parameter
 from rich.markup import escape
 from rich.table import Table
 
-from noisebound.cli.options import DataDir, Json, Reading, ReadingFlags
+from noisebound.cli.options import DataDir, Json, Reading, ReadingFlags, Source
 from noisebound.console import Console, worded
-from noisebound.data import DATASETS
-from noisebound.data.cache import CachedFiles, cached_files, clear_cache
 from noisebound.data.column_types import ColumnType, listed_names
-from noisebound.data.finding import find, find_or_download
-from noisebound.data.folders import cache_folder
-from noisebound.data.limits import readable_size
-from noisebound.data.published.record import Published
-from noisebound.data.registry import get_published
-from noisebound.data.summary import DataSummary, PartSummary, summarize
+
+if TYPE_CHECKING:
+    from noisebound.data.cache import CachedFiles
+    from noisebound.data.published.record import Published
+    from noisebound.data.summary import DataSummary, PartSummary
 
 data_app = App(name="data", help="List data sets, fetch one, look at one, clear the cache.")
 
-_MANY_CLASSES = 20  # more classes are not listed one by one: a choice
+_MANY_CLASSES = 20  # heuristic: more classes are not listed one by one
 
 
 @data_app.command(name="list")
@@ -31,6 +28,8 @@ def list_datasets(*, data_dir: DataDir = None) -> None:
 
     Example: `noisebound data list`
     """
+    from noisebound.data.registry import DATASETS
+
     table = Table("name", "what", "train", "test", box=None, pad_edge=False)
     table.add_column("found in", overflow="fold")
     for published in DATASETS.values():
@@ -45,8 +44,10 @@ def list_datasets(*, data_dir: DataDir = None) -> None:
     Console(soft_wrap=True).print(table)
 
 
-def _place(published: Published, data_dir: Path | None) -> str:
+def _place(published: "Published", data_dir: Path | None) -> str:
     """Return the folders of all parts of a data set, or a dash if one is missing."""
+    from noisebound.data.finding import find
+
     if not published.parts:
         return "scikit-learn"
     folders = [str(found.folder) for part in published.parts if (found := find(part, data_dir))]
@@ -64,6 +65,9 @@ def fetch(name: str, *, data_dir: DataDir = None) -> None:
     name
         The name of the data set, as `noisebound data list` shows it.
     """
+    from noisebound.data.finding import find_or_download
+    from noisebound.data.registry import get_published
+
     published = get_published(name)
     for part in published.parts:
         found = find_or_download(part, data_dir)
@@ -75,7 +79,7 @@ def fetch(name: str, *, data_dir: DataDir = None) -> None:
 
 @data_app.command
 def info(
-    name_or_path: str,
+    name_or_path: Source,
     *,
     reading: Reading = None,
     json: Json = False,
@@ -83,13 +87,9 @@ def info(
     """Read a data set and show its size, shapes, columns, classes, balance and origin.
 
     Example: `noisebound data info table.csv --target species`
-
-    Parameters
-    ----------
-    name_or_path
-        The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
-            Parquet, Excel, npz or npy file.
     """
+    from noisebound.data.summary import summarize
+
     summary = summarize((reading or ReadingFlags()).origin(name_or_path).load())
     if json:
         print(json_format.dumps(summary.model_dump(mode="json"), indent=2))  # noqa: T201
@@ -111,6 +111,10 @@ def cache(
 
     Example: `noisebound data cache --clear`
     """
+    from noisebound.data.cache import cached_files, clear_cache
+    from noisebound.data.folders import cache_folder
+    from noisebound.data.limits import readable_size
+
     found = clear_cache() if clear else cached_files()
     if json:
         print(json_format.dumps([_cache_record(each) for each in found], indent=2))  # noqa: T201
@@ -123,7 +127,7 @@ def cache(
     console.print(f"{total} {verb} in {escape(str(cache_folder()))}")
 
 
-def _cache_record(found: CachedFiles) -> dict[str, object]:
+def _cache_record(found: "CachedFiles") -> dict[str, object]:
     return {
         "folder": str(found.folder),
         "what": found.what,
@@ -133,7 +137,9 @@ def _cache_record(found: CachedFiles) -> dict[str, object]:
     }
 
 
-def _cache_table(found: list[CachedFiles]) -> Table:
+def _cache_table(found: "list[CachedFiles]") -> Table:
+    from noisebound.data.limits import readable_size
+
     table = Table("what", "files", "size", "cleared by --clear", box=None, pad_edge=False)
     table.add_column("folder", overflow="fold")
     for each in found:
@@ -147,7 +153,7 @@ def _cache_table(found: list[CachedFiles]) -> Table:
     return table
 
 
-def _print_summary(summary: DataSummary, console: Console) -> None:
+def _print_summary(summary: "DataSummary", console: Console) -> None:
     console.print(f"[bold]{escape(summary.name)}[/] from {escape(summary.source)}")
     for part, name in ((summary.train, "train"), (summary.test, "test")):
         if part is not None:
@@ -165,7 +171,7 @@ def _print_summary(summary: DataSummary, console: Console) -> None:
     console.print(_class_table(summary))
 
 
-def _described(part: PartSummary) -> str:
+def _described(part: "PartSummary") -> str:
     shape = "×".join(str(size) for size in part.shape)
     text = f"{part.examples:,} examples of {shape} {part.dtype}, "
     if part.imbalance is None:
@@ -178,7 +184,7 @@ def _described(part: PartSummary) -> str:
     return text + (f", {part.noise_rate:.1%} of the labels wrong" if is_known else "")
 
 
-def _class_table(summary: DataSummary) -> Table:
+def _class_table(summary: "DataSummary") -> Table:
     table = Table("class", "name", "train", "test", box=None, pad_edge=False)
     test = summary.test.class_counts if summary.test else {}
     for index, (name, count) in enumerate(summary.train.class_counts.items()):

@@ -1,14 +1,11 @@
-"""``noisebound demo``: train with and without a bound, in a minute."""
+"""``noisebound demo``: train with and without a bound."""
 
 from pathlib import Path
 
-import torch
 from rich.markup import escape
 
 from noisebound.cli.options import Json
 from noisebound.console import Console
-from noisebound.paper.demo import run_demo
-from noisebound.runs.folder import RunFolder
 
 
 def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
@@ -19,6 +16,11 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
     out
         The folder for the table, the page and the runs. Finished runs are not repeated.
     """
+    import torch
+
+    from noisebound.paper.demo import run_demo
+    from noisebound.runs.folder import RunFolder
+
     torch.set_num_threads(1)  # fastest for so small a network, and sums have one order
     outcome = run_demo(out)
     RunFolder(out).save_command("noisebound demo")

@@ -1,22 +1,21 @@
 """``noisebound embed``: turn raw data into the vectors of a pretrained encoder."""
 
 from pathlib import Path
+from typing import Annotated
 
+from cyclopts import Parameter
 from rich.markup import escape
 
 from noisebound.cli.options import Reading, ReadingFlags
 from noisebound.console import Console, worded
-from noisebound.features import parse_backbone
-from noisebound.features.embed_folder import embed_folder
-from noisebound.features.load import load_raw
 
 
 def embed(
     data: str,
     *,
-    backbone: str,
+    backbone: Annotated[str, Parameter(metavar="ENCODER")],
     out: Path,
-    cluster: str | None = None,
+    cluster: Annotated[str | None, Parameter(metavar="ADDRESS")] = None,
     reading: Reading = None,
 ) -> None:
     """Write the embeddings of a data set to a folder, which `noisebound fit` takes as data.
@@ -34,6 +33,10 @@ def embed(
         The address of a Ray cluster, auto for the one that is running here, or local to start one.
             All its machines must see the data and the folder.
     """
+    from noisebound.features import parse_backbone
+    from noisebound.features.embed_folder import embed_folder
+    from noisebound.features.load import load_raw
+
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     options = (reading or ReadingFlags()).options
     encoder = parse_backbone(backbone, options.image_size)

@@ -2,115 +2,150 @@
 
 import json as json_format
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
-from noisebound.cli.options import BackboneName, Json, Reading, ReadingFlags, Threads
-from noisebound.console import Console
-from noisebound.data import DataError, DataOrigin, Dataset, Splits
-from noisebound.data.user.arrays import read_inputs
-from noisebound.estimation import (
-    EstimatedNoise,
-    EstimationMethod,
-    Noise,
-    NoiseEstimate,
-    UnknownNoise,
-    estimate_noise,
+from noisebound.cli.options import (
+    BackboneName,
+    Json,
+    Reading,
+    ReadingFlags,
+    Source,
+    Threads,
+    arrange,
 )
-from noisebound.estimation.confident_learning import require_cleanlab
-from noisebound.features import load_embedded, parse_backbone
-from noisebound.files import write_text
-from noisebound.models import ModelName
-from noisebound.training import TrainingConfig, estimate_label_noise
-from noisebound.training.cores import use_threads
-from noisebound.training.fit import with_head
+from noisebound.console import Console
+from noisebound.errors import InvalidValueError
+from noisebound.estimation.names import EstimationMethod
+from noisebound.training.config import TrainingConfig, TrainingSettings, make_config
 
-_CONFUSIONS = 8  # the lines of a list that is still read: a choice
+if TYPE_CHECKING:
+    from noisebound.data import DataOrigin, Dataset, Splits
+    from noisebound.estimation import NoiseEstimate
+
+_CONFUSIONS = 8  # heuristic: a list of this length is still read
 _RARE = 0.005  # rarer confusions are not listed: they would round to 0 %
 _FLAGS = {"epochs": "--epochs", "learning_rate": "--learning-rate"}
+_SHOWN = ("model", "epochs", "learning_rate", "batch_size", "augment", "seed")
+
+
+class _Training(TrainingConfig):
+    """How the networks train that the estimate is made with; the noise itself is not given."""
+
+
+arrange(
+    _Training,
+    {name: Parameter(parse=False) for name in TrainingConfig.model_fields if name not in _SHOWN}
+    | {
+        "model": Parameter(metavar="NAME"),
+        "epochs": Parameter(
+            help="The number of epochs of the training that the estimate is for. Each network "
+            "trains for about a quarter of them."
+        ),
+        "learning_rate": Parameter(metavar="RATE", show_choices=False),
+    },
+)
 
 
 def estimate(
-    data: str,
+    data: Source,
     *,
     method: EstimationMethod = "agreement",
     probs: Path | None = None,
-    model: ModelName | Literal["auto"] = "auto",
-    epochs: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 50,
-    learning_rate: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1e-3,
-    batch_size: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 300,
-    augment: bool = False,
-    seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 0,
+    config: Annotated[_Training | None, Parameter(name="*")] = None,
     reading: Reading = None,
     backbone: BackboneName = None,
     threads: Threads = None,
     out: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Estimate how many labels are wrong, and which classes are taken for which.
+    """Estimate how many labels are wrong, and which classes are confused.
+
+    The estimate is the one that noisebound fit makes before it trains.
 
     Parameters
     ----------
-    data
-        The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
-            Parquet, Excel, npz or npy file.
     method
         The estimator. The estimator confident needs cleanlab.
     probs
         A .npy file with the out-of-fold class probabilities of the training examples, in their
             order. Without it, two networks are trained on one half of the examples each.
-    model
-        The network. With auto it is small_cnn for images, mlp for features and mlp_head for
-            embeddings.
-    epochs
-        The number of epochs of the training that the estimate is for. Each network trains for about
-            a quarter of them.
-    learning_rate
-        Adam's learning rate.
-    batch_size
-        The number of examples per step.
-    augment
-        Crop and flip images at random.
-    seed
-        The seed, which decides the first weights, the halves and the order of the examples.
     out
         The .json file for the estimate with the whole transition matrix.
     """
+    from noisebound.estimation import EstimatedNoise, UnknownNoise
+    from noisebound.estimation.transitions import require_cleanlab
+    from noisebound.runs.folder import RunFolder
+    from noisebound.runs.stored_noise import estimate_record, noise_record
+    from noisebound.search import estimate_label_noise
+    from noisebound.search.fit import with_head
+    from noisebound.training.devices import use_threads
+
     use_threads(threads)
+    if RunFolder(data).result.exists():
+        if probs is not None or method != "agreement":
+            raise InvalidValueError("a run has its own estimate: leave out --probs and --method")
+        _print_stored(data, out, as_json=json)
+        return
     origin = (reading or ReadingFlags()).origin(data)
     if method == "confident":
         require_cleanlab()
-    splits = origin.load() if backbone is None else _embedded(origin, backbone)
-    train = splits.train
-    config = TrainingConfig(
-        model=model,
-        epochs=epochs,
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        augment=augment,
-        seed=seed,
-    )
-    config = with_head(config, splits)
+    # As in fit, texts are encoded after the validation split is taken.
+    splits = origin.load(leave_texts=True) if backbone is None else _embedded(origin, backbone)
     if probs is None:
-        noise = estimate_label_noise(train, config, method=method)
-        found, record, warnings = _estimate_of(noise), noise.record(), noise.warnings
-        because = noise.unknown_because
+        given = config or _Training()
+        settings = cast(TrainingSettings, given.model_dump(exclude_unset=True, exclude={"model"}))
+        chosen = with_head(make_config(settings, model=given.model), splits)
+        noise = estimate_label_noise(splits, chosen, method=method)
+        assert isinstance(noise, EstimatedNoise | UnknownNoise)
+        found = noise.estimate if isinstance(noise, EstimatedNoise) else noise.rejected
+        record, because = noise_record(noise), noise.unknown_because
     else:
-        found = _from_probabilities(probs, train, method)
-        record, warnings = found.record(), found.diagnostics.warnings
-        because = found.diagnostics.rejection
+        found = _from_probabilities(probs, splits.train, method)
+        record, because = estimate_record(found), found.diagnostics.rejection
+    _output(found, record, splits.train.class_names, because, out, as_json=json)
+
+
+def _print_stored(run: str, out: Path | None, *, as_json: bool) -> None:
+    """Print the noise of a run."""
+    from noisebound.estimation import EstimatedNoise, UnknownNoise
+    from noisebound.runs import load_run
+    from noisebound.runs.stored_noise import noise_record
+
+    trained = load_run(run)
+    noise = trained.result.noise
+    found = noise.estimate if isinstance(noise, EstimatedNoise) else None
+    if isinstance(noise, UnknownNoise):
+        found = noise.rejected
+    names, because = trained.saved_model.card.class_names, noise.unknown_because
+    _output(found, noise_record(noise), names, because, out, as_json=as_json)
+
+
+def _output(
+    found: "NoiseEstimate | None",
+    record: dict[str, Any],
+    class_names: tuple[str, ...],
+    unknown_because: str | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
     if out is not None:
+        from noisebound.files import write_text
+
         write_text(out, json_format.dumps(record, indent=2) + "\n")
-    if json:
+    if as_json:
         print(json_format.dumps(record))  # noqa: T201
     else:
-        _print(found, record, train.class_names, warnings, because)
+        _print(found, record, class_names, unknown_because)
 
 
-def _embedded(origin: DataOrigin, backbone: str) -> Splits:
+def _embedded(origin: "DataOrigin", backbone: str) -> "Splits":
+    from noisebound.features import load_embedded, parse_backbone
+
     console = Console(stderr=True, soft_wrap=True)
     return load_embedded(
         origin.data,
@@ -120,7 +155,11 @@ def _embedded(origin: DataOrigin, backbone: str) -> Splits:
     )
 
 
-def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) -> NoiseEstimate:
+def _from_probabilities(path: Path, train: "Dataset", method: EstimationMethod) -> "NoiseEstimate":
+    from noisebound.data import DataError
+    from noisebound.data.user.arrays import read_inputs
+    from noisebound.estimation import estimate_noise
+
     given = read_inputs(path)
     if given.shape != (len(train), train.num_classes):
         raise DataError(
@@ -130,44 +169,37 @@ def _from_probabilities(path: Path, train: Dataset, method: EstimationMethod) ->
     return estimate_noise(given, train.labels, method)
 
 
-def _estimate_of(noise: Noise) -> NoiseEstimate:
-    """Return the estimate, also if it was rejected."""
-    if isinstance(noise, EstimatedNoise):
-        return noise.estimate
-    assert isinstance(noise, UnknownNoise)
-    assert noise.rejected is not None
-    return noise.rejected
-
-
 def _print(
-    found: NoiseEstimate,
+    found: "NoiseEstimate | None",
     record: dict[str, Any],
     class_names: tuple[str, ...],
-    warnings: tuple[str, ...],
     unknown_because: str | None,
 ) -> None:
     console = Console(soft_wrap=True, highlight=False)
-    if unknown_because is None:
-        _print_estimate(found, record, class_names, console)
-    else:
+    if unknown_because is not None:
         reason = escape(with_flags(unknown_because, _FLAGS))
         console.print(f"[bold]the noise is unknown[/]: {reason}")
+    elif found is not None:
+        _print_estimate(found, record, class_names, console)
+    elif "rate" in record:
+        console.print(f"[bold]given noise rate: {record['rate']:.1%}[/]")
+    else:
+        console.print("the run did not need the noise and has not estimated it")
+    if found is None:
+        return
     console.print(
-        f"to know the rate to ±0.03, check {found.labels_to_check:,} labels by hand, at random"
+        f"to know the rate to ±3 points, check {found.labels_to_check:,} labels by hand, at random"
     )
-    for warning in warnings:
+    for warning in found.diagnostics.warnings:
         if warning != unknown_because:
             console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
 
 
 def _print_estimate(
-    found: NoiseEstimate, record: dict[str, Any], class_names: tuple[str, ...], console: Console
+    found: "NoiseEstimate", record: dict[str, Any], class_names: tuple[str, ...], console: Console
 ) -> None:
-    low, high = found.interval
-    console.print(
-        f"[bold]noise rate {found.noise_rate:.3f}[/], with 95 % confidence between {low:.3f} and "
-        f"{high:.3f} (by {found.diagnostics.method}, {found.diagnostics.examples:,} examples)"
-    )
+    about = f"by {found.diagnostics.method}, {found.diagnostics.examples:,} examples"
+    console.print(f"[bold]estimated noise rate: {escape(found.summary)}[/]; {about}")
     console.print(escape(found.words))
     if "floor" in record:
         floor = record["floor"]
@@ -182,7 +214,7 @@ def _print_estimate(
             console.print(escape(f"  {line}"))
 
 
-def _confusions(found: NoiseEstimate, class_names: tuple[str, ...]) -> list[str]:
+def _confusions(found: "NoiseEstimate", class_names: tuple[str, ...]) -> list[str]:
     wrong = found.transition.clone().fill_diagonal_(0)
     flat = wrong.flatten().topk(min(_CONFUSIONS, wrong.numel()))
     lines = []

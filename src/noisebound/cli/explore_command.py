@@ -5,7 +5,6 @@ from pathlib import Path
 from rich.markup import escape
 
 from noisebound.console import Console
-from noisebound.report.explorer import write_explorer
 
 
 def explore(*, out: Path = Path("explorer.html")) -> None:
@@ -16,5 +15,7 @@ def explore(*, out: Path = Path("explorer.html")) -> None:
     out
         The HTML file to write.
     """
+    from noisebound.report.explorer import write_explorer
+
     write_explorer(out)
     Console(soft_wrap=True, highlight=False).print(f"written: {escape(str(out))}")

@@ -1,92 +1,116 @@
 """``noisebound fit``: train a classifier on noisy labels."""
 
 import json as json_format
-import logging
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-from cyclopts import Parameter, validators
-from lightning_fabric import Fabric
-from lightning_fabric.loggers.csv_logs import CSVLogger
-from lightning_fabric.loggers.logger import Logger
-from lightning_fabric.loggers.tensorboard import TensorBoardLogger
-from lightning_fabric.utilities.exceptions import MisconfigurationException
+from cyclopts import Group, Parameter, validators
 from pydantic import field_validator
 from rich.markup import escape
 
 from noisebound.cli.messages import with_flags
 from noisebound.cli.options import (
     BackboneName,
+    Columns,
     Json,
-    Names,
-    Reading,
     ReadingFlags,
+    Source,
     Threads,
+    arrange,
+    as_share,
     command_line,
 )
 from noisebound.console import Console
-from noisebound.entry import fit as run_fit
 from noisebound.errors import InvalidValueError
-from noisebound.estimation import EstimatedNoise
-from noisebound.runs import Run
-from noisebound.training import TrainingConfig, UnknownNoiseWarning
-from noisebound.training.config import Precision, settings_of
-from noisebound.training.cores import usable_cores, use_threads
-from noisebound.training.metrics import METRIC_LABELS
-from noisebound.training.ranks import leave_ranks
+from noisebound.training.config import Precision, TrainingConfig, settings_of
+
+if TYPE_CHECKING:
+    from noisebound.runs import Run
 
 _FLAGS = {name: f"--{name.replace('_', '-')}" for name in TrainingConfig.model_fields}
 
+_MAIN, _DATA, _COLUMNS, _NOISE, _TRAINING, _DEVICES, _OUTPUT = (
+    Group.create_ordered(name)
+    for name in ("Main options", "Data", "Columns", "Noise", "Training", "Devices", "Output")
+)
 
-class _Options(TrainingConfig):
+
+_Weights = Annotated[Columns, Parameter(metavar="balanced|CLASS=WEIGHT...")]
+
+
+class _Training(TrainingConfig):
     """The config as options; a matrix does not fit on a command line and is read from a file."""
 
     transition: Annotated[tuple[tuple[float, ...], ...] | None, Parameter(parse=False)] = None
-    class_weight: Names = ()  # type: ignore[assignment]  # balanced, or CLASS=WEIGHT for each
+    class_weight: _Weights = ()  # type: ignore[assignment]
 
     @field_validator("class_weight", mode="before")
     @classmethod
     def _from_words(cls, given: Any) -> Any:
         return given
 
+    _from_percent = field_validator("noise_rate", "validation_share", mode="before")(as_share)
+
+
+class _Reading(ReadingFlags):
+    """How to read the data, in the groups of this command."""
+
+
+arrange(
+    _Training,
+    {
+        "noise_rate": Parameter(group=_MAIN, metavar="RATE", show_choices=False),
+        "recipe": Parameter(group=_MAIN, metavar="NAME", show_default="auto"),
+        "epochs": Parameter(group=_MAIN),
+        "loss": Parameter(group=_NOISE, metavar="NAME", show_default=False),
+        "bound": Parameter(group=_NOISE),
+        "bound_classes": Parameter(group=_NOISE),
+        "bound_offset": Parameter(group=_NOISE),
+        "cross_fit_epochs": Parameter(group=_NOISE),
+        "model": Parameter(metavar="NAME"),
+        "learning_rate": Parameter(metavar="RATE", show_choices=False),
+    },
+)
+arrange(
+    _Reading,
+    dict.fromkeys(("target", "text", "test"), Parameter(group=_MAIN))
+    | dict.fromkeys(("exclude", "types", "merge_labels"), Parameter(group=_COLUMNS)),
+)
+
 
 def fit(
-    data: str,
+    data: Annotated[Source, Parameter(group=_MAIN)],
     *,
-    out: Path,
-    config: Annotated[_Options | None, Parameter(name="*")] = None,
-    transition: Path | None = None,
-    resume: Annotated[bool, Parameter(negative=())] = False,
-    reading: Reading = None,
-    backbone: BackboneName = None,
-    corrections: Path | None = None,
-    devices: str = "1",
-    nodes: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 1,
-    accelerator: str = "auto",
-    threads: Threads = None,
-    precision: Precision = "32-true",
-    logger: Literal["csv", "tensorboard"] | None = None,
-    json: Json = False,
+    out: Annotated[Path, Parameter(group=_MAIN)],
+    reading: Annotated[_Reading | None, Parameter(name="*", group=_DATA)] = None,
+    backbone: Annotated[BackboneName, Parameter(group=_MAIN)] = None,
+    config: Annotated[_Training | None, Parameter(name="*", group=_TRAINING)] = None,
+    transition: Annotated[Path | None, Parameter(group=_NOISE)] = None,
+    corrections: Annotated[Path | None, Parameter(group=_MAIN)] = None,
+    resume: Annotated[bool, Parameter(negative=(), group=_MAIN)] = False,
+    devices: Annotated[str, Parameter(group=_DEVICES, metavar="NUMBER")] = "1",
+    nodes: Annotated[int, Parameter(validator=validators.Number(gte=1), group=_DEVICES)] = 1,
+    accelerator: Annotated[str, Parameter(group=_DEVICES, metavar="KIND")] = "auto",
+    threads: Annotated[Threads, Parameter(group=_DEVICES)] = None,
+    precision: Annotated[Precision, Parameter(group=_DEVICES)] = "32-true",
+    logger: Annotated[Literal["csv", "tensorboard"] | None, Parameter(group=_OUTPUT)] = None,
+    json: Annotated[Json, Parameter(group=_OUTPUT)] = False,
 ) -> None:
     """Train a robust classifier and write it to a folder.
 
     Parameters
     ----------
-    data
-        The name of a data set; or a folder of images or of .txt files, or a CSV, TSV, JSONL,
-            Parquet, Excel, npz or npy file.
     out
         The folder for the model, its metrics, its checkpoints and its report.
     transition
         A .csv or .npy file with the transition matrix T[noisy, true], if it is known. It replaces
             the noise rate.
-    resume
-        Continue the run in the folder.
     corrections
         The decisions.jsonl of a run whose labels were reviewed: checked labels are corrected and
             trusted, and unusable examples are left out.
+    resume
+        Continue the run in the folder.
     devices
         The number of devices per machine, or auto for all. On the CPU, a device is a process with
             at least one core of its own.
@@ -99,9 +123,19 @@ def fit(
     logger
         Also write the metrics for a tracker.
     """
-    fabric = _fabric(accelerator, devices, nodes, precision, _loggers(logger, out))
-    use_threads(threads, fabric.world_size // nodes)
-    settings = settings_of(config or _Options())
+    from noisebound.entry import fit as run_fit
+    from noisebound.training import UnknownNoiseWarning
+    from noisebound.training.devices import use_threads
+
+    fabric = None
+    if (devices, nodes, accelerator, precision, logger) != ("1", 1, "auto", "32-true", None):
+        from noisebound.cli.devices import launch
+
+        fabric = launch(accelerator, devices, nodes, precision, logger, out)
+    is_first = fabric is None or fabric.is_global_zero
+    use_threads(threads, 1 if fabric is None else fabric.world_size // nodes)
+    given = config or _Training()
+    settings = settings_of(given)
     if transition is not None:
         settings["transition"] = _read_matrix(transition)
     try:
@@ -110,62 +144,31 @@ def fit(
             run = run_fit(
                 data,
                 out=out,
-                **(reading or ReadingFlags()).options.model_dump(),
+                **(reading or _Reading()).options.model_dump(),
                 backbone=backbone,
                 corrections=corrections,
-                model=(config or _Options()).model,
+                model=given.model,
                 resume=resume,
                 fabric=fabric,
                 command=command_line(),
                 **settings,
             )
     except KeyboardInterrupt:
-        if fabric.is_global_zero:
+        if is_first:
             console = Console(stderr=True, soft_wrap=True)
             console.print(f"interrupted; continue with --resume, in {escape(str(out))}")
         raise
-    if fabric.is_global_zero:
+    if is_first:
         _print_run(run, as_json=json)
-    leave_ranks(fabric)
+    if fabric is not None:
+        from noisebound.training.devices import leave_ranks
 
-
-def _fabric(
-    accelerator: str, devices: str, nodes: int, precision: Precision, loggers: list[Logger]
-) -> Fabric:
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it prints a banner per rank
-    try:
-        fabric = Fabric(
-            accelerator=accelerator,
-            devices=int(devices) if devices.isdigit() else devices,
-            num_nodes=nodes,
-            precision=precision,
-            loggers=loggers,
-        )
-    except (RuntimeError, ValueError, TypeError, MisconfigurationException) as error:
-        raise InvalidValueError(str(error)) from error  # such as devices that are not there
-    _check_devices(fabric, nodes)
-    fabric.launch()
-    return fabric
-
-
-def _check_devices(fabric: Fabric, nodes: int) -> None:
-    """Refuse more processes than cores, which would only get in each other's way."""
-    processes, cores = fabric.world_size // nodes, usable_cores()
-    if fabric.device.type == "cpu" and processes > cores:
-        raise InvalidValueError(
-            f"`devices` must be at most {cores} here, one per core of this machine; got {processes}"
-        )
-
-
-def _loggers(name: str | None, out: Path) -> list[Logger]:
-    if name == "csv":
-        return [CSVLogger(out, name="logs")]
-    if name == "tensorboard":
-        return [TensorBoardLogger(out, name="logs")]
-    return []
+        leave_ranks(fabric)
 
 
 def _read_matrix(path: Path) -> tuple[tuple[float, ...], ...]:
+    import numpy as np
+
     try:
         is_binary = path.suffix.lower() == ".npy"
         matrix = np.load(path, allow_pickle=False) if is_binary else np.loadtxt(path, delimiter=",")
@@ -178,7 +181,9 @@ def _read_matrix(path: Path) -> tuple[tuple[float, ...], ...]:
         ) from error
 
 
-def _print_run(run: Run, *, as_json: bool) -> None:
+def _print_run(run: "Run", *, as_json: bool) -> None:
+    from noisebound.training.metrics import METRIC_LABELS
+
     result = run.result
     if as_json:
         record = result.record() | {"out": str(run.path)}
@@ -210,17 +215,15 @@ def _print_run(run: Run, *, as_json: bool) -> None:
     console.print(f"model, metrics and report.html: {escape(str(run.path))}")
 
 
-def _print_noise(run: Run, console: Console) -> None:
+def _print_noise(run: "Run", console: Console) -> None:
+    from noisebound.estimation import EstimatedNoise
+
     noise, chosen = run.noise, run.result.chosen
     because = noise.unknown_because
     if because is not None:
         console.print(f"the noise is unknown: {escape(with_flags(because, _FLAGS))}")
     elif isinstance(noise, EstimatedNoise):
-        low, high = noise.interval
-        console.print(
-            f"estimated noise rate {noise.rate:.3f}, with 95 % confidence between {low:.3f} and "
-            f"{high:.3f}"
-        )
+        console.print(f"estimated noise rate: {noise.estimate.summary}")
     for warning in noise.warnings:
         if warning != because:
             console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")

@@ -7,25 +7,20 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from rich.markup import escape
 
-from noisebound.cli.options import QuoteFormulas, Reading, ReadingFlags
+from noisebound.cli.options import (
+    QuoteFormulas,
+    Reading,
+    ReadingFlags,
+    RunPath,
+    TrainingSource,
+)
 from noisebound.console import Console
 from noisebound.errors import InvalidValueError
-from noisebound.files import write_text
-from noisebound.review.corrected_labels import corrected_labels
-from noisebound.review.label_tools import (
-    argilla_records,
-    label_studio_config,
-    label_studio_tasks,
-    read_answers,
-)
-from noisebound.review.link_tree import link_tree as make_link_tree
-from noisebound.runs import load_run
-from noisebound.runs.predict import check_writable, write_frame
 
 
 def labels(
-    run: Path,
-    data: str | None = None,
+    run: RunPath,
+    data: TrainingSource = None,
     *,
     out: Path | None = None,
     format: Literal["table", "label-studio", "argilla"] = "table",
@@ -39,10 +34,6 @@ def labels(
 
     Parameters
     ----------
-    run
-        The folder that `noisebound fit` wrote.
-    data
-        The data that the run was trained on [default: what the run's folder names].
     out
         The .csv or .parquet file to write; a .json file for another tool.
     format
@@ -54,6 +45,18 @@ def labels(
     read
         An export of Label Studio or argilla whose answers become decisions of the run first.
     """
+    from noisebound.files import write_text
+    from noisebound.review.corrected_labels import corrected_labels
+    from noisebound.review.label_tools import (
+        argilla_records,
+        label_studio_config,
+        label_studio_tasks,
+        read_answers,
+    )
+    from noisebound.review.link_tree import link_tree as make_link_tree
+    from noisebound.runs import load_run
+    from noisebound.runs.predict import write_frame
+
     _check(out, format, link_tree, read)
     flags = reading or ReadingFlags()
     if data is None:
@@ -98,6 +101,8 @@ def _check(out: Path | None, format: str, link_tree: Path | None, read: Path | N
     if out is None and link_tree is None and read is None:
         raise InvalidValueError("name a file with --out, a folder with --link-tree, or both")
     if out is not None and format == "table":
+        from noisebound.runs.predict import check_writable
+
         check_writable(out)
     if out is not None and format != "table" and out.suffix.lower() != ".json":
         raise InvalidValueError(f"--out for {format} must be a .json file, got {out.name}")

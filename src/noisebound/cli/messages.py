@@ -1,10 +1,10 @@
-"""What the command line says about an error, in the words of the command line."""
+"""Messages about errors, in the words of the command line."""
 
 import re
 from collections.abc import Mapping, Sequence
 
-from cyclopts import App, CycloptsError
-from pydantic import ValidationError
+from cyclopts import App, Argument, CycloptsError, MissingArgumentError
+from pydantic_core import ValidationError
 
 from noisebound.errors import NoiseboundError
 from noisebound.extras import missing_extra
@@ -12,11 +12,11 @@ from noisebound.extras import missing_extra
 _ARGUMENT = re.compile(r"`(?P<name>\w+)(=(?P<value>[^`]+))?`")
 
 
-def mendable(error: Exception, flags: Mapping[str, str]) -> str | None:
-    """Return what to tell the user; None if the error is a fault in noisebound.
+def user_message(error: Exception, flags: Mapping[str, str]) -> str | None:
+    """Return the message for an error that the user can correct; None for a fault in noisebound.
 
     Args:
-        error: what a command ended with
+        error: the error that a command ended with
         flags: the command's arguments, as :func:`command_flags` returns them
     """
     match error:
@@ -24,6 +24,8 @@ def mendable(error: Exception, flags: Mapping[str, str]) -> str | None:
             return _first_mistake(cause, flags)
         case ValidationError() if _field(error) in flags:
             return _first_mistake(error, flags)
+        case MissingArgumentError(argument=Argument(tokens=[])) if not error.unused_tokens:
+            return _missing_argument(error, flags)
         case CycloptsError() | NoiseboundError():
             return str(error)
         case OSError():
@@ -81,6 +83,20 @@ def _spelled(found: re.Match[str], flags: Mapping[str, str]) -> str:
     if value in (None, "True"):
         return flag
     return f"{flag} {value}".replace('"', "").replace("'", "")
+
+
+def _missing_argument(error: MissingArgumentError, flags: Mapping[str, str]) -> str:
+    """Return which argument is missing, and what it is for."""
+    assert error.argument is not None
+    command = " ".join(["noisebound", *(error.command_chain or ())])
+    name = flags.get(error.argument.field_info.name, error.argument.name)
+    purpose = ""
+    if error.app is not None:  # whose docstring the argument of an error does not have
+        described = error.app.assemble_argument_collection(parse_docstring=True)
+        found = next(each for each in described if each.name == error.argument.name)
+        purpose = " ".join((found.parameter.help or "").split()).partition(". ")[0].rstrip(".")
+    meaning = f": {purpose[0].lower()}{purpose[1:]}" if purpose else ""
+    return f"{command} needs {name}{meaning}"
 
 
 def _field(error: ValidationError) -> str:

@@ -1,23 +1,43 @@
-"""Options that several commands share."""
+"""Options that several commands share, each declared once."""
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
-from pydantic import field_validator
+from pydantic import BaseModel, field_validator
 
-from noisebound.data import DataOrigin, ReadingOptions
-from noisebound.data.options import reading_options
+from noisebound.data.options import ReadingOptions, reading_options
+from noisebound.errors import InvalidValueError
 
+if TYPE_CHECKING:
+    from noisebound.data import DataOrigin
+
+Source = Annotated[
+    str,
+    Parameter(
+        help="The name of a data set; or a folder of images or of .txt files; or a CSV, TSV, "
+        "JSONL, Parquet, Excel, npz or npy file."
+    ),
+]
+RunPath = Annotated[Path, Parameter(help="The folder that `noisebound fit` wrote.")]
+TrainingSource = Annotated[
+    str | None,
+    Parameter(help="The data that the run was trained on [default: the data that the run names]."),
+]
 DataDir = Annotated[
     Path | None,
     Parameter(help="The folder to look for published files in first [default: $NOISEBOUND_DATA]."),
 ]
 SkipBad = Annotated[
     bool,
-    Parameter(negative=(), help="Leave out images that cannot be read, and rows without a label."),
+    Parameter(
+        negative=(),
+        help="Leave out images that cannot be read, lines with too many fields, and rows without a "
+        "label.",
+    ),
 ]
 Threads = Annotated[
     int | None,
@@ -36,27 +56,64 @@ QuoteFormulas = Annotated[
 BackboneName = Annotated[
     str | None,
     Parameter(
+        metavar="ENCODER",
         help="A pretrained encoder whose embeddings are used: hf:NAME_OR_FOLDER, onnx:FILE or "
-        "timm:NAME. They are made once and cached."
+        "timm:NAME. They are made once and cached.",
     ),
 ]
 Encoding = Annotated[
     str | None,
-    Parameter(help="How a table or text file writes letters as bytes, such as latin-1."),
+    Parameter(
+        metavar="NAME",
+        help="The character encoding of a table or text file, such as latin-1 [default: UTF-8].",
+    ),
 ]
-_SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
-Names = Annotated[tuple[str, ...], _SEVERAL]
+Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
+_SEVERAL = Parameter(consume_multiple=True, negative=(), metavar="COLUMN...")
+Columns = Annotated[tuple[str, ...], _SEVERAL]
+
+
+def as_share(given: Any) -> Any:
+    """Return a percentage, such as ``15%``, as a share of one; leave anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    try:
+        number = float(given.removesuffix("%"))
+    except ValueError:
+        return given
+    if given.endswith("%"):
+        return number / 100
+    if 1 < number <= 100:
+        raise InvalidValueError(
+            f"a rate lies between 0 and 1: pass {number / 100:g} or {number:g}%"
+        )
+    return given
+
+
+def arrange(options: type[BaseModel], shown: Mapping[str, Parameter]) -> None:
+    """Change how the fields of a model, which are options of a command, appear in its help.
+
+    Args:
+        options: a model of its own for the command
+        shown: by the name of a field, what differs from the declaration of the field
+    """
+    for name, parameter in shown.items():
+        field = options.model_fields[name]
+        field.metadata = [*field.metadata, parameter]
 
 
 class ReadingFlags(ReadingOptions):
     """How to read DATA, as options of a command."""
 
-    text: Names = ()
-    exclude: Names = ()
-    types: Names = ()  # type: ignore[assignment]  # COLUMN=TYPE, as words of a command line
+    data_dir: DataDir = None
+    target: Annotated[str | None, Parameter(metavar="COLUMN")] = None
+    text: Columns = ()
+    exclude: Columns = ()
+    types: Annotated[Columns, Parameter(metavar="COLUMN=TYPE...")] = ()  # type: ignore[assignment]
+    encoding: Encoding = None
     merge_labels: Annotated[bool, Parameter(negative=())] = False
     image_size: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None
-    skip_bad: Annotated[bool, Parameter(negative=())] = False
+    skip_bad: SkipBad = False
 
     @field_validator("types", mode="before")
     @classmethod
@@ -68,13 +125,14 @@ class ReadingFlags(ReadingOptions):
         """How to read DATA."""
         return reading_options(self.model_dump())  # type: ignore[arg-type]
 
-    def origin(self, data: str) -> DataOrigin:
+    def origin(self, data: str) -> "DataOrigin":
         """Return the data with how to read it."""
+        from noisebound.data import DataOrigin
+
         return DataOrigin(data=data, **self.options.model_dump())
 
 
 Reading = Annotated[ReadingFlags | None, Parameter(name="*")]
-Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
 
 
 def command_line() -> str:

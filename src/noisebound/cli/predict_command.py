@@ -1,22 +1,22 @@
 """``noisebound predict``: label new data."""
 
 from pathlib import Path
+from typing import Annotated
 
+from cyclopts import Parameter
 from rich.markup import escape
 
-from noisebound.cli.options import DataDir, Encoding, QuoteFormulas, SkipBad
+from noisebound.cli.options import DataDir, Encoding, QuoteFormulas, RunPath, SkipBad
 from noisebound.console import Console
-from noisebound.runs import load_run
-from noisebound.runs.predict import check_writable, write_frame
 
 
 def predict(
-    model: Path,
+    model: RunPath,
     data: str,
     *,
     out: Path,
     quote_formulas: QuoteFormulas = True,
-    backbone: str | None = None,
+    backbone: Annotated[str | None, Parameter(metavar="ENCODER")] = None,
     data_dir: DataDir = None,
     encoding: Encoding = None,
     skip_bad: SkipBad = False,
@@ -25,8 +25,6 @@ def predict(
 
     Parameters
     ----------
-    model
-        The folder that `noisebound fit` wrote.
     data
         The data to label: a folder of images or of .txt files, a CSV, TSV, JSONL, Parquet, Excel,
             npz or npy file, or the name of a data set, whose test examples are then labeled.
@@ -36,6 +34,9 @@ def predict(
     backbone
         Where the model's backbone is now, if it has been moved since the training.
     """
+    from noisebound.runs import load_run
+    from noisebound.runs.predict import check_writable, write_frame
+
     check_writable(out)
     predictions = load_run(model, backbone=backbone).predictions(
         data, data_dir=data_dir, skip_bad=skip_bad, encoding=encoding

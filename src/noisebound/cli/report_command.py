@@ -6,8 +6,6 @@ from pathlib import Path
 from rich.markup import escape
 
 from noisebound.console import Console
-from noisebound.paper.report import DamagedRunWarning, report_on
-from noisebound.report.page import write_page
 
 
 def report(runs: Path, *, out: Path = Path("report.html")) -> None:
@@ -20,6 +18,9 @@ def report(runs: Path, *, out: Path = Path("report.html")) -> None:
     out
         The HTML file to write.
     """
+    from noisebound.paper.report import DamagedRunWarning, report_on
+    from noisebound.report.page import write_page
+
     with warnings.catch_warnings(record=True) as damages:
         warnings.simplefilter("always", DamagedRunWarning)
         page = report_on(runs)

@@ -1,26 +1,22 @@
 """``noisebound review``: check labels in the browser."""
 
 import webbrowser
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter, validators
 from rich.markup import escape
 
+from noisebound.cli.options import RunPath, TrainingSource
 from noisebound.console import Console
-from noisebound.pages.review.serve import ReviewServer
-from noisebound.pages.review.session import ReviewSession
-from noisebound.review.decisions import current_user
-from noisebound.runs import load_run
 
 
 def review(
-    run: Path,
-    data: str | None = None,
+    run: RunPath,
+    data: TrainingSource = None,
     *,
     port: Annotated[int | None, Parameter(validator=validators.Number(gte=1, lte=65535))] = None,
     open: bool = True,
-    by: str | None = None,
+    by: Annotated[str | None, Parameter(metavar="NAME")] = None,
 ) -> None:
     """Check a run's labels in the browser: first a random sample, then the suspects.
 
@@ -28,10 +24,6 @@ def review(
 
     Parameters
     ----------
-    run
-        The folder that `noisebound fit` wrote.
-    data
-        The data that the run was trained on [default: what the run's folder names].
     port
         The port to listen on [default: any that is free].
     open
@@ -39,6 +31,11 @@ def review(
     by
         The name to keep with each decision [default: that of the user of this computer].
     """
+    from noisebound.pages.review.serve import ReviewServer
+    from noisebound.pages.review.session import ReviewSession
+    from noisebound.review.decisions import current_user
+    from noisebound.runs import load_run
+
     trained = load_run(run)
     session = ReviewSession(trained, trained.training_data(data), by or current_user())
     server = ReviewServer(session, port)

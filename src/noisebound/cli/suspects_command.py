@@ -6,20 +6,20 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 from rich.markup import escape
 
-from noisebound.cli.options import QuoteFormulas, Reading, ReadingFlags
+from noisebound.cli.options import (
+    QuoteFormulas,
+    Reading,
+    ReadingFlags,
+    RunPath,
+    TrainingSource,
+)
 from noisebound.console import Console
 from noisebound.errors import InvalidValueError
-from noisebound.estimation import EstimatedNoise, GivenTransition
-from noisebound.pages.suspects import suspects_sheet, text_suspects_sheet
-from noisebound.report.plots import save_figure
-from noisebound.runs import load_run
-from noisebound.runs.predict import check_writable, write_frame
-from noisebound.runs.suspects import suspects_frame
 
 
 def suspects(
-    run: Path,
-    data: str | None = None,
+    run: RunPath,
+    data: TrainingSource = None,
     *,
     out: Path,
     sheet: Path | None = None,
@@ -31,10 +31,6 @@ def suspects(
 
     Parameters
     ----------
-    run
-        The folder that `noisebound fit` wrote.
-    data
-        The data that the run was trained on [default: what the run's folder names].
     out
         The .csv or .parquet file to write. It has one row per example, the most suspect first,
             with its label, the probability that the label is wrong, and a suggested label.
@@ -44,6 +40,13 @@ def suspects(
     most
         The number of images or texts on the sheet.
     """
+    from noisebound.estimation import EstimatedNoise, GivenTransition
+    from noisebound.pages.suspects import suspects_sheet, text_suspects_sheet
+    from noisebound.report.plots import save_figure
+    from noisebound.runs import load_run
+    from noisebound.runs.predict import check_writable, write_frame
+    from noisebound.runs.suspects import suspects_frame
+
     check_writable(out)
     flags = reading or ReadingFlags()
     if data is None:
@@ -65,10 +68,10 @@ def suspects(
     table = suspects_frame(found, splits)
     write_frame(table, out, quotes_formulas=quote_formulas)
     console = Console(soft_wrap=True, highlight=False)
-    expected = found.probability.sum().item()
+    expected = trained.expected_wrong(found)
     because = trained.noise.unknown_because
     if because is None:
-        console.print(f"{len(table):,} labels, of which about {expected:,.0f} are probably wrong")
+        console.print(f"{len(table):,} labels, of which about {expected:,} are probably wrong")
     else:
         console.print(
             f"[yellow]note:[/] how many of the {len(table):,} labels are wrong is unknown, and "

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
 import polars as pl
@@ -169,8 +170,11 @@ def check_named(columns: list[str], named: Mapping[str, object], source: str) ->
     """Raise a `DataError` if an option names a column that the table lacks."""
     missing = [name for name in named if name not in columns]
     if missing:
+        close = get_close_matches(missing[0].lower(), {name.lower() for name in columns}, n=1)
+        similar = [name for name in columns if close and name.lower() == close[0]]
+        hint = f": did you mean {similar[0]!r}? It has" if similar else "; it has"
         raise DataError(
-            f"{source} has no column {missing[0]!r}; it has the columns {listed_names(columns)}"
+            f"{source} has no column {missing[0]!r}{hint} the columns {listed_names(columns)}"
         )
 
 

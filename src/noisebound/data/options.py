@@ -14,19 +14,20 @@ class ReadingOptions(BaseModel):
     """How to read a data set.
 
     Attributes:
-        data_dir: the folder to look for published files in first, in place of NOISEBOUND_DATA
-        target: the column, or the array, that holds the labels
-        text: the columns that hold texts, to learn from their words
-        exclude: the columns that are not to be used
-        types: what columns hold, such as zip=category: text, number, category or date; by default
-            it is decided from their values
-        test: a table with clean labels and the same columns, to evaluate on
-        encoding: how a table or text file writes letters as bytes, such as latin-1 or cp1252; by
-            default UTF-8
-        merge_labels: True to take labels that differ by case or spaces only for one
-        image_size: the height and width, in pixels, to which images of a folder are brought
-        skip_bad: True to leave out images that cannot be read, lines with too many fields, and rows
-            without a label
+        data_dir: The folder to look for published files in first. By default the environment
+            variable NOISEBOUND_DATA names it.
+        target: The column, or the array, that holds the labels.
+        text: The columns that hold free text, whose words become features.
+        exclude: The columns to leave out.
+        types: The types of columns, such as zip=category: text, number, category or date. By
+            default they follow from the values.
+        test: A table with clean labels and the same columns, to evaluate on.
+        encoding: The character encoding of a table or text file, such as latin-1 or cp1252. By
+            default UTF-8.
+        merge_labels: Merge labels that differ only by case or spaces.
+        image_size: The height and width, in pixels, that the images of a folder are resized to.
+        skip_bad: Leave out images that cannot be read, lines with too many fields, and rows without
+            a label.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

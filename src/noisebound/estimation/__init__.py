@@ -1,24 +1,31 @@
-"""Taking the noise out again: how much there is, of what structure, and in which labels."""
+"""Estimating label noise: its rate, its structure, and the labels that are wrong."""
 
-from noisebound.estimation.estimate import ESTIMATION_METHODS, EstimationMethod, estimate_noise
-from noisebound.estimation.estimated_noise import EstimatedNoise, estimated_noise
-from noisebound.estimation.floor import Floor, measured_floor
-from noisebound.estimation.noise import (
-    BoundChoice,
-    GivenRate,
-    GivenTransition,
-    Noise,
-    UnknownNoise,
-    UnknownNoiseWarning,
-)
-from noisebound.estimation.noise_estimate import Diagnostics, NoiseEstimate
-from noisebound.estimation.noise_record import noise_of_record
-from noisebound.estimation.out_of_fold import OutOfFold
-from noisebound.estimation.suspects import Suspects, find_suspects
+from typing import TYPE_CHECKING
+
+from noisebound.lazy import import_when_used
+
+if TYPE_CHECKING:
+    from noisebound.estimation.estimate import Diagnostics, NoiseEstimate, estimate_noise
+    from noisebound.estimation.estimated_noise import Checked, EstimatedNoise, estimated_noise
+    from noisebound.estimation.floor import Floor, measured_floor
+    from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
+    from noisebound.estimation.noise import (
+        BoundChoice,
+        GivenRate,
+        GivenTransition,
+        Noise,
+        UnknownNoise,
+        UnknownNoiseWarning,
+    )
+    from noisebound.estimation.predictions import OutOfFold
+    from noisebound.estimation.suspects import Suspects, find_suspects
+
+import_when_used(__name__)
 
 __all__ = [
     "ESTIMATION_METHODS",
     "BoundChoice",
+    "Checked",
     "Diagnostics",
     "EstimatedNoise",
     "EstimationMethod",
@@ -35,5 +42,4 @@ __all__ = [
     "estimated_noise",
     "find_suspects",
     "measured_floor",
-    "noise_of_record",
 ]

@@ -1,9 +1,9 @@
-"""One door to all estimators: predictions and labels in, the noise and its uncertainty out."""
+"""Estimate the noise from predictions and labels: the rate, its interval and the matrix."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float, Float64, Int64
@@ -11,13 +11,18 @@ from torch import Tensor
 
 from noisebound.checks import ArrayLike, as_float64, check_within
 from noisebound.errors import InvalidTypeError, InvalidValueError
-from noisebound.estimation.agreement import SUREST, agreement_transition
-from noisebound.estimation.anchor_points import anchor_transition, dual_transition
-from noisebound.estimation.confident_learning import confident_transition
-from noisebound.estimation.identification import identify, with_rate
-from noisebound.estimation.labels import check_labels, check_predictions
-from noisebound.estimation.neighbors import neighbor_triples, transition_of_triples
-from noisebound.estimation.noise_estimate import Diagnostics, NoiseEstimate
+from noisebound.estimation.identification import identify
+from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
+from noisebound.estimation.predictions import are_informative, check_labels, check_predictions
+from noisebound.estimation.transitions import (
+    agreement_transition,
+    anchor_transition,
+    confident_transition,
+    dual_transition,
+    neighbor_triples,
+    transition_of_triples,
+    with_rate,
+)
 from noisebound.estimation.trusted import (
     AuditedRate,
     Trusted,
@@ -26,35 +31,78 @@ from noisebound.estimation.trusted import (
     labels_to_check,
 )
 
-EstimationMethod: TypeAlias = Literal["agreement", "anchor", "dual-t", "confident", "neighbors"]
-ESTIMATION_METHODS: tuple[EstimationMethod, ...] = get_args(EstimationMethod)
+_Estimator: TypeAlias = Callable[[Tensor], Tensor]  # from the positions of units to a matrix
 
 _GROUPS = 20  # of the jackknife: enough for a t-distribution close to normal
-_PRECISION = 0.03  # half the width of the interval that `labels_to_check` is for
-_BELIEVED = 10.0  # checked labels per class that a model's matrix counts as: a choice
-_ASSUMPTIONS = {
-    "anchor": "It assumes that some examples are surely of each class. The interval is of chance.",
-    "dual-t": "It assumes that a model's labels and the observed ones err independently. The "
-    "interval is of chance.",
-    "confident": "It assumes that the model errs alike on all classes. The interval is of chance.",
-    "neighbors": "It assumes that neighbors are of one class. The interval is of chance.",
+_PRIOR_LABELS = 10.0  # checked labels per class that a model's matrix counts as; heuristic
+_NEAR_CHANCE = 0.95  # of the rate at which labels carry no information
+
+UNPREDICTABLE = "if mistakes cannot be predicted from the inputs"
+_CONDITIONS = {
+    "agreement": UNPREDICTABLE,
+    "anchor": "if some examples of each class are certain",
+    "dual-t": "if the model's mistakes are independent of those in the labels",
+    "confident": "if the model errs equally often on all classes",
+    "neighbors": "if neighbors are of the same class",
 }
-_NEAR_CHANCE = 0.95  # of the rate at which labels say nothing
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """How far an estimate can be trusted.
+
+    Args:
+        method: the estimator's name
+        examples: how many examples it was made from
+        agreement: how often the likeliest label is the observed one, in ``[0, 1]``
+        warnings: the problems with it, one sentence each
+        rejection: the problem that makes the estimate useless
+    """
+
+    method: str
+    examples: int
+    agreement: float
+    warnings: tuple[str, ...] = ()
+    rejection: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class _Sample:
-    """What a transition matrix is estimated from, so that parts of it can be left out.
+class NoiseEstimate:
+    """The label noise of a data set, as estimated from the data.
 
     Args:
-        size: the number of units
-        looked_at: how many of them the estimate rests on
-        transition: returns the estimate from the units at these positions
+        noise_rate: the probability that a label is wrong
+        transition: ``T[noisy, true]``, columns summing to one
+        class_prior: the share of each true class
+        interval: the interval of the noise rate, at the confidence that was asked for
+        diagnostics: how far to trust it
+        words: the evidence and the assumptions behind the estimate
+        labels_to_check: how many labels to check by hand to know the noise rate to ±3 points
+        condition: the condition under which the interval holds, in a few words
+        confidence: the probability with which the interval then holds the noise rate
     """
 
-    size: int
-    looked_at: float
-    transition: Callable[[Int64[Tensor, " m"]], Float64[Tensor, "classes classes"]]
+    noise_rate: float
+    transition: Float64[Tensor, "classes classes"]
+    class_prior: Float64[Tensor, " classes"]
+    interval: tuple[float, float]
+    diagnostics: Diagnostics
+    words: str = ""
+    labels_to_check: int = 0
+    condition: str = UNPREDICTABLE
+    confidence: float = 0.95
+
+    @property
+    def is_reliable(self) -> bool:
+        """True if there are no warnings."""
+        return not self.diagnostics.warnings
+
+    @property
+    def summary(self) -> str:
+        """The rate and its interval, with the condition of the interval."""
+        low, high = self.interval
+        sure = f"{self.confidence:.0%} confidence"
+        return f"{self.noise_rate:.1%} ({low:.1%} to {high:.1%} with {sure}, {self.condition})"
 
 
 def estimate_noise(
@@ -67,41 +115,42 @@ def estimate_noise(
     features: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> NoiseEstimate:
-    """Return how noisy labels are, by predictions of a model that was trained on such labels.
+    """Estimate how noisy labels are, from predictions of a model that was trained on such labels.
 
-    How often labels differ from the best possible prediction can be measured. How many labels are
-    *wrong* cannot be had from labels alone: people err where it is hard, and a hard example that is
-    labeled rightly looks the same. So the interval of ``"agreement"`` has two ends, with chance
-    added, and `NoiseEstimate.words` says what the estimate in between assumes. A
-    hundred labels that a person has checked settle the matter: pass them as ``trusted``.
+    Data shows how often labels differ from the best possible prediction. It does not show how many
+    labels are *wrong*: people err on hard examples, and a hard example with the right label looks
+    the same. So the interval of ``"agreement"`` has a lower and an upper end, with sampling error
+    added; `NoiseEstimate.condition` says when it holds, and `NoiseEstimate.words` explains the
+    estimate. A hundred checked labels remove the condition: pass them as ``trusted``.
 
-    - ``"agreement"``, the default: how often labels agree with predictions, sure ones above all
-    - ``"anchor"``: predictions at examples that are surely of a class
+    - ``"agreement"``, the default: how often labels agree with predictions, most of all with
+      confident ones
+    - ``"anchor"``: predictions at examples that surely belong to a class
     - ``"dual-t"``: Dual-T, for predictions on the training examples themselves
     - ``"confident"``: confident learning, by cleanlab
     - ``"neighbors"``: whether the labels of nearest neighbors agree
 
     Args:
-        probs: out-of-fold probabilities of the *noisy* label, one row per example (as
-            cross-validation gives them)
+        probs: out-of-fold probabilities of the *noisy* label, one row per example, such as those of
+            a cross-validation
         labels: observed class indices
-        method: see above
+        method: the estimator
         second_probs: out-of-fold probabilities by models that were trained on other examples, such
-            as a second cross-validation with other folds; where both differ, they do not know, and
-            their mean is what labels are compared with
+            as a second cross-validation with other folds. Labels are compared with the mean of
+            both; where the two differ, they may be wrong themselves
         trusted: ``(positions, true_labels)`` of examples that were drawn at random and whose labels
-            a person has checked: they make the rate unbiased, whatever the noise. A `Trusted`
-            where some were likelier to be drawn than others
-        features: for ``"neighbors"``, in which similar examples are near each other; without them
-            the predictions are taken
-        confidence: the probability with which the interval is to hold the noise rate
+            a person has checked, which makes the rate unbiased for any noise. A `Trusted` if the
+            examples were drawn with unequal probabilities
+        features: vectors for ``"neighbors"``, in which similar examples are near each other; by
+            default the predictions
+        confidence: the probability with which the interval holds the noise rate
 
     Example:
         >>> from noisebound import corrupt
         >>> g = torch.Generator().manual_seed(0)
         >>> true = torch.arange(10).repeat(200)
         >>> noisy = corrupt(true, "symmetric", 0.3, 10, generator=g, exact=True)
-        >>> probs = noisy.transition[:, true].T  # a model that knows as much as can be known
+        >>> probs = noisy.transition[:, true].T  # the best possible predictions
         >>> estimate = estimate_noise(probs, noisy.labels)
         >>> abs(estimate.noise_rate - 0.3) < 0.03, estimate.is_reliable
         (True, True)
@@ -114,21 +163,23 @@ def estimate_noise(
         second = _check_second(second_probs, predictions, method)
         in_doubt = predictions.argmax(1) != second.argmax(1)
         predictions = (predictions + second) / 2
-    sample = _sample(method, predictions, observed, features)
-    transition = sample.transition(torch.arange(sample.size))
+    size, estimator = _estimator(method, predictions, observed, features)
+    transition = estimator(torch.arange(size))
     prior = _predicted_shares(predictions)
+    condition = _CONDITIONS[method]
     if method == "agreement":
         found = identify(predictions, observed, _rate(transition, prior), in_doubt)
         rate, interval, words = found.point, found.interval(level), found.words
         transition = with_rate(transition, prior, rate)
     else:
         rate = _rate(transition, prior)
-        interval, words = _interval(rate, prior, sample, level), _ASSUMPTIONS[method]
-    spread = math.sqrt(rate * (1 - rate))
+        interval = _interval(rate, prior, size, estimator, level)
+        words = f"The interval holds {condition}. It covers sampling error only."
     if trusted is not None:
         checked = check_trusted(trusted, observed, predictions.shape[1])
         audited = _audit(checked, predictions, observed, level)
-        rate, interval, spread = audited.rate, audited.interval, audited.spread
+        rate, interval = audited.rate, audited.interval
+        condition = f"by {audited.checked:,} checked labels"
         words = f"By {audited.checked} labels that a person has checked, drawn at random."
         transition = _with_trusted(transition, checked, observed)
     return NoiseEstimate(
@@ -138,7 +189,9 @@ def estimate_noise(
         interval=interval,
         diagnostics=_diagnose(method, rate, predictions, observed, is_audited=trusted is not None),
         words=words,
-        labels_to_check=labels_to_check(spread, _PRECISION, len(observed)),
+        labels_to_check=labels_to_check(rate, len(observed)),
+        condition=condition,
+        confidence=level,
     )
 
 
@@ -159,7 +212,7 @@ def _check_second(
 def _audit(
     checked: Trusted, probs: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"], level: float
 ) -> AuditedRate:
-    """Return the rate by checked labels, sharpened by how little the model expects each label."""
+    """Return the rate by checked labels; the model's doubts about all labels make it sharper."""
     suspicion = checked.suspicion
     if suspicion is None:
         suspicion = 1 - probs.gather(1, labels[:, None]).squeeze(1).double()
@@ -171,17 +224,20 @@ def _audit(
 def _with_trusted(
     transition: Float64[Tensor, "classes classes"], checked: Trusted, labels: Int64[Tensor, " n"]
 ) -> Float64[Tensor, "classes classes"]:
-    """Return the matrix of the checked labels, with the model's as if it were some more of them."""
+    """Return the matrix of the checked labels, with the model's matrix as a prior."""
     num_classes = len(transition)
     cells = labels[checked.positions] * num_classes + checked.true_labels
     weights = checked.weights
     parts = None if weights is None else weights * (len(weights) / weights.sum())
     counts = torch.bincount(cells, parts, minlength=num_classes**2).view(num_classes, num_classes)
-    believed = counts.double() + _BELIEVED * transition
-    return believed / believed.sum(0)
+    counted = counts.double() + _PRIOR_LABELS * transition
+    return counted / counted.sum(0)
 
 
-def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | None) -> _Sample:
+def _estimator(
+    method: str, probs: Tensor, labels: Tensor, features: ArrayLike | None
+) -> tuple[int, _Estimator]:
+    """Return the number of units and the estimate from some of them, for the jackknife."""
     if method not in ESTIMATION_METHODS:
         raise InvalidValueError(
             f"method must be one of {', '.join(ESTIMATION_METHODS)}, got {method!r}"
@@ -191,32 +247,22 @@ def _sample(method: str, probs: Tensor, labels: Tensor, features: ArrayLike | No
     n, num_classes = probs.shape
     if method == "agreement":  # keeps two numbers per example, however many classes there are
         sureness, predicted = probs.max(1)
-        return _Sample(
-            n,
-            SUREST * n,
-            lambda rows: agreement_transition(
-                sureness[rows], predicted[rows], labels[rows], num_classes
-            ),
+        return n, lambda rows: agreement_transition(
+            sureness[rows], predicted[rows], labels[rows], num_classes
         )
     probs = probs.double()
     match method:
         case "anchor":
-            return _Sample(n, n, lambda rows: anchor_transition(probs[rows]))
+            return n, lambda rows: anchor_transition(probs[rows])
         case "dual-t":
-            return _Sample(n, n, lambda rows: dual_transition(probs[rows], labels[rows]))
+            return n, lambda rows: dual_transition(probs[rows], labels[rows])
         case "confident":
-            return _Sample(n, n, lambda rows: confident_transition(probs[rows], labels[rows]))
-        case _:
-            points = probs.sqrt() if features is None else _check_features(features)
-            if len(points) != n:
-                raise InvalidValueError(
-                    f"`features` must have one row per example, {n}; got {len(points)}"
-                )
-            triples = neighbor_triples(points, labels)
-            size = len(triples)
-            return _Sample(
-                size, size, lambda rows: transition_of_triples(triples[rows], num_classes)
-            )
+            return n, lambda rows: confident_transition(probs[rows], labels[rows])
+    points = probs.sqrt() if features is None else _check_features(features)
+    if len(points) != n:
+        raise InvalidValueError(f"`features` must have one row per example, {n}; got {len(points)}")
+    triples = neighbor_triples(points, labels)
+    return len(triples), lambda rows: transition_of_triples(triples[rows], num_classes)
 
 
 def _check_features(features: ArrayLike) -> Float64[Tensor, "n dimensions"]:
@@ -238,45 +284,45 @@ def _rate(transition: Float64[Tensor, "classes classes"], prior: Tensor) -> floa
     return float((prior * (1 - transition.diagonal())).sum())
 
 
-def _interval(rate: float, prior: Tensor, sample: _Sample, level: float) -> tuple[float, float]:
-    """Return the interval of chance alone, by a jackknife over groups."""
+def _interval(
+    rate: float, prior: Tensor, size: int, estimator: _Estimator, level: float
+) -> tuple[float, float]:
+    """Return the interval that covers sampling error alone, by a jackknife over groups."""
     from scipy.special import stdtrit  # takes longer to import than all of noisebound
 
-    group = torch.randperm(sample.size, generator=torch.Generator().manual_seed(0)) % _GROUPS
+    group = torch.randperm(size, generator=torch.Generator().manual_seed(0)) % _GROUPS
     without = torch.tensor(
         [
-            _rate(sample.transition((group != left_out).nonzero().squeeze(1)), prior)
+            _rate(estimator((group != left_out).nonzero().squeeze(1)), prior)
             for left_out in range(_GROUPS)
         ],
         dtype=torch.float64,
     )
     error = math.sqrt((_GROUPS - 1) / _GROUPS * float(((without - without.mean()) ** 2).sum()))
     reach = float(stdtrit(_GROUPS - 1, (1 + level) / 2)) * error
-    # Where no wrong label was seen there may be some: about one in as many as were looked at.
-    unseen = -math.log1p(-level) / sample.looked_at if level < 1 else math.inf
+    # If no wrong label was seen, there may still be about one in as many labels as were seen.
+    unseen = -math.log1p(-level) / size if level < 1 else math.inf
     return max(0.0, rate - reach), min(1.0, rate + max(reach, unseen))
 
 
 def _diagnose(
     method: str, rate: float, probs: Tensor, labels: Tensor, *, is_audited: bool
 ) -> Diagnostics:
-    """Return what speaks against an estimate; a rate by checked labels asks nothing of a model."""
+    """Return the problems with an estimate; a rate from checked labels needs no good model."""
     num_classes = probs.shape[1]
     predicted = probs.argmax(1)
     agreement = (predicted == labels).double().mean().item()
-    commonest = labels.bincount(minlength=num_classes).max().item() / len(labels)
     warnings = []
-    # Guessing the commonest label would reach this, and chance adds to it.
-    guessing = commonest + 3 * math.sqrt(commonest * (1 - commonest) / len(labels))
-    if agreement <= guessing and not is_audited:
+    if not is_audited and not are_informative(probs, labels):
         warnings.append(
-            f"the predictions agree with {agreement:.1%} of the labels, hardly more than guessing "
-            f"({commonest:.1%}): the model has learned nothing that could tell noise from truth"
+            "the predictions have nothing to do with the labels: the model has learned nothing "
+            "that could separate wrong labels from right ones"
         )
-    if rate >= _NEAR_CHANCE * (num_classes - 1) / num_classes and not is_audited:
+    chance = (num_classes - 1) / num_classes
+    if not is_audited and rate >= _NEAR_CHANCE * chance:
         warnings.append(
-            f"a noise rate of {rate:.2f} is close to that of labels that say nothing "
-            f"({(num_classes - 1) / num_classes:.2f}): it may be anything above"
+            f"a noise rate of {rate:.2f} is close to {chance:.2f}, at which labels carry no "
+            "information: the true rate may be higher"
         )
     rejection = warnings[0] if warnings else None
     missing = num_classes - len(torch.unique(predicted))

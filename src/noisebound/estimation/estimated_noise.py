@@ -1,42 +1,47 @@
-"""Noise that was estimated from out-of-fold predictions, and what follows for a training."""
+r"""Noise that is estimated from out-of-fold predictions, and its bounds and doubted labels.
+
+If a person has checked some labels, the noise is that of the others: of ``n`` labels, ``rn`` were
+wrong as given; ``w`` of them were found and corrected; among the ``u`` unchecked labels, the share
+``(rn - w) / u`` is wrong. The rate ``r`` comes from the labels that were drawn at random.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import torch
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from noisebound.bounds import noise_bound, transition_bound
 from noisebound.errors import MisuseError
-from noisebound.estimation.estimate import EstimationMethod, estimate_noise
+from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
 from noisebound.estimation.floor import Floor, measured_floor
+from noisebound.estimation.names import EstimationMethod
 from noisebound.estimation.noise import BoundChoice, Noise, UnknownNoise
-from noisebound.estimation.noise_estimate import NoiseEstimate
-from noisebound.estimation.out_of_fold import OutOfFold
+from noisebound.estimation.predictions import OutOfFold
+from noisebound.estimation.transitions import with_rate
 from noisebound.estimation.true_class import true_class_probabilities
+from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_check
 from noisebound.losses import CrossEntropy, Loss
 
-_SETTLED = 0.1  # a rate that is at most this is known well enough to train by: a choice
+_SETTLED = 0.1  # an upper end that is low enough to train with; heuristic
 
 UNDERFIT = (
-    "the networks that were to estimate the noise were still learning when their epochs ended, and "
-    "their mistakes would pass for noise: train for more `epochs` or with a higher "
-    "`learning_rate`, or give `noise_rate`"
+    "the networks that estimate the noise were still learning when their epochs ended, and their "
+    "mistakes would pass for noise: train for more `epochs` or with a higher `learning_rate`, or "
+    "give `noise_rate`"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatedNoise(Noise):
-    """Noise that was estimated from out-of-fold predictions.
+    """Noise that is estimated from out-of-fold predictions.
 
     Args:
         estimate: the rate, the matrix and how far to trust them
         cross_entropy_floor: the least out-of-fold cross-entropy
-        out_of_fold: the predictions, averaged where networks have made several; None where they
-            are no longer kept
+        out_of_fold: the predictions, or the mean of several; None if they were not kept
     """
 
     kind = "estimated"
@@ -51,17 +56,17 @@ class EstimatedNoise(Noise):
         method: EstimationMethod = "agreement",
         others: Sequence[OutOfFold] = (),
     ) -> "EstimatedNoise":
-        """Return the noise that out-of-fold predictions show, in labels that nobody has checked.
+        """Estimate the noise of the labels that nobody has checked.
 
         Args:
             out_of_fold: the predictions
             method: the estimator
             others: predictions for the same examples by networks that were trained on other parts
-                of them. Where the first of them differ from `out_of_fold`, the networks' own
-                mistakes show; the mean of all decides which labels are suspects
+                of them. The first serve as second predictions of the default estimator; the mean
+                of all decides which labels are suspects
         """
         judged, second = out_of_fold.unchecked, None
-        if others:
+        if others and method == "agreement":
             trusted = out_of_fold.is_trusted
             second = replace(others[0], is_trusted=trusted).unchecked.probabilities
         estimate = estimate_noise(judged.probabilities, judged.labels, method, second_probs=second)
@@ -73,7 +78,7 @@ class EstimatedNoise(Noise):
     def calibrated(self) -> Float64[Tensor, "n classes"]:
         """The out-of-fold probabilities of the observed label, at the best temperature."""
         if self.out_of_fold is None:
-            raise MisuseError("the out-of-fold predictions of this estimate are no longer kept")
+            raise MisuseError("the out-of-fold predictions of this estimate were not kept")
         return (self.out_of_fold.logits.double() / self.cross_entropy_floor.temperature).softmax(1)
 
     @cached_property
@@ -90,7 +95,7 @@ class EstimatedNoise(Noise):
 
     @cached_property
     def is_doubted(self) -> Bool[Tensor, " n"]:
-        """Which labels confident learning holds to be wrong (Northcutt et al., 2021).
+        """The labels that confident learning takes to be wrong (Northcutt et al., 2021).
 
         A class is confidently predicted where its probability is at least its mean among the
         examples that carry its label. A label is doubted if another class is, and likelier.
@@ -108,14 +113,23 @@ class EstimatedNoise(Noise):
 
     @property
     def rate(self) -> float:
-        """The estimated rate, but never so high that labels would be worse than useless."""
-        num_classes = len(self.estimate.transition)
-        return min(self.estimate.noise_rate, (num_classes - 1) / num_classes)
+        """The estimated rate."""
+        return self.estimate.noise_rate
+
+    @property
+    def assumed_rate(self) -> float:
+        """The estimated rate, but at most that of labels without information."""
+        num_classes = len(self.transition)
+        return min(self.rate, (num_classes - 1) / num_classes)
 
     @property
     def transition(self) -> Float64[Tensor, "classes classes"]:
         """The estimated matrix."""
         return self.estimate.transition
+
+    def prior_given(self, label_shares: Float64[Tensor, " classes"]) -> Float64[Tensor, " classes"]:
+        """Return the estimated class prior."""
+        return self.estimate.class_prior
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -124,16 +138,16 @@ class EstimatedNoise(Noise):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What speaks against the estimate."""
+        """The problems with the estimate."""
         return self.estimate.diagnostics.warnings
 
     @property
     def unknown_because(self) -> str | None:
-        """What leaves nothing of the estimate, although training went by it."""
+        """The problem that makes the estimate useless, although training used it."""
         return self.estimate.diagnostics.rejection
 
     def floor(self, loss: Loss) -> Floor | None:
-        """Return the least out-of-fold loss; None where predictions tell nothing of this loss."""
+        """Return the least out-of-fold loss; None for a loss that predictions do not determine."""
         observed = loss.on_observed_labels()
         if observed is None or self.out_of_fold is None:
             return None
@@ -143,9 +157,9 @@ class EstimatedNoise(Noise):
     def bound(self, loss: Loss) -> BoundChoice:
         """Return the lower of the derived floor of the estimated noise and the measured floor.
 
-        The derived floor knows nothing of classes that look alike, and the paper's noise-bound
-        supposes the worst structure that noise of a rate can have. The measured floor knows both,
-        but lies as far above the entropy as the networks that measured it are from perfect.
+        The derived floor ignores classes that look alike, and the paper's noise-bound assumes the
+        worst structure that noise of a rate can have. The measured floor includes both, but the
+        imperfections of the networks raise it above the entropy.
         """
         derived = self._derived_bound(loss)
         floor = self.floor(loss)
@@ -165,34 +179,20 @@ class EstimatedNoise(Noise):
 
     def _derived_bound(self, loss: Loss) -> BoundChoice:
         matrix = loss.assumed_transition
-        if matrix is not None:  # the loss corrects a noise of its own, and its floor follows
+        if matrix is not None:  # the floor of a correction follows from its own matrix
             level = transition_bound(loss, matrix, self.estimate.class_prior)
             reason = "the entropy of the transition matrix that the loss corrects"
             return BoundChoice(level, "estimated transition", reason)
-        level = float(noise_bound(loss, self.rate, len(self.transition)))
-        reason = f"the noise-bound of the estimated noise rate {self.rate:.3f}"
+        level = float(noise_bound(loss, self.assumed_rate, len(self.transition)))
+        reason = f"the noise-bound of the estimated noise rate {self.assumed_rate:.3f}"
         return BoundChoice(level, "estimated noise rate", reason)
-
-    def record(self) -> dict[str, Any]:
-        """Return the estimate and the floor of cross-entropy."""
-        floor = self.cross_entropy_floor
-        return {
-            "kind": self.kind,
-            "rate": self.rate,
-            **self.estimate.record(),
-            "floor": {
-                "level": floor.level,
-                "standard_error": floor.standard_error,
-                "temperature": floor.temperature,
-            },
-        }
 
 
 def estimated_noise(out_of_fold: OutOfFold, method: EstimationMethod = "agreement") -> Noise:
-    """Return the noise that out-of-fold predictions show; unknown where they learned too little.
+    """Return the noise that out-of-fold predictions show; unknown if they learned too little.
 
-    Networks that are still learning make mistakes, which pass for noise. Where they hardly make
-    any, there is hardly any noise either, and how much there is at most is known.
+    Networks that are still learning make mistakes, which pass for noise. If they make few, there is
+    little noise either, and the upper end of the interval is known.
     """
     noise = EstimatedNoise.of(out_of_fold, method)
     if not out_of_fold.is_underfit:
@@ -203,5 +203,89 @@ def estimated_noise(out_of_fold: OutOfFold, method: EstimationMethod = "agreemen
     most = noise.estimate.interval[1]
     if most > _SETTLED:
         return UnknownNoise(out_of_fold.num_classes, UNDERFIT, noise.estimate)
-    words = f"About none of the labels are wrong, at most {most:.1%}. {noise.estimate.words}"
+    words = f"Hardly any labels are wrong, at most {most:.1%}. {noise.estimate.words}"
     return replace(noise, estimate=replace(noise.estimate, interval=(0.0, most), words=words))
+
+
+def among_labels(noise: Noise, num_labels: int) -> Noise:
+    """Return the noise with `labels_to_check` for all labels, if it was estimated from a part."""
+
+    def among(estimate: NoiseEstimate) -> NoiseEstimate:
+        count = labels_to_check(estimate.noise_rate, num_labels)
+        return replace(estimate, labels_to_check=count)
+
+    if isinstance(noise, EstimatedNoise):
+        return replace(noise, estimate=among(noise.estimate))
+    if isinstance(noise, UnknownNoise) and noise.rejected is not None:
+        return replace(noise, rejected=among(noise.rejected))
+    return noise
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Which labels a person has checked, by position among the training examples.
+
+    Args:
+        is_trusted: the labels that are known to be right, after corrections
+        given: all labels as given, before corrections
+        stands_for: for a label that was drawn at random to be checked, how many examples it
+            represents; 0 for the others
+    """
+
+    is_trusted: Bool[Tensor, " n"]
+    given: Int64[Tensor, " n"]
+    stands_for: Float64[Tensor, " n"]
+
+    def subset(self, kept: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "Checked":
+        """Return the same for some of the examples."""
+        return Checked(self.is_trusted[kept], self.given[kept], self.stands_for[kept])
+
+    def untrusted_share(self, weights: Tensor | None) -> float:
+        """Return the share of the weight on unchecked labels.
+
+        Args:
+            weights: the weight of each example; by default all are one
+        """
+        if weights is None:
+            weights = torch.ones(len(self.is_trusted))
+        weights = weights.double()
+        return float(weights[~self.is_trusted].sum() / weights.sum())
+
+
+def noise_of_unchecked(noise: Noise, checked: Checked) -> Noise:
+    """Return the noise of the unchecked labels, by the checked ones that were drawn at random.
+
+    With fewer than ten such labels, the noise stays as it was estimated from predictions.
+
+    Args:
+        noise: the noise of the unchecked labels, estimated from predictions
+        checked: the labels that a person has checked
+    """
+    audited = (checked.is_trusted & (checked.stands_for > 0)).nonzero().squeeze(1)
+    unchecked = int((~checked.is_trusted).sum())
+    if not isinstance(noise, EstimatedNoise) or len(audited) < FEWEST_TRUSTED or not unchecked:
+        return noise
+    found = noise.out_of_fold
+    assert found is not None
+    trusted = Trusted(audited, found.labels[audited], checked.stands_for[audited])
+    of_given = estimate_noise(found.probabilities, checked.given, trusted=trusted)
+    wrong = int((checked.given != found.labels)[checked.is_trusted].sum())
+
+    def remaining(rate: float) -> float:
+        return min(1.0, max(0.0, (rate * len(found.labels) - wrong) / unchecked))
+
+    low, high = of_given.interval
+    rate, estimate = remaining(of_given.noise_rate), noise.estimate
+    found_words = (
+        f"{of_given.words} Of the labels as given, {of_given.noise_rate:.1%} were wrong; {wrong} "
+        "of them are corrected."
+    )
+    estimate = replace(
+        estimate,
+        noise_rate=rate,
+        interval=(remaining(low), remaining(high)),
+        transition=with_rate(estimate.transition, estimate.class_prior, rate),
+        words=found_words,
+        condition=of_given.condition,
+    )
+    return replace(noise, estimate=estimate)

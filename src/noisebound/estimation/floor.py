@@ -1,8 +1,7 @@
 """The measured floor: the least loss on noisy labels that a model was not trained on.
 
-Whatever the structure of the noise, every model's expected loss on noisy labels is at least their
-entropy. So an out-of-fold loss is an upper bound of the floor that needs no noise rate, no
-transition matrix and no separable classes.
+For any noise, a model's expected loss on noisy labels is at least their entropy. So an out-of-fold
+loss is an upper bound of the floor, without a noise rate, a transition matrix or separable classes.
 """
 
 import math
@@ -16,7 +15,7 @@ from torch import Tensor
 from noisebound.bounds import AnyLoss
 from noisebound.checks import ArrayLike, as_float64
 from noisebound.errors import InvalidValueError
-from noisebound.estimation.labels import check_labels
+from noisebound.estimation.predictions import check_labels
 from noisebound.losses import Loss, RememberingLoss
 
 _GROUPS = 20
@@ -39,35 +38,32 @@ class Floor:
 
     @property
     def cautious_level(self) -> float:
-        """The level less one standard error, so that little data makes for a low bound.
-
-        A bound that is too high is worse than none.
-        """
+        """The level less one standard error: a bound that is too high is worse than none."""
         return self.level - self.standard_error
 
 
 def measured_floor(loss: AnyLoss, logits: ArrayLike, labels: ArrayLike) -> Floor:
     """Return the floor of any loss, from out-of-fold predictions and noisy labels.
 
-    The model may have been trained with another loss, and be too sure or not sure enough for this
-    one: of all temperatures the one with the least loss is taken.
+    The model may have been trained with another loss and be over- or underconfident for this one,
+    so the temperature with the least loss is used.
 
     Args:
-        loss: one of ours, or any function or module of ``(logits, labels)`` that gives per-sample
-            losses or their mean
+        loss: a loss of noisebound, or any function or module of ``(logits, labels)`` that returns
+            per-sample losses or their mean
         logits: on examples that the model was not trained on
         labels: their noisy labels
 
     Example:
         >>> import noisebound as nb
-        >>> labels = torch.tensor([0] * 80 + [1] * 20)  # and nothing to tell them apart by
+        >>> labels = torch.tensor([0] * 80 + [1] * 20)  # with inputs that are all the same
         >>> floor = measured_floor(nb.CrossEntropy(), torch.tensor([[3.0, 0.0]] * 100), labels)
         >>> f"{floor.level:.3f} {nb.entropy(nb.CrossEntropy(), [0.8, 0.2]):.3f}"
         '0.500 0.500'
     """
     if isinstance(loss, RememberingLoss):
         raise InvalidValueError(
-            f"{type(loss).__name__} depends on what it remembers of its examples, and has no floor"
+            f"{type(loss).__name__} depends on its memory of the examples and has no floor"
         )
     scores = as_float64(logits).detach().cpu()
     observed = check_labels(labels, scores, "logits")
@@ -109,7 +105,7 @@ def _best_scale(mean_at: Callable[[float], float]) -> float:
 def _by_group(
     mean: Callable[[Tensor, Tensor], float], logits: Tensor, labels: Int64[Tensor, " n"]
 ) -> tuple[Float64[Tensor, " groups"], Float64[Tensor, " groups"]]:
-    """Return the mean losses of random groups, whose spread tells the error, and their sizes."""
+    """Return the mean losses of random groups, whose spread gives the error, and their sizes."""
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     groups = order.tensor_split(min(_GROUPS, len(labels)))
     means = [mean(logits[group], labels[group]) for group in groups]

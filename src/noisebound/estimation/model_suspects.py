@@ -6,9 +6,8 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from noisebound.estimation.labels import FEWEST_EXAMPLES
-from noisebound.estimation.noise_estimate import NoiseEstimate
-from noisebound.estimation.out_of_fold import OutOfFold
+from noisebound.estimation.estimate import NoiseEstimate
+from noisebound.estimation.predictions import FEWEST_EXAMPLES, OutOfFold
 from noisebound.estimation.suspects import (
     CLEAR,
     LEAST_PROBABILITY,

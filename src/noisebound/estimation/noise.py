@@ -1,13 +1,18 @@
-"""What is known of the noise in a set of labels: given, estimated, or unknown.
+r"""The noise in a set of labels: given, estimated, or unknown.
 
-Every kind answers the same questions: at which rate labels are wrong, which classes are taken for
-which, and at which bound a loss should be held.
+Every kind has a noise rate, a transition matrix, and a bound for each loss.
+
+With class weights, noise and floor change. To weight the label ``y`` by ``w_y`` is to draw examples
+with that label ``w_y`` times as often. An example of the true class ``k`` then has the label ``y``
+with probability ``T'[y, k] = w_y T[y, k] / W_k``, where ``W_k = Σ_y w_y T[y, k]``, and the true
+class ``k`` has the share ``π'_k ∝ π_k W_k``. So the floor of the weighted mean loss is a weighted
+mean of the classes' floors, ``Σ_k π_k W_k H(T'[:, k]) / Σ_k π_k W_k``.
 """
 
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 from jaxtyping import Float64
@@ -15,7 +20,9 @@ from torch import Tensor
 
 from noisebound.bounds import noise_bound, symmetric_columns, transition_bound
 from noisebound.checks import NoiseRateWarning
-from noisebound.estimation.noise_estimate import NoiseEstimate
+from noisebound.errors import InvalidValueError
+from noisebound.estimation.estimate import NoiseEstimate
+from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.losses import Loss
 
 BoundOrigin: TypeAlias = Literal[
@@ -39,7 +46,7 @@ class BoundChoice:
 
     Args:
         level: the level
-        origin: what it was computed from
+        origin: the source of the level
         reason: why this level was chosen, in words
     """
 
@@ -49,46 +56,42 @@ class BoundChoice:
 
 
 class Noise(ABC):
-    """What is known of the noise."""
+    """The noise in a set of labels."""
 
     kind: ClassVar[str]
 
     @property
     @abstractmethod
     def rate(self) -> float | None:
-        """The probability that a label is wrong; None if it is unknown."""
+        """The probability that a label is wrong; None for unknown noise."""
 
     @property
     @abstractmethod
     def transition(self) -> Float64[Tensor, "classes classes"]:
-        """``T[noisy, true]``; the identity if the noise is unknown."""
+        """``T[noisy, true]``; the identity for unknown noise."""
 
     @abstractmethod
     def bound(self, loss: Loss) -> BoundChoice:
-        """Return the level that the mean of a loss should not fall below."""
-
-    @abstractmethod
-    def record(self) -> dict[str, Any]:
-        """Return all that is known, with every digit, as JSON can hold it."""
+        """Return the level below which the mean of a loss should not fall."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The interval of the noise rate at 95 % confidence, where it is estimated."""
+        """The interval of an estimated noise rate, at 95 % confidence."""
         return None
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What speaks against what is known, a sentence each."""
+        """The problems with an estimate, one sentence each."""
         return ()
 
     @property
     def unknown_because(self) -> str | None:
-        """Why the noise must be called unknown; None if it is known, or if nobody asked."""
+        """Why the noise could not be estimated; None if it is known or was not asked for."""
         return None
 
     @property
     def assumed_rate(self) -> float:
-        """The rate that a training goes by: zero if it is unknown."""
+        """The rate that training uses: zero for unknown noise."""
         return 0.0 if self.rate is None else self.rate
 
     @property
@@ -96,15 +99,23 @@ class Noise(ABC):
         """True if the noise was given or estimated."""
         return self.rate is not None
 
+    def expected_wrong(self, num_labels: int) -> int | None:
+        """Return how many of some labels are probably wrong; None for unknown noise."""
+        return None if self.rate is None else round(self.rate * num_labels)
+
+    def prior_given(self, label_shares: Float64[Tensor, " classes"]) -> Float64[Tensor, " classes"]:
+        """Return the share of each true class, where the labels have these shares."""
+        return true_class_probabilities(label_shares[None], self.transition)[0]
+
 
 @dataclass(frozen=True, eq=False)
 class UnknownNoise(Noise):
-    """Noise of which nothing is known.
+    """Noise that was not estimated, or could not be.
 
     Args:
         num_classes: the number of classes
-        reason: why it could not be estimated; None if nobody asked
-        rejected: an estimate that is not believed, for the reason given
+        reason: why it could not be estimated; None if it was not asked for
+        rejected: an estimate that was rejected for this reason
     """
 
     kind = "unknown"
@@ -119,7 +130,7 @@ class UnknownNoise(Noise):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why the noise is unknown, and what speaks against the rejected estimate."""
+        """The problems with the rejected estimate, and the reason."""
         against = () if self.rejected is None else self.rejected.diagnostics.warnings
         return (*against, *(() if self.reason is None else (self.reason,)))
 
@@ -138,25 +149,15 @@ class UnknownNoise(Noise):
         level = transition_bound(loss, self.transition)
         return BoundChoice(level, "noise unknown", f"as if there were no noise: {self.reason}")
 
-    def record(self) -> dict[str, Any]:
-        """Return the reason and the rejected estimate."""
-        rejected = None if self.rejected is None else self.rejected.record()
-        return {
-            "kind": self.kind,
-            "num_classes": self.num_classes,
-            "reason": self.reason,
-            "rejected": rejected,
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class GivenRate(Noise):
-    """A noise rate that the user gave; the noise is taken to be symmetric.
+    """A noise rate that the user gave; the noise is assumed to be symmetric.
 
     Args:
         noise_rate: the probability that a label is wrong
         num_classes: the number of classes
-        bound_classes: c in the noise-bound, where it is not the number of classes
+        bound_classes: c in the noise-bound; by default the number of classes
     """
 
     kind = "given rate"
@@ -176,22 +177,13 @@ class GivenRate(Noise):
 
     def bound(self, loss: Loss) -> BoundChoice:
         """Return the paper's noise-bound."""
-        # The paper itself combines a rate of 0.6 with two classes: chosen on purpose, no warning.
+        # The paper combines a rate of 0.6 with two classes on purpose.
         with warnings.catch_warnings():
             if self.bound_classes is not None:
                 warnings.simplefilter("ignore", NoiseRateWarning)
             level = float(noise_bound(loss, self.rate, self.bound_classes or self.num_classes))
         reason = f"the noise-bound of the rate {self.rate:g} that was given"
         return BoundChoice(level, "given noise rate", reason)
-
-    def record(self) -> dict[str, Any]:
-        """Return the rate."""
-        return {
-            "kind": self.kind,
-            "rate": self.rate,
-            "num_classes": self.num_classes,
-            "bound_classes": self.bound_classes,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,11 +215,78 @@ class GivenTransition(Noise):
         reason = "the entropy of the transition matrix that was given"
         return BoundChoice(level, "given transition", reason)
 
-    def record(self) -> dict[str, Any]:
-        """Return the matrix and the prior."""
-        return {
-            "kind": self.kind,
-            "rate": self.rate,
-            "transition": self.transition.tolist(),
-            "class_prior": self.class_prior.tolist(),
-        }
+    def prior_given(self, label_shares: Float64[Tensor, " classes"]) -> Float64[Tensor, " classes"]:
+        """Return the class prior of the matrix."""
+        return self.class_prior
+
+
+@dataclass(frozen=True, eq=False)
+class ClassWeightedNoise(Noise):
+    """The noise among examples that are weighted by the class of their label.
+
+    Args:
+        noise: the noise without weights
+        weights: the weight of an example, by the class of its label
+        label_shares: the share of each label, before weighting
+    """
+
+    kind = "class-weighted"
+    noise: Noise
+    weights: Float64[Tensor, " classes"]
+    label_shares: Float64[Tensor, " classes"]
+
+    @property
+    def rate(self) -> float | None:
+        """The share of the weight on wrong labels; None for unknown noise."""
+        if not self.noise.is_known:
+            return None
+        return float(1 - self.transition.diagonal() @ self.class_prior)
+
+    @property
+    def transition(self) -> Float64[Tensor, "classes classes"]:
+        """``T'[noisy, true]`` of the weighted examples."""
+        weighted = self.weights[:, None] * self.noise.transition
+        totals = weighted.sum(0)
+        # A true class whose labels all have weight 0 has no share: any column will do.
+        return torch.where(totals > 0, weighted / totals, self.noise.transition)
+
+    @property
+    def class_prior(self) -> Float64[Tensor, " classes"]:
+        """The share of the weight on each true class."""
+        prior = self.noise.prior_given(self.label_shares)
+        shares = prior * (self.weights @ self.noise.transition)
+        return shares / shares.sum()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The problems with an estimate."""
+        return self.noise.warnings
+
+    def bound(self, loss: Loss) -> BoundChoice:
+        """Return the weighted mean of the classes' floors."""
+        if isinstance(self.noise, GivenRate) and self.noise.bound_classes is not None:
+            raise InvalidValueError(
+                "`bound_classes` needs classes of equal weight: leave it out, or `class_weight`"
+            )
+        level = transition_bound(loss, self.transition, self.class_prior)
+        if not self.noise.is_known:
+            return BoundChoice(level, "noise unknown", self.noise.bound(loss).reason)
+        is_estimated = self.noise.kind == "estimated"
+        origin: BoundOrigin = "estimated transition" if is_estimated else "given transition"
+        how = "estimated" if is_estimated else "given"
+        reason = f"the weighted mean of the classes' floors, of the noise that was {how}"
+        return BoundChoice(level, origin, reason)
+
+
+def balanced_weights(counts: Tensor) -> Float64[Tensor, " classes"]:
+    """Return weights that give every class the same part in the loss; their mean is one.
+
+    A class without examples has the weight zero.
+
+    Example:
+        >>> balanced_weights(torch.tensor([30, 10]))
+        tensor([0.6667, 2.0000], dtype=torch.float64)
+    """
+    present = counts > 0
+    weights = counts.sum() / (present.sum() * counts.clamp(min=1).double())
+    return torch.where(present, weights, 0.0)

@@ -1,9 +1,10 @@
-"""Which labels are wrong: the probability of each, and what the label should be instead."""
+"""Suspects: the probability that each label is wrong, and a suggested label."""
 
 import math
 import warnings
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
@@ -11,12 +12,10 @@ from torch import Tensor
 from noisebound.bounds import symmetric_columns
 from noisebound.checks import ArrayLike, as_float64, check_transition
 from noisebound.errors import InvalidTypeError, InvalidValueError
-from noisebound.estimation.estimate import estimate_noise
+from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
 from noisebound.estimation.floor import measured_floor
-from noisebound.estimation.labels import check_labels, check_predictions
-from noisebound.estimation.loss_mixture import log_odds_of_losses
 from noisebound.estimation.noise import UnknownNoiseWarning
-from noisebound.estimation.noise_estimate import NoiseEstimate
+from noisebound.estimation.predictions import are_informative, check_labels, check_predictions
 from noisebound.estimation.true_class import true_class_probabilities
 from noisebound.losses import CrossEntropy
 
@@ -26,16 +25,20 @@ _SURE = 4.6  # log-odds of 99 %; beyond it a score grows with the logarithm of t
 _UNFORESEEN = 0.02  # share of the examples whose label the transition matrix does not describe
 _SUREST = 1e-3  # no probability is taken to be nearer to zero or one
 LEAST_PROBABILITY = 1e-12
-_HUSHED = 1e-3  # of log-odds that mean nothing is left: at most 20, so that all are near one half
-_TIE = 1e-6  # log-odds between labels that would else be equally suspect
+_NEUTRAL = 1e-3  # factor that brings meaningless log-odds near zero
+_TIE = 1e-6  # log-odds between labels that would otherwise be equally suspect
 CLEAR = 2.0  # standard errors: a gain that chance explains in one case of forty
-_JUDGES = 20_000  # labels that judge a matrix: a gain of a hundredth of a nat is clear by then
+_JUDGES = 20_000  # labels that judge a matrix: enough to see a gain of a hundredth of a nat
 _MUCH_NEARER = 1 / 4
-"""A matrix is supported too if it moves the predictions so much less than evenly spread noise does:
-then they look already as noise of this kind makes them, and it has nothing to mend. A choice."""
+"""A matrix is supported too if it moves the predictions this much less than uniform noise does:
+then they already look as noise of this kind makes them. Heuristic."""
 _SEEN_AS_NOISE = 2 / 3
-"""How many of the labels that differ from predictions, beyond the share that the surest examples
-show, are taken to be wrong: a choice on the dev half of ``benchmarks/settings.py``."""
+"""The part taken to be wrong of the labels that differ from predictions, beyond the share among the
+surest examples. Chosen on the dev half of ``benchmarks/settings.py``."""
+
+_MIXTURE_ROUNDS = 100  # these three are the settings of scikit-learn's GaussianMixture
+_MIXTURE_TOLERANCE = 1e-3  # change of the mean log-likelihood
+_LEAST_VARIANCE = 1e-6  # keeps the width positive if each distribution has a single value
 
 
 def probability_text(probability: float) -> str:
@@ -58,7 +61,7 @@ class Suspects:
 
     Args:
         score: the log-odds that the label is wrong
-        suggested: the likeliest class other than the label; None where only losses were known
+        suggested: the likeliest class other than the label; None for suspects by losses
     """
 
     score: Float64[Tensor, " n"]
@@ -74,9 +77,9 @@ class Suspects:
         """The positions of the examples, the most suspect first."""
         return self.score.argsort(descending=True, stable=True)
 
-    def hushed(self) -> "Suspects":
+    def neutral(self) -> "Suspects":
         """Return the same order, with probabilities that are all about one half."""
-        return Suspects(_HUSHED * self.score, self.suggested)
+        return Suspects(_NEUTRAL * self.score, self.suggested)
 
     def without(self, is_trusted: Bool[Tensor, " n"]) -> "Suspects":
         """Return the same, where trusted labels are less suspect than any other label."""
@@ -90,23 +93,23 @@ def find_suspects(
     transition: ArrayLike | None = None,
     corrected: bool = False,
 ) -> Suspects:
-    """Return how likely each label is wrong.
+    """Find the labels that are probably wrong.
 
     With probabilities ``q`` of the true class, Bayes' rule gives the probability that the label
-    ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``. A matrix that is not given is estimated, and
-    is used only if it is supported: if seeing the predictions through it foretells the labels
-    better, and seeing them through evenly spread noise does not. Else a label is the more suspect
-    the less probable the model finds it. Where predictions have no more to do with the labels than
-    guesses, a warning says so, and all probabilities are about one half.
+    ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``. A matrix that is not given is estimated. It
+    is used only if the labels support it: if predictions seen through it predict the labels
+    better, and predictions seen through uniform noise do not. Otherwise, the lower the predicted
+    probability of a label, the more suspect it is. If the predictions have nothing to do with the
+    labels, a warning says so, and all probabilities are about one half.
 
     Args:
         probs_or_losses: class probabilities, one row per example, by a model that has not memorized
-            the labels: out-of-fold, or from a bounded training. Or one loss per example, which is
-            higher for wrong labels: then there is nothing to suggest.
+            the labels: out-of-fold, or from a bounded training. Or one loss per example, higher for
+            wrong labels: then no label is suggested.
         labels: observed class indices
-        transition: ``T[noisy, true]``; estimated if not given
-        corrected: whether the probabilities are those of the true class, as a forward-corrected
-            loss trains them to be; else they are taken for those of the observed label
+        transition: ``T[noisy, true]``; estimated by default
+        corrected: True if the probabilities are those of the true class, as with a
+            forward-corrected loss; False if they are those of the observed label
 
     Example:
         >>> probs = torch.tensor([[0.9, 0.1]] * 50 + [[0.1, 0.9]] * 50)
@@ -121,7 +124,7 @@ def find_suspects(
             raise InvalidTypeError(
                 "transition and corrected apply to probabilities, and these are losses"
             )
-        return Suspects(log_odds_of_losses(as_float64(given), labels), None)
+        return Suspects(_log_odds_of_losses(as_float64(given), labels), None)
     probs = check_predictions(given)
     observed = check_labels(labels, probs, "probs")
     if transition is None and not corrected:
@@ -150,12 +153,12 @@ def find_suspects(
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Suspects by given probabilities, and what they rest on.
+    """Suspects by probabilities, and how well they are supported.
 
     Args:
         suspects: the suspects
-        is_supported: True if the labels support a noise that has nothing to do with difficulty
-        is_informed: True if the predictions have more to do with the labels than guesses
+        is_supported: True if the labels support noise that is independent of difficulty
+        is_informed: True if the predictions have something to do with the labels
     """
 
     suspects: Suspects
@@ -169,31 +172,21 @@ def suspects_by_evidence(
     learned: Int64[Tensor, " n"] | None = None,
     estimate: NoiseEstimate | None = None,
 ) -> Evidence:
-    """Return the suspects by as much structure of the noise as the labels support.
+    """Return the suspects, using as much structure of the noise as the labels support.
 
     Args:
         probs: out-of-fold probabilities of the observed label
         labels: class indices to be rated
-        learned: the labels that the model has learned, where some were corrected since
-        estimate: what is known of the noise, by more than these probabilities; estimated from them
-            if it is not given
+        learned: the labels that the model was trained on, if some were corrected since
+        estimate: the noise; by default estimated from these probabilities
     """
     learned = labels if learned is None else learned
     estimate = estimate or estimate_noise(probs, learned)
     found = _by_supported_noise(probs, labels, learned, estimate)
-    if estimate.diagnostics.rejection is None or _is_informed(probs, learned):
+    if are_informative(probs, learned):
         return found
-    # Of a model that knows no more than guessing the order may tell something, the odds nothing.
-    return Evidence(found.suspects.hushed(), is_supported=False, is_informed=False)
-
-
-def _is_informed(probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]) -> bool:
-    """True if a class is more probable where it is the label than elsewhere, beyond chance.
-
-    However unequal the classes are and however sure the model is: guessing has nothing of it.
-    """
-    own = probs.gather(1, labels[:, None]).squeeze(1)
-    return _in_errors(own - probs.mean(0)[labels]) > CLEAR
+    # For a model at chance, the ranking may still help; the probabilities do not.
+    return Evidence(found.suspects.neutral(), is_supported=False, is_informed=False)
 
 
 def _in_errors(gains: Float64[Tensor, " n"]) -> float:
@@ -214,8 +207,8 @@ def _by_supported_noise(
     even = symmetric_columns(torch.tensor(rate, dtype=torch.float64), num_classes)
     even_fit = _fit_of_matrix(calibrated, learned, even)
     differing = (probs.argmax(1) != labels).double().mean().item()
-    differing = min(differing, estimate.interval[1])  # the rest is what the model does not know
-    # A matrix that explains few of the labels that differ would call the others right.
+    differing = min(differing, estimate.interval[1])  # the rest are the model's own mistakes
+    # A matrix that explains few of the labels that differ would take the others to be right.
     if even_fit.gain < -CLEAR and rate > differing / 2:
         matrix = estimate.transition
         fit = _fit_of_matrix(calibrated, learned, matrix)
@@ -232,10 +225,10 @@ def _least_probable(
     labels: Int64[Tensor, " n"],
     share: float,
 ) -> Suspects:
-    """Return suspects in the order of their labels' probabilities, a share of them over one half.
+    """Return suspects ordered by their labels' probabilities, a share of them over one half.
 
-    The log-odds are those of evenly spread noise of this rate, moved so that the share comes out,
-    and given out in the order of the probabilities as they came.
+    The log-odds are those of uniform noise of this rate, shifted to the share and assigned in the
+    order of the original probabilities.
     """
     rate = _below_chance(share, probs.shape[1])
     other = rate / (probs.shape[1] - 1)
@@ -246,7 +239,7 @@ def _least_probable(
     count = round(share * len(labels))
     if 0 < count < len(labels):
         score = score - (score[count - 1] + score[count]) / 2
-    # Where the odds are as high or low as they are allowed to be, the order still tells.
+    # Labels with the highest or lowest odds allowed keep their order.
     places = torch.arange(len(score), dtype=torch.float64)
     score = score + _TIE * (count - 0.5 - places) / len(score)
     ordered = in_order_of(probs.gather(1, labels[:, None]).squeeze(1), score)
@@ -268,7 +261,7 @@ def _mean_of_equals(
 
 
 def _below_chance(rate: float, num_classes: int) -> float:
-    """Return the rate, but never so high that labels would say nothing."""
+    """Return the rate, limited to less than that of labels without information."""
     return min(rate, 0.95 * (num_classes - 1) / num_classes)
 
 
@@ -287,7 +280,7 @@ class _Fit:
     """How well predictions fit a noise matrix.
 
     Args:
-        gain: how much better labels are foretold through the matrix, in standard errors
+        gain: gain in the log-likelihood of the labels through the matrix, in standard errors
         distance: how far the matrix moves the predictions, in total variation
     """
 
@@ -300,10 +293,10 @@ def _fit_of_matrix(
     labels: Int64[Tensor, " n"],
     transition: Float64[Tensor, "classes classes"],
 ) -> _Fit:
-    """Return how well predictions fit a matrix, by some of the labels.
+    """Return how well predictions fit a matrix, by a sample of the labels.
 
-    What no true class can look like through the matrix is replaced by the nearest that it can. If
-    the noise is such, that takes errors out of the predictions; if it is not, it puts errors in.
+    A prediction that no true class can cause through the matrix is replaced by the nearest one that
+    it can. This removes errors from the predictions if the matrix is right, and adds some if not.
     """
     judges = _judges(len(labels))
     probs, labels = probs[judges], labels[judges, None]
@@ -315,7 +308,7 @@ def _fit_of_matrix(
 
 
 def _judges(count: int) -> Int64[Tensor, " m"]:
-    """Return the positions of some random examples, always the same, or of all if they are few."""
+    """Return the positions of random examples, always the same ones, or of all if they are few."""
     return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:_JUDGES]
 
 
@@ -357,7 +350,67 @@ def _limited(score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
 
 
 def in_order_of(own: Float64[Tensor, " n"], score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
-    """Return the scores given out anew: the highest to the label with the least probability."""
+    """Return the scores in another order: the highest for the label with the lowest probability."""
     ordered = torch.empty_like(score)
     ordered[own.argsort(stable=True)] = score.sort(descending=True).values
     return _mean_of_equals(ordered, own)
+
+
+def _log_odds_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Float64[Tensor, " n"]:
+    """Return the log-odds that labels are wrong, by a mixture of two normal distributions.
+
+    The upper one holds the losses of wrong labels. Both have the same width, so that a higher loss
+    is always more suspect.
+    """
+    if torch.as_tensor(labels).shape != losses.shape or len(losses) < 2:
+        raise InvalidValueError(
+            f"losses and labels must be as many, and at least two; got {len(losses)}"
+        )
+    if not bool(torch.isfinite(losses).all()):
+        raise InvalidValueError("losses must be finite, got NaN or infinite ones")
+    if bool((losses == losses[0]).all()):
+        return torch.zeros_like(losses)  # no evidence
+    log_joint = _two_normal_distributions(losses)
+    return log_joint[:, 1] - log_joint[:, 0]
+
+
+def _two_normal_distributions(losses: Float64[Tensor, " n"]) -> Float64[Tensor, "n two"]:
+    """Return the log-density of each loss under the lower and the upper distribution, by EM.
+
+    EM starts at the best split of the losses in two, which has a closed form, so that the result is
+    deterministic and equal to that of scikit-learn's GaussianMixture from the same start.
+    """
+
+    def fitted(shares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        counts = shares.sum(0).clamp(min=LEAST_PROBABILITY)
+        means = (shares * losses[:, None]).sum(0) / counts
+        spread = (shares * (losses[:, None] - means) ** 2).sum() / len(losses)
+        return counts / counts.sum(), means, spread + _LEAST_VARIANCE
+
+    is_high = _upper_part(losses).double()
+    weights, _, variance = fitted(torch.stack([1 - is_high, is_high], dim=1))
+    means = torch.from_numpy(np.quantile(losses.numpy(), [0.1, 0.9]))
+    before = -torch.inf
+    for _ in range(_MIXTURE_ROUNDS):
+        log_joint = _log_joint(losses, weights, means, variance)
+        likelihood = log_joint.logsumexp(1).mean().item()
+        weights, means, variance = fitted(log_joint.softmax(1))
+        if abs(likelihood - before) < _MIXTURE_TOLERANCE:
+            break
+        before = likelihood
+    order = means.argsort()
+    return _log_joint(losses, weights[order], means[order], variance)
+
+
+def _log_joint(losses: Tensor, weights: Tensor, means: Tensor, variance: Tensor) -> Tensor:
+    distance = (losses[:, None] - means) ** 2 / (2 * variance)
+    return weights.log() - distance - variance.log() / 2
+
+
+def _upper_part(losses: Float64[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    """True for the losses above the split into two parts with the least variance within them."""
+    ascending = losses.sort().values
+    below = torch.arange(1, len(losses), dtype=torch.float64)
+    sums = (ascending - ascending.mean()).cumsum(0)[:-1]
+    between = sums**2 * (1 / below + 1 / (len(losses) - below))
+    return losses > ascending[between.argmax()]

@@ -1,4 +1,4 @@
-"""The probabilities of the true class that are behind those of the observed label."""
+"""Probabilities of the true class from those of the observed label."""
 
 import torch
 from jaxtyping import Float, Float64
@@ -17,8 +17,8 @@ def true_class_probabilities(
 ) -> Float64[Tensor, "n classes"]:
     """Return the probabilities that ``T`` turns into those of the observed label, or nearly so.
 
-    ``T⁻¹ p`` where that is a distribution. Where it has negative entries, the likeliest one is
-    sought from there on, by EM.
+    This is ``T⁻¹ p`` if it is a distribution. If it has negative entries, EM finds the likeliest
+    distribution from there.
     """
     inverse: Tensor = torch.linalg.pinv(transition)
     found = torch.empty(noisy_probs.shape, dtype=torch.float64)
@@ -33,10 +33,10 @@ def _likeliest_causes(
     transition: Float64[Tensor, "classes classes"],
     inverse: Float64[Tensor, "classes classes"],
 ) -> Float64[Tensor, "n classes"]:
-    """Return the true-class probabilities of some rows; the rows that have settled are left alone.
+    """Return the true-class probabilities of some rows; rows that have settled stay as they are.
 
-    The log-likelihood of a row is at most ``max(gain) - 1`` below the highest one, where ``gain``
-    is the factor by which EM multiplies each probability. A row has settled when that is small.
+    The log-likelihood of a row is at most ``max(gain) - 1`` below its maximum, where ``gain`` is
+    the factor by which EM multiplies each probability. A row has settled when that is small.
     """
     exact = noisy_probs @ inverse.mT
     is_distribution = exact.amin(1, keepdim=True) >= 0
@@ -62,10 +62,10 @@ def _gain(probs: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
 
 
 def _stretched(probs: Tensor, gain: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
-    """Return the probabilities after two rounds of EM, continued as far as the rounds point.
+    """Return the probabilities after two rounds of EM, extrapolated in the logarithms.
 
-    EM takes thousands of rounds to come near an edge of the simplex. SQUAREM (Varadhan and Roland,
-    2008) continues its steps, here in the logarithms. Where that does not pay, EM's rounds stay.
+    EM takes thousands of rounds to approach an edge of the simplex. SQUAREM (Varadhan and Roland,
+    2008) extrapolates its steps. A row keeps EM's two rounds if that does not raise its likelihood.
     """
     once = probs * gain
     second_gain = _gain(once, noisy_probs, transition)

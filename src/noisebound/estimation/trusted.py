@@ -1,17 +1,17 @@
-r"""What labels that a person has checked tell of all labels.
+r"""The noise rate of all labels, from a sample that a person has checked.
 
 Suspicions say how likely each label is wrong, and may be far off. The checked labels calibrate
 them: a logistic curve ``θ(s)`` in the log-odds of the suspicion ``s``. The rate is the curve's mean
-over all labels, corrected by how far it is off on the checked ones, each of which stands for a part
-``a_i`` of all labels: ``mean θ(s_j) + Σ a_i (z_i - θ(s_i))``, where ``z_i`` is 1 for a wrong label.
-So an error of the curve cancels, and the bias is of the order of one answer in all (Lehtonen and
+over all labels, corrected by its error on the checked ones, each of which represents a part ``a_i``
+of all labels: ``mean θ(s_j) + Σ a_i (z_i - θ(s_i))``, where ``z_i`` is 1 for a wrong label. So an
+error of the curve cancels, and the bias is of the order of one answer in all (Lehtonen and
 Veijanen, 1998; Angelopoulos et al., 2023).
 
-The interval holds every rate ``r`` that the checked labels do not contradict. To suppose ``r``, the
-curve is moved along its log-odds until its mean is ``r``. Then the estimate has the variance
-``Σ a_i² θ_i (1 - θ_i)``, and ``r`` is kept if the estimate is not too many standard errors away.
-This is Wilson's interval for parts that differ. Where few labels are wrong, a variance that is
-estimated from the answers is too small just when the estimate is too low; this one is not.
+The interval holds every rate ``r`` that the checked labels do not contradict. For a supposed ``r``,
+the curve is shifted along its log-odds until its mean is ``r``. Then the estimate has the variance
+``Σ a_i² θ_i (1 - θ_i)``, and ``r`` is kept if the estimate is within a few standard errors of it.
+This is Wilson's interval for unequal parts. If few labels are wrong, a variance that is estimated
+from the answers is too small exactly when the estimate is too low; this one is not.
 """
 
 import math
@@ -31,7 +31,7 @@ _ROUNDS = 300  # of fitting the curve
 _TOLERANCE = 1e-6  # log-odds
 _FARTHEST = 60.0  # log-odds by which the curve is moved: beyond twice those of `_LEAST`
 _HALVINGS = 50
-_ENOUGH = 1000  # labels that stand for all where only the mean of a smooth curve is needed
+_ENOUGH = 1000  # labels that represent all for the mean of a smooth curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +40,10 @@ class Trusted:
 
     Args:
         positions: the positions of the checked examples
-        true_labels: what their labels should be
-        weights: how many examples each of them stands for, where some were likelier to be drawn
-            than others; None if all were as likely
-        suspicion: how suspect every label of the data is, in ``[0, 1]``; None to take how little
-            the predictions expect it
+        true_labels: their correct labels
+        weights: how many examples each of them represents; by default all the same
+        suspicion: how suspect every label of the data is, in ``[0, 1]``; by default one minus its
+            predicted probability
     """
 
     positions: Int64[Tensor, " m"]
@@ -61,13 +60,11 @@ class AuditedRate:
         rate: the share of wrong labels
         interval: the interval at the confidence that was asked for
         checked: how many labels were checked
-        spread: the standard deviation of what one checked label contributes
     """
 
     rate: float
     interval: tuple[float, float]
     checked: int
-    spread: float
 
 
 def check_trusted(trusted: Any, labels: Int64[Tensor, " n"], num_classes: int) -> Trusted:
@@ -131,8 +128,8 @@ def audited_rate(
         is_wrong: which of the checked labels are wrong
         suspicion: how suspect the checked labels were, in ``[0, 1]``
         all_suspicion: how suspect every label is
-        confidence: the probability with which the interval is to hold the rate
-        weights: how many examples each checked label stands for; None if all stand for as many
+        confidence: the probability with which the interval holds the rate
+        weights: how many examples each checked label represents; by default all the same
     """
     wrong = is_wrong.double()
     count, size = len(wrong), len(all_suspicion)
@@ -141,18 +138,16 @@ def audited_rate(
     curve = calibrated(wrong, checked, parts)
     rate = float(curve(others).mean() + parts @ (wrong - curve(checked)))
     rate = min(max(rate, 0.0), 1.0)
-    # The part of the variance that is left: a label that stands for itself alone is known.
+    # A label that represents itself alone is known, and adds no variance.
     shares = parts**2 * (1 - 1 / (parts * size)).clamp(min=0)
-    # Of labels yet to be checked, by which `labels_to_check` counts: none of them is known.
-    spread = math.sqrt(count * float(_variance(curve(checked), parts**2)))
     if bool((checked == checked[0]).all() and (parts == parts[0]).all()):
         exact = clopper_pearson(int(wrong.sum()), count, confidence)
-        return AuditedRate(float(wrong.mean()), exact, count, spread)
+        return AuditedRate(float(wrong.mean()), exact, count)
     limit = _quantile(count - 1, confidence)
     low, high = _uncontradicted(rate, curve, checked, _thinned(others), shares, limit)
-    # Where no wrong label was found, or no right one, none contradicts that there is none.
+    # If all checked labels are right, or all wrong, the rate may be 0, or 1.
     interval = (low if is_wrong.any() else 0.0, 1.0 if is_wrong.all() else high)
-    return AuditedRate(rate, interval, count, spread)
+    return AuditedRate(rate, interval, count)
 
 
 @dataclass(frozen=True)
@@ -179,17 +174,12 @@ class Curve:
 def calibrated(
     wrong: Float64[Tensor, " m"], log_odds: Float64[Tensor, " m"], parts: Float64[Tensor, " m"]
 ) -> Curve:
-    """Return the curve that fits the checked labels best.
+    """Return the curve of the log-odds that fits the answers, 1 for wrong and 0 for right, best.
 
-    One more answer, half wrong and half right, is spread over the checked labels, so that no
-    answers make the curve certain (Clogg et al., 1991). Each round solves the quadratic that
+    One more answer, half wrong and half right, is spread over the checked labels, so that the curve
+    is never certain (Clogg et al., 1991). Each round solves the quadratic that
     touches the log-likelihood and lies below it everywhere (Jaakkola and Jordan, 2000): unlike
     Newton's method it cannot overshoot.
-
-    Args:
-        wrong: 1 for a checked label that is wrong, else 0
-        log_odds: of how suspect each of them was
-        parts: the part of all labels that each of them stands for
     """
     count = len(wrong)
     weight = count * parts + 1 / count
@@ -217,16 +207,7 @@ def _uncontradicted(
     shares: Float64[Tensor, " m"],
     limit: float,
 ) -> tuple[float, float]:
-    """Return the least and the greatest rate that lie within so many standard errors.
-
-    Args:
-        rate: the estimate
-        curve: the calibrated suspicions
-        checked: the log-odds of how suspect the checked labels are
-        others: the same for all labels
-        shares: the squared part that each checked label stands for
-        limit: the greatest distance of the estimate from a rate, in standard errors
-    """
+    """Return the lowest and the highest rate within ``limit`` standard errors of the estimate."""
 
     def end(sign: float) -> float:
         low, high = -_FARTHEST, _FARTHEST
@@ -246,27 +227,34 @@ def _uncontradicted(
 def _variance(
     expected: Float64[Tensor, " m"], shares: Float64[Tensor, " m"]
 ) -> Float64[Tensor, ""]:
-    """Return the variance of a weighted sum of answers that are wrong so often."""
+    """Return the variance of a weighted sum of answers, by their expected shares of wrong ones."""
     return shares @ (expected * (1 - expected))
 
 
 def _thinned(values: Float64[Tensor, " n"]) -> Float64[Tensor, " k"]:
-    """Return a thousand of the values, evenly by rank, which have about the same mean."""
+    """Return at most a thousand of the values, evenly by rank, with about the same mean."""
     if len(values) <= _ENOUGH:
         return values
     places = (torch.arange(_ENOUGH) + 0.5) * (len(values) / _ENOUGH)
     return values.sort().values[places.long()]
 
 
-def labels_to_check(spread: float, precision: float, num_examples: int) -> int:
+def labels_to_check(noise_rate: float, num_examples: int, precision: float = 0.03) -> int:
     """Return how many labels to check by hand to know the noise rate to ``± precision``.
 
+    They are drawn at random, without replacement, and the interval has a confidence of 95 %.
+
     Args:
-        spread: the standard deviation of what one checked label contributes, at most 0.5
-        precision: half the width of the interval at 95 % confidence
+        noise_rate: the rate as far as it is known; 0.5 needs the most labels
         num_examples: how many labels there are
+        precision: half the width of the interval
+
+    Example:
+        >>> labels_to_check(0.2, 3000), labels_to_check(0.2, 3000, precision=0.05)
+        (557, 228)
     """
-    wanted = (1.96 * spread / precision) ** 2
+    rate = min(max(noise_rate, precision), 1 - precision)  # an estimate of 0 may be wrong
+    wanted = 1.96**2 * rate * (1 - rate) / precision**2
     return min(num_examples, math.ceil(wanted / (1 + wanted / num_examples)))
 
 

@@ -12,7 +12,7 @@ from noisebound.report.page import Code, Fact, Page, Picture, Section
 from noisebound.report.plots import one_panel
 from noisebound.report.table import Cell, Row, Table
 from noisebound.runs import Run
-from noisebound.training.evidence import Evidence
+from noisebound.search.evidence import Evidence
 from noisebound.training.metrics import METRIC_LABELS
 
 _CONFUSIONS = 20  # rows of a table that is still read
@@ -79,7 +79,7 @@ def _noise_sentence(run: Run) -> str:
         reason = f"it could not be estimated, because {noise.unknown_because}"
         return f"How noisy the labels are is unknown: {reason}."
     if isinstance(noise, EstimatedNoise):
-        return f"About {noise.estimate.noise_rate:.1%} of the labels are estimated to be wrong."
+        return f"About {noise.rate:.1%} of the labels are estimated to be wrong."
     return ""
 
 
@@ -153,15 +153,15 @@ def _checks_sections(run: Run) -> list[Section]:
     checks = None if run.outcome is None else run.outcome.checks
     if checks is None:
         return []
-    labels: dict[str, str] = {
-        **METRIC_LABELS,
+    labels = {
+        "test_top1": METRIC_LABELS["test_top1"],
         "validation_top1": "accuracy on the validation labels that nobody has checked",
         "noise_rate": "wrong labels among those that nobody had checked",
     }
     rows = [
         Row(labels[name], (_percent(before), _percent(checks.after[name])))
         for name, before in checks.before.items()
-        if name in checks.after
+        if name in labels and name in checks.after
     ]
     header = ("", "before", "after")
     tables = [Table("checks", "Before and after", header, tuple(rows), ())] if rows else []
@@ -188,9 +188,7 @@ def repeat_section(runs: Sequence[Run], command: str | None) -> Section:
 def _noise_in_words(run: Run, noise: Noise) -> str:
     text = ""
     if isinstance(noise, EstimatedNoise):
-        low, high = noise.interval
-        text = f"An estimated {noise.estimate.noise_rate:.1%} of the labels are wrong; with 95% "
-        text += f"confidence between {low:.1%} and {high:.1%}. "
+        text = f"Estimated share of wrong labels: {noise.estimate.summary}. "
     if run.result.chosen is not None:
         text += f"The floor: {run.result.chosen.reason}. "
     text += " ".join(f"Note: {warning}." for warning in noise.warnings)
@@ -225,7 +223,7 @@ def _suspects_sections(run: Run, splits: Splits | None) -> list[Section]:
         suspects = run.find_suspects(splits)
     except DataError as error:  # such as data that has changed since
         return [Section("The most suspect labels", f"They cannot be shown: {error}.")]
-    return [suspects_section(suspects, splits)]
+    return [suspects_section(suspects, splits, run.expected_wrong(suspects))]
 
 
 def _facts(run: Run) -> list[Fact]:
@@ -234,9 +232,8 @@ def _facts(run: Run) -> list[Fact]:
     if noise is not None and noise.unknown_because is not None:
         facts.append(Fact("unknown", "share of the labels that are wrong"))
     elif isinstance(noise, EstimatedNoise):
-        low, high = noise.interval
-        label = f"of the labels wrong, as estimated ({low:.1%} to {high:.1%})"
-        facts.append(Fact(f"{noise.estimate.noise_rate:.1%}", label))
+        rate, interval = noise.estimate.summary.split(" ", 1)
+        facts.append(Fact(rate, f"of the labels wrong, as estimated {interval}"))
     elif isinstance(noise, GivenRate):
         facts.append(Fact(f"{noise.rate:.1%}", "of the labels wrong, as given"))
     if run.floor is not None:

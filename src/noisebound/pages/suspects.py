@@ -39,11 +39,11 @@ def text_suspects_sheet(suspects: Suspects, splits: Splits, most: int) -> Figure
     return text_sheet(shown, captions, "labels that are probably wrong")
 
 
-def suspects_section(suspects: Suspects, splits: Splits) -> Section:
+def suspects_section(suspects: Suspects, splits: Splits, expected_wrong: int) -> Section:
     """Return the most suspect labels, as images or as rows of a table."""
-    expected, shown = suspects.probability.sum().item(), min(_SHOWN, len(splits.train))
-    text = f"Of {len(splits.train):,} labels about {expected:,.0f} are probably wrong. These are "
-    text += f"the first {shown}; the command noisebound suspects ranks them all."
+    shown = min(_SHOWN, len(splits.train))
+    text = f"About {expected_wrong:,} of {len(splits.train):,} labels are probably wrong. These "
+    text += f"are the first {shown}; the command noisebound suspects ranks them all."
     title = "The most suspect labels"
     if splits.has_pictures:
         return Section(title, text, gallery=_gallery(suspects, splits))

@@ -10,6 +10,7 @@ import torch
 
 from noisebound.corruption import corrupt
 from noisebound.data import Splits, load
+from noisebound.estimation.estimate import UNPREDICTABLE
 from noisebound.files import write_text
 from noisebound.models import ModelName
 from noisebound.pages.comparison_page import comparison_page
@@ -101,7 +102,8 @@ class Demo:
         low, high = self.auto.interval
         lines.append(
             f"with the noise rate not given, noisebound estimates it as "
-            f"{self.auto.noise_rate:.1%} ({low:.1%} to {high:.1%}),"
+            f"{self.auto.noise_rate:.1%} ({low:.1%} to {high:.1%}, "
+            f"{UNPREDICTABLE}),"
         )
         lines.append(
             f"chooses a recipe by trials ({self.auto.recipe}) and reaches {self.auto.accuracy:.1f}"

@@ -17,7 +17,7 @@ from noisebound.interrupts import interruption
 from noisebound.paper.plan import RunConfig
 from noisebound.paper.run import Execution, execute
 from noisebound.ray_cluster import connected, first_line
-from noisebound.training.cores import usable_cores
+from noisebound.training.devices import usable_cores
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from noisebound.review.decisions import Decision, DecisionFile, Verdict
 _STRATA = 25  # of as many answers each, so that a hundred answers are four in each: a choice
 _SEED = 9_218_403  # apart from the seeds of validation and folds: samples must not coincide
 _BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of the table of how well probabilities hold
-_LEAST_SPREAD = 0.25  # before ten answers, however certain the suspicions are: they may be wrong
+_UNKNOWN_RATE = 0.5  # the rate that needs the most labels
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,10 @@ class AuditResult:
         """The result in sentences."""
         if self.estimate is None:
             missing = FEWEST_TRUSTED - self.answered
-            return f"{missing} more answers are needed before a noise rate can be told."
-        low, high = self.estimate.interval
+            return f"{missing} more answers are needed to estimate the noise rate."
         text = (
-            f"Of {self.answered} labels that were checked, {self.wrong} are wrong. Of all labels "
-            f"{self.estimate.noise_rate:.1%} are, with 95% confidence between {low:.1%} and "
-            f"{high:.1%}."
+            f"{self.wrong} of {self.answered} checked labels are wrong. The estimate for all "
+            f"labels is {self.estimate.summary}."
         )
         if self.run_rate is None:
             return text
@@ -150,7 +148,8 @@ class Audit:
     def size_for(self, precision: float) -> int:
         """Return about how many labels to check to know the rate to ``± precision``.
 
-        Before ten answers the suspicions tell it, and after that the answers.
+        Before ten answers this follows from the run's estimate of the rate, afterwards from the
+        answers.
         """
         told = [each for each in self.answers if each.is_trusted]
         return self._size_for(precision, told, self._estimate(told))
@@ -159,8 +158,8 @@ class Audit:
         self, precision: float, told: list[Decision], estimate: NoiseEstimate | None
     ) -> int:
         if estimate is None:
-            spread = math.sqrt(float((self.probability * (1 - self.probability)).mean()))
-            return labels_to_check(max(spread, _LEAST_SPREAD), precision, len(self.data))
+            rate = _UNKNOWN_RATE if self._run is None else self._run[0]
+            return labels_to_check(rate, len(self.data), precision)
         low, high = estimate.interval
         reach = (high - low) / 2
         return min(len(self.data), math.ceil(len(told) * (reach / precision) ** 2))

@@ -1,4 +1,4 @@
-"""Checkpoints: where a training stands, in one file that is whole or absent. Nothing is pickled."""
+"""Checkpoints: the state of a training in one file, written atomically. Nothing is pickled."""
 
 import warnings
 from pathlib import Path
@@ -11,7 +11,7 @@ _KEPT = 2  # if the last is damaged, the one before it serves
 
 
 class CheckpointWarning(UserWarning):
-    """A run goes back to an earlier checkpoint, because what came after it is damaged."""
+    """A run goes back to an earlier checkpoint, because later files are damaged."""
 
 
 def save_checkpoint(folder: Path, state: TrainingState, identity: str) -> None:
@@ -27,7 +27,7 @@ def save_checkpoint(folder: Path, state: TrainingState, identity: str) -> None:
     about = {"identity": identity, **state.about()}
     save_tensors(folder / f"epoch-{state.epoch:06}.safetensors", state.tensors(), about)
     for old in (*_existing(folder, state.epoch)[:-_KEPT], *folder.glob(PARTS)):
-        old.unlink()  # parts are what a killed process left
+        old.unlink()  # including the partial files of killed processes
 
 
 def load_checkpoint(
@@ -39,7 +39,7 @@ def load_checkpoint(
         folder: the folder of the run's checkpoints
         state: the state before the first epoch
         identity: the run's; a checkpoint of another run is refused
-        last_epoch: checkpoints of later epochs are left aside; None for no limit
+        last_epoch: checkpoints of later epochs are ignored; no limit by default
     """
     for path in reversed(_existing(folder, last_epoch)):
         try:

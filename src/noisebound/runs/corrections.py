@@ -1,4 +1,4 @@
-"""Decisions about labels, as a training takes them: corrected, trusted, or left out."""
+"""Decisions about labels in a training: corrected, trusted, or left out."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -9,7 +9,7 @@ import torch
 
 from noisebound.data import Splits
 from noisebound.errors import DataError
-from noisebound.estimation.checked import Checked
+from noisebound.estimation import Checked
 from noisebound.review.corrected_labels import corrected_indices, is_trusted, is_unusable
 from noisebound.review.decisions import DecisionFile
 from noisebound.review.reviewed_data import ReviewedData
@@ -56,7 +56,7 @@ def read_corrections(path: str | Path, splits: Splits) -> DecisionFile:
     """Return the decisions in a file, or refuse one that is absent or about other data."""
     if not Path(path).is_file():
         raise DataError(
-            f"{path} is no file of decisions: `corrections` are the decisions.jsonl in a run's "
+            f"{path} is not a file of decisions: `corrections` is the decisions.jsonl in a run's "
             "folder"
         )
     return DecisionFile(Path(path), ReviewedData.of(splits))

@@ -187,12 +187,16 @@ def _rows(frame: pl.DataFrame, card: ModelCard, positions: list[int] | None = No
     """
     assert card.backbone is not None
     columns = card.backbone.text_columns
-    missing = [name for name in columns if name not in frame.columns]
-    if missing or not columns:
-        wanted = ", ".join(columns) or "no table"
+    if not columns:
+        is_image = card.backbone.modality == "image"
+        kinds = ("images", "images") if is_image else ("text files", ".txt files")
         raise DataError(
-            f"the model was trained on the texts of {wanted}, and this table has the columns "
-            f"{', '.join(frame.columns)}"
+            f"the model was trained on {kinds[0]}, and this is a table: give a folder of {kinds[1]}"
+        )
+    if not set(columns) <= set(frame.columns):
+        raise DataError(
+            f"the model was trained on the texts of {', '.join(columns)}, and this table has the "
+            f"columns {', '.join(frame.columns)}"
         )
     positions = list(range(len(frame))) if positions is None else positions
     texts = Texts(joined_texts(frame, columns), [str(position) for position in positions])

@@ -16,7 +16,7 @@ _NO_FILE = "MATRIX.csv"  # stands for a matrix, which does not fit on a command 
 def fit_again(run: Run, corrections: Path, out: Path) -> list[str]:
     """Return the words of a command that trains as the run did, with decisions about its labels.
 
-    What the command line cannot say is left to be filled in: data that was in memory, or a
+    The user fills in anything that a command line cannot hold: data that was in memory, or a
     transition matrix.
 
     Args:

@@ -1,4 +1,4 @@
-"""The one owner of a run folder: what each file is called, and whether the folder may be used."""
+"""The one owner of a run folder: the names of its files, and whether the folder may be used."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ class RunFolder:
         self.decisions = self.path / "decisions.jsonl"
         self.corrections = self.path / "corrections.jsonl"  # those that the run was trained with
 
-        # Written by `noisebound reproduce`, which names the folder of a run by a hash.
+        # Written by experiments, whose runs are folders named by the hash of their config.
         self.experiment = self.path / "run.json"
         self.environment = self.path / "environment.json"
         self.failure = self.path / "failure.json"
@@ -68,7 +68,7 @@ class RunFolder:
                 return
 
     def remove_parts(self) -> None:
-        """Remove what killed processes have left half written; only the run's owner may."""
+        """Remove the partial files of killed processes; only the run's owner may."""
         for folder in (self.path, self.cross_fit, self.checkpoints):
             for part in folder.glob(PARTS):
                 part.unlink(missing_ok=True)
@@ -119,7 +119,7 @@ class RunFolder:
         write_text(self.command, f"{command}\n")
 
     def read_command(self) -> str | None:
-        """Return the command that made the run; None if none is kept."""
+        """Return the command that made the run, if it is kept."""
         try:
             return self.command.read_text(encoding="utf-8").strip()
         except FileNotFoundError:

@@ -3,8 +3,6 @@
 import time
 import warnings
 
-from lightning_fabric import Fabric
-
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import OutOfFold
 from noisebound.files import load_tensors, save_tensors
@@ -17,19 +15,20 @@ from noisebound.runs.checkpoints import (
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.metrics_file import MetricsFile, whole_epochs
 from noisebound.training.config import TrainingConfig
+from noisebound.training.devices import Devices
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.state import TrainingState
 
 
 class FolderKeeper:
-    """Keeps what a training has done in a run folder; the first rank writes.
+    """Keeps the finished parts of a training in a run folder; the first rank writes.
 
     Args:
         folder: the run's
         config: the run's, written with the first thing that is kept
-        identity: the run's; what another run has left is not used
-        fabric: launched
-        checkpoint_seconds: at most so much work is lost, not counting the epoch under way
+        identity: the run's; files of another run are not used
+        devices: launched
+        checkpoint_seconds: the most work that an interruption loses, beside the current epoch
     """
 
     def __init__(
@@ -37,11 +36,11 @@ class FolderKeeper:
         folder: RunFolder,
         config: TrainingConfig,
         identity: str,
-        fabric: Fabric,
+        devices: Devices,
         checkpoint_seconds: float,
     ) -> None:
         self.folder, self.config, self.identity = folder, config, identity
-        self.fabric, self.checkpoint_seconds = fabric, checkpoint_seconds
+        self.devices, self.checkpoint_seconds = devices, checkpoint_seconds
         self._metrics: MetricsFile | None = None
         self._saved_at = 0.0
 
@@ -78,7 +77,7 @@ class FolderKeeper:
                 "anew in another folder"
             )
         load_checkpoint(self.folder.checkpoints, state, self.identity, last_epoch=len(known))
-        if newest > len(known) and self.fabric.is_global_zero:
+        if newest > len(known) and self.devices.is_global_zero:
             warnings.warn(
                 f"{self.folder.metrics} has {len(known)} whole lines and the newest checkpoint is "
                 f"of epoch {newest}: going back to epoch {state.epoch}",
@@ -86,7 +85,7 @@ class FolderKeeper:
                 stacklevel=2,
             )
         self._saved_at = time.monotonic()
-        self.fabric.barrier()  # all ranks have read before one writes
+        self.devices.barrier()  # all ranks have read before one writes
         return known[: state.epoch]
 
     def keep_epoch(self, state: TrainingState, metrics: EpochMetrics, *, is_last: bool) -> None:
@@ -109,7 +108,7 @@ def read_out_of_fold(
     Args:
         folder: the run's
         name: ``"all"`` for a cross-fit, one of its folds, or another name
-        identity: the run's; None for whichever run is there
+        identity: the run's; by default any run's
     """
     try:
         tensors, about = load_tensors(folder.out_of_fold(name))
@@ -119,8 +118,11 @@ def read_out_of_fold(
         return None
     validation = None
     if "validation_logits" in tensors:
-        names = ("validation_logits", "validation_labels", "validation_positions")
-        validation = OutOfFold(*(tensors[name] for name in names))
+        validation = OutOfFold(
+            tensors["validation_logits"],
+            tensors["validation_labels"],
+            tensors["validation_positions"],
+        )
     return OutOfFold(
         tensors["logits"],
         tensors["labels"],

@@ -48,7 +48,7 @@ def whole_epochs(path: Path) -> list[EpochMetrics]:
 
 
 def _read(path: Path) -> tuple[list[EpochMetrics], DataError | None]:
-    """Return the metrics before the first damage, and the damage; None if there is none."""
+    """Return the metrics before the first damage, and the damage, if any."""
     if not path.exists():
         return [], None
     history: list[EpochMetrics] = []
@@ -62,7 +62,7 @@ def _read(path: Path) -> tuple[list[EpochMetrics], DataError | None]:
 
 
 def _is_whole(rest: bytes) -> bool:
-    """True if what follows the last line break is a line that has lost nothing but its break."""
+    """True if the last line is complete except for its line break."""
     try:
         json.loads(rest)
     except ValueError:

@@ -8,12 +8,11 @@ from datetime import datetime
 from functools import partial
 
 from filelock import FileLock, Timeout
-from lightning_fabric import Fabric
 
 from noisebound.errors import DataError, FolderTakenError
 from noisebound.files import write_json
 from noisebound.runs.folder import RunFolder, read_json
-from noisebound.training.ranks import first_rank_does
+from noisebound.training.devices import Devices, first_rank_does
 
 _PATIENCE_SECONDS = 2.0
 """How long to wait for the lock: an owner that was killed a moment ago may still be dying, and one
@@ -21,18 +20,18 @@ that has just begun has not written down yet who it is."""
 
 
 @contextmanager
-def owned(folder: RunFolder, fabric: Fabric) -> Iterator[None]:
+def owned(folder: RunFolder, devices: Devices) -> Iterator[None]:
     """Own the folder within the context, on behalf of all ranks.
 
     Raises:
         FolderTakenError: another process owns it; the message says which
     """
     lock = FileLock(folder.owner_lock, timeout=_PATIENCE_SECONDS)
-    first_rank_does(fabric, partial(_take, lock, folder))
+    first_rank_does(devices, partial(_take, lock, folder))
     try:
         yield
     finally:
-        if fabric.is_global_zero:
+        if devices.is_global_zero:
             folder.owner.unlink(missing_ok=True)
             lock.release()
 

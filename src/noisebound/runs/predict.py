@@ -167,11 +167,9 @@ def _encoded(model: SavedModel, frame: pl.DataFrame | pl.LazyFrame, source: str)
         if _takes_texts(model) and frame.collect_schema().names() == [TEXT_COLUMN]:
             frame = frame.rename({TEXT_COLUMN: encoder.text_columns[0]})
         return encoder.transform(frame)
-    if not all(dtype.is_numeric() for dtype in frame.collect_schema().dtypes()):
-        raise DataError(
-            f"the model was not trained on a table, and {source} is one with columns that are not "
-            "numbers"
-        )
-    if source != "the data frame":
-        raise DataError(f"the model was not trained on a table, and {source} is one")
+    is_numeric = all(dtype.is_numeric() for dtype in frame.collect_schema().dtypes())
+    if not is_numeric or source != "the data frame":
+        is_image = len(model.card.input_shape) == 3
+        kind, remedy = ("images", "a folder of images") if is_image else ("arrays", "an npz file")
+        raise DataError(f"the model was trained on {kind}, and {source} is a table: give {remedy}")
     return inputs_from_array(frame.lazy().collect().to_numpy())

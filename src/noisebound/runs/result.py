@@ -1,15 +1,16 @@
-"""``result.json``: what came of a finished run."""
+"""``result.json``: the result of a finished run."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from noisebound.errors import DataError, RunError
-from noisebound.estimation import BoundChoice, EstimatedNoise, Noise, noise_of_record
+from noisebound.estimation import BoundChoice, EstimatedNoise, Noise
 from noisebound.files import write_json
 from noisebound.monitor import memorizing_since
 from noisebound.runs.corrections import ChecksUsed
 from noisebound.runs.folder import RunFolder, read_json
-from noisebound.training.choose import Choice
+from noisebound.runs.stored_noise import noise_of_record, noise_record
+from noisebound.search.choice import Choice
 from noisebound.training.metrics import EpochMetrics
 
 _FORMAT = 3
@@ -17,21 +18,21 @@ _FORMAT = 3
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """What came of a run.
+    """The result of a run.
 
     Args:
         identity: hash of the config, the data and the network's shapes
         inputs: hash of all inputs that were given, those of validation included
-        chosen: the bound with its origin; None for plain training
-        noise: what is known of the noise
+        chosen: the bound with its origin, if there is one
+        noise: given, estimated or unknown
         floor: the least mean loss of an honest model where it is known; the bound if there is one
         memorizing_since: the epoch from which on the loss of a plain training lay below the floor;
             None if it never did, if there is a bound, or if the floor is unknown
         final: the metrics of the last epoch
         best_on_validation: the metrics of the epoch with the highest accuracy on the validation
             split, whose labels are noisy; None without validation
-        choice: the recipe and the evidence for it; None for a training by a loss
-        checks: what was made of decisions about the labels; None if there were none
+        choice: the recipe and the evidence for it, unless a loss was named
+        checks: how decisions about the labels were used, if there were any
     """
 
     identity: str
@@ -87,7 +88,7 @@ class RunResult:
 
     @property
     def is_stuck(self) -> bool:
-        """True if training did not come down to what brief trainings reached out of fold.
+        """True if the training loss stayed above the out-of-fold loss of brief trainings.
 
         The forward correction's gradients vanish where a network is sure and wrong, and a high
         learning rate leads there. Three standard errors, so that chance alone says so in one run of
@@ -109,7 +110,7 @@ class RunResult:
             "bound": self.bound,
             "bound_origin": self.chosen and self.chosen.origin,
             "bound_reason": self.chosen and self.chosen.reason,
-            "noise": self.noise.record(),
+            "noise": noise_record(self.noise),
             "choice": self.choice and self.choice.record(),
             "floor": self.floor,
             "memorizing_since": self.memorizing_since,
@@ -129,7 +130,7 @@ def read_result(folder: RunFolder, identity: str | None = None) -> RunResult | N
 
     Args:
         folder: the run's
-        identity: the run's, to refuse the result of another run; None for whichever run is there
+        identity: the run's, to refuse the result of another run; by default any run's
     """
     if not folder.result.exists():
         return None

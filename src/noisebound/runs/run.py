@@ -1,4 +1,4 @@
-"""A run: what a training left in its folder, and what can be done with it."""
+"""A run: the folder of a training, and everything that can be done with it."""
 
 from dataclasses import replace
 from functools import cached_property
@@ -34,11 +34,11 @@ from noisebound.runs.suspects import (
     label_surprise,
     suspects_frame,
 )
-from noisebound.training.choose import Choice
+from noisebound.search.choice import Choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import validation_mask
-from noisebound.training.keeper import MEAN_OPINION
 from noisebound.training.metrics import METRIC_NAMES, EpochMetrics, Evaluated
+from noisebound.training.session import MEAN_PREDICTIONS
 
 _FIRST_COLUMNS = {"epoch": pl.Int64}
 
@@ -86,18 +86,18 @@ class Run:
 
     @property
     def history(self) -> pl.DataFrame:
-        """The metrics of each epoch, one row each; null for what was not evaluated."""
+        """The metrics of each epoch, one row each; null if not evaluated."""
         schema = {name: _FIRST_COLUMNS.get(name, pl.Float64) for name in METRIC_NAMES}
         return pl.DataFrame([metrics.record() for metrics in self.epochs], schema=schema)
 
     @cached_property
     def outcome(self) -> RunResult | None:
-        """What came of the run; None while it is not finished."""
+        """The result of the run; None while it is not finished."""
         return read_result(self.folder)
 
     @property
     def result(self) -> RunResult:
-        """What came of the run, or an error if it is not finished."""
+        """The result of the run, or an error if it is not finished."""
         if self.outcome is None:
             raise RunError(
                 f"{self.path} holds no finished run: continue it with `resume`, or train with "
@@ -107,11 +107,11 @@ class Run:
 
     @cached_property
     def noise(self) -> Noise:
-        """What is known of the noise in the labels: given, estimated or unknown."""
+        """The noise of the labels: given, estimated or unknown."""
         noise = self.result.noise
         if not isinstance(noise, EstimatedNoise):
             return noise
-        name = MEAN_OPINION if self.folder.out_of_fold(MEAN_OPINION).exists() else "all"
+        name = MEAN_PREDICTIONS if self.folder.out_of_fold(MEAN_PREDICTIONS).exists() else "all"
         kept, path = read_out_of_fold(self.folder, name), self.folder.out_of_fold(name)
         if kept is None and path.exists():
             raise DataError(f"{path} is damaged: restore it, or train again in another folder")
@@ -119,7 +119,7 @@ class Run:
 
     @property
     def recipe(self) -> Choice | None:
-        """The recipe that trained and what was tried; None for a training by a loss."""
+        """The recipe that trained and its evidence; None if a loss was named."""
         return self.result.choice
 
     @property
@@ -189,7 +189,7 @@ class Run:
             new: as in :meth:`predict`
             data_dir: where published files are looked for first
             skip_bad: True to leave out images that cannot be read
-            encoding: how a table or text file writes letters as bytes; None for UTF-8
+            encoding: character encoding of a table or text file (default: UTF-8)
         """
         names, inputs = self._inputs(new, data_dir, skip_bad, encoding)
         return predictions_frame(names, self.saved_model, self.saved_model.probabilities(inputs))
@@ -216,7 +216,7 @@ class Run:
         """Return every training example with how likely its label is wrong, the likeliest first.
 
         Args:
-            data: what the run was trained on; by default it is loaded again from where it came
+            data: the run's training data; by default it is loaded again from its source
         """
         splits = self.training_data(data)
         return suspects_frame(self.find_suspects(splits), splits)
@@ -234,17 +234,17 @@ class Run:
 
     @property
     def decisions(self) -> DecisionFile:
-        """What people have decided about the labels, read anew from the run's folder."""
+        """The decisions about the labels, read from the run's folder."""
         return self.decisions_about(self.training_data())
 
     def decisions_about(self, splits: Splits) -> DecisionFile:
-        """Return the decisions, for training data that is at hand."""
+        """Return the decisions about training data that is already loaded."""
         return DecisionFile(self.folder.decisions, ReviewedData.of(splits, self.result.inputs))
 
     def decide(
         self, position: int, label: str | None, *, by: str | None = None, data: Any = None
     ) -> Decision:
-        """Write down what the label of a training example should be, and return the decision.
+        """Record the right label of a training example, and return the decision.
 
         Args:
             position: the example's position among the training examples
@@ -270,35 +270,52 @@ class Run:
         return self.review_queue_of(self.training_data(data), least=least)
 
     def review_queue_of(self, splits: Splits, *, least: float = 0.0) -> ReviewQueue:
-        """Return the queue, for training data that is at hand."""
+        """Return the queue for training data that is already loaded."""
         return self.queue_of(splits, self.decisions_about(splits), least=least)
 
     def queue_of(
         self, splits: Splits, decisions: DecisionFile, *, least: float = 0.0
     ) -> ReviewQueue:
-        """Return the queue, for training data and decisions that are at hand."""
+        """Return the queue for training data and decisions that are already loaded."""
         surprise = label_surprise(self.label_probabilities(splits), splits.train.labels)
         return ReviewQueue(self.find_suspects(splits), decisions, least, surprise)
 
     def audit(self, data: Any = None, *, seed: int = 0) -> Audit:
-        """Return a random sample of the labels to check, and what the answers tell so far.
+        """Return a random sample of the labels to check, and the result so far.
 
         Args:
             data: as in :meth:`suspects`
             seed: another seed draws another sample
         """
         splits = self.training_data(data)
-        noise = None if self.noise.rate is None else (self.noise.rate, self.noise.interval)
         return Audit(
             self.label_probabilities(splits),
             self.find_suspects(splits),
             self.decisions_about(splits),
-            noise,
+            self.stated_rate,
             seed,
         )
 
+    @property
+    def stated_rate(self) -> tuple[float, tuple[float, float] | None] | None:
+        """The noise rate and its interval, as every page and command states them."""
+        return None if self.noise.rate is None else (self.noise.rate, self.noise.interval)
+
+    def expected_wrong(self, suspects: Suspects) -> int:
+        """Return how many training labels are probably wrong, consistent with the noise rate.
+
+        Checked labels are right. If the noise rate is unknown, the suspects' probabilities are
+        summed up.
+
+        Args:
+            suspects: how suspect each training label is
+        """
+        checked = 0 if self.result.checks is None else self.result.checks.trusted
+        expected = self.noise.expected_wrong(len(suspects.score) - checked)
+        return round(suspects.probability.sum().item()) if expected is None else expected
+
     def label_probabilities(self, splits: Splits) -> Float64[Tensor, "n classes"]:
-        """Return what the run predicts for the label of every training example.
+        """Return the predicted probabilities of the label of every training example.
 
         Predictions are those of networks that did not see the label, where there are such.
         """

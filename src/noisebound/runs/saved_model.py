@@ -20,8 +20,8 @@ from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.files import load_tensors, save_tensors, write_text
 from noisebound.models import ModelName, create_model
 from noisebound.runs.folder import RunFolder, read_json, read_model
-from noisebound.training.divergence import is_finite
 from noisebound.training.evaluation import examples_at_once
+from noisebound.training.state import is_finite
 
 _FORMAT = 2
 _MOST_NUMBERS = 2**31  # per example; one of float32 then takes 8 GB
@@ -31,19 +31,19 @@ _SPARSE_BATCH = 1000  # sparse examples at once
 
 
 class ModelCard(BaseModel):
-    """What is known of a trained model beside its weights.
+    """The description of a trained model, stored beside its weights.
 
     Attributes:
         format: the version of this record
-        model: the network's name; None for a network of the user's own
+        model: the network's name, unless it is the user's own
         input_shape: the shape of one example
         input_dtype: ``uint8`` for images of bytes, else ``float32``
         class_names: the name of each logit's class
         mean: of the training inputs, per channel or feature; empty for inputs that are not scaled
         std: their deviation, likewise
-        encoder: for tables, what turns rows into features
-        backbone: the backbone whose embeddings the network takes; None for inputs as they come
-        tuned: hash of the backbone's weights after fine-tuning; None if it stayed as it was
+        encoder: turns the rows of a table into features
+        backbone: the backbone whose embeddings the network takes, if any
+        tuned: hash of the backbone's weights after fine-tuning, if it was fine-tuned
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -75,7 +75,7 @@ class SavedModel:
 
     Args:
         model: the network; on embeddings, the head
-        card: what is known of it
+        card: its description
         encoder_weights: those of the backbone, where it was fine-tuned
     """
 

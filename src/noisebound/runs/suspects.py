@@ -1,4 +1,4 @@
-"""The judgment of a run: what it predicts for each label of its data, and which are suspects."""
+"""The judgment of a run: its predictions for each label of its data, and the suspects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from noisebound.data import Splits
 from noisebound.data.rows import Rows
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects, estimate_noise
-from noisebound.estimation.class_weights import ClassWeightedNoise
 from noisebound.estimation.model_suspects import suspects_by_models
+from noisebound.estimation.noise import ClassWeightedNoise
 from noisebound.runs.result import RunResult
 from noisebound.runs.saved_model import SavedModel
+from noisebound.search.fit import class_weights
 from noisebound.training.config import TrainingConfig
-from noisebound.training.fit import class_weights
 from noisebound.training.objective import make_criterion
 
 _LEAST_PROBABILITY = 1e-9  # log-odds of 20: no model knows more
-_LONGEST_TEXT = 200  # letters of a text in a table: a choice
+_LONGEST_TEXT = 200  # characters of a text in a table
 
 
 @dataclass(frozen=True, eq=False)
 class Judgment:
-    """What a run says about each training label, those of the validation split included.
+    """Predictions and suspects for all training labels, those of the validation split included.
 
     Args:
         probabilities: of the observed label: out-of-fold predictions where they are kept, else the
@@ -86,7 +86,7 @@ def label_surprise(
     """Return the log-odds that each example has another label than it has, as it is predicted.
 
     Args:
-        probs: what is predicted for the label of every example
+        probs: predicted probabilities of the label of every example
         labels: the labels
     """
     own = probs.gather(1, labels[:, None]).squeeze(1)
@@ -132,6 +132,6 @@ def cut(text: str, most: int) -> str:
 def _transition(
     noise: Noise, probs: Float64[Tensor, "n classes"], labels: Tensor
 ) -> Float64[Tensor, "classes classes"]:
-    """Return what the training knew or assumed; if it asked nothing, what its model tells."""
+    """Return the matrix that the training used; if it used none, estimate it by its model."""
     is_unasked = not noise.is_known and not noise.warnings
     return estimate_noise(probs, labels).transition if is_unasked else noise.transition

@@ -1,4 +1,4 @@
-"""Train into a run folder: what is done stays done, however often it is interrupted."""
+"""Train into a run folder; an interrupted run resumes where it was."""
 
 import copy
 import hashlib
@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from lightning_fabric import Fabric
 from torch import nn
 
 from noisebound.data import Splits
@@ -29,12 +28,13 @@ from noisebound.runs.ownership import owned
 from noisebound.runs.result import RunResult, read_result, write_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
+from noisebound.search.fit import Fitted, Problem, fit_network, model_name, network_for
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
-from noisebound.training.fit import Fitting, model_name, network_for
+from noisebound.training.devices import Devices, OneDevice, first_rank_does
 from noisebound.training.metrics import METRIC_LABELS
-from noisebound.training.objective import check_method
-from noisebound.training.ranks import first_rank_does
+from noisebound.training.objective import ObjectiveFactory, check_method, make_objective
+from noisebound.training.session import Session
 from noisebound.training.unfrozen import Unfrozen, check_unfreeze
 
 
@@ -45,8 +45,9 @@ def train_run(
     *,
     resume: bool = False,
     model: nn.Module | None = None,
-    fabric: Fabric | None = None,
+    fabric: Devices | None = None,
     checkpoint_seconds: float = 10.0,
+    objective_factory: ObjectiveFactory = make_objective,
     show: bool = True,
     backbone: Backbone | None = None,
     corrections: str | Path | None = None,
@@ -60,13 +61,14 @@ def train_run(
         resume: True to continue the run that is in ``out``
         model: a network of the user's own in place of ``config.model``; a copy of it is trained
         fabric: launched, for other devices than one; its loggers get the metrics too
-        checkpoint_seconds: at most so much work is lost, not counting the epoch under way; results
-            do not depend on it
+        checkpoint_seconds: the most work that an interruption loses, beside the current epoch;
+            results do not depend on it
+        objective_factory: makes the objective; by default the method that the config names
         show: True to draw the loss as it falls, where someone is looking
-        backbone: what the data was embedded by, for the run to embed new data with
+        backbone: the backbone that embedded the data, to embed new data with
         corrections: a file of decisions about these labels, as a review of an earlier run left it
     """
-    fabric = fabric or Fabric(devices=1)
+    fabric = fabric or OneDevice()
     folder = RunFolder(out)
     decisions = None if corrections is None else read_corrections(corrections, splits)
     decided = None if decisions is None else is_decided(decisions)
@@ -90,24 +92,23 @@ def train_run(
         folder.check(config, resume=resume)
         if read_result(folder, identity) is None:
             keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
-            fitting = Fitting(
+            problem = Problem(
                 data,
                 config,
                 network,
-                fabric=fabric,
-                keeper=keeper,
-                show=show,
-                unfrozen=unfrozen,
+                Session(fabric, keeper=keeper, show=show),
+                objective_factory,
+                unfrozen,
             )
             try:
-                fitting.run()
+                fitted = fit_network(problem)
             finally:
                 for logger in fabric.loggers:
-                    logger.finalize("success")  # or what they still hold would be lost
+                    logger.finalize("success")  # writes metrics that are still buffered
             name = model_name(data.train, config) if model is None else None
             first_rank_does(
                 fabric,
-                partial(_conclude, fitting, folder, identity, splits, encoded, name, decisions),
+                partial(_conclude, fitted, folder, identity, splits, encoded, name, decisions),
             )
             if not folder.result.exists():
                 raise DataError(f"{folder.result} is not there: do all machines see {out}?")
@@ -124,7 +125,7 @@ def _resumable() -> Iterator[None]:
 
 
 def _conclude(
-    fitting: Fitting,
+    fitted: Fitted,
     folder: RunFolder,
     identity: str,
     splits: Splits,
@@ -133,15 +134,13 @@ def _conclude(
     decisions: DecisionFile | None,
 ) -> None:
     """Write the model and then the result, which makes the run finished."""
-    assert fitting.state is not None
-    assert fitting.objective is not None
-    assert fitting.noise is not None
-    train, normalization = fitting.data.train, fitting.data.normalization
-    best = network = fitting.state.best_model.cpu()
+    plan = fitted.plan
+    train, normalization = plan.whole.train, plan.whole.normalization
+    best = network = fitted.state.best_model.cpu()
     encoder_weights = None
     if isinstance(best, FineTuned):
         network, encoder_weights = best.head, best.encoder.state_dict()
-    network = without_factors(network, fitting.network)
+    network = without_factors(network, plan.given_network)
     card = ModelCard(
         model=name,
         input_shape=train.input_shape,
@@ -156,39 +155,38 @@ def _conclude(
     SavedModel(network, card, encoder_weights).save(folder.path)
     checks = None
     if decisions is not None:
-        before, after = _compared(decisions.path, fitting, splits)
-        checks = checks_used(fitting.data, decisions, fitting.checked_weight, before, after)
+        before, after = _compared(decisions.path, fitted, splits)
+        checks = checks_used(plan.whole, decisions, plan.checked_weight, before, after)
         _keep_corrections(folder, decisions)
     result = RunResult.of(
         identity=identity,
         inputs=splits.fingerprint(),
-        chosen=fitting.objective.chosen,
-        noise=fitting.noise,
-        choice=fitting.choice,
-        floor=fitting.objective.floor,
-        history=fitting.history,
+        chosen=plan.objective.chosen,
+        noise=plan.noise,
+        choice=plan.choice,
+        floor=plan.objective.floor,
+        history=fitted.history,
         checks=checks,
     )
     write_result(folder, result)
 
 
 def _compared(
-    corrections: Path, fitting: Fitting, splits: Splits
+    corrections: Path, fitted: Fitted, splits: Splits
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return figures of the run that was reviewed and of this one, on the same labels.
 
     Empty if no finished run is beside the corrections. Accuracies on the validation split are
     compared if the run before was not trained on any of its examples either.
     """
-    assert fitting.noise is not None
     try:
         previous = Run(corrections.parent)
-        rates = {"noise_rate": previous.result.noise.rate}, {"noise_rate": fitting.noise.rate}
-        before = previous.accuracies(splits, fitting.data.validation_positions)
+        rates = {"noise_rate": previous.result.noise.rate}, {"noise_rate": fitted.plan.noise.rate}
+        before = previous.accuracies(splits, fitted.plan.whole.validation_positions)
     except (NoiseboundError, OSError):
         return {}, {}
     now: dict[str, float | None] = {
-        name: fitting.history[-1].best_known(name) for name in METRIC_LABELS
+        name: fitted.history[-1].best_known(name) for name in METRIC_LABELS
     }
     return _known(before | rates[0]), _known(now | rates[1])
 

@@ -1,13 +1,15 @@
 """Everything that decides a training, as data: printed, saved, overridden, compared."""
 
 import math
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from noisebound.catalog import LossName
 from noisebound.errors import InvalidValueError
 from noisebound.models import ModelName
+
+if TYPE_CHECKING:
+    from noisebound.catalog import LossName  # which imports torch: options must be read without
 
 # A literal, because pydantic, the command line and mypy read it; a test holds it to RECIPES.
 RecipeName: TypeAlias = Literal[
@@ -15,7 +17,7 @@ RecipeName: TypeAlias = Literal[
 ]
 
 Precision: TypeAlias = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
-"""The numbers that a training computes with, as Lightning Fabric names them."""
+"""The numbers that a training computes with, as Lightning Devices names them."""
 
 DEFAULT_LOSS = "fce+b"
 
@@ -27,43 +29,45 @@ ClassWeight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class TrainingConfig(BaseModel):
-    """How to train; what to train on is given beside it.
+    """How to train.
 
     Attributes:
-        loss: a name of ``create_loss``, with ``+b`` for its bound; or ``mixup``
-        recipe: what to train with in place of a loss, by name; ``"auto"`` for the one that predicts
-            left-out labels best, plain training among them; None to train by the loss. ``fit``
-            chooses ``"auto"`` if it is given no loss, no bound and no noise.
-        noise_rate: the probability that a label is wrong, for bounds, FCE, CEP and the like;
-            ``"auto"`` estimates it, and the structure of the noise with it, before training
-        transition: ``T[noisy, true]`` by rows, where it is known; in place of the noise rate
-        bound: a level to hold the loss at, in place of the noise-bound
-        bound_classes: c in the noise-bound, where it is not the number of classes
-        bound_offset: added to the noise-bound, to train above or below it
-        model: a network by name; ``"auto"`` for one that fits the data
-        epochs: how often each training example is seen
-        batch_size: examples per step, over all ranks
-        accumulate: the number of parts in which a rank computes its share of a batch; changes
-            memory, not results (but for batch norm and curriculum, which look at one part at a
-            time)
-        learning_rate: Adam's; ``"paper"`` for the paper's: 1e-4, for MAE 1e-3, for ELR 1e-2
-        drop_epoch: after this epoch the learning rate is multiplied by ``drop_factor``
-        drop_factor: the factor, in ``(0, 1]``
-        weight_decay: Adam's
-        class_weight: how much an example counts, by the name of its label's class; ``"balanced"``
-            for classes that count alike however many examples they have; None for examples that do
-        unfreeze: True to train the encoder of a backbone too, and not only a head on its vectors
-        encoder_rate: the encoder's learning rate when it is trained, as a share of
-            ``learning_rate``
-        warmup_epochs: over so many epochs the learning rate rises from zero, step by step; None for
-            one epoch if the encoder is trained, and else for none
-        augment: True to crop and flip images at random
-        average_epochs: the weights are averaged over about so many epochs; 0 for not at all
-        cross_fit_epochs: the most epochs that a network trains to estimate the noise; None for a
-            quarter of the epochs, within limits
-        measure_every: accuracies are evaluated after every so many epochs, and after the last
-        validation_share: the share of the training examples that validation keeps
-        seed: decides weights, orders and augmentation
+        loss: The name of a loss, such as sce; a name that ends in +b has its bound, as sce+b. By
+            default the recipe decides.
+        recipe: How to train, by name. With auto, trials compare the recipes, plain training among
+            them, and the one that predicts unseen labels best is used. A loss, a bound or a given
+            noise rate replaces the recipe.
+        noise_rate: The probability that a label is wrong. With auto, it is estimated before
+            training, together with the structure of the noise.
+        transition: The transition matrix ``T[noisy, true]`` by rows, if it is known. It replaces
+            the noise rate.
+        bound: The level to hold the training loss at, in place of the noise-bound.
+        bound_classes: The number of classes that the noise-bound is computed for, if it is not that
+            of the data.
+        bound_offset: A number to add to the noise-bound, to train above or below it.
+        model: The network. With auto, it is one that fits the data.
+        epochs: The number of epochs.
+        batch_size: The number of examples per step, over all devices.
+        accumulate: The number of parts in which a device computes its share of a batch. More parts
+            need less memory, and the result is the same except with batch norm or curriculum.
+        learning_rate: Adam's learning rate. With paper, it is that of the paper: 1e-4, for MAE
+            1e-3, for ELR 1e-2.
+        drop_epoch: The epoch after which the learning rate drops.
+        drop_factor: The factor by which the learning rate drops, above 0 and at most 1.
+        weight_decay: Adam's weight decay.
+        class_weight: The weight of each class by its name, or balanced for classes of equal total
+            weight. By default all examples have the same weight.
+        unfreeze: Train the encoder of the backbone too, not only a head on its embeddings.
+        encoder_rate: The encoder's learning rate as a share of the head's.
+        warmup_epochs: The number of epochs over which the learning rate rises from zero. By default
+            1 if the encoder is trained, else 0.
+        augment: Crop and flip images at random.
+        average_epochs: The number of epochs that the averaged weights cover. 0 turns averaging off.
+        cross_fit_epochs: The largest number of epochs of a network that estimates the noise. By
+            default about a quarter of the epochs.
+        measure_every: The number of epochs between evaluations. The last epoch is always evaluated.
+        validation_share: The share of the training examples in the validation split.
+        seed: The seed, which decides the first weights, the order of the examples and augmentation.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -97,7 +101,7 @@ class TrainingConfig(BaseModel):
     @field_validator("loss")
     @classmethod
     def _known_loss(cls, loss: str) -> str:
-        name = LossName.parse(loss)
+        name = _parsed(loss)
         if name.is_searched:
             raise InvalidValueError(
                 f"{loss!r} is a search over many trainings, not one: choose '{name.bounded}'"
@@ -107,7 +111,7 @@ class TrainingConfig(BaseModel):
     @field_validator("class_weight", mode="before")
     @classmethod
     def _from_words(cls, given: Any) -> Any:
-        """Return weights that are written as on a command line: balanced, or CLASS=WEIGHT …."""
+        """Return weights from the words of a command line: balanced, or CLASS=WEIGHT …."""
         if isinstance(given, tuple):
             if given in ((), ("balanced",)):
                 return given[0] if given else None
@@ -116,14 +120,14 @@ class TrainingConfig(BaseModel):
                 raise InvalidValueError("expected balanced, or CLASS=WEIGHT for each class")
             given = {name: weight for name, _, weight in pairs}
         if isinstance(given, dict) and not all(map(_is_weight, given.values())):
-            # Else pydantic would tell of the first form alone, which is the word balanced.
+            # pydantic would only mention the first form, the word "balanced".
             raise InvalidValueError("the weight of a class must be finite and not negative")
         return given
 
     @property
-    def loss_name(self) -> LossName:
+    def loss_name(self) -> "LossName":
         """The loss, taken apart from its bound."""
-        return LossName.parse(self.loss)
+        return _parsed(self.loss)
 
     @property
     def given_rate(self) -> float | None:
@@ -204,6 +208,12 @@ def make_config(
         raise InvalidValueError(f"`{where}`: {message}, got {first['input']!r}") from error
 
 
+def _parsed(loss: str) -> "LossName":
+    from noisebound.catalog import LossName
+
+    return LossName.parse(loss)
+
+
 def _is_weight(given: Any) -> bool:
     try:
         weight = float(given)
@@ -213,7 +223,7 @@ def _is_weight(given: Any) -> bool:
 
 
 def _decide_method(settings: TrainingSettings) -> bool:
-    """True if the settings name what to train by, or give what only a bound or a loss can use."""
+    """True if the settings name a recipe or a loss, or give a bound or the noise."""
     named = {"recipe", "loss", "bound", "bound_classes", "bound_offset"}.intersection(settings)
     is_noise_given = settings.get("noise_rate", "auto") != "auto"
     return bool(named) or is_noise_given or settings.get("transition") is not None

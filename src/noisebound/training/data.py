@@ -11,11 +11,11 @@ from noisebound.data.dataset import stratified_indices
 from noisebound.data.rows import JoinedRows
 from noisebound.data.sparse_rows import SparseRows
 from noisebound.errors import InvalidValueError
-from noisebound.estimation.checked import Checked
+from noisebound.estimation import Checked
 from noisebound.training.config import TrainingConfig
 
 # Encoders have dead dimensions, whose deviation is that of rounding. Scaled to one, they would
-# move by thousands of deviations in the first step of fine-tuning. The share is a choice.
+# move by thousands of deviations in the first step of fine-tuning. The share is a heuristic.
 _DEAD = 1e-4
 
 
@@ -25,12 +25,12 @@ class TrainingData:
 
     Args:
         train: the examples to train on
-        validation: examples of the same kind that are not trained on, with noisy labels
+        validation: the validation split, whose labels are noisy too
         test: examples with clean labels, which decide nothing
         normalization: of the inputs, by the statistics of `train` alone
-        positions: the training examples' positions among all that were given; None if all are used
-        checked: which labels of `train` a person has checked; None if none
-        validation_positions: the positions of `validation` among all; None if there is none
+        positions: the training examples' positions among all examples; by default all are used
+        checked: which labels of `train` a person has checked
+        validation_positions: the positions of `validation` among all examples
     """
 
     train: Dataset
@@ -46,12 +46,18 @@ class TrainingData:
         """Return data without validation or test."""
         return cls(train, None, None, normalization_of(train))
 
-    def with_class_weights(self, weights: Float64[Tensor, " classes"] | None) -> "TrainingData":
-        """Return the same, each training example weighted by the class of its label too.
+    def subset(self, kept: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "TrainingData":
+        """Return the same with some of the training examples."""
+        whole = torch.arange(len(self.train)) if self.positions is None else self.positions
+        return replace(
+            self,
+            train=self.train.subset(kept),
+            positions=whole[kept],
+            checked=None if self.checked is None else self.checked.subset(kept),
+        )
 
-        Args:
-            weights: how much an example counts, by class; None if all count alike
-        """
+    def with_class_weights(self, weights: Float64[Tensor, " classes"] | None) -> "TrainingData":
+        """Return the same, with each training example also weighted by the class of its label."""
         if weights is None:
             return self
         own = 1.0 if self.train.weights is None else self.train.weights
@@ -59,7 +65,7 @@ class TrainingData:
         return replace(self, train=replace(self.train, weights=weighted))
 
     def with_checked_weight(self, weight: float) -> "TrainingData":
-        """Return the same, each checked label counting so many times as much as before."""
+        """Return the same, with the weights of checked labels multiplied by ``weight``."""
         if self.checked is None or weight == 1:
             return self
         own = torch.ones(len(self.train)) if self.train.weights is None else self.train.weights

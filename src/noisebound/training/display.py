@@ -1,4 +1,4 @@
-"""The loss as it falls, drawn against its bound, or told in a log."""
+"""Progress of a training: a plot of the loss and its bound, or lines in a log."""
 
 from collections.abc import Sequence
 from statistics import mean
@@ -33,7 +33,7 @@ class Display:
     """The state of a training after each epoch: with a picture, or as a line in a log.
 
     Args:
-        title: what to call the training
+        title: the name of the training
         epochs: the number of epochs
         history: the epochs that an earlier attempt did
         show: False to show nothing

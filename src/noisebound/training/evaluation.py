@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
-from lightning_fabric import Fabric
-from lightning_fabric.wrappers import _FabricModule
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from noisebound.data import Batch, Dataset, Loader, Normalization
 from noisebound.data.sparse_rows import takes_sparse
 from noisebound.models.fine_tuned import FineTuned
-from noisebound.training.ranks import sum_over_ranks
+from noisebound.training.devices import Devices, sum_over_ranks
 
 _BATCH = 1000  # examples at once: large enough for full speed, small enough for any memory
 _NUMBERS_AT_ONCE = 2**22  # of wide inputs fewer at once: a network holds 100 times as much of them
@@ -39,13 +37,13 @@ def evaluate(
     data: Dataset,
     normalization: Normalization,
     criterion: nn.Module,
-    fabric: Fabric,
+    devices: Devices,
 ) -> Evaluation:
     """Return means over all examples, of which each rank evaluates its share."""
-    totals = torch.zeros(4, dtype=torch.float64, device=fabric.device)
+    totals = torch.zeros(4, dtype=torch.float64, device=devices.device)
     dtype = next(model.parameters()).dtype
     with _evaluating(model), _evaluating(criterion):
-        for batch in _share_of_rank(model, data, normalization, fabric):
+        for batch in _share_of_rank(model, data, normalization, devices):
             x, y = batch.x, batch.y
             logits = model(in_type(x, dtype))
             totals += torch.stack(
@@ -53,26 +51,26 @@ def evaluate(
                     criterion(logits, y).double() * len(y),
                     _hits(logits, y, 1),
                     _hits(logits, y, min(5, data.num_classes)),
-                    torch.tensor(len(y), device=fabric.device),
+                    torch.tensor(len(y), device=devices.device),
                 ]
             )
-    loss, top1, top5, count = sum_over_ranks(totals, fabric).tolist()
+    loss, top1, top5, count = sum_over_ranks(totals, devices).tolist()
     mean = loss / count if math.isfinite(loss) else None
     return Evaluation(mean, top1 / count, top5 / count if data.num_classes > 5 else None)
 
 
 @torch.no_grad()
 def predict_logits(
-    model: nn.Module, data: Dataset, normalization: Normalization, fabric: Fabric
+    model: nn.Module, data: Dataset, normalization: Normalization, devices: Devices
 ) -> Float[Tensor, "n classes"]:
     """Return the logits of every example, in order and on every rank."""
     dtype = next(model.parameters()).dtype
     kept = torch.float64 if dtype == torch.float64 else torch.float32
-    logits = torch.zeros(len(data), data.num_classes, device=fabric.device, dtype=kept)
+    logits = torch.zeros(len(data), data.num_classes, device=devices.device, dtype=kept)
     with _evaluating(model):
-        for batch in _share_of_rank(model, data, normalization, fabric):
-            logits[batch.indices.to(fabric.device)] = model(in_type(batch.x, dtype)).to(kept)
-    return sum_over_ranks(logits, fabric).cpu()
+        for batch in _share_of_rank(model, data, normalization, devices):
+            logits[batch.indices.to(devices.device)] = model(in_type(batch.x, dtype)).to(kept)
+    return sum_over_ranks(logits, devices).cpu()
 
 
 def examples_at_once(input_shape: Sequence[int]) -> int:
@@ -81,15 +79,15 @@ def examples_at_once(input_shape: Sequence[int]) -> int:
 
 
 def in_type(inputs: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return numbers in the network's type; tokens are no numbers, and stay as they are."""
+    """Return floating-point inputs in the network's type; tokens stay integers."""
     return inputs.to(dtype) if inputs.is_floating_point() else inputs
 
 
 def _share_of_rank(
-    model: nn.Module, data: Dataset, normalization: Normalization, fabric: Fabric
+    model: nn.Module, data: Dataset, normalization: Normalization, devices: Devices
 ) -> Iterator[Batch] | tuple[Batch, ...]:
-    is_divided = len(data) >= fabric.world_size  # else the first rank does it all
-    if not is_divided and not fabric.is_global_zero:
+    is_divided = len(data) >= devices.world_size  # else the first rank does it all
+    if not is_divided and not devices.is_global_zero:
         return ()
     network = _unwrapped(model)
     size = examples_at_once(data.input_shape)
@@ -97,21 +95,23 @@ def _share_of_rank(
         size = network.examples_at_once
     loader = Loader(
         replace(data, targets=None),  # judged by the labels, whatever is trained on
-        size * fabric.world_size,
+        size * devices.world_size,
         normalization=normalization,
         shuffle=False,
-        rank=fabric.global_rank if is_divided else 0,
-        world_size=fabric.world_size if is_divided else 1,
-        device=fabric.device,
+        rank=devices.global_rank if is_divided else 0,
+        world_size=devices.world_size if is_divided else 1,
+        device=devices.device,
         keep_sparse=takes_sparse(network),
     )
     return loader.epoch(0)
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
-    """Return the network within what Fabric and the averaging of weights put around it."""
-    while isinstance(model, AveragedModel | _FabricModule):
-        model = model.module
+    """Return the network itself, without the wrappers of Fabric and of averaged weights."""
+    while isinstance(model, AveragedModel) or type(model).__module__.startswith("lightning"):
+        inner = model.module
+        assert isinstance(inner, nn.Module)
+        model = inner
     return model
 
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
-from lightning_fabric import Fabric
 from torch import Generator, Tensor
 
 from noisebound.averaging import RunningAverage
@@ -21,14 +20,11 @@ from noisebound.errors import InvalidValueError
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
-from noisebound.training.divergence import is_finite
+from noisebound.training.devices import Devices, share_buffers, sum_over_ranks
 from noisebound.training.evaluation import evaluate, in_type
-from noisebound.training.memory import prune, share_memory
 from noisebound.training.metrics import EpochMetrics
-from noisebound.training.mixup import mix_up
-from noisebound.training.objective import Objective
-from noisebound.training.ranks import share_buffers, sum_over_ranks
-from noisebound.training.state import TrainingState
+from noisebound.training.objective import Objective, mix_up, prune, share_memory
+from noisebound.training.state import TrainingState, is_finite
 
 
 class _Part(NamedTuple):
@@ -57,7 +53,7 @@ class Training:
         objective: the loss and its bound
         data: the splits; the test split is evaluated and decides nothing
         config: how to train
-        fabric: launched; knows the devices and the ranks
+        devices: the devices and the ranks
     """
 
     def __init__(
@@ -66,26 +62,26 @@ class Training:
         objective: Objective,
         data: TrainingData,
         config: TrainingConfig,
-        fabric: Fabric,
+        devices: Devices,
     ) -> None:
         self.state, self.objective, self.data = state, objective, data
-        self.config, self.fabric = config, fabric
+        self.config, self.devices = config, devices
         self.loader = Loader(
             data.train,
             config.batch_size,
             normalization=data.normalization,
             seed=config.seed,
             augmentation=CropAndFlip() if config.augment else None,
-            rank=fabric.global_rank,
-            world_size=fabric.world_size,
-            device=fabric.device,
+            rank=devices.global_rank,
+            world_size=devices.world_size,
+            device=devices.device,
             # What is divided or blended is taken apart in a way that sparse tensors do not have.
             keep_sparse=takes_sparse(state.model)
             and not objective.mixes
             and config.accumulate == 1
-            and fabric.world_size == 1,
+            and devices.world_size == 1,
         )
-        self.model, self.optimizer = fabric.setup(state.model, state.optimizer)
+        self.model, self.optimizer = devices.setup(state.model, state.optimizer)
         self._dtype = next(state.model.parameters()).dtype
         self._largest_logits: list[Tensor] = []  # of each example, in this epoch
         averaged = state.averaged
@@ -125,9 +121,9 @@ class Training:
                 if sign is not None:
                     below.append(sign < 0)
                 visited.append(batch.indices)
-        share_buffers(self.state.model, self.fabric)
+        share_buffers(self.state.model, self.devices)
         if self.state.averaged is not None:
-            share_buffers(self.state.averaged, self.fabric)
+            share_buffers(self.state.averaged, self.devices)
         self._share_memory(torch.cat(visited), epoch)
         mean = self._mean_of(parts, epoch)
         self._check_finite(epoch)
@@ -146,12 +142,12 @@ class Training:
         """Take one step of Algorithm 1; return the parts' losses and the sign of the step."""
         self.state.optimizer.zero_grad()
         parts = self._parts(batch, generator)
-        if len(parts) == 1 and self.fabric.world_size == 1:
+        if len(parts) == 1 and self.devices.world_size == 1:
             # The whole mean is at hand before the backward pass, so that its sign costs nothing.
             mean = self._mean(parts[0])
             observed = [_Part(mean.detach(), batch.total)]
             sign = self._sign(observed[0].mean)
-            self.fabric.backward(mean, gradient=sign)
+            self.devices.backward(mean, gradient=sign)
         else:
             observed = self._accumulate(parts, batch.total)
             sign = self._sign_over_ranks(observed)
@@ -163,19 +159,19 @@ class Training:
         return observed, sign
 
     def _sign(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""] | None:
-        """Return +1 to descend or -1 to ascend; None where there is no bound."""
+        """Return +1 to descend or -1 to ascend; None without a bound."""
         bound = self.objective.bound
         return None if bound is None else torch.sign(mean - bound)
 
     def _accumulate(self, parts: list[Batch], total: float) -> list[_Part]:
         """Accumulate the gradient of the whole batch's mean, part by part and rank by rank."""
         observed = []
-        share = self.fabric.world_size / total if total else 0.0  # all may have the weight zero
+        share = self.devices.world_size / total if total else 0.0  # all may have the weight zero
         for number, part in enumerate(parts, start=1):
-            with self.fabric.no_backward_sync(self.model, enabled=number < len(parts)):
+            with self.devices.no_backward_sync(self.model, enabled=number < len(parts)):
                 mean = self._mean(part)
                 # Gradients are averaged over the ranks: each gives its part of the whole mean.
-                self.fabric.backward(mean * (part.total * share))
+                self.devices.backward(mean * (part.total * share))
             observed.append(_Part(mean.detach(), part.total))
         return observed
 
@@ -190,11 +186,11 @@ class Training:
         """Return the sum of the weighted losses and of the weights, over all ranks."""
         means = torch.stack([part.mean for part in parts]).double()
         weights = torch.tensor([part.weight for part in parts]).to(means)
-        return sum_over_ranks(torch.stack([means @ weights, weights.sum()]), self.fabric)
+        return sum_over_ranks(torch.stack([means @ weights, weights.sum()]), self.devices)
 
     def _mean(self, part: Batch) -> Float[Tensor, ""]:
         logits = self.model(in_type(part.x, self._dtype))
-        # The largest of each example: it tells of NaN and infinity, and a mask may hold -inf.
+        # The largest logit of each example shows NaN and infinity; a mask may hold -inf.
         self._largest_logits.append(logits.detach().amax(1).flatten())
         return self.objective.mean(logits, part.y, part.weights, part.indices)
 
@@ -208,7 +204,7 @@ class Training:
     def _check_finite(self, epoch: int) -> None:
         """Raise an error if training has diverged; some losses turn NaN logits into zero."""
         logits = torch.cat(self._largest_logits)
-        lost = sum_over_ranks((~logits.isfinite()).sum(), self.fabric).item()
+        lost = sum_over_ranks((~logits.isfinite()).sum(), self.devices).item()
         if lost:
             raise _diverged(f"the logits of {lost} examples are not finite", epoch)
         # The average has a part of every step's weights: once they were not finite, it is not.
@@ -224,7 +220,7 @@ class Training:
         if self.objective.mixes:
             x, y = mix_up(x, y, self.data.train.num_classes, generator)
         count = min(max(self.config.accumulate, self._fewest_parts(len(indices))), len(indices))
-        if count == 1 and self.fabric.world_size == 1:
+        if count == 1 and self.devices.world_size == 1:
             return [Batch(x, y, indices, weights, total)]
         split_weights = [None] * count if weights is None else list(weights.tensor_split(count))
         parts = zip(
@@ -243,23 +239,23 @@ class Training:
 
     def _share_memory(self, visited: Tensor, epoch: int) -> None:
         """Bring a loss that remembers its examples to the same state on every rank."""
-        share_memory(self.objective.criterion, visited, self.fabric)
+        share_memory(self.objective.criterion, visited, self.devices)
         pruned = prune(self.objective.criterion, self.model, self.loader, epoch)
         if pruned is not None:
-            share_memory(self.objective.criterion, pruned, self.fabric)
+            share_memory(self.objective.criterion, pruned, self.devices)
 
     @contextmanager
     def _randomness(self, epoch: int) -> Iterator[Generator]:
         """Make dropout and mixing follow from the seed, the epoch and the rank alone."""
         seed, mixing_seed = (
-            derived_seed(self.config.seed, epoch, 1 + self.fabric.global_rank, use)
+            derived_seed(self.config.seed, epoch, 1 + self.devices.global_rank, use)
             for use in (0, 1)
         )
-        device = self.fabric.device
+        device = self.devices.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             if device.type == "cpu":
-                # torch.manual_seed notes a stack trace for accelerators that are never used, which
-                # takes a tenth of the time of a small network's epoch.
+                # torch.manual_seed records a stack trace for unused accelerators, which takes a
+                # tenth of the time of a small network's epoch.
                 torch.default_generator.manual_seed(seed)
             else:
                 torch.manual_seed(seed)
@@ -290,13 +286,15 @@ class Training:
         found: dict[str, float | None] = {}
         criterion, normalization = self.objective.criterion, self.data.normalization
         if self.data.validation is not None:
-            noisy = evaluate(model, self.data.validation, normalization, criterion, self.fabric)
+            noisy = evaluate(model, self.data.validation, normalization, criterion, self.devices)
             found |= {"validation_loss": noisy.loss, "validation_top1": noisy.top1}
         if self.data.test is not None:
-            clean = evaluate(model, self.data.test, normalization, criterion, self.fabric)
+            clean = evaluate(model, self.data.test, normalization, criterion, self.devices)
             found |= {"test_top1": clean.top1, "test_top5": clean.top5}
         if self._wrongly_labeled is not None:
-            repeated = evaluate(model, self._wrongly_labeled, normalization, criterion, self.fabric)
+            repeated = evaluate(
+                model, self._wrongly_labeled, normalization, criterion, self.devices
+            )
             found |= {"memorized": repeated.top1}
         return {f"{prefix}{name}": value for name, value in found.items()}
 

@@ -1,4 +1,4 @@
-"""What is noted after each epoch: one typed record, and its words for people."""
+"""The metrics of an epoch: one typed record, and labels for people."""
 
 import math
 from dataclasses import asdict, dataclass, fields
@@ -9,19 +9,19 @@ from noisebound.errors import DataError
 Evaluated: TypeAlias = Literal[
     "validation_loss", "validation_top1", "test_top1", "test_top5", "memorized"
 ]
-"""What is evaluated, of the last weights and of the averaged ones."""
+"""The metrics that are evaluated for the last weights and for the averaged ones."""
 
 METRIC_LABELS: dict[Evaluated, str] = {
     "test_top1": "accuracy on the test set",
     "validation_top1": "accuracy on the validation split, whose labels are noisy too",
     "memorized": "share of the wrong training labels that the model reproduces",
 }
-"""The shares that are shown to people, and what to call them."""
+"""The metrics that are shown to people, with their labels."""
 
 
 @dataclass(frozen=True)
 class EpochMetrics:
-    """The measurements of one epoch; None for what was not evaluated.
+    """The metrics of one epoch; None if not evaluated.
 
     Args:
         epoch: the number of the epoch, from 1

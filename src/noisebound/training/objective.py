@@ -1,4 +1,4 @@
-"""What a step minimizes: a method by name becomes a loss and its bound."""
+"""The objective of a step: the loss and the bound of a method, by its name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,23 +6,26 @@ from typing import TypeAlias
 
 import torch
 from jaxtyping import Float, Int64, Num
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
+from torch.nn import functional as F
 
 from noisebound.bounds import noise_bound
 from noisebound.catalog import create_loss
+from noisebound.data import Loader
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import BoundChoice, GivenRate, Noise
-from noisebound.losses import Loss, RememberingLoss
+from noisebound.losses import Loss, RememberingLoss, Truncated
 from noisebound.training.config import DEFAULT_LOSS, TrainingConfig
+from noisebound.training.devices import Devices, sum_over_ranks
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What a step minimizes.
+    """The loss that a step minimizes, and its bound.
 
     Args:
         criterion: a loss of ``(logits, labels)``, with the examples' indices if it remembers them
-        chosen: the bound with its origin; None for plain training
+        chosen: the bound with its origin, if there is one
         mixes: True to blend examples in pairs
         floor: the least mean loss of an honest model where it is known; the bound if there is one
     """
@@ -82,7 +85,7 @@ def make_objective(
         config: names the method
         num_classes: the number of classes
         num_samples: the number of training examples
-        noise: what is known of the noise
+        noise: given, estimated or unknown
     """
     check_method(config)
     name = config.loss_name
@@ -107,7 +110,7 @@ def _is_provided(config: TrainingConfig, noise: Noise) -> bool:
 def make_criterion(
     config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
 ) -> Loss:
-    """Return the loss that the config names, for the noise that is known; without its bound."""
+    """Return the loss that the config names, for this noise, without its bound."""
     spec = config.loss_name.spec
     knows_structure = not isinstance(noise, GivenRate)
     if spec.from_transition is not None and knows_structure:
@@ -157,7 +160,7 @@ def check_method(config: TrainingConfig) -> None:
 
 
 def _check_recipe_alone(config: TrainingConfig) -> None:
-    """Refuse what a recipe decides or finds out by itself."""
+    """Refuse options that a recipe decides by itself."""
     given = {
         "loss": config.loss != DEFAULT_LOSS,
         "noise_rate": not config.asks_for_estimate,
@@ -172,7 +175,7 @@ def _check_recipe_alone(config: TrainingConfig) -> None:
 
 
 def _floor(config: TrainingConfig, criterion: Loss, noise: Noise) -> float | None:
-    """Return the derived floor of a plain training, to watch memorization by; None if unknown."""
+    """Return the derived floor of a training without a bound, to detect memorization."""
     if not isinstance(noise, GivenRate) or not noise.rate or config.loss_name.spec.floor is None:
         return None
     return float(noise_bound(criterion, noise.rate, noise.num_classes))
@@ -183,3 +186,48 @@ def _choose_bound(config: TrainingConfig, criterion: Loss, noise: Noise) -> Boun
         return BoundChoice(config.bound + config.bound_offset, "given", "the level that was given")
     chosen = noise.bound(criterion)
     return BoundChoice(chosen.level + config.bound_offset, chosen.origin, chosen.reason)
+
+
+def mix_up(
+    x: Float[Tensor, "batch ..."],
+    y: Int64[Tensor, " batch"],
+    num_classes: int,
+    generator: Generator,
+) -> tuple[Float[Tensor, "batch ..."], Float[Tensor, "batch classes"]]:
+    """Return ``λ x + (1-λ) x'`` and labels blended alike, ``λ`` uniform in ``[0, 1]``.
+
+    There is one ``λ`` per batch, and the partners are the same examples in another order.
+    """
+    share = torch.rand((), generator=generator).item()
+    partner = torch.randperm(len(y), generator=generator).to(x.device)
+    targets = F.one_hot(y, num_classes).to(x.dtype)
+    return torch.lerp(x[partner], x, share), torch.lerp(targets[partner], targets, share)
+
+
+def share_memory(loss: nn.Module, visited: Tensor, devices: Devices) -> None:
+    """Give every rank the memory of the examples that only other ranks visited.
+
+    Each example is visited by one rank. So the sum over the ranks of their memories, with zeros
+    elsewhere, is exactly the memory of a single process.
+    """
+    if devices.world_size == 1 or not isinstance(loss, RememberingLoss):
+        return
+    visited = visited.to(devices.device)
+    for buffer in loss.buffers():
+        noted = torch.zeros_like(buffer, dtype=torch.float32)
+        noted[visited] = buffer[visited].to(noted.dtype)
+        buffer.copy_(sum_over_ranks(noted, devices))
+
+
+@torch.no_grad()
+def prune(loss: nn.Module, model: nn.Module, loader: Loader, epoch: int) -> Tensor | None:
+    """Let Truncated choose the examples to keep, if it is due; return those this rank looked at."""
+    if not isinstance(loss, Truncated) or not loss.prunes_at(epoch + 1):
+        return None
+    model.eval()
+    visited = []
+    for batch in loader.epoch(epoch):
+        loss.choose(model(batch.x), batch.y, batch.indices)
+        visited.append(batch.indices)
+    model.train()
+    return torch.cat(visited)

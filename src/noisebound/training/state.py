@@ -1,10 +1,9 @@
-"""What changes from step to step: the network, its average, the loss's memory, the optimizer."""
+"""The state of a training: the network, its average, the loss's memory, the optimizer."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -12,6 +11,7 @@ from noisebound.averaging import AveragedWeights
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import FACTOR_RATE, InputFactors
 from noisebound.training.config import TrainingConfig
+from noisebound.training.devices import Devices
 from noisebound.training.objective import Objective
 
 _FUSED = ("cpu", "cuda")
@@ -27,7 +27,7 @@ class TrainingState:
 
     Args:
         model: the network
-        averaged: the average of its weights; None if none is kept
+        averaged: the average of its weights, if one is kept
         criterion: the loss, which may remember its examples
         optimizer: Adam, with its moments
         epoch: the number of finished epochs
@@ -80,7 +80,7 @@ def initial_state(
     objective: Objective,
     config: TrainingConfig,
     num_examples: int,
-    fabric: Fabric,
+    devices: Devices,
 ) -> TrainingState:
     """Return the state before the first step, on the device of this rank.
 
@@ -89,10 +89,10 @@ def initial_state(
         objective: the loss and its bound
         config: how to train
         num_examples: the number of training examples
-        fabric: launched
+        devices: launched
     """
-    with fabric.init_module():  # sets the type of numbers that the precision asks for
-        network.to(fabric.device, torch.get_default_dtype())
+    with devices.init_module():  # sets the type of numbers that the precision asks for
+        network.to(devices.device, torch.get_default_dtype())
     averaged = None
     if config.average_epochs:
         steps = -(-num_examples // config.batch_size)
@@ -103,17 +103,17 @@ def initial_state(
     return TrainingState(
         network,
         averaged,
-        objective.criterion.to(fabric.device),
+        objective.criterion.to(devices.device),
         torch.optim.Adam(
             _groups(network, config),
             weight_decay=config.weight_decay,
-            fused=fabric.device.type in _FUSED or None,
+            fused=devices.device.type in _FUSED or None,
         ),
     )
 
 
 def _groups(network: nn.Module, config: TrainingConfig) -> list[dict[str, Any]]:
-    """Return what the optimizer trains; each group has its share of the learning rate."""
+    """Return the optimizer's groups; each has its share of the learning rate."""
     head, groups = network, []
     if isinstance(network, FineTuned):
         encoder = [weight for weight in network.encoder.parameters() if weight.requires_grad]
@@ -132,3 +132,12 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
         for name, value in tensors.items()
         if name.startswith(prefix)
     }
+
+
+def is_finite(network: nn.Module) -> bool:
+    """True if every parameter is finite and no buffer holds NaN; a mask may hold infinity."""
+    # The sum is finite only if all entries are, and it is cheaper to check.
+    sums = [weight.detach().sum(dtype=torch.float64) for weight in network.parameters()]
+    checks = [total.isfinite() for total in sums]
+    checks += [~buffer.isnan().any() for buffer in network.buffers()]
+    return not checks or bool(torch.stack(checks).all())

@@ -20,13 +20,13 @@ _HEAD_EPOCHS = TrainingConfig().epochs
 
 @dataclass(frozen=True, eq=False)
 class Unfrozen:
-    """What fine-tuning trains in place of a head on embeddings.
+    """The encoder and the raw examples of a fine-tuning.
 
     Args:
         encoder: from a batch of prepared examples to vectors; it is trained in place
         train: the inputs of all training examples, those of validation included
-        validation: the positions of those that validation keeps; None if it keeps none
-        test: the inputs of the test examples; None if there are none
+        validation: the positions of the validation split
+        test: the inputs of the test examples
         columns_beside: how many columns stand beside each text
         examples_at_once: how many examples go through the encoder at once
     """
@@ -45,7 +45,7 @@ class Unfrozen:
         Args:
             splits: the embeddings, with the columns beside them as the training encodes them
             data: how the examples are divided
-            backbone: what made the embeddings
+            backbone: the source of the embeddings
         """
         raw, tunable = splits.raw, backbone.tunable(splits.raw.train.examples.modality)
         columns = _columns(splits.train.rows)
@@ -123,7 +123,7 @@ def frozen_config(config: TrainingConfig) -> TrainingConfig:
 
 
 def check_unfreeze(backbone: Backbone | None) -> Backbone:
-    """Return the backbone, or refuse to train an encoder that is not there or has no gradients."""
+    """Return the backbone, or refuse to train a missing encoder or one without gradients."""
     if backbone is None:
         raise InvalidValueError(
             "`unfreeze` trains the encoder of a `backbone` on raw images or texts: name the "

@@ -6,16 +6,18 @@ clean.
 
 import re
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.decoded import DecodedImages, cache_notes, decode_once
 from noisebound.data.formats.archives import Files, Folder, Zip
 from noisebound.data.labels import check_label_range
 from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
 from noisebound.errors import DataError
+
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Dataset, Splits
+    from noisebound.data.decoded import DecodedImages
 
 CLASS_NAMES = (
     "cat", "lynx", "wolf", "coyote", "cheetah",
@@ -23,15 +25,23 @@ CLASS_NAMES = (
 )  # fmt: skip
 
 
-def read_animals10n(files: Files) -> Splits:
+def read_animals10n(files: Files) -> "Splits":
     """Return training and test examples; their images are decoded once and cached."""
+    from noisebound.data.dataset import Splits
+    from noisebound.data.decoded import cache_notes
+
     (train, first), (test, second) = (_read_part(files, part) for part in ("training", "testing"))
     notes = cache_notes(first, second)
     return Splits("animals-10n", train, test, source=files.where(), notes=notes)
 
 
-def _read_part(files: Files, part: str) -> tuple[Dataset, DecodedImages]:
+def _read_part(files: Files, part: str) -> "tuple[Dataset, DecodedImages]":
     """Return the examples in the folder named ``part``, wherever in the release it is."""
+    import torch
+
+    from noisebound.data.dataset import Dataset
+    from noisebound.data.decoded import decode_once
+
     names = [
         name
         for name in files.names()

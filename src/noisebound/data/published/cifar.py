@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.formats.archives import Files, Folder, Tar
 from noisebound.data.formats.cifar import (
     CifarPart,
@@ -18,6 +17,9 @@ from noisebound.data.formats.cifar import (
     read_pickles,
 )
 from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
+
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Dataset, Splits
 
 _URL = "https://www.cs.toronto.edu/~kriz/"
 
@@ -169,7 +171,7 @@ CIFAR100_PART = Part(
 )
 
 
-def cifar_splits(cifar: Cifar, name: str, kind: int) -> Splits:
+def cifar_splits(cifar: Cifar, name: str, kind: int) -> "Splits":
     """Return training and test examples with one kind of label.
 
     Args:
@@ -177,8 +179,12 @@ def cifar_splits(cifar: Cifar, name: str, kind: int) -> Splits:
         name: name of the data set
         kind: index of the kind of label; the last kind is the finest
     """
+    import torch
 
-    def dataset(part: CifarPart) -> Dataset:
+    from noisebound.data.dataset import Dataset, Splits
+
+    def dataset(part: CifarPart) -> "Dataset":
+
         labels: NDArray[np.int64] = part.labels[kind]
         return Dataset(
             torch.from_numpy(part.images), torch.from_numpy(labels), cifar.class_names[kind]

@@ -7,12 +7,11 @@ import io
 import zipfile
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from noisebound.data.dataset import Splits
 from noisebound.data.formats.archives import Files, Folder
 from noisebound.data.formats.safe_pickle import parse_pickle
 from noisebound.data.labels import check_label_range
@@ -21,6 +20,9 @@ from noisebound.data.published.cifar import CIFAR10_PART, CIFAR100_PART, Cifar, 
 from noisebound.data.published.record import Part, Published, PublishedFile, Release
 from noisebound.data.reading import reading
 from noisebound.errors import DataError
+
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Splits
 
 Labels = NDArray[np.int64]
 
@@ -76,7 +78,9 @@ def _labels(value: object, key: str, num_classes: int, where: str) -> Labels:
     return labels
 
 
-def _assemble(cifar: Cifar, human: HumanLabels, *, name: str) -> Splits:
+def _assemble(cifar: Cifar, human: HumanLabels, *, name: str) -> "Splits":
+    import torch
+
     splits = cifar_splits(cifar, name, kind=-1)
     if not torch.equal(torch.from_numpy(human.clean), splits.train.labels):
         raise DataError(

@@ -1,21 +1,27 @@
 """scikit-learn's digits: 1,797 images that are installed with it, so they need no download."""
 
-import numpy as np
-import torch
+from typing import TYPE_CHECKING
 
-from noisebound.data.dataset import Dataset, Splits, stratified_indices
+import numpy as np
+
 from noisebound.data.published.record import Published
+
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Splits
 
 _TRAIN = 1257  # a choice: 70 % of the 1,797 images
 _SPLIT_SEED = 0  # fixed, so that everyone has the same test examples
 
 
-def _read_digits() -> Splits:
+def _read_digits() -> "Splits":
     """Return the digits, of which 30 % are the test examples, since the set has none.
 
     The pixels, which range from 0 to 16, are scaled to bytes.
     """
+    import torch
     from sklearn.datasets import load_digits
+
+    from noisebound.data.dataset import Dataset, Splits, stratified_indices
 
     bunch = load_digits()
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)

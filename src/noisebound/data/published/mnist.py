@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-import torch
-
-from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.formats.archives import Files, Folder, Zip
 from noisebound.data.formats.idx import read_idx_pair
 from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
+
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Dataset, Splits
 
 DIGITS = tuple("0123456789")
 CLOTHES = (
@@ -56,7 +57,7 @@ def read_pairs(
     class_names: tuple[str, ...],
     first_label: int = 0,
     transposed: bool = False,
-) -> Splits:
+) -> "Splits":
     """Return training and test examples from four IDX files.
 
     Args:
@@ -67,8 +68,12 @@ def read_pairs(
         first_label: the label of the first class
         transposed: True if the files have height and width exchanged
     """
+    import torch
 
-    def read(prefix: str) -> Dataset:
+    from noisebound.data.dataset import Dataset, Splits
+
+    def read(prefix: str) -> "Dataset":
+
         images, labels = read_idx_pair(
             files,
             f"{prefix}-images-idx3-ubyte.gz",
@@ -157,11 +162,12 @@ _EMNIST_ZIP = PublishedFile(
 
 
 def _emnist(split: str) -> Published:
+
     record = EMNIST_SPLITS[split]
     name = "emnist" if split == "balanced" else f"emnist-{split}"
     prefixes = (f"emnist-{split}-train", f"emnist-{split}-test")
 
-    def read(files: Files, folder: str) -> Splits:
+    def read(files: Files, folder: str) -> "Splits":
         return read_pairs(
             files,
             name=name,

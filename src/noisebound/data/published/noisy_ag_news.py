@@ -5,19 +5,21 @@ fifth of the training labels are wrong; test examples are judged by the truth.
 """
 
 import io
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-import torch
 from jaxtyping import Int64
-from torch import Tensor
 
-from noisebound.data.dataset import Dataset, Splits
 from noisebound.data.formats.archives import Files, Folder
 from noisebound.data.labels import check_label_range
 from noisebound.data.published.record import Part, Published, PublishedFile, Release
-from noisebound.data.table_encoder import TableEncoder
 from noisebound.errors import DataError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from noisebound.data.dataset import Splits
 
 CLASS_NAMES = ("World", "Sports", "Business", "Sci/Tech")
 
@@ -25,11 +27,14 @@ _LABEL, _TRUTH, _TEXT = "label", "gt", "text"
 _FILES = ("train.csv", "test.csv")
 
 
-def read_noisy_ag_news(files: Files) -> Splits:
+def read_noisy_ag_news(files: Files) -> "Splits":
     """Return training examples with the workers' labels, and test examples with true ones.
 
     The inputs are TF-IDF of the texts; a backbone embeds the texts themselves.
     """
+    from noisebound.data.dataset import Dataset, Splits
+    from noisebound.data.table_encoder import TableEncoder
+
     train, test = (_read(files, name) for name in _FILES)
     texts, test_texts = (frame.select(_TEXT).lazy() for frame in (train, test))
     encoder = TableEncoder.fit(texts, {_TEXT: "text"})
@@ -62,7 +67,9 @@ def _read(files: Files, name: str) -> pl.DataFrame:
     return frame
 
 
-def _labels(frame: pl.DataFrame, column: str, where: str) -> Int64[Tensor, " n"]:
+def _labels(frame: pl.DataFrame, column: str, where: str) -> 'Int64[Tensor, " n"]':
+    import torch
+
     where = f"{where}, column {column!r}"
     labels = frame[column].cast(pl.Int64, strict=False)
     if labels.null_count():

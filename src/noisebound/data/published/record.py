@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from noisebound.data.dataset import Splits
 from noisebound.data.formats.archives import Files
+
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Splits
 
 
 @dataclass(frozen=True)
@@ -90,5 +92,5 @@ class Published:
     name: str
     title: str
     parts: tuple[Part, ...]
-    assemble: Callable[..., Splits]
+    assemble: "Callable[..., Splits]"
     counts: tuple[tuple[int, int], ...]

@@ -5,19 +5,26 @@ Each line of ``val/val_annotations.txt`` has a file, its id and its box, separat
 published test images have no labels, so ``val`` is the test set, as in the paper.
 """
 
-import torch
+from typing import TYPE_CHECKING
 
-from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.decoded import DecodedImages, cache_notes, decode_once
 from noisebound.data.formats.archives import Files, Folder, Zip
 from noisebound.data.published.record import Part, Published, PublishedFile, Release, archived
 from noisebound.errors import DataError
 
+if TYPE_CHECKING:
+    from noisebound.data.dataset import Dataset, Splits
+    from noisebound.data.decoded import DecodedImages
+
 _ROOT = "tiny-imagenet-200/"
 
 
-def read_tiny_imagenet(files: Files) -> Splits:
+def read_tiny_imagenet(files: Files) -> "Splits":
     """Return training and test examples; their images are decoded once and cached."""
+    import torch
+
+    from noisebound.data.dataset import Dataset, Splits
+    from noisebound.data.decoded import cache_notes, decode_once
+
     wnids = _lines(files, f"{_ROOT}wnids.txt")
     index_of = {wnid: index for index, wnid in enumerate(wnids)}
     if len(index_of) != len(wnids) or not wnids:
@@ -25,7 +32,8 @@ def read_tiny_imagenet(files: Files) -> Splits:
     words = _words(files, f"{_ROOT}words.txt")
     class_names = tuple(words.get(wnid, wnid) for wnid in wnids)
 
-    def decode(labeled: list[tuple[str, int]]) -> tuple[Dataset, DecodedImages]:
+    def decode(labeled: list[tuple[str, int]]) -> "tuple[Dataset, DecodedImages]":
+
         names, labels = zip(*labeled, strict=True)
         decoded = decode_once(files, names, mode="RGB", size=(64, 64))
         return Dataset(decoded.images, torch.tensor(labels), class_names), decoded

@@ -3,18 +3,18 @@
 import copy
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
+from types import MethodType
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
-from lightning_fabric import Fabric
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
@@ -43,13 +43,16 @@ from noisebound.losses import Loss
 from noisebound.models.heads import linear
 from noisebound.models.mlp import mlp
 from noisebound.models.regularized import without_factors
-from noisebound.training import Fitting, TrainingConfig
-from noisebound.training.choose import Choice
+from noisebound.search.choice import Choice
+from noisebound.search.fit import Plan, Problem, plan_training, train
+from noisebound.training import TrainingConfig
 from noisebound.training.config import DEFAULT_LOSS, RecipeName
 from noisebound.training.data import TrainingData, normalization_of
+from noisebound.training.devices import OneDevice
 from noisebound.training.evaluation import predict_logits
 from noisebound.training.loop import Training
 from noisebound.training.objective import Objective, make_criterion, make_objective
+from noisebound.training.session import Session
 from noisebound.training.state import TrainingState, initial_state
 
 _LARGEST_SEED = 2**31 - 1
@@ -60,14 +63,25 @@ class InterruptedTrainingWarning(UserWarning):
     """Training was stopped by Ctrl-C; the model is as it was then."""
 
 
-def _knows_the_noise(estimator: "NoiseBoundedClassifier") -> bool:
-    """True if the noise rate is given: a stream cannot be divided to estimate it."""
-    if estimator.noise_rate == "auto":
-        raise AttributeError(
-            "partial_fit sees one part of the data at a time and cannot estimate its noise: give "
-            "noise_rate as a number"
-        )
-    return True
+class _NeedsRate:
+    """A method that an estimator has if its noise rate is given.
+
+    scikit-learn's ``available_if`` does the same, but its message does not name the remedy.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> Callable[..., Any]:
+        if estimator is None:
+            return self._method
+        if estimator.noise_rate == "auto":
+            raise AttributeError(
+                "partial_fit sees one part of the data at a time and cannot estimate the noise: "
+                "give the noise rate, as in NoiseBoundedClassifier(noise_rate=0.1)"
+            )
+        return MethodType(self._method, estimator)
 
 
 class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
@@ -197,34 +211,31 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         whole = self._dataset(X, y, sample_weight)
         kept = _with_weight(whole)
         data = self._training_data(whole.subset(kept), kept)
-        fitting = Fitting(
-            data,
-            self._config(),
-            self._network(),
-            fabric=self._fabric(),
-            trial_fabric=_fabric("32-true"),  # to compare recipes, numbers need no more digits
-            objective_factory=self._objective,
-            show=self.verbose,
-        )
+        # Trials compare recipes, for which float32 has enough digits.
+        session = Session(self._devices(), OneDevice("cpu"), show=self.verbose)
+        problem = Problem(data, self._config(), self._network(), session, self._objective)
+        plan: Plan | None = None
         try:
-            fitting.run()
+            plan = plan_training(problem)
+            train(plan, session)
         except KeyboardInterrupt:
-            if fitting.latest_state is None:
+            if session.state is None:
                 raise
             warnings.warn(
-                f"training was interrupted after {fitting.latest_state.epoch} epochs: the model is "
+                f"training was interrupted after {session.state.epoch} epochs: the model is "
                 "as it was then",
                 InterruptedTrainingWarning,
                 stacklevel=2,
             )
-        assert fitting.latest_state is not None
-        self.loss_curve_ = [metrics.train_loss for metrics in fitting.history]
-        self._conclude(fitting.latest_state, fitting.noise, fitting.objective)
-        self.recipe_ = fitting.choice
-        self._judge(whole, fitting)
+        assert session.state is not None
+        self.loss_curve_ = [metrics.train_loss for metrics in session.history]
+        noise, objective = (None, None) if plan is None else (plan.noise, plan.objective)
+        self._conclude(session.state, noise, objective)
+        self.recipe_ = None if plan is None else plan.choice
+        self._judge(whole, plan)
         return self
 
-    @available_if(_knows_the_noise)  # type: ignore[untyped-decorator]
+    @_NeedsRate
     def partial_fit(
         self,
         X: Any,
@@ -266,18 +277,18 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         whole = self._dataset(self._in_first_form(X), y, sample_weight)
         kept = _with_weight(whole)
         data = self._training_data(whole.subset(kept), kept)
-        config, fabric = self._config(), self._fabric()
+        config, devices = self._config(), self._devices()
         noise = GivenRate(float(self.noise_rate), len(self.classes_))
         objective = self._objective(config, len(self.classes_), len(kept), noise)
         if self._state is None:
-            self._state = initial_state(self._network(), objective, config, len(kept), fabric)
+            self._state = initial_state(self._network(), objective, config, len(kept), devices)
         self._state.criterion = objective.criterion
         for group in self._state.optimizer.param_groups:
             group["weight_decay"] = config.weight_decay
         config = config.model_copy(update={"epochs": self._state.epoch + 1})
         for name in ("suspects_", "suspicion_"):  # they were of other data
             self.__dict__.pop(name, None)
-        for metrics in Training(self._state, objective, data, config, fabric).epochs():
+        for metrics in Training(self._state, objective, data, config, devices).epochs():
             self.loss_curve_.append(metrics.train_loss)
         self._conclude(self._state, noise, objective)
         return self
@@ -420,8 +431,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             shape, classes = (self.n_features_in_,), len(self.classes_)
             return mlp(shape, classes, widths) if len(widths) else linear(shape, classes)
 
-    def _fabric(self) -> Fabric:
-        return _fabric("64-true" if self._dtype == np.float64 else "32-true")
+    def _devices(self) -> OneDevice:
+        return OneDevice("cpu", torch.float64 if self._dtype == np.float64 else torch.float32)
 
     def _conclude(
         self, state: TrainingState, noise: Noise | None, objective: Objective | None
@@ -442,19 +453,18 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         elif isinstance(noise, UnknownNoise):
             self.noise_estimate_ = noise.rejected
 
-    def _judge(self, whole: Dataset, fitting: Fitting) -> None:
+    def _judge(self, whole: Dataset, plan: Plan | None) -> None:
         """Set which labels are probably wrong; unknown if the noise is, or after an interrupt."""
-        noise = fitting.noise
-        if noise is None or fitting.state is None or noise.unknown_because is not None:
+        if plan is None or plan.noise.unknown_because is not None:
             self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
             return
-        assert isinstance(fitting.state.criterion, Loss)
-        assert fitting.seen_noise is not None
+        noise, criterion = plan.noise, plan.objective.criterion
+        assert isinstance(criterion, Loss)
         suspects = suspects_by_models(
             self._probabilities(whole.inputs).double(),
             whole.labels,
-            fitting.state.criterion,
-            fitting.seen_noise.transition,
+            criterion,
+            plan.seen_noise.transition,
             *(noise.out_of_fold, noise.estimate) if isinstance(noise, EstimatedNoise) else (None,),
         )
         ranking = suspects.ranking
@@ -465,11 +475,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         assert self._normalization is not None
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
-        return predict_logits(self.network_, data, self._normalization, self._fabric()).softmax(1)
-
-
-def _fabric(precision: Literal["64-true", "32-true"]) -> Fabric:
-    return Fabric(accelerator="cpu", devices=1, precision=precision)
+        return predict_logits(self.network_, data, self._normalization, self._devices()).softmax(1)
 
 
 def _with_weight(whole: Dataset) -> Int64[Tensor, " m"]:

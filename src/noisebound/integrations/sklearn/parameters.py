@@ -10,7 +10,7 @@ from noisebound.catalog import LOSS_NAMES, SPECS
 from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses import Loss
-from noisebound.training.recipe import RECIPES
+from noisebound.search.recipes import RECIPES
 
 if TYPE_CHECKING:
     from noisebound.integrations.sklearn.classifier import NoiseBoundedClassifier

@@ -88,8 +88,7 @@ class ReviewSession:
         self._probs = run.label_probabilities(splits)
         self._decisions = run.decisions_about(splits)
         self._queue = run.queue_of(splits, self._decisions)
-        noise = None if run.noise.rate is None else (run.noise.rate, run.noise.interval)
-        self._audit = Audit(self._probs, self._suspects, self._decisions, noise)
+        self._audit = Audit(self._probs, self._suspects, self._decisions, run.stated_rate)
         self._lock = threading.RLock()
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What trials say of a recipe: how many labels it predicts that had no part in its training."""
+"""The evidence of trials: how many held-out labels a recipe predicts."""
 
 import math
 from collections.abc import Sequence
@@ -9,27 +9,26 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
+from noisebound.search.recipes import RECIPES
 from noisebound.training.config import RecipeName
-from noisebound.training.recipe import RECIPES
 
 Hits: TypeAlias = Bool[Tensor, "_ _"]
 """Whether each epoch of a trial predicted each label that judges it, one row per epoch."""
 
 CERTAIN = 2.0
-"""A recipe takes the place of plain training if it is ahead by so many standard errors. The best of
-sixteen that are no better than plain training is ahead by about one. On the tables of the dev half
-of ``benchmarks/estimates.py``, one seed, nearly all that a choice gained was so certain. By
-the same measure another recipe is abreast of the chosen one, and may be better on all examples; and
-a recipe beats guessing."""
+"""Standard errors by which a recipe must be ahead of plain training to replace it. The best of
+sixteen that are no better than plain training is ahead by about one. On the first half of the
+tables of ``benchmarks/``, one seed, nearly all gains were this certain. The same threshold decides
+whether two recipes are compared on all examples, and whether a recipe beats guessing."""
 
 _TOLERATED = 1.0
-"""A recipe may be behind plain training by so many standard errors if classes count alike: a
-choice, made on the tables of the first half of ``benchmarks/survey_tables.py``."""
+"""Standard errors by which a recipe may be behind plain training if classes count alike. Chosen on
+the first half of the tables of ``benchmarks/survey_tables.py``."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the trials of a recipe say of it.
+    """The result of the trials of a recipe.
 
     Args:
         recipe: the recipe
@@ -63,10 +62,10 @@ class Evidence:
 
     @property
     def favors_common_labels(self) -> bool:
-        """True if its gain comes of predicting the commoner labels more often, or may do so.
+        """True if its gain may come from predicting the more common labels more often.
 
-        It may if it knows no more than guessing where classes count alike. If the noise has made
-        them common, such a gain is bought with examples of the other classes.
+        That is so if it is behind plain training, or no better than guessing, when classes count
+        alike. If noise has made those labels common, such a gain costs accuracy on other classes.
         """
         is_behind = self.balanced_gain < -_TOLERATED * self.balanced_error
         return is_behind or not self.beats_guessing
@@ -88,7 +87,7 @@ class Evidence:
 
     @property
     def label(self) -> str:
-        """What it does, for people."""
+        """A description for people."""
         text = RECIPES[self.recipe].label
         return f"{text}, stopped after epoch {self.epochs}" if self.stops_early else text
 
@@ -131,14 +130,14 @@ class Judges:
         epochs: int,
         stops_early: bool,
     ) -> Evidence:
-        """Return what these trials say of a recipe.
+        """Return the evidence of these trials.
 
         Args:
             recipe: its name
             hits: for each of its trials, whether it predicted the labels that judge it
             plain: the same of plain training, which may have had more trials
             epochs: the number of epochs that a training by it takes
-            stops_early: True if that is fewer than plain training takes
+            stops_early: True if plain training takes more epochs
         """
         shares = self.shares(hits)
         difference = shares - self.shares(plain[: len(hits)])
@@ -169,7 +168,7 @@ class _Balanced(NamedTuple):
 def _balanced(values: Float64[Tensor, " m"], labels: Int64[Tensor, " m"]) -> _Balanced:
     of_classes = [values[labels == label] for label in torch.unique(labels)]
     means = torch.stack([each.mean() for each in of_classes])
-    # Of a class with one example only the others can tell how much it varies.
+    # The variance of a class with one example is taken from all examples.
     whole = values.var(correction=0)
     variances = torch.stack(
         [(each.var() if len(each) > 1 else whole) / len(each) for each in of_classes]

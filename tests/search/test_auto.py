@@ -9,8 +9,9 @@ import torch
 import noisebound as nb
 from noisebound.estimation import EstimatedNoise, UnknownNoise
 from noisebound.runs import train_run
-from noisebound.training import TrainingConfig, UnknownNoiseWarning, estimate_label_noise
-from noisebound.training.cross_fit import CrossFit
+from noisebound.runs.stored_noise import noise_record
+from noisebound.search import cross_fit, estimate_label_noise
+from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from training_data import NOISE_RATE, noisy_clouds
 
 
@@ -53,7 +54,7 @@ def test_it_is_the_default(default_run):
     assert result.chosen.origin in ("estimated transition", "measured floor")
     assert "measured" in result.chosen.reason or "out-of-fold" in result.chosen.reason
     stored = json.loads(run.folder.result.read_text())
-    assert stored["noise"] == noise.record()
+    assert stored["noise"] == noise_record(noise)
     assert stored["bound_reason"] == result.chosen.reason
     assert noise.cross_entropy_floor.level == pytest.approx(result.bound, abs=0.15)
     assert result.final.averaged_test_top1 > 0.95
@@ -145,20 +146,20 @@ def test_a_training_that_is_stuck_is_told(tmp_path, default_run):
 @pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")
 def test_interrupted_while_estimating(tmp_path, monkeypatch):
     undisturbed = train_run(noisy_clouds(), config(epochs=8), tmp_path / "whole")
-    plain, calls = CrossFit._fold, []
+    plain, calls = cross_fit._predict_fold, []
 
-    def interrupted(self, number, fold):
+    def interrupted(data, plan, number, *others):
         calls.append(number)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return plain(self, number, fold)
+        return plain(data, plan, number, *others)
 
-    monkeypatch.setattr(CrossFit, "_fold", interrupted)
+    monkeypatch.setattr(cross_fit, "_predict_fold", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_run(noisy_clouds(), config(epochs=8), tmp_path / "run")
     resumed = train_run(noisy_clouds(), config(epochs=8), tmp_path / "run", resume=True)
     assert calls == [1, 2, 2]
-    assert resumed.noise.record() == undisturbed.noise.record()
+    assert noise_record(resumed.noise) == noise_record(undisturbed.noise)
     left, right = (tmp_path / run / "model.safetensors" for run in ("whole", "run"))
     assert left.read_bytes() == right.read_bytes()
 

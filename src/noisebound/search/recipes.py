@@ -13,19 +13,19 @@ from noisebound.training.config import RecipeName, TrainingConfig
 from noisebound.training.data import TrainingData
 
 LabelUse: TypeAlias = Literal["as they are", "suspects dropped", "suspects replaced", "corrected"]
-"""What becomes of suspect labels: nothing; they are left out; they are replaced by what was
-predicted without them; or every label is replaced by the probabilities of the true class."""
+"""How suspect labels are used: as given; left out; replaced by out-of-fold predictions; or every
+label is replaced by the probabilities of the true class."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a training is done with; its epochs are found out by trials.
+    """How a training uses labels, loss and bound; trials find its number of epochs.
 
     Args:
         name: its name
-        label: what it does, for people
+        label: a description for people
         loss: the loss, with ``+b`` for its bound
-        labels: what becomes of suspect labels
+        labels: how suspect labels are used
         is_regularized: True if its network always has dropout and factors of its inputs; that of
             any other recipe but plain training has them where they help
     """
@@ -60,7 +60,7 @@ class Recipe:
 
         Args:
             data: the examples as they are
-            noise: what out-of-fold predictions tell of the labels of ``data.train``
+            noise: the noise of the labels of ``data.train``, estimated out of fold
         """
         train = data.train
         match self.labels:
@@ -70,9 +70,7 @@ class Recipe:
                 kept = ~noise.is_doubted
                 # A class must not be left without examples.
                 kept |= (train.subset(kept).class_counts() == 0)[train.labels]
-                positions = None if data.positions is None else data.positions[kept]
-                checked = None if data.checked is None else data.checked.subset(kept)
-                return replace(data, train=train.subset(kept), positions=positions, checked=checked)
+                return data.subset(kept)
             case "suspects replaced":
                 given = F.one_hot(train.labels, train.num_classes).double()
                 targets = torch.where(noise.is_doubted[:, None], noise.calibrated, given)

@@ -9,31 +9,31 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from noisebound.training.best_epoch import smooth, soonest_agreeing
+from noisebound.search.evidence import CERTAIN, Evidence, Hits, Judges
+from noisebound.search.recipes import RECIPES, Recipe
+from noisebound.search.trial import smooth, soonest_agreeing
 from noisebound.training.config import RecipeName
-from noisebound.training.evidence import CERTAIN, Evidence, Hits, Judges
-from noisebound.training.recipe import RECIPES, Recipe
 
-_FALLS_SHORT = 1.0  # standard errors: a choice; most networks know their own labels better by more
+_FALLS_SHORT = 1.0  # standard errors; heuristic
 
 _HOPELESS = 2.0
-"""A recipe that is so many standard errors behind the best after some trials is given up."""
+"""Standard errors behind the best after which a recipe gets no more trials."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The recipe that was chosen, and what it was chosen from.
+    """The recipe that was chosen, and the evidence for all candidates.
 
     Args:
         chosen: the evidence of the recipe that trains
         tried: the evidence of all recipes, the best first; empty if the recipe was named
         finals: the evidence of the best recipes when they were trained on all examples, where the
             trials had a part of them; gains are over the first of these
-        withdrawn: the recipe that trials preferred and a rehearsal spoke against; None if none
+        withdrawn: the recipe that the trials preferred, if training it on all examples failed
         regularize: True if regularized networks, with dropout and factors of their inputs,
             predicted more labels that they did not see: then all recipes but plain training have
             such networks
-        untried_because: why nothing was tried, where it was to be; None if a recipe was named
+        untried_because: the reason if trials were asked for and none was made
     """
 
     chosen: Evidence
@@ -50,7 +50,7 @@ class Choice:
 
     @property
     def label(self) -> str:
-        """What the training does, for people."""
+        """A description of the training."""
         is_said = self.recipe.is_regularized or self.recipe.name == "plain"
         network = ", with a regularized network" if self.regularize and not is_said else ""
         return f"{self.chosen.label}{network}"
@@ -63,8 +63,8 @@ class Choice:
         chosen, best = self.chosen, self.tried[0]
         if self.withdrawn is not None:
             return (
-                f"{self.withdrawn.label} predicts fewer of the labels that it was trained on than "
-                "its trials did of labels that they had not seen"
+                f"{self.withdrawn.label}: its training accuracy was below the held-out accuracy of "
+                "its trials, so that training failed"
             )
         if len(self.finals) > 1:
             first, other = self.finals
@@ -84,17 +84,17 @@ class Choice:
             alike = f"{best.balanced_gain:+.1%} ± {best.balanced_error:.1%}"
             return (
                 f"{best.label} predicts {best.gain:.1%} more of the labels it did not see, but if "
-                f"classes count alike {alike if best.beats_guessing else 'only what a guess would'}"
-                ": it favors the commoner labels, which is wrong if noise has made them common"
+                f"classes count alike {alike if best.beats_guessing else 'no more than a guess'}"
+                ": it favors the more common labels, which is wrong if noise has made them common"
             )
         return (
             f"the best other recipe, {best.label}, predicts {best.gain:+.1%} ± "
-            f"{best.standard_error:.1%} of the labels it did not see: too little to tell them apart"
+            f"{best.standard_error:.1%} of the labels it did not see, which chance may explain"
         )
 
     @property
     def finalists(self) -> tuple[Evidence, ...]:
-        """The chosen recipe and, where there is one, another that is abreast of it."""
+        """The chosen recipe and, if there is one, another that chance may have put behind it."""
         others = [
             each
             for each in self.tried
@@ -137,9 +137,8 @@ class Choice:
     def after_rehearsal(self, hits: Bool[Tensor, " n"]) -> "Choice":
         """Return the choice when the recipe was trained on all examples: itself, or plain training.
 
-        A network knows the labels that it was trained on at least as well as labels that it has
-        not seen. One that knows them worse has not learned what its trials had learned: it stopped
-        too soon, or their success was chance.
+        If the training accuracy is below the trials' held-out accuracy, training failed: it stopped
+        too soon, or the success of the trials was chance.
 
         Args:
             hits: whether each label of the training examples was predicted
@@ -208,7 +207,7 @@ def choice_by(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> Ch
 def _evidence(
     name: RecipeName, trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges
 ) -> list[Evidence]:
-    """Return what the trials say of a recipe for all epochs, if it had them, and for fewer."""
+    """Return the evidence for a recipe: for all epochs, if it had them, and stopped early."""
     halves, plain = trials[name], [hits[-1] for hits in trials["plain"]]
     is_whole = all(len(hits) == len(trials["plain"][0]) for hits in halves)
     found = []
@@ -249,9 +248,9 @@ def _plain_among(tried: Sequence[Evidence]) -> Evidence:
 def hopeful(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> list[Recipe]:
     """Return the recipes that are worth another trial: at first all.
 
-    Then all but those that are clearly behind the best at their best epochs, which must not favor
-    the commoner labels. After a whole division also those that are not ahead of plain training are
-    given up; if none is ahead, no recipe is worth another trial.
+    A recipe is dropped if it is clearly behind the best, both at their best epochs; the best must
+    not favor the more common labels. After a whole division, a recipe is also dropped if it is not
+    ahead of plain training. If none is ahead, the search ends.
 
     Args:
         trials: for each recipe and half, whether each epoch predicted each judged label

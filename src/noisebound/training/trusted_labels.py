@@ -2,7 +2,7 @@ r"""Training on labels of which some were checked by a person.
 
 An honest model's loss on a checked label can come down to 0, so its floor is 0. With weights ``w``,
 the floor of the weighted mean loss is the untrusted share's part of the floor ``B`` of the others:
-``B Σ_untrusted w / Σ w``. A loss that corrects noise would correct what is right already, and its
+``B Σ_untrusted w / Σ w``. A loss that corrects noise would correct labels that are right, and its
 least value on a right label is above 0: checked labels are trained by plain cross-entropy there.
 """
 
@@ -13,8 +13,7 @@ from jaxtyping import Bool, Float, Int64, Num
 from torch import Tensor
 from torch.nn import functional as F
 
-from noisebound.estimation import OutOfFold
-from noisebound.estimation.checked import Checked
+from noisebound.estimation import Checked, OutOfFold
 from noisebound.losses import Loss
 from noisebound.training.config import TrainingConfig
 from noisebound.training.objective import Objective
@@ -64,8 +63,8 @@ def trusting(
 
     Args:
         objective: for labels that nobody has checked
-        checked: what was checked
-        weights: how much each example counts; None if all count one
+        checked: the checked labels
+        weights: of the examples; 1 by default
         config: names the loss
     """
     share = checked.untrusted_share(weights)
@@ -97,7 +96,7 @@ class WeightEvidence:
     Args:
         weight: how much a checked label counts
         loss: the mean cross-entropy of the checked labels
-        behind: how much more that is than with the best weight
+        behind: the difference to the loss with the best weight
         standard_error: the standard error of that difference
         predicted: the share of the checked labels that was predicted
     """
@@ -127,7 +126,7 @@ def judged_weights(found: dict[float, OutOfFold]) -> list[WeightEvidence]:
 def best_weight(evidence: list[WeightEvidence]) -> float:
     """Return the weight that predicts most checked labels, of those whose loss is near the least.
 
-    Near is within a standard error. Of two that predict as many, the lower one is taken.
+    Near is within a standard error. If two predict as many, the lower one is taken.
     """
     near = [each for each in evidence if each.behind <= each.standard_error]
     return max(near, key=lambda each: (each.predicted, -each.weight)).weight

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from noisebound.errors import InvalidValueError
-from noisebound.training import cores
-from noisebound.training.cores import usable_cores, use_threads
+from noisebound.training import devices
+from noisebound.training.devices import usable_cores, use_threads
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_other_numbers_are_refused(threads):
 @pytest.mark.parametrize(("content", "expected"), [("150000 100000", 2), ("50000 100000", 1)])
 def test_the_quota_of_a_container(tmp_path, monkeypatch, content, expected):
     quota = tmp_path / "cpu.max"
-    monkeypatch.setattr(cores, "_QUOTA", quota)
+    monkeypatch.setattr(devices, "_QUOTA", quota)
     without = usable_cores()
     quota.write_text(f"{content}\n")
     assert usable_cores() == min(without, expected)

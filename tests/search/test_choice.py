@@ -14,15 +14,14 @@ from noisebound.estimation import EstimatedNoise, OutOfFold
 from noisebound.pages.run_page import run_page
 from noisebound.paper.sources import DataSources
 from noisebound.runs import train_run
+from noisebound.search.choice import Choice, choice_by, hopeful
+from noisebound.search.confirmation import held_out_split
+from noisebound.search.evidence import Evidence, Judges
+from noisebound.search.recipes import RECIPES
+from noisebound.search.trial import Trial, soonest_agreeing
 from noisebound.training import TrainingConfig
-from noisebound.training.best_epoch import soonest_agreeing
-from noisebound.training.choose import Choice, choice_by, hopeful
 from noisebound.training.config import RecipeName
 from noisebound.training.data import TrainingData
-from noisebound.training.evidence import Evidence, Judges
-from noisebound.training.finals import _left_out
-from noisebound.training.recipe import RECIPES
-from noisebound.training.trial import Trial
 from settings import PLANTED, Setting, noisy_data
 from training_data import noisy_clouds
 
@@ -96,7 +95,7 @@ class TestChoiceByEvidence:
             assert choice.tried[0].gain > 2 * choice.tried[0].standard_error
             assert choice.tried[0].balanced_gain == pytest.approx(0.5 - known, abs=0.03)
             assert choice.is_plain
-            assert "favors the commoner labels" in choice.reason
+            assert "favors the more common labels" in choice.reason
 
     @pytest.mark.parametrize(
         ("balanced_gain", "beats_guessing", "is_convincing"),
@@ -293,10 +292,11 @@ class TestRuns:
 
     def test_all_examples_decide_soonest_agreeing(self, tmp_path, monkeypatch):
         """A search on a part of the examples does not tell the epochs of the whole."""
-        monkeypatch.setattr("noisebound.training.search.SEARCH_EXAMPLES", 120)
+        monkeypatch.setattr("noisebound.search.recipe_search.SEARCH_EXAMPLES", 120)
         stopped = Evidence("gce", True, 7, 0.9, 0.1, 0.01, 120)
         monkeypatch.setattr(
-            "noisebound.training.search.choice_by", lambda *_, **__: Choice(stopped, (stopped,))
+            "noisebound.search.recipe_search.choice_by",
+            lambda *_, **__: Choice(stopped, (stopped,)),
         )
         watched, run_trial = [], Trial.run
 
@@ -316,20 +316,20 @@ class TestRuns:
         promise = Evidence("gce", True, 2, 0.99, 0.3, 0.01, 240)
         plain = Evidence("plain", False, 8, 0.69, 0.0, 0.0, 240)
         chosen = Choice(promise, (promise, plain))
-        monkeypatch.setattr("noisebound.training.search.choice_by", lambda *_, **__: chosen)
+        monkeypatch.setattr("noisebound.search.recipe_search.choice_by", lambda *_, **__: chosen)
         run = train_run(noisy_clouds(n=240), self.config(), tmp_path / "run")
         assert run.recipe.withdrawn == promise
         assert (run.recipe.recipe.name, len(run.epochs)) == ("plain", 8)
 
     def test_two_recipes_abreast_are_told_apart_by_all_examples(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("noisebound.training.search.SEARCH_EXAMPLES", 120)
+        monkeypatch.setattr("noisebound.search.recipe_search.SEARCH_EXAMPLES", 120)
         first = Evidence("gce", True, 7, 0.8, 0.10, 0.02, 120)
         second = Evidence("dropped", True, 5, 0.79, 0.09, 0.02, 120)
         far = Evidence("elr", True, 5, 0.75, 0.05, 0.02, 120)
         plain = Evidence("plain", False, 8, 0.7, 0.0, 0.0, 120)
         tried = Choice(first, (first, second, far, plain))
         assert tried.finalists == (first, second)
-        monkeypatch.setattr("noisebound.training.search.choice_by", lambda *_, **__: tried)
+        monkeypatch.setattr("noisebound.search.recipe_search.choice_by", lambda *_, **__: tried)
         run = train_run(noisy_clouds(n=400), self.config(validation_share=0.2), tmp_path / "run")
         assert [each.recipe for each in run.recipe.finals] == ["gce", "dropped"]
         assert [each.examples for each in run.recipe.finals] == [80, 80]
@@ -352,7 +352,7 @@ class TestRuns:
     def test_without_validation_a_tenth_decides_soonest_agreeing(self):
         data = TrainingData.unsplit(noisy_clouds(n=300).train)
         data = replace(data, positions=torch.arange(300))
-        trained, watched = _left_out(data, data, seed=0)
+        trained, watched = held_out_split(data, data, seed=0)
         assert (len(trained.train), len(watched)) == (270, 30)
         rows = torch.cat([trained.train.dense_inputs, watched.dense_inputs])
         assert len(rows.unique(dim=0)) == 300
@@ -369,8 +369,8 @@ class TestRuns:
         run = train_run(noisy_clouds(n=240), self.config(), tmp_path / "run")
         found, others = seen[-1]
         assert [len(each) for _, each in seen] == [0] * 6 + [3]  # three divisions
-        opinions = [found.probabilities, *others]
-        for opinion in others:
+        opinions = [each.probabilities for each in (found, *others)]
+        for opinion in opinions[1:]:
             assert (opinion.argmax(1) == found.labels).double().mean() > 0.5
             assert sum(torch.equal(opinion, each) for each in opinions) == 1
         mean = torch.stack(opinions).mean(0)

@@ -1,0 +1,220 @@
+"""Predictions and observed labels: the checks on them, and out-of-fold predictions of networks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float64, Int64
+from torch import Tensor
+
+from noisebound.checks import ArrayLike, check_distribution
+from noisebound.errors import InvalidTypeError, InvalidValueError
+
+FEWEST_EXAMPLES = 20  # as many groups as the jackknife leaves out in turn
+
+_ROWS_AT_ONCE = 2**14
+_NUMBERS_AT_ONCE = 2**18  # 2 MB of float64
+_CLEAR = 2.5
+"""Standard deviations beyond chance. Heuristic: of predictions that are independent of the labels,
+0.7 % pass, on 90 settings of sizes, class shares and sharpness; on 108 others 0.4 %."""
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Predictions of the observed label, each by a network that was not trained on the example.
+
+    Args:
+        logits: one row per example
+        labels: the observed labels of these examples
+        positions: the examples' positions in the whole training set, validation included
+        is_underfit: True if a network was still learning, and had memorized nothing, when its
+            epochs ended: then many of its mistakes are its own and not the labels'
+        hits: for each epoch, which examples had their observed label predicted
+        is_trusted: which of the labels a person has checked
+        validation: predictions for the validation split by the same networks, which saw none of it
+    """
+
+    logits: Float[Tensor, "n classes"]
+    labels: Int64[Tensor, " n"]
+    positions: Int64[Tensor, " n"]
+    is_underfit: bool = False
+    hits: Bool[Tensor, "epochs n"] | None = None
+    is_trusted: Bool[Tensor, " n"] | None = None
+    validation: "OutOfFold | None" = None
+
+    @classmethod
+    def joined(cls, folds: Sequence["OutOfFold"]) -> "OutOfFold":
+        """Return the predictions of all folds, in the order of the positions.
+
+        A validation example gets the prediction of one network, as a training example does: the
+        folds take turns. So both kinds of examples are judged by evidence of the same strength.
+        """
+        order = torch.cat([fold.positions for fold in folds]).argsort()
+        return cls(
+            torch.cat([fold.logits for fold in folds])[order],
+            torch.cat([fold.labels for fold in folds])[order],
+            torch.cat([fold.positions for fold in folds])[order],
+            any(fold.is_underfit for fold in folds),
+            validation=_in_turns([fold.validation for fold in folds]),
+        )
+
+    @property
+    def with_validation(self) -> "OutOfFold":
+        """The predictions for the training examples and then for the validation split."""
+        other = self.validation
+        if other is None:
+            return self
+        trusted = self.is_trusted
+        if trusted is not None:
+            trusted = torch.cat([trusted, torch.zeros(len(other.labels), dtype=torch.bool)])
+        return OutOfFold(
+            torch.cat([self.logits, other.logits]),
+            torch.cat([self.labels, other.labels]),
+            torch.cat([self.positions, other.positions]),
+            self.is_underfit,
+            is_trusted=trusted,
+        )
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return self.logits.shape[1]
+
+    @property
+    def probabilities(self) -> Float64[Tensor, "n classes"]:
+        """The predicted probabilities of the observed label."""
+        return self.logits.double().softmax(1)
+
+    @property
+    def are_hits(self) -> Bool[Tensor, " n"]:
+        """Whether the likeliest class of each example is its observed label."""
+        return self.logits.argmax(1) == self.labels
+
+    def averaged_with(self, others: Sequence["OutOfFold"]) -> "OutOfFold":
+        """Return the mean of these predictions and others for the same examples.
+
+        Networks that were trained on other parts of the examples make other mistakes, so their
+        mean makes fewer than each of them.
+
+        Args:
+            others: predictions by networks that did not see the examples either
+        """
+        if not others:
+            return self
+        mean = torch.stack([each.probabilities for each in (self, *others)]).mean(0)
+        logits = mean.clamp(min=torch.finfo(mean.dtype).tiny).log().to(self.logits.dtype)
+        validation = self.validation
+        if validation is not None:
+            also = [each.validation for each in others if each.validation is not None]
+            validation = validation.averaged_with(also)
+        return replace(self, logits=logits, hits=None, validation=validation)
+
+    @property
+    def unchecked(self) -> "OutOfFold":
+        """The predictions for the labels that nobody has checked; for all if few are left."""
+        if self.is_trusted is None or int((~self.is_trusted).sum()) < FEWEST_EXAMPLES:
+            return self
+        kept = ~self.is_trusted
+        return OutOfFold(
+            self.logits[kept], self.labels[kept], self.positions[kept], self.is_underfit
+        )
+
+
+def _in_turns(found: Sequence[OutOfFold | None]) -> OutOfFold | None:
+    """Return predictions for the same examples, each example's from one of several networks."""
+    first = found[0]
+    if first is None:
+        return None
+    logits = torch.stack([each.logits for each in found if each is not None])
+    examples = torch.arange(len(first.labels))
+    return replace(first, logits=logits[examples % len(logits), examples])
+
+
+def are_informative(probs: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]) -> bool:
+    """True if predictions depend on the labels, beyond chance, however unequal the classes are.
+
+    A score test: does the likelihood of the labels rise if their shares ``π`` are moved towards the
+    predictions? With the predictions ``q``, less their mean, ``Σ_i (q_i[y_i] - Σ_k π_k q_i[k])``
+    has mean zero if labels and predictions are independent, and its variance follows from ``π``.
+    Accuracy and log loss would miss much: if nine in ten labels are of one class, a model that
+    ranks the others well is no more accurate than that class alone, and an overconfident one has a
+    higher loss than the class shares.
+
+    Args:
+        probs: out-of-fold probabilities
+        labels: the observed labels
+    """
+    shares = labels.bincount(minlength=probs.shape[1]).double() / len(labels)
+    mean = probs.mean(0, dtype=torch.float64)
+    score = variance = 0.0
+    rows = max(1, _NUMBERS_AT_ONCE // probs.shape[1])
+    for part, observed in zip(torch.split(probs, rows), torch.split(labels, rows), strict=True):
+        centered = part.double() - mean
+        expected = centered @ shares
+        score += float((centered.gather(1, observed[:, None]).squeeze(1) - expected).sum())
+        variance += float((centered.square() @ shares - expected.square()).sum())
+    least = torch.finfo(torch.float32).eps * len(labels)  # larger than rounding errors
+    return score > max(_CLEAR * math.sqrt(max(variance, 0.0)), least)
+
+
+def check_predictions(probs: ArrayLike, name: str = "probs") -> Float[Tensor, "n classes"]:
+    """Return class probabilities on the CPU, checked in blocks and not copied if they are there.
+
+    Single precision stays single, so that predictions of many examples and classes are not doubled.
+    """
+    predictions = _as_tensor(probs, name, "numbers, a row per example and a column per class")
+    if not predictions.is_floating_point() or predictions.dtype in (torch.float16, torch.bfloat16):
+        predictions = predictions.double()
+    if predictions.ndim != 2 or not len(predictions):
+        return check_distribution(predictions, name)
+    for rows in torch.split(predictions, _ROWS_AT_ONCE):
+        check_distribution(rows, name)
+    return predictions
+
+
+def check_labels(labels: ArrayLike, predictions: Tensor, name: str) -> Int64[Tensor, " n"]:
+    """Return the labels on the CPU, or refuse them if they do not fit the predictions.
+
+    Args:
+        labels: one class index per example
+        predictions: one row per example, one column per class
+        name: the name of the predictions in an error
+    """
+    if predictions.ndim != 2 or predictions.shape[1] < 2:
+        raise InvalidValueError(
+            f"{name} must have a row for each example and a column for each class, got shape "
+            f"{tuple(predictions.shape)}"
+        )
+    observed = _as_tensor(labels, "labels", "class indices, whole numbers")
+    if observed.shape != predictions.shape[:1]:
+        raise InvalidValueError(
+            f"`labels` must be one per example, {len(predictions)}; got shape "
+            f"{tuple(observed.shape)}"
+        )
+    if observed.is_floating_point() or observed.is_complex() or observed.dtype == torch.bool:
+        raise InvalidTypeError(f"labels must be class indices, whole numbers; got {observed.dtype}")
+    if len(observed) < FEWEST_EXAMPLES:
+        raise InvalidValueError(
+            f"at least {FEWEST_EXAMPLES} examples are needed, got {len(observed)}"
+        )
+    observed = observed.long()
+    low, high = int(observed.min()), int(observed.max())
+    if low < 0 or high >= predictions.shape[1]:
+        raise InvalidValueError(
+            f"labels must lie in 0 … {predictions.shape[1] - 1}, got {low} … {high}"
+        )
+    return observed
+
+
+def _as_tensor(given: ArrayLike, name: str, wanted: str) -> Tensor:
+    """Return arrays, data frames and lists as a tensor on the CPU."""
+    if not isinstance(given, Tensor):
+        array = np.require(given, requirements="W")  # torch warns about arrays that are read-only
+        if array.dtype.kind not in "biuf":
+            raise InvalidTypeError(f"`{name}` must be {wanted}; got values of type {array.dtype}")
+        # torch has these types, but no minimum and little else for them.
+        is_unsigned = array.dtype in (np.uint16, np.uint32, np.uint64)
+        given = array.astype(np.int64) if is_unsigned else array
+    return torch.as_tensor(given).detach().cpu()

@@ -1,0 +1,236 @@
+"""Estimators of the transition matrix ``T[noisy, true]`` from predictions and labels.
+
+- agreement, the default: where a model is surest, it is right, and the labels show the noise. A
+  label differs from the prediction because the label is wrong, or because the prediction is. Among
+  the examples of which the model is surest, the second hardly happens. The assumption is that noise
+  is much the same for sure examples as for others.
+- anchor points: an example that surely belongs to a class shows how the labels of its class fall.
+- confident learning (Northcutt et al., 2021), as cleanlab computes it.
+- neighbor consensus (Zhu et al., 2021): an example and its two nearest neighbors are mostly of one
+  true class. So three labels were drawn for one truth, and how often they agree, and on which
+  class, shows the noise. The likeliest matrix and class prior are found by EM.
+"""
+
+from importlib.util import find_spec
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Generator, Tensor
+
+from noisebound.bounds import symmetric_columns
+from noisebound.errors import MissingExtraError
+
+SUREST = 0.2  # chosen on the sixteen settings of `results/beyond`; not tried elsewhere
+_FEWEST = 20  # per predicted class: the standard error of a share is then at most 0.11
+_LEAST = 1e-12
+_SURE_PART = 0.3  # of a class of mean size; for ten classes the usual quantile of 97 %
+_MOST_NEIGHBORS = 15_000  # examples: distances of all to all
+_ROWS_AT_ONCE = 1_000
+_ROUNDS = 300
+_TOLERANCE = 1e-7
+
+
+def agreement_transition(
+    sureness: Float[Tensor, " n"],
+    predicted: Int64[Tensor, " n"],
+    labels: Int64[Tensor, " n"],
+    num_classes: int,
+) -> Float64[Tensor, "classes classes"]:
+    """Return the labels' shares where the model is surest, with less sampling error."""
+    return _shrunk(_counts(sureness, predicted, labels, num_classes, SUREST))
+
+
+def observed_given_predicted(
+    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
+) -> Float64[Tensor, "classes classes"]:
+    """Return the distribution of labels among the examples of each predicted class."""
+    sureness, predicted = probs.max(1)
+    return _shares(_counts(sureness, predicted, labels, probs.shape[1], share=1.0))
+
+
+def _counts(
+    sureness: Float[Tensor, " n"],
+    predicted: Int64[Tensor, " n"],
+    labels: Int64[Tensor, " n"],
+    num_classes: int,
+    share: float,
+) -> Float64[Tensor, "observed predicted"]:
+    chosen = surest_of_each_class(sureness, predicted, num_classes, share)
+    cells = labels[chosen] * num_classes + predicted[chosen]
+    return torch.bincount(cells, minlength=num_classes**2).view(num_classes, num_classes).double()
+
+
+def surest_of_each_class(
+    sureness: Float[Tensor, " n"], predicted: Int64[Tensor, " n"], num_classes: int, share: float
+) -> Int64[Tensor, " m"]:
+    """Return the positions of the surest examples of every predicted class, a few at least."""
+    order = sureness.argsort(descending=True, stable=True)
+    order = order[predicted[order].argsort(stable=True)]  # class after class, the surest first
+    counts = predicted.bincount(minlength=num_classes)
+    wanted = torch.maximum((share * counts).round().long(), counts.clamp(max=_FEWEST))
+    starts = counts.cumsum(0) - counts
+    place = torch.arange(len(order)) - starts[predicted[order]]
+    return order[place < wanted[predicted[order]]]
+
+
+def _shares(counts: Float64[Tensor, "observed predicted"]) -> Float64[Tensor, "classes classes"]:
+    totals = counts.sum(0)
+    # A class that is never predicted: assume no noise.
+    unknown = torch.eye(len(counts), dtype=torch.float64)
+    return torch.where(totals > 0, counts / totals.clamp(min=1), unknown)
+
+
+def _shrunk(counts: Float64[Tensor, "observed predicted"]) -> Float64[Tensor, "classes classes"]:
+    """Return shares with less sampling error, by empirical Bayes towards uniform noise.
+
+    A class has a few hundred sure examples, and under symmetric noise about ten for each wrong
+    label. The classes' rates are shrunk to their mean, and the wrong labels of a class to an even
+    spread, as far as chance explains their differences. Structured noise makes much larger
+    differences, which stay.
+    """
+    shares = _shares(counts)
+    rates = _shrunk_to_mean(1 - shares.diagonal(), counts.sum(0))
+    return rates * _among_wrong(counts) + torch.diag(1 - rates)
+
+
+def _shrunk_to_mean(
+    rates: Float64[Tensor, " classes"], totals: Float64[Tensor, " classes"]
+) -> Float64[Tensor, " classes"]:
+    """Return the classes' rates, shrunk to their mean as far as chance explains the differences.
+
+    The variance between classes is estimated by moments (DerSimonian and Laird, 1986).
+    """
+    known = totals > 0
+    mean = (rates * totals).sum() / totals.sum()
+    precision = totals[known] / (mean * (1 - mean)).clamp(min=_LEAST)
+    excess = (precision * (rates[known] - mean) ** 2).sum() - (known.sum() - 1)
+    scale = precision.sum() - (precision**2).sum() / precision.sum()
+    between = (excess / scale.clamp(min=_LEAST)).clamp(min=0)
+    kept = between / (between + 1 / precision)
+    drawn = rates.clone()
+    drawn[known] = mean + kept * (rates[known] - mean)
+    return drawn
+
+
+def _among_wrong(
+    counts: Float64[Tensor, "observed predicted"],
+) -> Float64[Tensor, "classes classes"]:
+    """Return how each class's wrong labels spread, shrunk to an even spread (James and Stein)."""
+    num_classes = len(counts)
+    even = 1 / (num_classes - 1)
+    wrong = counts.clone().fill_diagonal_(0)
+    totals = wrong.sum(0)
+    shares = wrong / totals.clamp(min=1)
+    is_wrong = ~torch.eye(num_classes, dtype=torch.bool)
+    # Pearson's statistic, which chance alone would bring to its degrees of freedom
+    statistic = torch.where(is_wrong, (shares - even) ** 2, 0.0).sum(0) * totals / even
+    chance = (num_classes - 2) / statistic.clamp(min=_LEAST)
+    chance = torch.where(totals > 0, chance.clamp(max=1), 1.0)
+    return torch.where(is_wrong, chance * even + (1 - chance) * shares, 0.0)
+
+
+def anchor_transition(
+    probs: Float64[Tensor, "n classes"],
+) -> Float64[Tensor, "classes classes"]:
+    """Return the matrix whose column ``k`` is the prediction at the surest example of class ``k``.
+
+    The very surest may be an outlier, so the one at a high quantile is taken (Liu and Tao, 2016;
+    Patrini et al., 2017).
+    """
+    quantile = 1 - _SURE_PART / probs.shape[1]
+    anchors = probs.argsort(0)[round(quantile * (len(probs) - 1))]
+    return probs[anchors].T.clone()
+
+
+def dual_transition(
+    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
+) -> Float64[Tensor, "classes classes"]:
+    """Return the matrix by Dual-T (Yao et al., 2020), in two steps over the predicted class.
+
+    From the true class to the predicted one by anchor points, and from there to the observed label
+    by counting. It is meant for predictions of a network on training labels that it has memorized:
+    with out-of-fold predictions both steps contain the noise, and it counts twice.
+    """
+    transition = observed_given_predicted(probs, labels) @ anchor_transition(probs)
+    return transition / transition.sum(0)
+
+
+def confident_transition(
+    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
+) -> Float64[Tensor, "classes classes"]:
+    """Return the matrix counted over the examples that are confidently of a class."""
+    require_cleanlab()
+    from cleanlab.count import compute_confident_joint, estimate_latent
+
+    joint = compute_confident_joint(labels.numpy(), probs.numpy())
+    _, noise_matrix, _ = estimate_latent(joint, labels.numpy())
+    matrix = torch.as_tensor(noise_matrix, dtype=torch.float64)
+    # A class without labels has a column of zeros: assume no noise.
+    return torch.where(matrix.sum(0) > 0, matrix, torch.eye(len(matrix), dtype=torch.float64))
+
+
+def require_cleanlab() -> None:
+    """Raise an error if cleanlab is not installed, before time is spent."""
+    if find_spec("cleanlab") is None:
+        raise MissingExtraError("confident learning", "cleanlab", "cleanlab")
+
+
+def neighbor_triples(
+    features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"]
+) -> Int64[Tensor, "m three"]:
+    """Return the labels of up to 15,000 examples, each with its two nearest neighbors."""
+    if len(labels) > _MOST_NEIGHBORS:
+        chosen = torch.randperm(len(labels), generator=Generator().manual_seed(0))[:_MOST_NEIGHBORS]
+        features, labels = features[chosen], labels[chosen]
+    nearest = []
+    for start in range(0, len(features), _ROWS_AT_ONCE):
+        rows = features[start : start + _ROWS_AT_ONCE]
+        distances = torch.cdist(rows, features)
+        own = torch.arange(start, start + len(rows))
+        distances[torch.arange(len(rows)), own] = torch.inf
+        nearest.append(torch.cat([own[:, None], distances.topk(2, largest=False).indices], dim=1))
+    return labels[torch.cat(nearest)]
+
+
+def transition_of_triples(
+    triples: Int64[Tensor, "m three"], num_classes: int
+) -> Float64[Tensor, "classes classes"]:
+    """Return the matrix under which three labels of one true class are likeliest, by EM."""
+    distinct, counts = torch.unique(triples, dim=0, return_counts=True)
+    weights = counts.double() / counts.sum()
+    # The start keeps the classes' names: a true class is observed as itself most often.
+    transition = torch.full((num_classes, num_classes), 0.4 / (num_classes - 1)).double()
+    transition.fill_diagonal_(0.6)
+    prior = torch.full((num_classes,), 1 / num_classes, dtype=torch.float64)
+    before = -torch.inf
+    for _ in range(_ROUNDS):
+        joint = transition[distinct].prod(1) * prior  # [triple, true class]
+        totals = joint.sum(1, keepdim=True).clamp(min=1e-300)
+        likelihood = (weights @ totals.log()).item()
+        if likelihood - before < _TOLERANCE:
+            break
+        before = likelihood
+        responsibility = weights[:, None] * joint / totals
+        prior = responsibility.sum(0)
+        expected = torch.full((num_classes, num_classes), 1e-12, dtype=torch.float64)
+        for labels in distinct.T:
+            expected.index_add_(0, labels, responsibility)
+        transition = expected / expected.sum(0)
+    return transition
+
+
+def with_rate(
+    transition: Float64[Tensor, "classes classes"],
+    prior: Float64[Tensor, " classes"],
+    rate: float,
+) -> Float64[Tensor, "classes classes"]:
+    """Return a matrix with this rate, or less if the true class would not stay likeliest."""
+    identity = torch.eye(len(transition), dtype=transition.dtype)
+    before = float((prior * (1 - transition.diagonal())).sum())
+    if before <= 0:  # the structure is unknown
+        transition, before = symmetric_columns(torch.tensor(0.5).to(identity), len(identity)), 0.5
+    wrong = (transition - identity) * (rate / before)
+    off_diagonal = wrong.clone().fill_diagonal_(0).max(0).values
+    # (1 - a·missing) ≥ a·greatest keeps the true class ahead of every other.
+    most = 1 / (off_diagonal - wrong.diagonal()).clamp(min=1)
+    return identity + wrong * most
