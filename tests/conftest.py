@@ -27,7 +27,7 @@ CHECKED = (
     "corruption",
     "data",
     "estimation",
-    "experiments",
+    "paper",
     "features",
     "integrations",
     "losses",
@@ -56,9 +56,10 @@ LONG_MODULES = tuple(
     f"tests/{place}"
     for place in (
         *(
+            "benchmarks",
             "browser",
             "examples",
-            "experiments",
+            "paper",
             "features",
             "integrations",
             "review",

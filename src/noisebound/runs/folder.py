@@ -52,12 +52,9 @@ class RunFolder:
         # Written by experiments, whose runs are folders named by the hash of their config.
         self.experiment = self.path / "run.json"
         self.environment = self.path / "environment.json"
-        self.label_findings = self.path / "labels.json"
-        self.learner = self.path / "learner.json"
         self.failure = self.path / "failure.json"
         self.running = self.path / "running"
         self.lock = self.path / ".lock"
-        self.folds = self.path / "folds"
 
     def out_of_fold(self, name: str = "all") -> Path:
         """Return the file of out-of-fold predictions with this name."""
@@ -73,7 +70,7 @@ class RunFolder:
 
     def remove_parts(self) -> None:
         """Remove the partial files of killed processes; only the run's owner may."""
-        for folder in (self.path, self.cross_fit, self.checkpoints, self.folds):
+        for folder in (self.path, self.cross_fit, self.checkpoints):
             for part in folder.glob(PARTS):
                 part.unlink(missing_ok=True)
 

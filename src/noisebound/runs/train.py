@@ -37,9 +37,6 @@ from noisebound.training.objective import ObjectiveFactory, check_method, make_o
 from noisebound.training.session import Session
 from noisebound.training.unfrozen import Unfrozen, check_unfreeze
 
-_ADDED_LATER = ("unfreeze", "encoder_rate", "warmup_epochs")
-_DEFAULTS = TrainingConfig.model_fields
-
 
 def train_run(
     splits: Splits,
@@ -215,9 +212,7 @@ def _keep_corrections(folder: RunFolder, decisions: DecisionFile) -> None:
 
 def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module) -> str:
     """Return the hash of the config, of the training data, and of the network's shapes."""
-    # Settings that came later leave the runs before them as they were.
-    unset = {name for name in _ADDED_LATER if getattr(config, name) == _DEFAULTS[name].default}
-    digest = hashlib.sha256(config.model_dump_json(exclude=unset).encode())
+    digest = hashlib.sha256(config.model_dump_json(exclude_defaults=True).encode())
     digest.update(repr(data.train.class_names).encode())
     for name, weight in network.state_dict().items():
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
