@@ -10,7 +10,7 @@ from noisebound.data import DataError, Normalization, load
 from noisebound.data.checksums import crc
 from noisebound.data.folders import cache_folder
 from noisebound.data.formats.archives import Folder
-from noisebound.files import written_whole
+from noisebound.system.files import written_whole
 from published_files import plain_image
 
 

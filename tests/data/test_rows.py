@@ -9,8 +9,8 @@ from anonymous_memory import anonymous_bytes
 from noisebound.data import Dataset, Normalization, Splits
 from noisebound.data.rows import Rows, TensorRows, as_rows, held
 from noisebound.data.sparse_rows import SparseRows
-from noisebound.files import fingerprint
 from noisebound.search.cross_fit import noise_plan
+from noisebound.system.files import fingerprint
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import split_validation
 from published_files import some_images

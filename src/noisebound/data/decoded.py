@@ -25,7 +25,7 @@ from noisebound.data.formats.images import Mode, decoded_one_by_one, probe_image
 from noisebound.data.limits import readable_size
 from noisebound.data.rows import TensorRows
 from noisebound.errors import DataError
-from noisebound.files import load_tensors, save_tensors, written_whole
+from noisebound.system.files import load_tensors, save_tensors, written_whole
 
 _WORTH_CACHING = 1000  # images; fewer are decoded in about a second
 _WORTH_MAPPING = 2**28  # bytes: a choice; fewer are held in memory without harm

@@ -22,7 +22,9 @@ from noisebound.errors import DataError
 Source: TypeAlias = "str | Path | Dataset | Splits | tuple[Any, Any] | Any"
 """A known name, a path, a data set, a data frame, or a pair of inputs and labels."""
 
-_OF_TABLES = ("target", "text", "exclude", "types", "test", "encoding", "merge_labels", "skip_bad")
+_OF_TABLES = (
+    *("target", "text", "exclude", "id", "types", "test", "encoding", "merge_labels", "skip_bad"),
+)
 
 
 def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:

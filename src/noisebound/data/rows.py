@@ -9,7 +9,7 @@ from jaxtyping import Int64, Shaped
 from torch import Tensor
 
 from noisebound.data.checksums import RowChecksums
-from noisebound.files import fingerprint_of_blocks
+from noisebound.system.files import fingerprint_of_blocks
 
 _BLOCK_BYTES = 2**22  # held at once when all rows are gone through: a choice, small for any memory
 HELD_IN_MEMORY = 2**30  # bytes: a choice; features that take more stay in a file that is mapped

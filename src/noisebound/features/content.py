@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from noisebound.files import fingerprint
+from noisebound.system.files import fingerprint
 
 
 def hash_of_file(path: Path) -> str:

@@ -22,8 +22,8 @@ from noisebound.features.backbone import Backbone
 from noisebound.features.examples import Examples, Modality, Texts
 from noisebound.features.streaming import done_ahead
 from noisebound.features.text_counts import TextCounts
-from noisebound.files import write_json
 from noisebound.progress import counting
+from noisebound.system.files import write_json
 
 _BATCHES_AHEAD = 4  # prepared while one is embedded
 KINDS: Mapping[Modality, str] = {"image": "image", "text": "text", "features": "row"}

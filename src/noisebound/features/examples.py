@@ -19,8 +19,8 @@ from noisebound.data.formats.archives import Files, files_fingerprint
 from noisebound.data.formats.images import limited_pixels, open_image
 from noisebound.errors import DataError, MisuseError
 from noisebound.features.streaming import done_ahead
-from noisebound.files import fingerprint, fingerprint_of_texts, write_text
 from noisebound.progress import track
+from noisebound.system.files import fingerprint, fingerprint_of_texts, write_text
 
 Modality: TypeAlias = Literal["image", "text", "features"]
 Example: TypeAlias = Image.Image | str | Tensor

@@ -61,6 +61,8 @@ class RawSplits:
         frame: the table of the training examples, where they are texts
         test_frame: likewise of the test examples
         encoder: what turns the columns beside the texts into features; None if there are none
+        table: all columns of the training rows but the labels, where the data is a table
+        id_column: the column of `table` that names the rows
     """
 
     name: str
@@ -73,6 +75,8 @@ class RawSplits:
     frame: pl.LazyFrame | None = None
     test_frame: pl.LazyFrame | None = None
     encoder: TableEncoder | None = None
+    table: pl.LazyFrame | None = None
+    id_column: str | None = None
 
     @property
     def columns_beside(self) -> tuple[str, ...]:
@@ -155,6 +159,8 @@ def embedded(
             if examples.modality == "image"
             else None
         ),
+        table=_rows_of(raw.table, kept),
+        id_column=raw.id_column,
         raw=raw,
         kept=kept,
         test_kept=test_kept,
@@ -181,7 +187,9 @@ def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
     test = None if splits.test is None else _raw_part(splits.test)
     train = _raw_part(splits.train, splits.train_names)
     return RawSplits(
-        splits.name, train, test, splits.train.class_names, splits.source, splits.notes
+        *(splits.name, train, test, splits.train.class_names, splits.source, splits.notes),
+        table=splits.table,
+        id_column=splits.id_column,
     )
 
 
@@ -210,6 +218,8 @@ def _texts_of_table(splits: Splits) -> RawSplits:
         splits.frame,
         splits.test_frame,
         encoder.beside_texts() if has_others else None,
+        splits.table,
+        splits.id_column,
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from noisebound.features.content import hash_of_weights
-from noisebound.files import fingerprint
+from noisebound.system.files import fingerprint
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))  # hooks, and the weights themselves
 _PLAIN = (str, bytes, bool, int, float, complex, torch.dtype, torch.device, type(None))

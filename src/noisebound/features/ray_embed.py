@@ -10,7 +10,7 @@ from noisebound.features.backbone import Backbone
 from noisebound.features.embed_once import embed_rows, embedding_plan
 from noisebound.features.examples import Examples
 from noisebound.progress import counting
-from noisebound.ray_cluster import connected, first_line
+from noisebound.system.ray_cluster import connected, first_line
 
 _ATTEMPTS = 3  # what a dead machine took with it is done again, but not forever
 

@@ -17,7 +17,7 @@ from noisebound.features.backbone import Backbone
 from noisebound.features.examples import Example, Modality
 from noisebound.features.preparation import ImagePreparation
 from noisebound.features.tunable import Tunable, trainable_copy
-from noisebound.files import fingerprint
+from noisebound.system.files import fingerprint
 
 
 class TimmBackbone(Backbone):

@@ -11,7 +11,6 @@ import torch
 from noisebound.corruption import corrupt
 from noisebound.data import Splits, load
 from noisebound.estimation.estimate import UNPREDICTABLE
-from noisebound.files import write_text
 from noisebound.models import ModelName
 from noisebound.pages.comparison_page import comparison_page
 from noisebound.pages.run_page import memorizing_since, run_page
@@ -19,6 +18,7 @@ from noisebound.pages.training_plots import draw_loss_against_floor
 from noisebound.report.page import Fact, Page, write_page
 from noisebound.report.plots import one_panel, save_figure
 from noisebound.runs import Run, load_run, train_run
+from noisebound.system.files import write_text
 from noisebound.training import TrainingConfig
 
 NOISE_RATE = 0.6

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from noisebound.errors import InvalidValueError
-from noisebound.files import write_json, write_text
 from noisebound.paper.bound_table import comparison_table, noise_bound_table
 from noisebound.paper.columns import COLUMNS, Column, columns_of, find_columns
 from noisebound.paper.figures import rate_sweep_figure, write_figure
@@ -27,6 +26,7 @@ from noisebound.paper.tables import (
 from noisebound.paper.workers import Workers
 from noisebound.report.table import Table
 from noisebound.report.table_formats import write_table
+from noisebound.system.files import write_json, write_text
 
 Target: TypeAlias = Literal[
     "table1", "table2", "open-set", "own", "offsets", "rate-sweep", "bound-table"

@@ -18,12 +18,12 @@ from noisebound.console import warnings_as_notes
 from noisebound.corruption import corrupt
 from noisebound.data import Splits
 from noisebound.errors import DataError, RunError
-from noisebound.files import write_json, write_text
 from noisebound.paper.plan import RunConfig
 from noisebound.paper.sources import DataSources
 from noisebound.runs import train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult, read_result
+from noisebound.system.files import write_json, write_text
 
 State: TypeAlias = Literal["waiting", "running", "finished", "failed"]
 

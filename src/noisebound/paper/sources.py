@@ -10,13 +10,13 @@ from filelock import FileLock
 from jaxtyping import Float64
 from torch import Tensor
 
-from noisebound.corruption.linear_classifier import linear_probabilities
+from noisebound.corruption import linear_probabilities
 from noisebound.data import ReadingOptions, Splits, load
 from noisebound.data.folders import cache_folder
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.features import Backbone, load_embedded, parse_backbone
-from noisebound.files import fingerprint, load_tensors, save_tensors
 from noisebound.paper.columns import Modality
+from noisebound.system.files import fingerprint, load_tensors, save_tensors
 
 _HASH_DIGITS = 16  # of the hash of a backbone, in the config of a run
 

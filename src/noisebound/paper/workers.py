@@ -16,7 +16,7 @@ from noisebound.errors import InvalidValueError
 from noisebound.interrupts import interruption
 from noisebound.paper.plan import RunConfig
 from noisebound.paper.run import Execution, execute
-from noisebound.ray_cluster import connected, first_line
+from noisebound.system.ray_cluster import connected, first_line
 from noisebound.training.devices import usable_cores
 
 

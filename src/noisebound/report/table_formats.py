@@ -4,8 +4,8 @@ import csv
 import io
 from pathlib import Path
 
-from noisebound.files import write_text
 from noisebound.report.table import Cell, Table
+from noisebound.system.files import write_text
 
 
 def write_table(table: Table, folder: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """New data in the form that a trained model takes, and tables of what it says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import polars as pl
 from torch import Tensor
 
 from noisebound.data import Dataset, Splits, load
-from noisebound.data.formats.table_files import is_table, read_table_file
+from noisebound.data.formats.table_files import TableFile, is_table, read_table_file
 from noisebound.data.frames import as_table, is_frame
 from noisebound.data.from_arrays import inputs_from_array
 from noisebound.data.options import ReadingOptions, reading_options
@@ -24,10 +24,10 @@ from noisebound.data.user.texts import (
 )
 from noisebound.errors import DataError
 from noisebound.features import Backbone
-from noisebound.files import written_whole
 from noisebound.runs.embedding import new_embeddings
 from noisebound.runs.saved_model import SavedModel
-from noisebound.spreadsheets import quote_formulas
+from noisebound.system.files import written_whole
+from noisebound.system.spreadsheets import quote_formulas
 
 
 def new_inputs(
@@ -81,13 +81,47 @@ def new_inputs(
 
 
 def predictions_frame(
-    names: list[str] | list[int], model: SavedModel, probs: Tensor
+    names: list[str] | list[int],
+    model: SavedModel,
+    probs: Tensor,
+    ids: Mapping[int, str] | None = None,
 ) -> pl.DataFrame:
-    """Return one row per example: its name, its likeliest class, and every class's probability."""
+    """Return one row per example: its name, its likeliest class, and every class's probability.
+
+    Args:
+        names: the name of each example, or its row
+        model: the trained model
+        probs: the class probabilities of each example
+        ids: the id of each row of a table that has a column of ids
+    """
     class_names = model.card.class_names
     columns = {f"p({name})": probs[:, index].numpy() for index, name in enumerate(class_names)}
     labels = [class_names[index] for index in probs.argmax(1).tolist()]
-    return pl.DataFrame({"example": names, "label": labels, **columns})
+    known = {} if ids is None else {"id": [ids[int(row)] for row in names]}
+    return pl.DataFrame({"example": names, **known, "label": labels, **columns})
+
+
+def read_ids(
+    data: Any, column: str, *, encoding: str | None = None, skip_bad: bool = False
+) -> dict[int, str] | None:
+    """Return the id of each row of a table; None if the data is not a table with this column.
+
+    Args:
+        data: as in :func:`new_inputs`
+        column: the column of ids
+        encoding: as in :func:`new_inputs`
+        skip_bad: as in :func:`new_inputs`
+    """
+    if is_frame(data):
+        table = TableFile(as_table(data).lazy())
+    elif isinstance(data, str | Path) and is_table(Path(data)) and Path(data).exists():
+        table = read_table_file(Path(data), encoding=encoding, written={column}, skip_bad=skip_bad)
+    else:
+        return None
+    if column not in table.frame.collect_schema().names():
+        return None
+    ids = table.frame.select(pl.col(column).cast(pl.String).fill_null("")).collect().to_series()
+    return dict(zip(table.positions(len(ids)), ids.to_list(), strict=True))
 
 
 def check_writable(path: Path) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Float32, Int64
 from torch import Tensor
 
 from noisebound.errors import DataError
-from noisebound.files import load_tensors, save_rows, save_tensors
+from noisebound.system.files import load_tensors, save_rows, save_tensors
 
 SHARD_ROWS = 2048
 """The examples of a shard: what an interrupted embedding loses at most."""

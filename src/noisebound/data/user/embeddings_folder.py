@@ -12,7 +12,7 @@ from noisebound.data.formats.embeddings import EmbeddingStore
 from noisebound.data.reading import reading
 from noisebound.data.rows import held
 from noisebound.errors import DataError
-from noisebound.files import write_text, written_whole
+from noisebound.system.files import write_text, written_whole
 
 _RECORD = "embeddings.json"
 
