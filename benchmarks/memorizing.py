@@ -19,12 +19,13 @@ from torch.nn import functional as F
 
 import noisebound as nb
 from noisebound.data import Dataset, Splits
-from noisebound.experiments.protocol.columns import COLUMNS
-from noisebound.experiments.protocol.plan import Plan
-from noisebound.experiments.protocol.presets import CPU
-from noisebound.experiments.protocol.sources import DataSources, noisy_splits
 from noisebound.losses.curriculum import choose_by_curriculum, hinge
 from noisebound.models import ModelName, create_model
+from noisebound.paper.columns import COLUMNS
+from noisebound.paper.plan import Plan
+from noisebound.paper.presets import CPU
+from noisebound.paper.run import noisy_splits
+from noisebound.paper.sources import DataSources
 
 RATE, BATCH = 0.4, 300
 Criterion = Callable[[Tensor, Tensor], Tensor]
@@ -123,7 +124,7 @@ def inputs_of(setting: Setting, data: Dataset) -> Tensor:
 
 
 def train(setting: Setting, data: Dataset) -> nn.Module:
-    """Return a network trained for so many epochs."""
+    """Return a trained network."""
     torch.manual_seed(0)
     inputs = inputs_of(setting, data)
     model = create_model(setting.model, inputs.shape[1:], data.num_classes)

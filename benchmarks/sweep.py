@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 from joblib.externals.loky import get_reusable_executor
 
-from noisebound.experiments.protocol.columns import COLUMNS
-from noisebound.experiments.protocol.plan import Plan
-from noisebound.experiments.protocol.presets import CPU
-from noisebound.experiments.protocol.sources import DataSources
-from noisebound.experiments.runner.run_store import RunStore
-from noisebound.experiments.runner.sweep import run_sweep
-from noisebound.experiments.runner.workers import Workers
+from noisebound.paper.columns import COLUMNS
+from noisebound.paper.plan import Plan
+from noisebound.paper.presets import CPU
+from noisebound.paper.run import RunStore
+from noisebound.paper.sources import DataSources
+from noisebound.paper.sweep import run_sweep
+from noisebound.paper.workers import Workers
 
 SEEDS, METHODS = (0, 1, 2), ("ce", "ce+b", "sce", "sce+b")
 

@@ -1,7 +1,7 @@
 """Add the folders `results/` and `benchmarks/`, which are next to `docs/`, to the site.
 
-A link between these folders, such as `../results/table1.md`, works both on the site and in the
-repository.
+A link between these folders, such as `../results/paper/README.md`, works both on the site and in
+the repository.
 """
 
 import posixpath

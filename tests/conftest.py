@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import jaxtyping
@@ -26,7 +27,7 @@ CHECKED = (
     "corruption",
     "data",
     "estimation",
-    "experiments",
+    "paper",
     "features",
     "integrations",
     "losses",
@@ -55,9 +56,10 @@ LONG_MODULES = tuple(
     f"tests/{place}"
     for place in (
         *(
+            "benchmarks",
             "browser",
             "examples",
-            "experiments",
+            "paper",
             "features",
             "integrations",
             "review",
@@ -71,6 +73,10 @@ EXPORT = Path(__file__).parents[1] / "examples" / "export_efficientnet.py"
 
 
 def pytest_configure(config):
+    # Set this early: fixtures of modules and doctests run before or without those of functions.
+    folder = tempfile.TemporaryDirectory(prefix="noisebound-tests-")
+    config.add_cleanup(folder.cleanup)
+    os.environ["NOISEBOUND_CACHE"] = folder.name
     if CHROMIUM is None and config.option.markexpr == "browser":
         raise pytest.UsageError(f"the browser tests were selected, but {NO_CHROMIUM}")
 

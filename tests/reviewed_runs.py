@@ -13,7 +13,7 @@ import torch
 import noisebound as nb
 from noisebound.pages.review.serve import ReviewServer
 from noisebound.pages.review.session import ReviewSession
-from noisebound.report.gallery import as_picture
+from noisebound.report.images import as_picture
 from noisebound.runs import Run, load_run
 from training_data import NOISE_RATE, noisy_images
 

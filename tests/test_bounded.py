@@ -1,6 +1,7 @@
 """BoundedLoss and NoiseBoundedLoss: the value, the sign of the gradient, and the counts."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch.nn import functional as F
 
 import noisebound as nb
 from all_losses import ALL_LOSSES, BATCH, CLASSES
+from noisebound.bounded import GradientBound, step_sign
 
 GENERATOR = torch.Generator().manual_seed(0)
 LOGITS = torch.randn(BATCH, CLASSES, generator=GENERATOR, dtype=torch.float64)
@@ -137,11 +139,6 @@ def test_noise_bounded_loss_takes_any_function():
     )
 
 
-def test_noise_bounded_loss_may_count_fewer_classes_than_there_are_logits():
-    criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), noise_rate=0.4, num_classes=2)
-    assert torch.isfinite(criterion(LOGITS, LABELS))
-
-
 def test_class_weights_need_a_prior_and_class_indices():
     weighted = nb.CrossEntropy(weight=[1.0, 2.0, 3.0, 4.0, 5.0])
     with pytest.raises(ValueError, match="class_prior"):
@@ -192,10 +189,20 @@ class TestClassesInTheBound:
             with pytest.raises(ValueError, match=r"10, and these are logits of 5 classes"):
                 criterion.train(training)(LOGITS, LABELS)
 
-    @pytest.mark.parametrize("num_classes", [2, CLASSES])
-    def test_fewer_are_the_papers_own_choice(self, num_classes):
-        criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.2, num_classes)
+    def test_as_many_as_logits_need_no_warning(self):
+        criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.2, num_classes=CLASSES)
         assert torch.isfinite(criterion(LOGITS, LABELS))
+
+    def test_fewer_are_allowed_with_one_warning(self):
+        """The paper does so on purpose, a user hardly ever."""
+        criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.4, num_classes=2)
+        with pytest.warns(nb.ClassCountWarning, match="pass num_classes=5, unless"):
+            assert torch.isfinite(criterion(LOGITS, LABELS))
+        criterion(LOGITS, LABELS)  # a second warning would be an error here
+
+    @pytest.mark.filterwarnings("ignore::noisebound.ClassCountWarning")
+    def test_the_warning_can_be_ignored(self):
+        nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.4, num_classes=2)(LOGITS, LABELS)
 
     @pytest.mark.usefixtures("unchecked_shapes")
     def test_the_check_compiles(self):
@@ -203,3 +210,28 @@ class TestClassesInTheBound:
         criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.2, num_classes=CLASSES)
         compiled = torch.compile(criterion, fullgraph=True, backend="aot_eager")
         torch.testing.assert_close(compiled(LOGITS, LABELS), criterion(LOGITS, LABELS))
+
+    @pytest.mark.usefixtures("unchecked_shapes")
+    def test_the_warning_compiles(self):
+        torch.compiler.reset()
+        criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.2, num_classes=2)
+        compiled = torch.compile(criterion, fullgraph=True, backend="aot_eager")
+        with pytest.warns(nb.ClassCountWarning) as caught:
+            values = [compiled(LOGITS, LABELS) for _ in range(3)]
+        assert len(caught) == 1
+        torch.testing.assert_close(values[0], criterion(LOGITS, LABELS))
+
+
+class TestSign:
+    """The sign of a bounded step, which all ways to bound a training share."""
+
+    @pytest.mark.parametrize(("mean", "sign"), [(2.0, 1), (1.0, 0), (0.5, -1), (math.nan, 1)])
+    def test_by_the_mean(self, mean, sign):
+        assert step_sign(torch.tensor(mean), bound=1.0) == sign
+
+    def test_a_loop_of_ones_own_takes_it_before_the_backward_pass(self):
+        bound = GradientBound(1.0)
+        weight = torch.tensor(0.5, requires_grad=True)
+        weight.backward(gradient=bound.sign(weight))
+        assert weight.grad == -1
+        assert bound.share_below == 1

@@ -591,14 +591,16 @@ class TestErrors:
         """This runs in a new process, because the checks of shapes add frames between the calls."""
         script = tmp_path / "script.py"
         script.write_text(
-            "import noisebound as nb\n"
+            "import noisebound as nb, torch\n"
             "nb.noise_bound(nb.CrossEntropy(), 0.6, 2)\n"
-            "nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.6, 2)\n"
+            "criterion = nb.NoiseBoundedLoss(nb.CrossEntropy(), 0.6, 2)\n"
             "nb.create_loss('ce+b', noise_rate=0.6, num_classes=2)\n"
+            "criterion(torch.zeros(1, 7), torch.tensor([6]))\n"
         )
         run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-        warned = re.findall(r"^(.+): NoiseRateWarning", run.stderr, re.MULTILINE)
-        assert warned == [f"{script}:{line}" for line in (2, 3, 4)]
+        warned = re.findall(r"^(.+:\d+): (\w+Warning)", run.stderr, re.MULTILINE)
+        expected = {2: "NoiseRate", 3: "NoiseRate", 4: "NoiseRate", 5: "ClassCount"}
+        assert warned == [(f"{script}:{line}", f"{kind}Warning") for line, kind in expected.items()]
 
     @pytest.mark.parametrize(
         ("p", "message"),

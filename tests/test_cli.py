@@ -15,13 +15,12 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from PIL import Image
 
 import noisebound as nb
 from noisebound.cli import app, main
 from noisebound.data import DATASETS, load
-from noisebound.experiments.runner.run import execute
-from noisebound.spreadsheets import unquote_formulas
+from noisebound.system.spreadsheets import unquote_formulas
+from paper_runs import do_runs_here
 from published_files import plain_image
 
 
@@ -282,8 +281,9 @@ class TestNoise:
         lines = (tmp_path / "suspects.csv").read_text().splitlines()
         assert lines[0] == "example,label,probability_wrong,score,suggested"
         assert len(lines) == 1258
-        with Image.open(tmp_path / "suspects.png") as sheet:
-            assert sheet.width > 500
+        page = (tmp_path / "suspects.html").read_text()
+        assert page.count("<figure>") == 64
+        assert "of which about" in page
 
     def test_a_known_matrix(self, run, noisy_digits, tmp_path):
         np.savetxt(tmp_path / "T.csv", 0.7 * np.eye(10) + 0.3 * np.eye(10, k=-1), delimiter=",")
@@ -372,13 +372,7 @@ class TestExperiments:
 
     @pytest.fixture(autouse=True)
     def runs_are_done_here(self, monkeypatch):
-        """Starting workers takes seconds; experiments/runner/test_sweep.py is about them."""
-
-        def do_runs(runs, execution, workers):
-            for run in runs:
-                execute(run, execution)
-
-        monkeypatch.setattr("noisebound.experiments.runner.sweep.do_runs", do_runs)
+        monkeypatch.setattr("noisebound.paper.sweep.do_runs", do_runs_here)
 
     def test_reproduce_then_report(self, run, tmp_path):
         out = tmp_path / "out"
@@ -387,8 +381,7 @@ class TestExperiments:
         assert result.returncode == 0, result.stderr
         assert "\nCE+B " in result.stdout
         assert {path.name for path in out.iterdir()} == {
-            *("own.md", "own.csv", "own.tex", "own.json", "own-preset.json", "runs"),
-            *("report.html", "command.txt"),
+            *("own.md", "own.csv", "own-preset.json", "runs", "report.html", "command.txt"),
         }
         assert json.loads((out / "own-preset.json").read_text())["settings"]["epochs"] == 2
         result = run("report", out, "--out", tmp_path / "page.html")
@@ -401,8 +394,8 @@ class TestExperiments:
         result = run("reproduce", "rate-sweep", *column, *self.QUICK, "--out", tmp_path)
         assert result.returncode == 0, result.stderr
         assert (tmp_path / "rate-sweep.svg").exists()
-        table = tmp_path / "rate-sweep.json"
-        assert [r["believed_rate"] for r in json.loads(table.read_text())["records"]][4] == 0.4
+        table = tmp_path / "rate-sweep.csv"
+        assert pl.read_csv(table)["believed_rate"][4] == 0.4
         again = tmp_path / "again"
         result = run("figure", "rate-sweep", "--table", table, "--out", again)
         assert result.returncode == 0, result.stderr
@@ -480,11 +473,8 @@ class TestExperiments:
             (("reproduce", "table1", "--seeds", "0"), "--seeds must be a number of at least 1"),
             (("reproduce", "table1", "--seeds", "x"), "--seeds must be a number of at least 1"),
             (("reproduce", "table3"), "table3"),
-            (("reproduce", "table1", "--half", "dev"), "options of noisebound reproduce estimates"),
-            (("reproduce", "estimates", "--set", "epochs=1"), "settings of their own"),
-            (("reproduce", "estimates", "--columns", "svhn"), "'svhn' is no setting"),
-            (("reproduce", "estimates", "--source", "wine=."), "no column has a data set 'wine'"),
-            (("figure", "rate-sweep", "--table", "no.json"), "there is no no.json: make it with"),
+            (("reproduce", "estimates"), "estimates"),
+            (("figure", "rate-sweep", "--table", "no.csv"), "there is no no.csv: make it with"),
             (("report", "nowhere"), "nowhere is not a folder of runs"),
             (("preset", "gpu"), "neither a preset"),
         ],

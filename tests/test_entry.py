@@ -1,5 +1,6 @@
 """The door in Python: `nb.fit` does what the command does, and `nb.load_run` finds it again."""
 
+import gc
 import json
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import nn
 
 import noisebound as nb
 from noisebound.data import dataset_from_arrays
+from noisebound.errors import DataError, FolderTakenError
 from noisebound.runs.stored_noise import noise_record
 from training_data import noisy_clouds
 
@@ -167,6 +169,70 @@ def test_the_users_mistakes(tmp_path, data, options, complaint):
     with pytest.raises(nb.NoiseboundError, match=complaint):
         nb.fit(data, out=tmp_path / "run", **(QUICK | options))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_cell_of_a_notebook_runs_twice(tmp_path):
+    """`overwrite` replaces the run and nothing else, and never what people decided."""
+    out, options = tmp_path / "run", {"target": "kind", "model": "linear", **QUICK}
+    rows = pl.DataFrame(ROWS)
+    nb.fit(rows, out=out, **options)
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(FolderTakenError, match="replace it with `overwrite`"):
+        nb.fit(rows, out=out, **options)
+    again = nb.fit(rows, out=out, overwrite=True, **options | {"epochs": 3})
+    assert len(again.history) == 3
+    assert (out / "notes.txt").read_text() == "mine"
+    with pytest.raises(ValueError, match="`resume` continues it"):
+        nb.fit(rows, out=out, overwrite=True, resume=True, **options)
+    with pytest.raises(ValueError, match="no column 'kin'"):  # a mistake removes nothing
+        nb.fit(rows, out=out, overwrite=True, **options | {"target": "kin"})
+    assert len(nb.load_run(out).history) == 3
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "config.json").write_text('{"editor": "vim"}')
+    with pytest.raises(DataError, match=r"config\.json is damaged"):
+        nb.fit(rows, out=mine, overwrite=True, **options)
+    again.decide(0, None, data=rows)
+    with pytest.raises(FolderTakenError, match="holds decisions about labels"):
+        nb.fit(rows, out=out, overwrite=True, **options)
+
+
+def test_a_temporary_run_goes_with_its_object():
+    run = nb.fit(pl.DataFrame(ROWS), target="kind", model="linear", **QUICK)
+    folder = run.path
+    assert run.predict(pl.DataFrame(ROWS)).shape == (200,)
+    assert "out=" not in run.folder.read_command()
+    assert folder.is_dir()
+    del run
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_ids_name_rows_and_are_no_features(tmp_path):
+    rows = pl.DataFrame(ROWS).with_columns(
+        id=pl.int_range(200).cast(pl.String).str.zfill(5), note=pl.lit("call back")
+    )
+    rows.write_csv(tmp_path / "rows.csv")
+    options = {"target": "kind", "id": "id", "exclude": "note", "model": "linear", **QUICK}
+    nb.fit(tmp_path / "rows.csv", out=tmp_path / "run", **options)
+    run = nb.load_run(tmp_path / "run")
+    names = [column.name for column in run.saved_model.card.encoder.columns]
+    assert names == ["x", "city"]
+    found = run.suspects()
+    assert found["id"].to_list() == [f"{row:05}" for row in found["example"]]
+    new = rows.tail(3).drop("kind", "note")
+    assert run.predictions(new)["id"].to_list() == ["00197", "00198", "00199"]
+    new.write_csv(tmp_path / "new.csv")
+    assert run.predictions(tmp_path / "new.csv")["id"].to_list() == ["00197", "00198", "00199"]
+    assert "id" not in run.predictions(new.drop("id")).columns
+    with pytest.raises(ValueError, match="none called 'number'"):
+        run.predictions(new, id="number")
+    report = (tmp_path / "run" / "report.html").read_text()
+    first = found.row(0, named=True)
+    assert f"{first['id']} (#{first['example']})" in report
+    assert "call back" in report
+    with pytest.raises(ValueError, match="cannot name the rows"):
+        nb.fit(rows, target="kind", id="kind", **QUICK)
 
 
 def test_a_file_in_place_of_a_folder(tmp_path):

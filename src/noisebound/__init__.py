@@ -8,7 +8,12 @@ from noisebound.lazy import import_when_used
 if TYPE_CHECKING:
     from noisebound.averaging import AveragedWeights
     from noisebound.bayes_risk import BoundSearchWarning
-    from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, StepBound
+    from noisebound.bounded import (
+        BoundedLoss,
+        ClassCountWarning,
+        NoiseBoundedLoss,
+        StepBound,
+    )
     from noisebound.bounds import (
         entropy,
         entropy_interval,
@@ -80,6 +85,7 @@ __all__ = [
     "Bootstrapping",
     "BoundSearchWarning",
     "BoundedLoss",
+    "ClassCountWarning",
     "CrossEntropy",
     "Curriculum",
     "DataError",

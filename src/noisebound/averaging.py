@@ -27,8 +27,8 @@ class AveragedWeights(AveragedModel):
 
     Args:
         model: the model that is trained; under ``DistributedDataParallel`` the one that it wraps.
-        steps: the number of last steps that the average is about, at least 1. The steps of five
-            epochs are a good choice, and of a short training a tenth of its steps.
+        steps: the number of steps that the average reaches back, at least 1. Use the steps of five
+            epochs, or a tenth of all steps in a short training.
 
     Example:
         >>> import noisebound as nb
@@ -77,14 +77,11 @@ class _ExponentialAverage:
 
 
 class RunningAverage:
-    """The update of averaged weights after each step, with the tensors looked up once.
+    """Updates averaged weights after each step, with the tensors looked up once.
 
-    `AveragedWeights.update_parameters` does the same to the same bits, but walks both modules at
-    every step: 0.3 ms for a small network, a tenth of its step.
-
-    Args:
-        averaged: the averaged weights
-        model: the network that is trained; its tensors must not be replaced by others
+    The result has the same bits as `AveragedWeights.update_parameters`, which walks both modules at
+    every step: 0.3 ms for a small network, a tenth of its step. The tensors of the model must not
+    be replaced by others.
     """
 
     def __init__(self, averaged: AveragedWeights, model: nn.Module) -> None:
@@ -100,7 +97,7 @@ class RunningAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take the weights after one more step into the average."""
+        """Add the weights after one more step to the average."""
         if self._averaged.n_averaged == 0:  # the average of one is that one
             self._averaged.update_parameters(self._model)
             return

@@ -31,20 +31,20 @@ ClassLosses: TypeAlias = Callable[
 ]
 """A function ``(logits, labels)`` that returns ``L(q, y)`` for each row of logits and its label."""
 
-# The numbers below are choices; with them the search finds every closed form in the tests.
+# Heuristic numbers; with them the search finds every closed form in the tests.
 _STARTS = (1.0, 0.25, 4.0)  # multiples of log p: p itself, a flatter and a sharper prediction
 _VERTEX_LOGIT = 30.0  # the other classes then have a probability of about 1e-13
 _BASIN_LOGIT = 2.0  # raises one class: a loss may have one local minimum per predicted class
 _DOUBLINGS = 24  # how often the best logits are doubled on the way to a vertex
-_SMALLEST_PROBABILITY = 1e-12  # replaces zero, of which there is no logarithm to start from
+_SMALLEST_PROBABILITY = 1e-12  # replaces zero, which has no logarithm to start from
 _SEARCHES = 4  # at most, from the best of the starts
 _SCANNED_GROUPS = 3  # as many logits as a scan takes
-_SCANNED_LOGITS = np.linspace(-4.0, 4.0, 25)  # a third of a unit apart, a choice
-_SCANNED_AT_ONCE = 2**20  # logits per call of the loss: 8 MB, a choice
+_SCANNED_LOGITS = np.linspace(-4.0, 4.0, 25)  # a third of a unit apart
+_SCANNED_AT_ONCE = 2**20  # logits per call of the loss: 8 MB
 _AGREEMENT = 1e-3  # relative difference of two searches that found the same minimum
 _PROBE_CLASSES = 16  # how many classes are compared to see if all are treated alike
 _BOTTOMLESS = -1e9  # a risk below this is taken as unbounded
-_STILL_FALLING = 1e-3  # a relative fall by the last doubling that means: there is no minimum
+_STILL_FALLING = 1e-3  # a relative fall by the last doubling from which on there is no minimum
 
 
 class BoundSearchWarning(UserWarning):
@@ -228,10 +228,7 @@ def _descend(risk: _Risk, start: NDArray[np.float64]) -> tuple[float, NDArray[np
 def _limit_along(risk: _Risk, logits: NDArray[np.float64], value: float) -> float:
     """Return the least risk on the ray from the origin through the best logits.
 
-    Towards a floor the risk falls ever more slowly; without a floor it keeps falling.
-
-    Raises:
-        ValueError: the risk is still falling at the end of the ray.
+    Towards a floor the risk falls ever more slowly. If it keeps falling, an error is raised.
     """
     direction = torch.from_numpy(logits)
     least, last_fall = value, 0.0

@@ -8,6 +8,7 @@ batch this is the same, and it stays exact when a step spans micro-batches and r
 the framework's hooks call :class:`GradientBound`.
 """
 
+import warnings
 from collections import defaultdict
 from typing import Any
 
@@ -18,9 +19,21 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from noisebound.bounds import AnyLoss, noise_bound
-from noisebound.checks import ArrayLike, check_finite_number
+from noisebound.checks import ArrayLike, check_finite_number, frames_to_caller
 from noisebound.errors import InvalidTypeError, InvalidValueError, MisuseError
 from noisebound.losses import Loss, RememberingLoss
+
+
+class ClassCountWarning(UserWarning):
+    """The noise-bound was computed for fewer classes than there are logits."""
+
+
+def step_sign(mean: Float[Tensor, ""], bound: float) -> Float[Tensor, ""]:
+    """Return the sign of a bounded step: +1 to descend above the bound, -1 to ascend below it.
+
+    It is 0 exactly at the bound. The mean of no examples is NaN; its step stays as it is.
+    """
+    return torch.sign((mean.detach() - bound).nan_to_num(nan=1.0))
 
 
 class BoundMonitor:
@@ -32,19 +45,21 @@ class BoundMonitor:
         self.batches = torch.tensor(0)  # a Python number would make a compiled loss recompile
         self.batches_below = torch.tensor(0)
 
-    def record(self, mean: Float[Tensor, ""], bound: float) -> None:
-        """Count one step with this mean loss."""
+    def record(self, mean: Float[Tensor, ""], bound: float) -> Float[Tensor, ""]:
+        """Count one step with this mean loss, and return the sign of the step."""
+        sign = step_sign(mean, bound)
         self.last_mean = mean.detach()
-        self.last_below = self.last_mean < bound
+        self.last_below = sign < 0
         self.batches.add_(1)
         self.batches_below = self.batches_below + self.last_below  # moves to the loss's device
+        return sign
 
     def state(self) -> Int[Tensor, " two"]:
         """Return the number of batches, and of those below the bound."""
         return torch.stack([self.batches, self.batches_below.cpu()])
 
     def load_state(self, state: Int[Tensor, " two"]) -> None:
-        """Continue counting from what :meth:`state` returned."""
+        """Continue counting from a :meth:`state`."""
         self.batches, self.batches_below = state.cpu().clone()
 
 
@@ -120,6 +135,7 @@ class BoundedLoss(Monitored, nn.Module):
             indices: the examples' positions in the training set, of shape ``[N]``, for a loss that
                 remembers its examples.
         """
+        self.check_batch(logits, labels)
         arguments = (logits, labels) if indices is None else (logits, labels, indices)
         if isinstance(self.loss, Loss):
             if indices is not None and not isinstance(self.loss, RememberingLoss):
@@ -132,8 +148,10 @@ class BoundedLoss(Monitored, nn.Module):
             mean = _mean(self.loss(*arguments), labels, getattr(self.loss, "ignore_index", None))
         if not self.training:
             return mean
-        self.monitor.record(mean, self.bound)
-        return (mean - self.bound).abs()
+        return self.monitor.record(mean, self.bound) * (mean - self.bound)
+
+    def check_batch(self, logits: Tensor, labels: Tensor) -> None:
+        """Refuse a batch that does not fit the bound; any batch fits a bound that is given."""
 
     def get_extra_state(self) -> Int[Tensor, " two"]:
         """Return the counts, which ``state_dict`` saves."""
@@ -144,7 +162,7 @@ class BoundedLoss(Monitored, nn.Module):
         self.monitor.load_state(state)
 
     def extra_repr(self) -> str:
-        """Return the bound as the repr shows it."""
+        """Return the bound, for the repr."""
         return f"bound={self.bound:.6g}"
 
 
@@ -162,8 +180,9 @@ class NoiseBoundedLoss(BoundedLoss):
         loss: a noisebound loss, or any function or module of ``(logits, labels)`` that returns one
             loss per example, or their mean.
         noise_rate: η, the probability that a label changes, in ``[0, 1]``.
-        num_classes: c in the bound. It may be smaller than the number of logits: noise between two
-            classes out of many is bounded with ``c = 2``.
+        num_classes: c in the bound, usually the number of logits. A smaller c gives a lower bound,
+            for noise that confuses each class with ``c - 1`` others only; the first call then warns
+            with a :class:`ClassCountWarning`.
         class_prior: the share of each true class, summing to one; needed only with class weights.
 
     Example:
@@ -185,40 +204,51 @@ class NoiseBoundedLoss(BoundedLoss):
         super().__init__(loss, float(noise_bound(loss, noise_rate, num_classes, class_prior)))
         self.noise_rate = float(noise_rate)
         self.num_classes = int(num_classes)
+        self._has_warned = False
 
-    def forward(
-        self, logits: Tensor, labels: Tensor, indices: Tensor | None = None
-    ) -> Float[Tensor, ""]:
-        """Return ``|mean loss - bound|``, in evaluation mode the mean loss.
-
-        Args:
-            logits: of shape ``[N, C]`` or ``[N, C, d1, …]``.
-            labels: class indices of shape ``[N]`` or ``[N, d1, …]``, or class probabilities of the
-                logits' shape.
-            indices: the examples' positions in the training set, of shape ``[N]``, for a loss that
-                remembers its examples.
-        """
+    def check_batch(self, logits: Tensor, labels: Tensor) -> None:
+        """Refuse fewer logits than classes in the bound, and class weights for probabilities."""
         self.check_number_of_logits(logits)
         if labels.is_floating_point() and getattr(self.loss, "weight", None) is not None:
             raise InvalidValueError(
                 "with class weights the noise-bound holds only if the labels are class indices: "
                 "for probabilities torch's mean does not divide by the weights"
             )
-        return super().forward(logits, labels, indices)
 
     def check_number_of_logits(self, logits: Tensor) -> None:
-        """Refuse logits ``[N, C, …]`` of fewer classes than the bound was computed for."""
-        if logits.ndim > 1 and logits.shape[1] < self.num_classes:
+        """Refuse logits ``[N, C, …]`` of fewer classes than the bound has; warn once about more."""
+        if logits.ndim < 2 or logits.shape[1] == self.num_classes:
+            return
+        if logits.shape[1] < self.num_classes:
             raise InvalidValueError(
                 f"the bound was computed for `num_classes` {self.num_classes}, and these are "
                 f"logits of {logits.shape[1]} classes, for which it is too high: pass at most "
                 f"num_classes={logits.shape[1]}"
             )
+        if not self._has_warned:
+            self._has_warned = True
+            _warn_of_classes(logits.shape[1], self.num_classes)
 
     def extra_repr(self) -> str:
-        """Return the bound, and what it was computed from, as the repr shows them."""
+        """Return the bound and its origin, for the repr."""
         origin = f"noise_rate={self.noise_rate:g}, num_classes={self.num_classes}"
         return f"{super().extra_repr()}, {origin}"
+
+
+def _warn_of_classes(logits: int, num_classes: int) -> None:
+    warnings.warn(
+        f"the bound was computed for num_classes={num_classes}, and there are {logits} logits: "
+        f"pass num_classes={logits}, unless each class is confused with at most {num_classes - 1} "
+        "others. To keep the bound and silence this, call warnings.filterwarnings('ignore', "
+        "category=noisebound.ClassCountWarning)",
+        ClassCountWarning,
+        stacklevel=frames_to_caller(),
+    )
+
+
+# torch.compile then warns while it traces. The decorator, torch.compiler.assume_constant_result,
+# sets the same mark but imports the compiler, which takes seconds.
+_warn_of_classes._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 class GradientBound(Monitored):
@@ -272,25 +302,26 @@ class GradientBound(Monitored):
         return any(not seen.is_pending for seen in self._observations)
 
     def forget(self) -> None:
-        """Drop what was observed, when the step is not taken."""
+        """Drop the observed losses, because the step is not taken."""
         self._observations.clear()
+
+    def sign(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """Count a step with this mean loss, and return +1 to descend or -1 to ascend."""
+        return self.monitor.record(mean, self.bound)
 
     def apply(self, optimizer: Optimizer) -> None:
         """Flip the gradients of the optimizer's parameters if the mean loss is below the bound."""
         counted = [seen.totals for seen in self._observations if not seen.is_pending]
         self.forget()
         mean = self._global_mean(torch.stack(counted).sum(0))
-        self.monitor.record(mean, self.bound)
-        # A mean of no examples is NaN and cannot be compared: the step stays as it is.
-        sign = torch.where(mean.isnan(), 1.0, torch.sign(mean - self.bound))
-        multiply_gradients(optimizer, sign)
+        multiply_gradients(optimizer, self.sign(mean))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the bound and the counts, for a checkpoint between two steps."""
         return {"bound": self.bound, "counts": self.monitor.state()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue with the bound and the counts that :meth:`state_dict` returned."""
+        """Continue with the bound and the counts of a :meth:`state_dict`."""
         self.bound = state_dict["bound"]
         self.monitor.load_state(state_dict["counts"])
         self.forget()
@@ -346,11 +377,11 @@ class StepBound(GradientBound):
     def observe(self, loss: float | Tensor, count: float | Tensor) -> None:
         """Add one micro-batch to the step.
 
-        It is best to pass the tensor that is backpropagated. It then counts once its gradients are
-        computed, and is forgotten when they are zeroed, as after a step that ``GradScaler`` skips.
-        Zero them with the optimizer's ``zero_grad``; that of the model is noticed only if it comes
-        before ``observe``. A number or a detached tensor counts until the optimizer's next ``step``
-        or ``zero_grad``.
+        Pass the tensor that you backpropagate. It counts once its gradients are computed, and is
+        forgotten when the optimizer's ``zero_grad`` zeroes them, as after a step that
+        ``GradScaler`` skips. The model's ``zero_grad`` has the same effect only if it comes before
+        ``observe``. A number or a detached tensor counts until the optimizer's next ``step`` or
+        ``zero_grad``.
 
         Args:
             loss: its mean loss, neither divided by the number of micro-batches nor scaled.
@@ -388,7 +419,7 @@ class StepBound(GradientBound):
 
 
 def _refuse_without_hooks(optimizer: Any) -> None:
-    """Refuse what wraps an optimizer and has no hooks itself; the error names the optimizer."""
+    """Refuse a wrapper without hooks; the error names the optimizer that it wraps."""
     if hasattr(optimizer, "_optimizer_step_pre_hooks"):  # torch.optim.Optimizer.__init__ sets it
         return
     name = type(optimizer).__name__

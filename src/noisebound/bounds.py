@@ -35,7 +35,7 @@ AnyLoss: TypeAlias = Loss | nn.Module | Callable[[Tensor, Tensor], Tensor]
 It returns one loss per example, or their mean.
 """
 
-_CHUNK = 2**24  # float64 numbers per pass over noise vectors: 128 MB, a choice
+_CHUNK = 2**24  # float64 numbers per pass over noise vectors: 128 MB
 
 Rate = TypeVar("Rate", float, Tensor, NDArray[np.float64])
 
@@ -209,10 +209,9 @@ def posterior_bound(loss: AnyLoss, probs: ArrayLike) -> float:
     """Return the mean entropy of the noisy labels' posterior: the paper's general lemma.
 
     It holds whatever the structure of the noise, and for classes that overlap by nature. The
-    probabilities must be calibrated and of examples that the model was not trained on. What the
-    model does not know counts as noise: a weak model's bound is too high by the whole of its
-    ignorance, and a bound that is too high stops learning, while one that is too low costs nothing
-    but plain training's memorizing.
+    probabilities must be calibrated and out-of-fold. A weak model's uncertainty counts as noise, so
+    that its bound is too high. A bound that is too high stops learning; one that is too low only
+    lets the model memorize, as plain training does.
 
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)``.
@@ -263,13 +262,9 @@ def _entropy(loss: AnyLoss, p: Float[Tensor, "*batch classes"]) -> Float[Tensor,
 def _mixture_entropy(loss: AnyLoss, columns: Tensor, prior: Tensor) -> Tensor:
     """Return the floor of the mean loss, weighted if the loss is.
 
-    With class weights ``w`` a distribution ``p`` of noisy labels acts as the measure ``w p``, which
-    is a multiple of a distribution, and the mean divides by the expected weight ``w · p``.
-
-    Args:
-        loss: a noisebound loss, or any function or module of ``(logits, labels)``.
-        columns: the noise vectors, one row per true class.
-        prior: the share of each true class.
+    The ``columns`` are noise vectors, one row per true class. With class weights ``w`` a
+    distribution ``p`` of noisy labels acts as the measure ``w p``, which is a multiple of a
+    distribution, and the mean divides by the expected weight ``w · p``.
     """
     _refuse_foreign_weights(loss)
     prior = prior.to(columns.device)

@@ -1,15 +1,271 @@
-"""The one catalogue of losses, and the only place that reads ``"+b"``."""
+"""The one catalog of losses, and the only place that reads ``"+b"``."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from torch import nn
 
+from noisebound import losses
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss
 from noisebound.errors import InvalidValueError
-from noisebound.loss_specs import NOISE_FACTS, SPECS, Fact, LossSpec
 
-__all__ = ["LOSS_NAMES", "METHOD_NAMES", "SPECS", "LossName", "LossSpec", "create_loss"]
+Fact: TypeAlias = Literal["noise_rate", "num_classes", "num_samples"]
+"""A fact about the data that some losses need."""
+
+_NOISE_FACTS: tuple[Fact, ...] = ("noise_rate", "num_classes")
+
+
+@dataclass(frozen=True)
+class LossSpec:
+    """A loss by name, and what commands, tables and pages show of it.
+
+    Args:
+        name: its name in :func:`create_loss` and on the command line
+        label: its name in the paper's tables
+        title: its full name
+        formula: ``L(q, y)`` as text, with ``u`` the noise vector and ``r = η/(c-1)``
+        floor: the formula of its noise-bound as text; None for a loss without a bound
+        make: makes the loss from the facts in ``needs``
+        needs: the facts that the loss depends on
+        from_transition: makes the loss from a matrix ``T[noisy, true]``, if it corrects noise
+        table_role: ``"bounded"`` if the paper's tables show it with and without a bound
+        learning_rate: the paper's, if it differs from that of the other losses
+        mixes: True for MixUp, which is CE on blended batches
+    """
+
+    name: str
+    label: str
+    title: str
+    formula: str
+    floor: str | None
+    make: Callable[..., losses.Loss]
+    needs: tuple[Fact, ...] = ()
+    from_transition: Callable[[Any], losses.Loss] | None = None
+    table_role: Literal["bounded", "baseline"] | None = None
+    learning_rate: float | None = None
+    mixes: bool = False
+
+
+class _Options(TypedDict, total=False):
+    needs: tuple[Fact, ...]
+    from_transition: Callable[[Any], losses.Loss]
+    table_role: Literal["bounded", "baseline"]
+    learning_rate: float
+    mixes: bool
+
+
+def _spec(
+    names: tuple[str, str, str],
+    formulas: tuple[str, str | None],
+    make: Callable[..., losses.Loss],
+    **options: Unpack[_Options],
+) -> LossSpec:
+    """Return the spec of ``(name, label, title)`` and ``(formula, floor)``: a row of the tables."""
+    return LossSpec(*names, *formulas, make, **options)
+
+
+_OF_THE_PAPER = (
+    _spec(
+        ("ce", "CE", "cross-entropy"),
+        ("-log q_y", "H(u)"),
+        losses.CrossEntropy,
+        table_role="bounded",
+    ),
+    _spec(
+        ("fce", "FCE", "forward-corrected cross-entropy"),
+        ("-log (T q)_y", "H(u)"),
+        losses.ForwardCrossEntropy.symmetric,
+        needs=_NOISE_FACTS,
+        from_transition=losses.ForwardCrossEntropy,
+        table_role="bounded",
+    ),
+    _spec(
+        ("gce", "GCE", "generalized cross-entropy"),
+        ("(1 - q_y^a) / a", "through f⁻¹(u) ∝ u^(1/(1-a))"),
+        losses.GeneralizedCrossEntropy,
+        table_role="bounded",
+    ),
+    _spec(
+        ("sce", "SCE", "symmetric cross-entropy"),
+        ("-log q_y + A (1 - q_y)", "through f⁻¹(u) = u / (λ - A u)"),
+        losses.SymmetricCrossEntropy,
+        table_role="bounded",
+    ),
+    _spec(
+        ("cep", "CEP", "cross-entropy with a prior"),
+        ("-log q_y - Σ_i u_i log q_σ(i), σ sorting downwards", "2 H(u)"),
+        losses.PriorCrossEntropy,
+        needs=_NOISE_FACTS,
+        table_role="bounded",
+    ),
+    _spec(
+        ("backward", "Backward CE", "backward correction"),
+        ("Σ_k T⁻¹[k, y] (-log q_k)", "clean entropy"),
+        losses.BackwardCrossEntropy.symmetric,
+        needs=_NOISE_FACTS,
+        from_transition=losses.BackwardCrossEntropy,
+    ),
+    _spec(
+        ("mse", "MSE", "mean squared error"),
+        ("Σ_k (q_k - 1[k=y])²", "1 - Σ u²"),
+        losses.MeanSquaredError,
+        table_role="baseline",
+    ),
+    _spec(
+        ("mae", "MAE", "mean absolute error"),
+        ("1 - q_y", "η"),
+        losses.MeanAbsoluteError,
+        learning_rate=1e-3,
+        table_role="baseline",
+    ),
+    _spec(
+        ("nce-mae", "NCE-MAE", "normalized cross-entropy and MAE"),
+        ("log q_y / Σ_k log q_k + 1 - q_y", "r + η"),
+        losses.NormalizedCrossEntropyMAE,
+        table_role="baseline",
+    ),
+    _spec(
+        ("mixup", "MixUp", "cross-entropy on blended examples"),
+        ("-Σ_k p_k log q_k, p a blend of two labels", None),
+        losses.CrossEntropy,
+        mixes=True,
+        table_role="baseline",
+    ),
+    _spec(
+        ("spherical", "Spherical", "spherical score"),
+        ("-q_y / ‖q‖₂", "-‖u‖₂"),
+        losses.Spherical,
+        table_role="baseline",
+    ),
+    _spec(
+        ("bootstrap", "Bootstrap", "soft bootstrapping"),
+        ("-Σ_k (β 1[k=y] + (1-β) q_k) log q_k", "searched"),
+        losses.Bootstrapping,
+        table_role="baseline",
+    ),
+    _spec(
+        ("truncated", "Truncated", "truncated GCE"),
+        ("v_i (GCE - GCE at k)", None),
+        losses.Truncated,
+        needs=("num_samples",),
+        table_role="baseline",
+    ),
+    _spec(
+        ("curriculum", "Curriculum", "noise-pruned curriculum"),
+        ("hinge of the easiest examples", None),
+        losses.Curriculum,
+        needs=("noise_rate",),
+        table_role="baseline",
+    ),
+    _spec(
+        ("elr", "ELR", "early-learning regularization"),
+        ("-log q_y + λ log(1 - <t, q>)", None),
+        losses.EarlyLearning,
+        needs=("num_samples", "num_classes"),
+        learning_rate=1e-2,
+        table_role="baseline",
+    ),
+)
+
+
+def _nce() -> losses.Normalized:
+    return losses.Normalized(losses.CrossEntropy())
+
+
+def _nfl() -> losses.Normalized:
+    return losses.Normalized(losses.Focal(gamma=0.5))  # the γ of Ma et al.
+
+
+# The weights and parameters of the sums are those that Ma et al. (2020) and Zhou et al. (2021) use
+# for CIFAR-10.
+_OF_OTHER_PAPERS = (
+    _spec(
+        ("focal", "Focal", "focal loss"),
+        ("(1 - q_y)^γ (-log q_y)", "the same u_k φ'(q_k) for all k"),
+        losses.Focal,
+    ),
+    _spec(
+        ("rce", "RCE", "reverse cross-entropy"), ("A (1 - q_y)", "A η"), losses.ReverseCrossEntropy
+    ),
+    _spec(("nce", "NCE", "normalized cross-entropy"), ("log q_y / Σ_k log q_k", "r"), _nce),
+    _spec(("nfl", "NFL", "normalized focal loss"), ("φ(q_y) / Σ_k φ(q_k), φ focal", "r"), _nfl),
+    _spec(
+        ("nce-rce", "NCE-RCE", "normalized cross-entropy and RCE"),
+        ("log q_y / Σ_k log q_k + A (1 - q_y)", "r + A η"),
+        lambda: losses.ActivePassive(_nce(), losses.ReverseCrossEntropy()),
+    ),
+    _spec(
+        ("nfl-mae", "NFL-MAE", "normalized focal loss and MAE"),
+        ("φ(q_y) / Σ_k φ(q_k) + 1 - q_y, φ focal", "r + η"),
+        lambda: losses.ActivePassive(_nfl(), losses.MeanAbsoluteError()),
+    ),
+    _spec(
+        ("nfl-rce", "NFL-RCE", "normalized focal loss and RCE"),
+        ("φ(q_y) / Σ_k φ(q_k) + A (1 - q_y), φ focal", "r + A η"),
+        lambda: losses.ActivePassive(_nfl(), losses.ReverseCrossEntropy()),
+    ),
+    _spec(
+        ("agce", "AGCE", "asymmetric generalized cross-entropy"),
+        ("((a+1)^q - (a+q_y)^q) / q", "η φ(0) at the vertex"),
+        losses.AsymmetricGeneralizedCrossEntropy,
+    ),
+    _spec(
+        ("aul", "AUL", "asymmetric unhinged loss"),
+        ("((a-q_y)^p - (a-1)^p) / p", "η φ(0) at the vertex"),
+        losses.AsymmetricUnhinged,
+    ),
+    _spec(
+        ("ael", "AEL", "asymmetric exponential loss"),
+        ("exp(-q_y / a)", "η + (1-η) exp(-1/a) at the vertex"),
+        losses.AsymmetricExponential,
+    ),
+    _spec(
+        ("nce-agce", "NCE-AGCE", "normalized cross-entropy and AGCE"),
+        ("NCE + 4 AGCE", "r + 4 times that of AGCE"),
+        lambda: losses.ActivePassive(
+            _nce(), losses.AsymmetricGeneralizedCrossEntropy(a=6, q=1.5), beta=4
+        ),
+    ),
+    _spec(
+        ("nce-aul", "NCE-AUL", "normalized cross-entropy and AUL"),
+        ("NCE + 4 AUL", "r + 4 times that of AUL"),
+        lambda: losses.ActivePassive(_nce(), losses.AsymmetricUnhinged(a=6.3, p=1.5), beta=4),
+    ),
+    _spec(
+        ("nce-ael", "NCE-AEL", "normalized cross-entropy and AEL"),
+        ("NCE + 4 AEL", "r + 4 times that of AEL"),
+        lambda: losses.ActivePassive(_nce(), losses.AsymmetricExponential(a=5), beta=4),
+    ),
+    _spec(
+        ("taylor", "Taylor-CE", "Taylor cross-entropy"),
+        ("Σ_{i≤t} (1 - q_y)^i / i", "η Σ_{i≤t} 1/i at the vertex"),
+        losses.TaylorCrossEntropy,
+    ),
+    _spec(
+        ("js", "JS", "Jensen-Shannon divergence"),
+        ("(S(π e_y + (1-π) q) - (1-π) S(q)) / Z", "the same u_k φ'(q_k) for all k"),
+        losses.JensenShannon,
+    ),
+    _spec(
+        ("ls", "LS", "label smoothing"),
+        ("-(1-s) log q_y - (s/c) Σ_k log q_k", "H((1-s) u + s/c)"),
+        losses.LabelSmoothing,
+    ),
+    _spec(
+        ("nls", "NLS", "negative label smoothing"),
+        ("-(1-s) log q_y - (s/c) Σ_k log q_k, s < 0", "H((1-s) u + s/c)"),
+        lambda: losses.LabelSmoothing(smoothing=-0.4),
+    ),
+    _spec(
+        ("ldr-kl", "LDR-KL", "label-distributionally robust loss"),
+        ("λ log((1/c) Σ_k exp((z_k - z_y + m 1[k≠y]) / λ))", "the same u_k φ'(q_k) for all k"),
+        losses.LabelDistributionallyRobust,
+    ),
+)
+
+SPECS = {spec.name: spec for spec in (*_OF_THE_PAPER, *_OF_OTHER_PAPERS)}
+"""Every loss by its name, and MixUp."""
 
 LOSS_NAMES = tuple(name for name, spec in SPECS.items() if not spec.mixes)
 """The names that :func:`create_loss` knows; each may be followed by ``+b``."""
@@ -55,7 +311,7 @@ class LossName:
 
     @property
     def label(self) -> str:
-        """What the paper's tables call it, such as ``SCE+B``."""
+        """Its name in the paper's tables, such as ``SCE+B``."""
         return self.spec.label + self._suffix.upper()
 
     @property
@@ -93,15 +349,15 @@ def create_loss(
 ) -> nn.Module:
     """Return a loss with the paper's hyperparameters, by the name of its row; ``"+b"`` bounds it.
 
-    What is known of the data may be given whether or not the loss at hand needs it, so that one
-    call serves every row. For other hyperparameters make the loss itself.
+    Facts that a loss does not need are ignored, so that one call serves every row. For other
+    hyperparameters create the loss by its class.
 
     Args:
         name: one of :data:`LOSS_NAMES`, or such a name followed by ``+b``.
         noise_rate: the probability that a label is wrong, in ``[0, 1]``.
         num_classes: the number of classes.
-        num_samples: size of the training set, for the losses that remember its examples.
-        bound: the bound of a ``+b`` loss, if it is not to be the noise-bound.
+        num_samples: size of the training set, for losses that remember its examples.
+        bound: the bound of a ``+b`` loss; the noise-bound by default.
 
     Example:
         >>> create_loss("gce")
@@ -131,4 +387,4 @@ def create_loss(
         return loss
     if bound is not None:
         return BoundedLoss(loss, bound)
-    return NoiseBoundedLoss(loss, **facts(NOISE_FACTS))
+    return NoiseBoundedLoss(loss, **facts(_NOISE_FACTS))

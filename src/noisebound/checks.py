@@ -1,6 +1,6 @@
 """Checks of the arguments of public functions; all other code trusts its arguments.
 
-Each error says what was expected, what was passed, and what to pass instead.
+Each error names the expected value, the value that was passed, and the remedy.
 """
 
 import math
@@ -20,7 +20,7 @@ ArrayLike: TypeAlias = float | Sequence[float] | Sequence[Sequence[float]] | NDA
 
 _SUM_TOLERANCE = 1e-4  # more than float32 loses in a sum over a thousand classes
 _RATE_TOLERANCE = 1e-12  # a rate of exactly (c-1)/c, rounded, is not above it
-_LARGEST_CONDITION = 1e12  # a choice: four of float64's 16 digits are then left after inversion
+_LARGEST_CONDITION = 1e12  # leaves four of float64's 16 digits after inversion
 
 
 class NoiseRateWarning(UserWarning):
@@ -51,7 +51,7 @@ def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "
     if isinstance(noise_rate, str):
         raise InvalidTypeError(
             f"`noise_rate` must be a number here, got {noise_rate!r}: only from data can it be "
-            "estimated; pass what estimate_noise(probs, labels) finds, or use "
+            "estimated; pass the noise_rate of estimate_noise(probs, labels), or use "
             'fit(…, TrainingConfig(noise_rate="auto"))'
         )
     rates = as_float64(noise_rate)
@@ -74,7 +74,8 @@ def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "
 def frames_to_caller() -> int:
     """Return the stack level of the first line outside the library, where a warning points to."""
     frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("noisebound"):
+    inside = ("noisebound", "torch.nn.modules.module")  # torch calls a loss's forward
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(inside):
         frame, depth = frame.f_back, depth + 1
     return depth
 

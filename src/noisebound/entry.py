@@ -1,5 +1,8 @@
 """The door in Python: all that the command ``noisebound fit`` does, as one call."""
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -11,6 +14,7 @@ from noisebound.data import DataOrigin, Splits
 from noisebound.data.column_types import ColumnType
 from noisebound.data.load import read
 from noisebound.data.options import reading_options
+from noisebound.errors import InvalidValueError
 from noisebound.features import Backbone, BackboneLike, load_embedded, parse_backbone
 from noisebound.models import ModelName
 from noisebound.pages.run_page import run_page
@@ -30,10 +34,12 @@ __all__ = ["fit", "load_run"]
 def fit(
     data: Any,
     *,
-    out: str | Path,
+    out: str | Path | None = None,
+    overwrite: bool = False,
     target: str | None = None,
     text: str | Iterable[str] = (),
     exclude: str | Iterable[str] = (),
+    id: str | None = None,
     types: Mapping[str, ColumnType] | None = None,
     test: str | Path | None = None,
     encoding: str | None = None,
@@ -52,15 +58,18 @@ def fit(
     show: bool = True,
     **settings: Unpack[TrainingSettings],
 ) -> Run:
-    """Train a classifier on noisy labels, and return the run that this leaves in a folder.
+    """Train a classifier on noisy labels, and return the run.
 
     Args:
         data: a path, the name of a data set, a data frame of polars or pandas, a pair of inputs (or
             texts) and labels, or a `Dataset`
-        out: the folder for the model, its metrics, its checkpoints and its report
+        out: the folder for the model, its metrics, its checkpoints and its report; by default a
+            temporary one, which is removed together with the returned run
+        overwrite: True to replace a run that is in ``out``; decisions about labels are never lost
         target: the column, or the array, that holds the labels
         text: the columns that hold texts, to learn from their words
         exclude: the columns that are not to be used
+        id: the column that names the rows, such as a customer number; it is not a feature
         types: what columns hold, where it should not be decided from their values: ``"text"``,
             ``"number"``, ``"category"`` or ``"date"``
         test: a table with clean labels and the same columns, to evaluate on
@@ -99,6 +108,7 @@ def fit(
             "target": target,
             "text": text,
             "exclude": exclude,
+            "id": id,
             "types": dict(types or {}),
             "test": test,
             "encoding": encoding,
@@ -111,8 +121,19 @@ def fit(
     is_first = fabric is None or fabric.is_global_zero
     is_shown = show and is_first
     config = make_config(settings, model="auto" if isinstance(model, nn.Module) else model)
+    is_temporary = out is None
+    if out is None:
+        if fabric is not None and fabric.world_size > 1:
+            raise InvalidValueError("several devices need a folder that all of them see: `out`")
+        out = tempfile.mkdtemp(prefix="noisebound-")
     folder = RunFolder(out)  # checked before the data, which may take minutes to load
+    if is_temporary:
+        weakref.finalize(folder, shutil.rmtree, folder.path, ignore_errors=True)
     folder.check_place()
+    if overwrite:
+        if resume:
+            raise InvalidValueError("`overwrite` replaces a run, and `resume` continues it")
+        folder.check_replaceable()
     encoder = None if backbone is None else parse_backbone(backbone, image_size)
     if config.unfreeze:
         check_unfreeze(encoder)
@@ -123,7 +144,8 @@ def fit(
         tell = print_note if is_shown else lambda line: None
         splits = load_embedded(data, encoder, reading, tell=tell)
     config = with_head(config, splits)
-    folder.check(config, resume=resume)
+    if not overwrite:
+        folder.check(config, resume=resume)
     if is_shown:
         for note in splits.notes:
             print_note(note)
@@ -132,6 +154,7 @@ def fit(
         config,
         out,
         resume=resume,
+        overwrite=overwrite,
         model=model if isinstance(model, nn.Module) else None,
         fabric=fabric,
         show=show,
@@ -142,9 +165,12 @@ def fit(
         path = str(data) if isinstance(data, str | Path) else None
         name = None if encoder is None else encoder.name
         run.folder.save_origin(DataOrigin(data=path, backbone=name, **reading.model_dump()))
-        run.folder.save_command(command or _this_call(data, out, is_own, encoder, settings))
+        run.folder.save_command(
+            command or _this_call(data, None if is_temporary else out, is_own, encoder, settings)
+        )
         if report:
             _write_pages(run, splits)
+    run.folder = folder  # a temporary folder lives as long as this object
     return run
 
 
@@ -160,13 +186,14 @@ def _write_pages(run: Run, splits: Splits) -> None:
 
 def _this_call(
     data: Any,
-    out: str | Path,
+    out: str | Path | None,
     is_own: bool,
     encoder: Backbone | None,
     settings: TrainingSettings,
 ) -> str:
     shown = repr(str(data)) if isinstance(data, str | Path) else "data"
-    options = [f"out={str(out)!r}", *(["model=network"] if is_own else [])]
+    options = [] if out is None else [f"out={str(out)!r}"]
+    options += ["model=network"] if is_own else []
     options += [] if encoder is None else [f"backbone={encoder.name!r}"]
     options += [f"{name}={value!r}" for name, value in settings.items()]
     return f"noisebound.fit({', '.join([shown, *options])})"

@@ -1,9 +1,9 @@
 """The family of errors for a user's mistakes.
 
-Each message says what was expected, what came, and what to pass instead. An argument is written in
-backticks, as in `noise_rate`; the command line turns that into its flag. Every member is also one
-of Python's own errors, so that ``except ValueError`` keeps working. An error outside this family is
-a fault in noisebound itself.
+Each message names the expected value, the value that came, and the remedy. An argument is written
+in backticks, as in `noise_rate`; the command line turns that into its flag. Every class is also one
+of Python's own errors, so that ``except ValueError`` works. Any other error is a fault in
+noisebound itself.
 """
 
 import json
@@ -25,19 +25,19 @@ class InvalidTypeError(NoiseboundError, TypeError):
 
 
 class MisuseError(NoiseboundError, RuntimeError):
-    """Calls came in an order that has no meaning."""
+    """Methods were called in an invalid order."""
 
 
 class DataError(InvalidValueError):
-    """Data cannot be had, cannot be read, or cannot be trusted."""
+    """Data is missing, unreadable or damaged."""
 
 
 class RunError(InvalidValueError):
-    """A folder does not hold the run that was asked for."""
+    """A folder does not contain the requested run."""
 
 
 class FolderTakenError(NoiseboundError, FileExistsError):
-    """A folder already holds a run."""
+    """A folder already contains a run."""
 
 
 class NoRoomError(NoiseboundError, OSError):

@@ -38,8 +38,8 @@ class MemorizationMonitor:
     an epoch is taken over all ranks.
 
     Args:
-        floor: the least mean loss of an honest model: the result of :func:`noise_bound` for a given
-            noise rate, or the level that :func:`measured_floor` finds.
+        floor: the least mean loss of an honest model, from :func:`noise_bound` for a given noise
+            rate, or from :func:`measured_floor`.
 
     Example:
         >>> monitor = MemorizationMonitor(floor=1.55)

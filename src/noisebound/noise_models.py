@@ -59,7 +59,7 @@ class Identity(NoiseModel):
 class Linear(NoiseModel):
     """Class-conditional noise ``f(q) = T q``, the model of FCE and of the backward correction.
 
-    The paper's appendix prints ``T⁻¹`` for ``f``; that is its inverse.
+    The paper's appendix prints ``T⁻¹`` for ``f``, which is the inverse.
 
     Args:
         transition: ``T[noisy, true]``, columns summing to one.

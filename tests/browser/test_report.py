@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
+import torch
 
 from noisebound.data import load
+from noisebound.estimation import Suspects
 from noisebound.pages.comparison_page import comparison_page
 from noisebound.pages.run_page import run_page
+from noisebound.pages.suspects import suspects_page
 from noisebound.report.page import write_page
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
@@ -48,6 +52,47 @@ def several_trainings(tmp_path_factory):
         runs.append(train_run(noisy_clouds(), config, folder / loss, show=False))
     write_page(comparison_page(runs, "Three trainings"), folder / "report.html")
     return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def suspect_texts(tmp_path_factory):
+    """Long texts with an id and a note, on the page of suspects."""
+    texts = [f"{EVIL} {LONG} and many more words to read. " * 20 for _ in range(40)]
+    table = pl.DataFrame(
+        {
+            "review": texts,
+            "number": [f"{row:05}" for row in range(40)],
+            "stars": [1 + row % 5 for row in range(40)],
+            "label": ["good", "bad"] * 20,
+        }
+    )
+    splits = load(table, target="label", text="review", id="number")
+    suspects = Suspects(torch.linspace(3, -3, 40).double(), 1 - splits.train.labels)
+    path = tmp_path_factory.mktemp("suspects") / "suspects.html"
+    write_page(suspects_page(suspects, splits, 30, "Some labels are wrong.", "all.csv"), path)
+    return path
+
+
+def test_suspect_texts_are_a_page(open_page, suspect_texts):
+    page = open_page(suspect_texts)
+    assert page.locator("tbody tr").count() == 30
+    first = page.locator("tbody tr").first
+    assert first.locator("th").inner_text() == "00000 (#0)"
+    assert first.inner_text().count(EVIL) == 20
+    headings = page.locator("thead th").all_inner_texts()
+    assert headings == [
+        "example",
+        "label",
+        "likelier",
+        "probability that it is wrong",
+        "text",
+        "stars",
+    ]
+    wide = "() => document.querySelector('td.long').offsetWidth"
+    assert page.evaluate(wide) < 1000  # it is wrapped
+    narrow = open_page(suspect_texts, width=360, color_scheme="dark")
+    assert narrow.evaluate("document.documentElement.scrollWidth") <= 360
+    assert min(contrasts_of(narrow, ":is(h1, h2, p, caption, th, td, th button)")) >= 4.5
 
 
 @pytest.fixture(params=["one_training", "several_trainings"])

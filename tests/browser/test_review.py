@@ -13,6 +13,7 @@ import torch
 from axe_playwright_python.sync_playwright import Axe
 
 from noisebound.data import Dataset, Splits
+from noisebound.pages.review.serve import redirect_file
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
 from processes import environment
@@ -151,14 +152,19 @@ def test_the_whole_way_by_keyboard(server, open_review, run):
 
     page.keyboard.press("b")
     page.wait_for_selector("#batch[open]")
-    tiles = page.locator(".tile").count()
-    assert tiles > 1
+    assert page.locator(".tile").count() > 1
+    ticked = page.locator(".tile :checked").count()
     page.keyboard.press("Space")  # not the first one
-    assert f"{tiles - 1} are" in page.inner_text("#batch-actions .main")
+    ticked += 1 if page.locator(".tile input").first.is_checked() else -1
+    if ticked == 0:
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Space")
+        ticked = 1
+    assert f"{ticked} are" in page.inner_text("#batch-actions .main")
     page.keyboard.press("s")
     page.wait_for_selector("#batch:not([open])", state="attached")
     bulk = [each for each in lines(run) if each.get("how") == "bulk"]
-    assert len(bulk) == tiles - 1
+    assert len(bulk) == ticked
     assert all(each["probability"] > 0 for each in bulk)
 
     page.keyboard.press("3")
@@ -191,6 +197,41 @@ def test_a_reload_in_the_middle_loses_nothing(server, open_review, run):
     assert page.inner_text("#review-progress").startswith("2 labels checked")
     press(page, "z")  # what was decided before the reload can be undone after it
     assert [each.verdict for each in run.decisions] == ["right"]
+
+
+def test_only_what_is_probably_wrong_is_ticked(server, open_review, run):
+    """A tick that nobody set must have evidence of its own, and the button counts the ticks."""
+    queue = run.review_queue()
+    page = open_review(server.address, "#review")
+    assert f"{len(queue.suspects())} suspects waiting" in page.inner_text("#review-progress")
+    pairs = page.locator("#filter-pair option").all_inner_texts()[1:]
+    assert sum(int(re.search(r"\((\d+)\)$", pair)[1]) for pair in pairs) == len(queue.suspects())
+    is_mixed = [
+        len(queue.positions(label=pair.label, suggested=pair.suggested)) > pair.waiting
+        for pair in queue.pairs()
+    ]
+    page.select_option("#filter-pair", index=1 + is_mixed.index(True))
+    pair = queue.pairs()[is_mixed.index(True)]
+    page.wait_for_function(
+        "pair => document.querySelector('.of-suggestion').textContent === pair[1]"
+        " && document.querySelector('.of-label').textContent === pair[0]",
+        arg=[pair.label, pair.suggested],
+    )
+    page.locator("#review-card").click()
+    page.keyboard.press("b")
+    page.wait_for_selector("#batch[open] .tile")
+    boxes = page.locator(".tile input").all()
+    shares = [text.strip() for text in page.locator(".tile").all_inner_texts()]
+    is_suspect = [text.startswith(">") or float(text.strip("<%")) > 50 for text in shares]
+    assert [box.is_checked() for box in boxes] == is_suspect
+    assert 0 < sum(is_suspect) < len(boxes)
+    main = page.locator("#batch-actions .main")
+    assert f"Wrong: {sum(is_suspect)} are " in main.inner_text()
+    boxes[is_suspect.index(False)].check()
+    assert f"Wrong: {sum(is_suspect) + 1} are " in main.inner_text()
+    for box in boxes:
+        box.uncheck()
+    assert main.is_disabled()
 
 
 def test_a_filter_shows_one_confused_pair(server, open_review, run):
@@ -317,6 +358,17 @@ def start_command(run):
     )
     line = process.stdout.readline()
     return process, re.search(r"http://127\.0\.0\.1:\d+/\S+/", line)[0]
+
+
+def test_the_browser_is_led_to_the_page_by_a_private_file(server, browser):
+    """Chromium calls a window that comes from a file cross-site."""
+    with redirect_file(server.address) as file:
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(file.as_uri())
+        page.wait_for_selector("section:not([hidden]) .exhibit")
+        assert page.url.startswith(server.address)
+        page.close()
 
 
 def test_the_server_is_killed_between_two_keys(open_review, run):

@@ -11,17 +11,17 @@ from noisebound.errors import InvalidValueError
     [
         (b"\xff\xfe", "is not what"),
         (b"{", "is not what"),
-        (b"[1]", "is not what"),
-        (b"{}", "is not what"),
-        (b'{"records": 3}', "is not what"),
-        (b'{"records": [1]}', "is not what"),
-        (b'{"records": [{"believed_rate": 0.4}]}', "is not what"),
-        (b'{"records": []}', "holds no finished runs"),
+        (b"a,b\n1,2\n", "is not what"),
+        (b"method,column,believed_rate,mean\nce+b,digits-0.4,0.4,80\n", "is not what"),
+        (b"method,column,believed_rate,mean,std\nce+b,digits-0.4,high,80,\n", "is not what"),
+        (b"method,column,believed_rate,mean,std\nce+b,svhn,0.4,80,\n", "is not what"),
+        (b"method,column,believed_rate,mean,std\n", "holds no finished runs"),
+        (b"", "holds no finished runs"),
         (None, "there is no .*pass it as `table`"),
     ],
 )
 def test_what_is_no_table(tmp_path, content, message):
-    table = tmp_path / "rate-sweep.json"
+    table = tmp_path / "rate-sweep.csv"
     if content is not None:
         table.write_bytes(content)
     with pytest.raises(InvalidValueError, match=message):

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from noisebound.cli import app
+from noisebound.errors import DataError
 from noisebound.runs import load_run
 
 pytestmark = pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")
@@ -41,10 +42,8 @@ def test_from_decisions_to_labels_to_a_second_run(fitted, capsys):
         *("--epochs", 2, "--model", "linear", "--noise-rate", 0.1),
         *("--corrections", fitted / "run" / "decisions.jsonl"),
     )
-    assert (
-        "1 labels corrected, 0 confirmed, 1 examples left out as unusable"
-        in capsys.readouterr().out
-    )
+    used = "2 examples were checked: 1 labels corrected, 0 confirmed, 1 examples left out"
+    assert used in capsys.readouterr().out
     assert "Before and after" in (fitted / "again" / "report.html").read_text()
 
 
@@ -59,3 +58,16 @@ def test_other_tools_and_back(fitted, capsys):
     call("labels", fitted / "run", "--read", fitted / "export.json")
     assert "1 decisions were read" in capsys.readouterr().out
     assert len(load_run(fitted / "run").decisions) == 1
+
+
+def test_ids_may_be_named_after_the_training(fitted):
+    sizes = pl.read_csv(fitted / "data.csv")["size"].cast(pl.String).to_list()
+    for command in ("labels", "suspects"):
+        call(command, fitted / "run", "--out", fitted / f"{command}.csv", "--id", "size")
+        table = pl.read_csv(fitted / f"{command}.csv", schema_overrides={"id": pl.String})
+        assert table.columns[:2] == ["example", "id"]
+        assert table["id"].to_list() == [sizes[row] for row in table["example"]]
+    page = (fitted / "suspects.html").read_text()
+    assert f"{table['id'][0]} (#{table['example'][0]})" in page
+    with pytest.raises(DataError, match="has no column 'sizes'"):
+        load_run(fitted / "run").training_data().named_by("sizes")

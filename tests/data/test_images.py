@@ -9,7 +9,7 @@ from anonymous_memory import anonymous_bytes
 from noisebound.data import DataError, Normalization, images, load
 from noisebound.data.archives import Folder
 from noisebound.data.cache import cache_folder
-from noisebound.files import written_whole
+from noisebound.system.files import written_whole
 from published_files import plain_image
 
 

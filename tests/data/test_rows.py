@@ -8,8 +8,8 @@ from scipy.sparse import csr_matrix
 from anonymous_memory import anonymous_bytes
 from noisebound.data import Dataset, Normalization, Splits
 from noisebound.data.rows import Rows, SparseRows, TensorRows, as_rows, in_memory_if_small
-from noisebound.files import fingerprint
 from noisebound.search.cross_fit import noise_plan
+from noisebound.system.files import fingerprint
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import split_validation
 from published_files import some_images

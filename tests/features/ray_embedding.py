@@ -10,10 +10,10 @@ from pathlib import Path
 import ray
 import torch
 
-from experiment_runs import descendants
 from noisebound.features import parse_backbone
 from noisebound.features.embed_folder import embed_folder
 from noisebound.features.load import load_raw
+from paper_runs import descendants
 
 
 class Slow(torch.nn.Module):

@@ -23,7 +23,7 @@ from noisebound.features import (
 from noisebound.features.embed_once import refuse_bad
 from noisebound.features.examples import done_ahead
 from noisebound.features.load import load_raw, thumbnail
-from noisebound.files import load_tensors, save_rows
+from noisebound.system.files import load_tensors, save_rows
 
 
 class Counted(torch.nn.Module):

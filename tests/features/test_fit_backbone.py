@@ -62,7 +62,7 @@ def test_suspects_and_pages_show_the_images(photo_run, tmp_path, capsys):
     out = tmp_path / "suspects.csv"
     assert command("suspects", photo_run.path, "--out", out) == 0
     assert pl.read_csv(out)["example"][0].endswith(".png")
-    assert out.with_suffix(".png").exists()
+    assert "data:image" in out.with_suffix(".html").read_text()
     assert nb.load_run(photo_run.path).suspects()["example"].to_list() == (
         pl.read_csv(out)["example"].to_list()
     )

@@ -287,7 +287,7 @@ def test_lbfgs_is_refused(tmp_path):
 
 def test_a_loss_that_is_bounded_already_is_refused(tmp_path):
     model = Classifier(nb.BoundedLoss(nb.CrossEntropy(), 1.0))
-    with pytest.raises(ValueError, match="has a BoundedLoss of its own"):
+    with pytest.raises(ValueError, match="would be bounded twice"):
         fit(tmp_path, NoiseBoundCallback(1.0), model=model)
 
 

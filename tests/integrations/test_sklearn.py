@@ -259,11 +259,26 @@ class TestBounds:
         assert told(loss="backward").fit(X, y).bound_ == pytest.approx(0)
 
     def test_a_correction_by_name_and_as_an_object_have_one_bound(self, digits):
-        """Estimated noise: the loss itself says which noise it corrects."""
+        """By estimated noise and by the noise that the loss corrects."""
         X, y, *_ = digits
         for loss in ("backward", nb.BackwardCrossEntropy.symmetric(0.4, 10)):
             model = NoiseBoundedClassifier(loss, random_state=0, max_iter=20).fit(X, y)
             assert model.bound_ == pytest.approx(0, abs=1e-6)
+
+    @pytest.mark.parametrize("correction", [nb.ForwardCrossEntropy, nb.BackwardCrossEntropy])
+    def test_a_loss_with_its_matrix_brings_the_noise(self, correction):
+        """Labels that are less noisy: an estimate would contradict the matrix."""
+        X, y, _ = clouds(rate=0.1)
+        loss = correction.symmetric(0.3, 3)
+        model = NoiseBoundedClassifier(loss, random_state=0, max_iter=5).fit(X, y)
+        assert model.noise_rate_ == pytest.approx(0.3)
+        assert model.noise_estimate_ is None
+        assert model.bound_ == pytest.approx(nb.noise_bound(loss, 0.3, 3), abs=1e-9)
+
+    def test_a_loss_for_other_classes_is_refused(self):
+        X, y, _ = clouds(n=60)
+        with pytest.raises(ValueError, match="made for 10 classes, and y has 3"):
+            NoiseBoundedClassifier(nb.BackwardCrossEntropy.symmetric(0.3, 10)).fit(X, y)
 
     def test_a_loss_with_class_weights_has_no_floor_without_more(self):
         X, y, _ = clouds()
@@ -343,10 +358,21 @@ class TestStreams:
         assert model.n_iter_ == before + 1
 
     def test_noise_is_not_measured_on_a_stream(self):
-        with pytest.raises(AttributeError, match=r"NoiseBoundedClassifier\(noise_rate=0.1\)"):
-            NoiseBoundedClassifier().partial_fit([[0.0]], [0])
-        assert not hasattr(NoiseBoundedClassifier(), "partial_fit")
-        assert hasattr(NoiseBoundedClassifier(noise_rate=0.1), "partial_fit")
+        model = NoiseBoundedClassifier()
+        with pytest.raises(AttributeError, match="cannot be estimated: give noise_rate as a numb"):
+            model.partial_fit([[0.0]], [0])
+        assert not hasattr(model, "partial_fit")  # which scikit-learn asks
+        assert hasattr(model.set_params(noise_rate=0.2), "partial_fit")
+
+    def test_a_loss_may_bring_the_noise_of_a_stream(self):
+        X, y, truth = clouds(n=1200)
+        model = NoiseBoundedClassifier(
+            nb.ForwardCrossEntropy.symmetric(0.3, 3), learning_rate=1e-2, random_state=0
+        )
+        for part in np.array_split(np.arange(1200), 8):
+            model.partial_fit(X[part], y[part], classes=[0, 1, 2])
+        assert model.noise_rate_ == pytest.approx(0.3)
+        assert model.score(X, truth) > 0.9
 
     def test_a_first_call_that_fails_is_none(self):
         X, y, _ = clouds()

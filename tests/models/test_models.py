@@ -4,7 +4,7 @@ from monai.networks.nets import resnet18 as monai_resnet18
 from monai.networks.nets import resnet34 as monai_resnet34
 
 from noisebound.models import MODEL_NAMES, MODELS, create_model, default_model
-from noisebound.models.dropout import QuickDropout
+from noisebound.models.regularized import QuickDropout
 
 MONAI = {"resnet18": monai_resnet18, "resnet34": monai_resnet34}
 

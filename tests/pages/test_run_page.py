@@ -21,11 +21,22 @@ def test_a_training_that_estimates_the_noise(tmp_path):
     run = train_run(splits, config, tmp_path / "run")
     page = run_page(run, splits)
     titles = [section.title for section in page.sections]
-    assert titles == ["Training", "The noise", "The most suspect labels", "To repeat it"]
+    assert titles == [
+        "Training",
+        "The test set",
+        "The noise",
+        "The most suspect labels",
+        "To repeat it",
+    ]
+    _, scores, noise, suspects, _ = page.sections
     low, high = run.noise.interval
-    assert f"between {low:.1%} and {high:.1%}" in page.sections[1].text
-    assert page.sections[1].heat_maps[0].column_names == splits.train.class_names
-    (table,) = page.sections[2].tables
+    assert f"between {low:.1%} and {high:.1%}" in noise.text
+    assert noise.heat_maps[0].column_names == splits.train.class_names
+    right = round(run.final("test_top1") * 80)
+    assert scores.text.startswith(f"The model predicts {right} of 80 test labels. ")
+    assert [row.label for row in scores.tables[0].rows] == list(splits.train.class_names)
+    assert page.facts[-1].label.startswith("AUROC on the test set")
+    (table,) = suspects.tables
     probabilities = [row.cells[-1].value for row in table.rows]
     assert probabilities == sorted(probabilities, reverse=True)
     assert page.facts[0].value == f"{run.noise.rate:.1%}"
@@ -45,11 +56,24 @@ def test_the_moment_of_memorization(tmp_path):
     ]
 
 
+def test_a_loss_without_a_floor_is_no_headline(tmp_path):
+    """ELR's loss may be below zero, and nothing says how low it should be."""
+    config = TrainingConfig(loss="elr", epochs=2, batch_size=30, learning_rate=1e-2)
+    run = train_run(noisy_clouds(), config, tmp_path / "run", show=False)
+    assert run.floor is None
+    page = run_page(run)
+    assert "loss" not in page.headline
+    assert not [fact for fact in page.facts if "loss" in fact.label]
+    (losses, _) = page.sections[0].pictures
+    assert "floor" not in losses.description + losses.figure.axes[0].get_title()
+
+
 def test_suspects_are_not_shown_of_data_that_have_changed(tmp_path):
     config = TrainingConfig(loss="ce+b", noise_rate=NOISE_RATE, epochs=1, batch_size=30)
     run = train_run(noisy_clouds(), config, tmp_path / "run")
     page = run_page(run, noisy_clouds(n=30))
-    assert "They cannot be shown: " in page.sections[1].text
+    (section,) = (each for each in page.sections if each.title == "The most suspect labels")
+    assert "They cannot be shown: " in section.text
 
 
 def test_an_estimate_that_was_not_believed_is_not_shown(tmp_path):
@@ -61,7 +85,8 @@ def test_an_estimate_that_was_not_believed_is_not_shown(tmp_path):
     page = run_page(run, noisy_clouds())
     assert "could not be estimated" in page.headline
     assert "of the labels are" not in page.headline
-    assert [section.title for section in page.sections] == ["Training", "To repeat it"]
+    titles = [section.title for section in page.sections]
+    assert titles == ["Training", "The test set", "To repeat it"]
     suspects = run.find_suspects(noisy_clouds())
     assert suspects.probability.max() < 0.5
 

@@ -5,9 +5,8 @@ from html.parser import HTMLParser
 import torch
 from matplotlib.figure import Figure
 
-from noisebound.report.gallery import thumbnail
-from noisebound.report.heat_map import HeatMap
-from noisebound.report.page import Code, Fact, Page, Picture, Section, to_html, write_page
+from noisebound.report.images import thumbnail
+from noisebound.report.page import Code, Fact, HeatMap, Page, Picture, Section, to_html, write_page
 from noisebound.report.table import Cell, Row, Table
 
 EVIL = "<script>alert(1)</script>"

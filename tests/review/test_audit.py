@@ -119,7 +119,7 @@ def test_what_it_tells(tmp_path):
     before = audit.result()
     assert before.estimate is None
     assert before.rate == 0.1
-    assert "10 more answers" in before.words
+    assert "needs 10 more answers" in before.words
     assert audit.size_for(0.03) > audit.size_for(0.05) == before.more_for_5 > 20
     first = audit.next(1)[0]
     answer(audit, true, 150)
@@ -133,6 +133,8 @@ def test_what_it_tells(tmp_path):
     assert surest.found > surest.predicted  # half of what it should be
     assert result.is_corrected
     assert "which is corrected" in result.words
+    assert abs(result.wrong / 150 - result.rate) > 0.01  # uncertain labels were drawn more often
+    assert "each answer counts for the labels that it represents" in result.words
 
 
 def test_suspects_that_were_decided_elsewhere_do_not_bias_it(tmp_path):

@@ -1,4 +1,4 @@
-"""Labels after a review: as a table, as links, for other tools and back."""
+"""Labels after a review: as a table, for other tools and back."""
 
 import json
 
@@ -10,14 +10,13 @@ from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError
 from noisebound.estimation import Suspects
 from noisebound.review import DecisionFile, ReviewedData, ReviewQueue
-from noisebound.review.corrected_labels import corrected_labels
-from noisebound.review.label_tools import (
+from noisebound.review.exports import (
     argilla_records,
+    corrected_labels,
     label_studio_config,
     label_studio_tasks,
     read_answers,
 )
-from noisebound.review.link_tree import link_tree
 
 CLASSES = ("cat", 'd"og')
 
@@ -63,39 +62,18 @@ def photos(folder, names):
     return DecisionFile(folder / "d.jsonl", ReviewedData(train, names))
 
 
-def test_links_lie_by_corrected_class(tmp_path):
-    file = photos(tmp_path, ("cat/1.png", "cat/2.png", "dog/1.png"))
-    file.decide(0, "wrong", "dog")
-    file.decide(1, "unusable")
-    out = tmp_path / "links"
-    assert link_tree(file, tmp_path / "photos", out, drop_unusable=True) == 2
-    links = sorted(path.relative_to(out).as_posix() for path in out.rglob("*.png"))
-    assert links == ["dog/1.png", "dog/cat--1.png"]
-    assert (out / "dog/cat--1.png").read_bytes() == b"cat/1.png"
-    assert (out / "dog/1.png").readlink() == (tmp_path / "photos/dog/1.png").resolve()
-    with pytest.raises(DataError, match="not empty"):
-        link_tree(file, tmp_path / "photos", out)
-
-
-def test_two_images_do_not_share_a_link(tmp_path):
-    file = photos(tmp_path, ("cat/1.png", "dog/cat--1.png", "dog/cat/1.png"))
-    file.decide(0, "wrong", "dog")
-    out = tmp_path / "links"
-    assert link_tree(file, tmp_path / "photos", out) == 3
-    content = {path.name: path.read_text() for path in (out / "dog").iterdir()}
-    assert content == {
-        "cat--1.png": "cat/1.png",
-        "cat--1--2.png": "dog/cat--1.png",
-        "cat--1--3.png": "dog/cat/1.png",
+def test_ids_stand_beside_rows(queue, splits):
+    queue.decisions.data.ids = ["A-1", "A-2", "B-1", "B-2"]
+    queue.decisions.decide(1, "unusable")
+    kept = corrected_labels(queue.decisions, drop_unusable=True)
+    assert kept.select("example", "id").rows() == [(0, "A-1"), (2, "B-1"), (3, "B-2")]
+    by_row = {
+        each["data"]["noisebound_position"]: each for each in label_studio_tasks(queue, splits)
     }
-
-
-def test_no_link_is_made_if_an_image_is_missing(tmp_path):
-    file = photos(tmp_path, ("cat/1.png", "dog/1.png", "dog/2.png"))
-    (tmp_path / "photos" / "dog" / "1.png").unlink()
-    with pytest.raises(DataError, match=r"1\.png is no longer there"):
-        link_tree(file, tmp_path / "photos", tmp_path / "links")
-    assert not (tmp_path / "links").exists()
+    assert by_row[2]["data"]["id"] == "B-1"
+    assert {each["metadata"]["id"] for each in argilla_records(queue, splits)} == {
+        "A-1", "A-2", "B-1", "B-2",
+    }  # fmt: skip
 
 
 def test_images_are_named_so_that_the_tools_find_them(tmp_path):
@@ -156,7 +134,7 @@ def test_argilla_and_back(queue, splits, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("nothing", "is no JSON"),
+        ("nothing", "is not JSON"),
         ('[{"label": "cat"}]', "not JSON-MIN"),
         ('[{"annotations": [], "data": {}}]', "entry 0 did not come from noisebound"),
     ],

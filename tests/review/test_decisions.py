@@ -113,7 +113,7 @@ def test_a_line_that_was_cut_off_is_ignored_and_said(file, data):
     found.decide(2, "right")  # the rest of the line must not swallow it
     again = DecisionFile(file.path, data)
     assert [each.position for each in again] == [0, 2]
-    assert again.notes == [f"Line 3 of {file.path} is no JSON, and is ignored."]
+    assert again.notes == [f"Line 3 of {file.path} is not JSON, and is ignored."]
 
 
 def test_a_header_that_was_cut_off_is_written_again(file, data):
@@ -186,7 +186,7 @@ def test_the_same_examples_are_known_by_inputs_or_by_labels(file):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"position": 0}\n', "does not begin with a line"),
+        ('{"position": 0}\n', "first line does not say which data"),
         ('{"noisebound": "decisions", "format": 9}\n', "another version"),
     ],
 )

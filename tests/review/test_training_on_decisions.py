@@ -14,7 +14,7 @@ from noisebound.estimation.estimated_noise import Checked, noise_of_unchecked
 from noisebound.pages.run_page import run_page
 from noisebound.report.page import to_html
 from noisebound.review import DecisionFile, ReviewedData
-from noisebound.review.corrected_labels import is_decided
+from noisebound.review.decisions import is_decided
 from noisebound.runs import load_run, train_run
 from noisebound.runs.corrections import corrected_data
 from noisebound.search.fit import (

@@ -13,10 +13,10 @@ from killing import CONFIG
 from test_resume import is_same_run
 
 from noisebound.errors import DataError, NoRoomError, RunError
-from noisebound.files import load_tensors
 from noisebound.runs import SavedModel, load_run, train_run
 from noisebound.runs.checkpoints import CheckpointWarning
 from noisebound.runs.metrics_file import read_metrics
+from noisebound.system.files import load_tensors
 from noisebound.training import TrainingConfig
 from processes import environment
 from training_data import noisy_clouds

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError, RunError
-from noisebound.pages.suspects import suspects_sheet
+from noisebound.pages.suspects import suspects_page
 from noisebound.runs import load_run, train_run
 from noisebound.runs.suspects import suspects_frame
 from noisebound.training import TrainingConfig
@@ -86,7 +86,7 @@ def test_a_network_of_the_users_own(tmp_path):
     assert len(found.score) == len(splits.train)
 
 
-def test_the_table_and_the_sheet(run, digits):
+def test_the_table_and_the_page(run, digits):
     found = run.find_suspects(digits)
     table = suspects_frame(found, digits)
     assert table.columns == [
@@ -96,10 +96,13 @@ def test_the_table_and_the_sheet(run, digits):
     assert table["probability_wrong"].is_sorted(descending=True)
     first = table.row(0, named=True)
     assert first["label"] == digits.train.class_names[digits.train.labels[first["example"]]]
-    sheet = suspects_sheet(found, digits, most=10)
-    shown = [axes for axes in sheet.axes if axes.images]
-    assert len(shown) == 10
-    assert shown[0].get_title().startswith(f"{first['label']}\n→ {first['suggested']} ")
+    (section,) = suspects_page(found, digits, 10, "Some are wrong.").sections
+    assert len(section.gallery) == 10
+    assert section.gallery[0].lines[:3] == [
+        f"#{first['example']}",
+        f"label: {first['label']}",
+        f"likelier: {first['suggested']}",
+    ]
 
 
 def test_examples_are_named_where_they_have_names(run, digits):

@@ -92,7 +92,9 @@ def test_suspects_and_the_report_show_texts(run, tmp_path):
     words = ["suspects", str(shown.path), str(tmp_path / "all.csv"), "--out", str(out), *flags]
     app(words, result_action="return_value")
     assert pl.read_csv(out)["text"][0] == hostile
-    assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    alone = out.with_suffix(".html").read_text()
+    assert "&lt;script&gt;alert(" in alone
+    assert "<script>alert(" not in alone
 
 
 def test_long_texts_are_cut(tmp_path):

@@ -11,11 +11,8 @@ import noisebound as nb
 from noisebound.data import Dataset, Splits
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise, OutOfFold
-from noisebound.experiments.protocol.estimate_data import estimate_data
-from noisebound.experiments.protocol.estimate_settings import EstimateSetting
-from noisebound.experiments.protocol.planted_data import PLANTED
-from noisebound.experiments.protocol.sources import DataSources
 from noisebound.pages.run_page import run_page
+from noisebound.paper.sources import DataSources
 from noisebound.runs import train_run
 from noisebound.search.choice import Choice, choice_by, hopeful
 from noisebound.search.confirmation import held_out_split
@@ -25,6 +22,7 @@ from noisebound.search.trial import Trial, soonest_agreeing
 from noisebound.training import TrainingConfig
 from noisebound.training.config import RecipeName
 from noisebound.training.data import TrainingData
+from settings import PLANTED, Setting, noisy_data
 from training_data import noisy_clouds
 
 
@@ -479,8 +477,8 @@ def test_a_class_that_loses_its_labels_is_not_given_up(tmp_path):
 @pytest.mark.parametrize("dataset", list(PLANTED))
 def test_ignorance_is_not_taken_for_noise(tmp_path, dataset):
     """Sets of which little is learned: auto may gain little, but must not do harm."""
-    setting = EstimateSetting(dataset, "symmetric-0.2", "tables", "dev")
-    data = estimate_data(setting, 0, DataSources())
-    splits = Splits(dataset, replace(data.train, true_labels=None), data.test, source="made")
+    setting = Setting(dataset, "symmetric-0.2", "tables", "dev")
+    train, test = noisy_data(setting, 0, DataSources())
+    splits = Splits(dataset, replace(train, true_labels=None), test, source="made")
     found = accuracies(splits, tmp_path, epochs=15, batch_size=100, learning_rate=1e-2)
     assert found["auto"] > found["plain"] - 0.018  # two standard errors of 3,000 examples

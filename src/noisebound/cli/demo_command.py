@@ -18,7 +18,7 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
     """
     import torch
 
-    from noisebound.experiments.demo import run_demo
+    from noisebound.paper.demo import run_demo
     from noisebound.runs.folder import RunFolder
 
     torch.set_num_threads(1)  # fastest for so small a network, and sums have one order

@@ -134,7 +134,7 @@ def _output(
     as_json: bool,
 ) -> None:
     if out is not None:
-        from noisebound.files import write_text
+        from noisebound.system.files import write_text
 
         write_text(out, json_format.dumps(record, indent=2) + "\n")
     if as_json:

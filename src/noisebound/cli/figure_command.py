@@ -1,6 +1,6 @@
 """``noisebound figure``: draw a figure of the paper."""
 
-import json
+import csv
 from pathlib import Path
 from typing import Literal
 
@@ -8,20 +8,21 @@ from rich.markup import escape
 
 from noisebound.console import Console
 from noisebound.errors import InvalidValueError
-from noisebound.experiments.outcome.rate_sweep import rate_curves
-from noisebound.report.figures import (
+from noisebound.paper.columns import COLUMNS
+from noisebound.paper.figures import (
     noise_models_figure,
     rate_sweep_figure,
     sensitivity_figure,
     write_figure,
 )
+from noisebound.paper.tables import rate_curves
 
 
 def figure(
     name: Literal["sensitivity", "noise-models", "rate-sweep"],
     *,
     out: Path = Path(),
-    table: Path = Path("reproduction/rate-sweep.json"),
+    table: Path = Path("reproduction/rate-sweep.csv"),
 ) -> None:
     """Draw a figure of the paper, as PNG and SVG.
 
@@ -29,11 +30,11 @@ def figure(
     ----------
     name
         sensitivity: the limits between which a floor lies. noise-models: the inverse noise models
-        of the losses. rate-sweep: the accuracy of runs by the noise rate that they believed.
+        of the losses. rate-sweep: accuracy by the noise rate that the bound is computed with.
     out
         The folder to write to.
     table
-        For rate-sweep, the JSON file that `noisebound reproduce rate-sweep` wrote.
+        For rate-sweep, the CSV file that `noisebound reproduce rate-sweep` wrote.
     """
     match name:
         case "sensitivity":
@@ -49,22 +50,23 @@ def figure(
 
 def _records(table: Path) -> list[dict[str, str | float | None]]:
     foreign = InvalidValueError(f"{table} is not what  noisebound reproduce rate-sweep  writes")
+    needed = {"method", "column", "believed_rate", "mean", "std"}
     try:
-        records = json.loads(table.read_text(encoding="utf-8"))["records"]
+        with table.open(encoding="utf-8", newline="") as lines:
+            reader = csv.DictReader(lines)
+            records = [dict(record) for record in reader]
+        for record in records:
+            float(record["believed_rate"]), float(record["mean"]), float(record["std"] or 0)
+            COLUMNS[record["column"]]
     except FileNotFoundError as error:
         raise InvalidValueError(
             f"there is no {table}: make it with  noisebound reproduce rate-sweep , and pass it as "
             "`table`"
         ) from error
-    except (ValueError, KeyError, TypeError) as error:  # not text, not JSON, or no object
+    except (ValueError, KeyError, TypeError, csv.Error) as error:  # not text, or another table
         raise foreign from error
-    if not isinstance(records, list) or not all(_is_record(record) for record in records):
+    if not needed <= {*(reader.fieldnames or needed)}:
         raise foreign
     if not records:
         raise InvalidValueError(f"{table} holds no finished runs")
     return records
-
-
-def _is_record(record: object) -> bool:
-    needed = {"method", "column", "believed_rate", "mean", "std"}
-    return isinstance(record, dict) and needed <= record.keys()

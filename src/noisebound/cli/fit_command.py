@@ -75,7 +75,7 @@ arrange(
 arrange(
     _Reading,
     dict.fromkeys(("target", "text", "test"), Parameter(group=_MAIN))
-    | dict.fromkeys(("exclude", "types", "merge_labels"), Parameter(group=_COLUMNS)),
+    | dict.fromkeys(("exclude", "id", "types", "merge_labels"), Parameter(group=_COLUMNS)),
 )
 
 
@@ -89,6 +89,7 @@ def fit(
     transition: Annotated[Path | None, Parameter(group=_NOISE)] = None,
     corrections: Annotated[Path | None, Parameter(group=_MAIN)] = None,
     resume: Annotated[bool, Parameter(negative=(), group=_MAIN)] = False,
+    overwrite: Annotated[bool, Parameter(negative=(), group=_OUTPUT)] = False,
     devices: Annotated[str, Parameter(group=_DEVICES, metavar="NUMBER")] = "1",
     nodes: Annotated[int, Parameter(validator=validators.Number(gte=1), group=_DEVICES)] = 1,
     accelerator: Annotated[str, Parameter(group=_DEVICES, metavar="KIND")] = "auto",
@@ -106,6 +107,8 @@ def fit(
     transition
         A .csv or .npy file with the transition matrix T[noisy, true], if it is known. It replaces
             the noise rate.
+    overwrite
+        Replace the run in the folder.
     corrections
         The decisions.jsonl of a run whose labels were reviewed: checked labels are corrected and
             trusted, and unusable examples are left out.
@@ -149,6 +152,7 @@ def fit(
                 corrections=corrections,
                 model=given.model,
                 resume=resume,
+                overwrite=overwrite,
                 fabric=fabric,
                 command=command_line(),
                 **settings,
@@ -195,9 +199,10 @@ def _print_run(run: "Run", *, as_json: bool) -> None:
         console.print(result.checks.words)
     if result.choice is not None:
         console.print(f"recipe: {result.choice.label}; {result.choice.reason}")
-    floor = "" if result.bound is None else f" (bound {result.bound:.3f})"
+    bound = "" if result.bound is None else f" (bound {result.bound:.3f})"
     final = result.final
-    console.print(f"after {final.epoch} epochs: training loss {final.train_loss:.3f}{floor}")
+    loss = "" if run.floor is None else f": training loss {final.train_loss:.3f}{bound}"
+    console.print(f"after {final.epoch} epochs{loss}")
     for name, label in METRIC_LABELS.items():
         value = run.final(name)
         if value is not None:

@@ -25,7 +25,6 @@ def labels(
     out: Path | None = None,
     format: Literal["table", "label-studio", "argilla"] = "table",
     drop_unusable: Annotated[bool, Parameter(negative=())] = False,
-    link_tree: Path | None = None,
     read: Path | None = None,
     quote_formulas: QuoteFormulas = True,
     reading: Reading = None,
@@ -40,32 +39,29 @@ def labels(
         The kind of file: a table, or what Label Studio or argilla imports.
     drop_unusable
         Leave out the examples that were found unusable.
-    link_tree
-        For a folder of images: a new folder with one folder per corrected class, of links.
     read
         An export of Label Studio or argilla whose answers become decisions of the run first.
     """
-    from noisebound.files import write_text
-    from noisebound.review.corrected_labels import corrected_labels
-    from noisebound.review.label_tools import (
+    from noisebound.review.exports import (
         argilla_records,
+        corrected_labels,
         label_studio_config,
         label_studio_tasks,
         read_answers,
     )
-    from noisebound.review.link_tree import link_tree as make_link_tree
     from noisebound.runs import load_run
     from noisebound.runs.predict import write_frame
+    from noisebound.system.files import write_text
 
-    _check(out, format, link_tree, read)
+    _check(out, format, read)
     flags = reading or ReadingFlags()
     if data is None:
-        flags.refuse_all_but("data_dir", what="data that is not named beside it")
+        flags.refuse_all_but("data_dir", "id", what="data that is not named beside it")
     trained = load_run(run)
     origin = trained.folder.read_origin() if data is None else flags.origin(data)
     if data is None and flags.data_dir is not None:
         origin = origin.model_copy(update={"data_dir": flags.data_dir})
-    splits = trained.load_again(origin)
+    splits = trained.load_again(origin).named_by(flags.id)
     decisions = trained.decisions_about(splits)
     console = Console(soft_wrap=True, highlight=False)
     if read is not None:
@@ -74,11 +70,6 @@ def labels(
         decisions.refresh()
     for note in decisions.notes:
         console.print(f"[yellow]note:[/] {escape(note)}")
-    if link_tree is not None:
-        count = make_link_tree(
-            decisions, Path(str(origin.data)), link_tree, drop_unusable=drop_unusable
-        )
-        console.print(f"{count:,} links, by corrected class: {escape(str(link_tree))}")
     if out is None:
         return
     if format == "table":
@@ -97,9 +88,9 @@ def labels(
         console.print(f"the project's labeling configuration: {escape(str(config))}")
 
 
-def _check(out: Path | None, format: str, link_tree: Path | None, read: Path | None) -> None:
-    if out is None and link_tree is None and read is None:
-        raise InvalidValueError("name a file with --out, a folder with --link-tree, or both")
+def _check(out: Path | None, format: str, read: Path | None) -> None:
+    if out is None and read is None:
+        raise InvalidValueError("name a file to write with --out, or one to read with --read")
     if out is not None and format == "table":
         from noisebound.runs.predict import check_writable
 

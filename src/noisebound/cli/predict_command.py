@@ -15,6 +15,7 @@ def predict(
     data: str,
     *,
     out: Path,
+    id: str | None = None,
     quote_formulas: QuoteFormulas = True,
     backbone: Annotated[str | None, Parameter(metavar="ENCODER")] = None,
     data_dir: DataDir = None,
@@ -32,6 +33,9 @@ def predict(
     out
         The .csv or .parquet file to write. It has one row per example, with its label and the
             probability of each class.
+    id
+        The column of a table that names its rows, to copy into the file [default: the column that
+            `fit` was given].
     backbone
         Where the model's backbone is now, if it has been moved since the training.
     """
@@ -40,7 +44,7 @@ def predict(
 
     check_writable(out)
     predictions = load_run(model, backbone=backbone).predictions(
-        data, data_dir=data_dir, skip_bad=skip_bad, encoding=encoding
+        data, data_dir=data_dir, skip_bad=skip_bad, encoding=encoding, id=id
     )
     write_frame(predictions, out, quotes_formulas=quote_formulas)
     Console(soft_wrap=True).print(f"{len(predictions):,} labels: {escape(str(out))}")

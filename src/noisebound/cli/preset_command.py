@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from noisebound.experiments.protocol.presets import find_preset
+from noisebound.paper.presets import find_preset
 
 
 def preset(
@@ -19,7 +19,7 @@ def preset(
     Parameters
     ----------
     name
-        The preset: paper, cpu, features, or a JSON file that this command printed.
+        The preset: paper, cpu, features, heads, or a JSON file that this command printed.
     set_
         Settings to change: epochs=10, or emnist.epochs=10 for one data set.
     """

@@ -10,23 +10,15 @@ from rich.markup import escape
 from noisebound.cli.options import DataDir, command_line
 from noisebound.console import Console
 from noisebound.errors import InvalidValueError
-from noisebound.experiments.outcome.finished import Weights
-from noisebound.experiments.outcome.run_report import report_on
-from noisebound.experiments.protocol.plan import Plan
-from noisebound.experiments.protocol.presets import check_dataset, find_preset
-from noisebound.experiments.protocol.sources import DataSources
-from noisebound.experiments.reproduce import Reproduction, Request, Target
-from noisebound.experiments.reproduce import reproduce as run_reproduce
-from noisebound.experiments.reproduce_estimates import (
-    EstimatesRequest,
-    EstimatesTarget,
-    HalfOrBoth,
-    reproduce_estimates,
-)
-from noisebound.experiments.reproduce_review import ReviewRequest, ReviewTarget, reproduce_review
-from noisebound.experiments.runner.estimate_cells import EstimatePart
-from noisebound.experiments.runner.run_store import RunStore
-from noisebound.experiments.runner.workers import Workers
+from noisebound.paper.frame import Weights
+from noisebound.paper.plan import Plan
+from noisebound.paper.presets import check_dataset, find_preset
+from noisebound.paper.report import report_on
+from noisebound.paper.reproduce import Reproduction, Request, Target
+from noisebound.paper.reproduce import reproduce as run_reproduce
+from noisebound.paper.run import RunStore
+from noisebound.paper.sources import DataSources
+from noisebound.paper.workers import Workers
 from noisebound.report.page import write_page
 from noisebound.report.table_formats import to_text
 from noisebound.runs.folder import RunFolder
@@ -36,7 +28,7 @@ Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
 
 
 def reproduce(
-    target: Target | EstimatesTarget | ReviewTarget,
+    target: Target,
     *,
     preset: str | None = None,
     set_: Annotated[
@@ -59,11 +51,9 @@ def reproduce(
     data_dir: DataDir = None,
     source: Names = None,
     backbone: Names = None,
-    half: HalfOrBoth = "both",
-    part: EstimatePart | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Make a table of the paper. Runs that are finished are not repeated.
+    """Make a table of the paper. Finished runs are not repeated.
 
     Parameters
     ----------
@@ -71,67 +61,52 @@ def reproduce(
         The table.
     preset
         The settings: paper, cpu, features, heads, or a file that `noisebound preset` printed
-            [default: heads for pretrained, features with another --backbone, else cpu].
+            [default: features with --backbone, else cpu].
     set_
         Settings of the preset to change, such as epochs=10, or emnist.epochs=10 for one data set.
     columns
         The columns, such as mnist-0.4, or mnist for all columns of a data set. Lists are separated
             by spaces or commas.
     only
-        Rows whose missing runs are done, such as auto; the table shows every row as far as it is
-            finished [default: all rows].
+        Rows whose missing runs are done, such as ce+b; the table shows every finished run
+            [default: all rows].
     seeds
         The number of seeds, or several seeds.
     weights
-        The weights that the table judges: the last epoch's, as in the paper, or the averaged ones.
+        The weights to evaluate: the last epoch's, as in the paper, or the averaged ones.
     jobs
         The number of runs at once [default: one per core, or one if there is a GPU].
     cluster
-        The address of a Ray cluster to run on; auto for the one that is running here, local to
+        The address of a Ray cluster to run on; auto for the one running here, local to
             start one.
     out
         The folder for the runs and the tables.
     name
         The name of the table's files [default: the target].
     source
-        Data sets that are read from other files or folders, such as emnist=folder.
+        Data sets to read from other files or folders, such as emnist=folder.
     backbone
         Pretrained encoders whose embeddings are trained on: onnx:FILE, hf:FOLDER; one for images,
             one for texts if there are texts.
-    half
-        For estimates: the half of the settings; constants are chosen on dev, and judge is looked
-            at once.
-    part
-        For estimates: what to measure [default: everything].
     dry_run
         Only list the runs.
     """
-    asked = (
-        None if columns is None else _split(columns),
-        None if methods is None else _split(methods),
-    )
     backbones = tuple(backbone or ())
     console = Console(soft_wrap=True, highlight=False)
-    sources = DataSources(data_dir, _paths(source or ()), backbones)
-    _refuse_unused(
-        target,
-        of_estimates=half != "both" or part is not None,
-        of_tables=preset is not None or weights != "last" or bool(set_ or name),
-    )
-    if target == "review":
-        request_of_review = ReviewRequest(sources, asked[0])
-        _tell(reproduce_review(request_of_review, out), out, console)
-        return
-    if target == "estimates":
-        wanted = EstimatesRequest(half, _seeds(_split(seeds)), sources, part, *asked)
-        _estimates(wanted, out, Workers(jobs, cluster), console, dry_run=dry_run)
-        return
     plan = Plan(
-        find_preset(preset or _usual_preset(target, backbones)).override(set_),
+        find_preset(preset or ("features" if backbones else "cpu")).override(set_),
         _seeds(_split(seeds)),
-        sources,
+        DataSources(data_dir, _paths(source or ()), backbones),
     )
-    request = Request(target, plan, *asked, weights, name, None if only is None else _split(only))
+    request = Request(
+        target,
+        plan,
+        None if columns is None else _split(columns),
+        None if methods is None else _split(methods),
+        weights,
+        name,
+        None if only is None else _split(only),
+    )
     if dry_run:
         store = RunStore(out / "runs")
         for run in dict.fromkeys(request.due_runs()):
@@ -146,42 +121,7 @@ def reproduce(
     if any(store.state(run) == "finished" for run in request.runs()):
         RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
-    _tell(outcome, out, console)
-
-
-def _usual_preset(target: Target, backbones: tuple[str, ...]) -> str:
-    """Return the preset that fits the inputs; pretrained compares what users would train."""
-    if target == "pretrained":
-        return "heads"
-    return "features" if backbones else "cpu"
-
-
-def _refuse_unused(target: str, *, of_estimates: bool, of_tables: bool) -> None:
-    """Refuse options that the target would ignore."""
-    if target == "estimates" and of_tables:
-        raise InvalidValueError(
-            "estimates have settings of their own: leave --preset, --set, --weights and --name out"
-        )
-    if target != "estimates" and of_estimates:
-        raise InvalidValueError(
-            f"--half and --part are options of noisebound reproduce estimates, and {target} does "
-            "not use them: leave them out"
-        )
-
-
-def _estimates(
-    request: EstimatesRequest, out: Path, workers: Workers, console: Console, *, dry_run: bool
-) -> None:
-    if dry_run:
-        for cell in request.cells():
-            console.print(f"{cell.key}  {cell.description}")
-        return
-    try:
-        outcome = reproduce_estimates(request, out, workers)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; the same command continues from here")
-        raise
-    _tell(outcome, out, console)
+    _print(outcome, out, console)
 
 
 def _split(words: tuple[str, ...]) -> list[str]:
@@ -199,10 +139,6 @@ def _seeds(words: list[str]) -> tuple[int, ...]:
 
 
 def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
-    return {check_dataset(dataset): path for dataset, path in _named(sources).items()}
-
-
-def _named(sources: tuple[str, ...]) -> dict[str, Path]:
     paths = {}
     for source in sources:
         dataset, equals, path = source.partition("=")
@@ -210,11 +146,11 @@ def _named(sources: tuple[str, ...]) -> dict[str, Path]:
             raise InvalidValueError(f"--source must be written data-set=folder; got {source!r}")
         if not Path(path).exists():
             raise InvalidValueError(f"--source {source}: there is no {path}")
-        paths[dataset] = Path(path)
+        paths[check_dataset(dataset)] = Path(path)
     return paths
 
 
-def _tell(outcome: Reproduction, out: Path, console: Console) -> None:
+def _print(outcome: Reproduction, out: Path, console: Console) -> None:
     for table in outcome.tables:
         console.print(escape(to_text(table)))
     console.print(f"written to {escape(str(out))}: {', '.join(p.name for p in outcome.files)}")

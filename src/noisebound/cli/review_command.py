@@ -1,6 +1,7 @@
 """``noisebound review``: check labels in the browser."""
 
 import webbrowser
+from contextlib import nullcontext
 from typing import Annotated
 
 from cyclopts import Parameter, validators
@@ -17,6 +18,7 @@ def review(
     port: Annotated[int | None, Parameter(validator=validators.Number(gte=1, lte=65535))] = None,
     open: bool = True,
     by: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    id: Annotated[str | None, Parameter(metavar="COLUMN")] = None,
 ) -> None:
     """Check a run's labels in the browser: first a random sample, then the suspects.
 
@@ -30,22 +32,27 @@ def review(
         Open the page in the browser.
     by
         The name to keep with each decision [default: that of the user of this computer].
+    id
+        The column of a table that names its rows [default: the column that `fit` was given].
     """
-    from noisebound.pages.review.serve import ReviewServer
+    from noisebound.pages.review.serve import ReviewServer, redirect_file
     from noisebound.pages.review.session import ReviewSession
     from noisebound.review.decisions import current_user
     from noisebound.runs import load_run
 
     trained = load_run(run)
-    session = ReviewSession(trained, trained.training_data(data), by or current_user())
+    splits = trained.training_data(data).named_by(id)
+    session = ReviewSession(trained, splits, by or current_user())
     server = ReviewServer(session, port)
     console = Console(soft_wrap=True, highlight=False)
 
-    def tell(address: str) -> None:
-        console.print(f"the review page: {address}")
-        console.print(f"decisions are kept in {escape(str(trained.folder.decisions))}")
-        console.print("Ctrl-C ends the server")
-        if open:
-            webbrowser.open(address)
+    with redirect_file(server.address) if open else nullcontext() as file:
 
-    server.run(tell)
+        def announce(address: str) -> None:
+            console.print(f"the review page: {address}")
+            console.print(f"decisions are kept in {escape(str(trained.folder.decisions))}")
+            console.print("Ctrl-C ends the server")
+            if file is not None:
+                webbrowser.open(file.as_uri())
+
+        server.run(announce)

@@ -14,7 +14,6 @@ from noisebound.cli.options import (
     TrainingSource,
 )
 from noisebound.console import Console
-from noisebound.errors import InvalidValueError
 
 
 def suspects(
@@ -22,7 +21,7 @@ def suspects(
     data: TrainingSource = None,
     *,
     out: Path,
-    sheet: Path | None = None,
+    page: Path | None = None,
     most: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 64,
     quote_formulas: QuoteFormulas = True,
     reading: Reading = None,
@@ -34,15 +33,14 @@ def suspects(
     out
         The .csv or .parquet file to write. It has one row per example, the most suspect first,
             with its label, the probability that the label is wrong, and a suggested label.
-    sheet
-        The .png file for the most suspect images or texts [default: beside the table, if the data
-            are such].
+    page
+        The .html file that shows the most suspect examples [default: beside the table].
     most
-        The number of images or texts on the sheet.
+        The number of examples on the page.
     """
     from noisebound.estimation import EstimatedNoise, GivenTransition
-    from noisebound.pages.suspects import suspects_sheet, text_suspects_sheet
-    from noisebound.report.plots import save_figure
+    from noisebound.pages.suspects import suspects_page
+    from noisebound.report.page import write_page
     from noisebound.runs import load_run
     from noisebound.runs.predict import check_writable, write_frame
     from noisebound.runs.suspects import suspects_frame
@@ -50,7 +48,7 @@ def suspects(
     check_writable(out)
     flags = reading or ReadingFlags()
     if data is None:
-        flags.refuse_all_but("data_dir", what="data that is not named beside it")
+        flags.refuse_all_but("data_dir", "id", what="data that is not named beside it")
     trained = load_run(run)
     if data is not None:
         origin = flags.origin(data)
@@ -58,12 +56,7 @@ def suspects(
         origin = trained.folder.read_origin()
         if flags.data_dir is not None:
             origin = origin.model_copy(update={"data_dir": flags.data_dir})
-    splits = trained.load_again(origin)
-    has_texts = splits.texts() is not None
-    if sheet is not None and not (splits.has_pictures or has_texts):
-        raise InvalidValueError(
-            "--sheet shows images or texts, and these are features: leave it out"
-        )
+    splits = trained.load_again(origin).named_by(flags.id)
     found = trained.find_suspects(splits)
     table = suspects_frame(found, splits)
     write_frame(table, out, quotes_formulas=quote_formulas)
@@ -71,12 +64,12 @@ def suspects(
     expected = trained.expected_wrong(found)
     because = trained.noise.unknown_because
     if because is None:
-        console.print(f"{len(table):,} labels, of which about {expected:,} are probably wrong")
+        headline = f"{len(table):,} labels, of which about {expected:,} are probably wrong"
+        console.print(headline)
     else:
-        console.print(
-            f"[yellow]note:[/] how many of the {len(table):,} labels are wrong is unknown, and "
-            f"their ranking means little: {escape(because)}"
-        )
+        headline = f"how many of the {len(table):,} labels are wrong is unknown, and their "
+        headline += f"ranking means little: {because}"
+        console.print(f"[yellow]note:[/] {escape(headline)}")
     console.print(f"all labels, ranked: {escape(str(out))}")
     knows_structure = isinstance(trained.noise, EstimatedNoise | GivenTransition)
     if trained.result.chosen is None and not knows_structure:
@@ -84,11 +77,7 @@ def suspects(
             "[yellow]note:[/] this run had no bound, and its model may have memorized wrong "
             "labels: train another with noisebound fit DATA --out RUN, without --loss"
         )
-    if splits.has_pictures:
-        path = sheet or out.with_suffix(".png")
-        save_figure(suspects_sheet(found, splits, most), path)
-        console.print(f"the most suspect images: {escape(str(path))}")
-    elif has_texts:
-        path = sheet or out.with_suffix(".png")
-        save_figure(text_suspects_sheet(found, splits, most), path)
-        console.print(f"the most suspect texts: {escape(str(path))}")
+    place = page or out.with_suffix(".html")
+    headline = f"{headline[0].upper()}{headline[1:]}."
+    write_page(suspects_page(found, splits, most, headline, out.name), place)
+    console.print(f"the most suspect examples: {escape(str(place))}")

@@ -1,7 +1,11 @@
 """Put label noise into clean labels, and report the realized noise."""
 
 from noisebound.corruption.corrupt import NOISE_KINDS, NoiseKind, NoisyLabels, corrupt
-from noisebound.corruption.superclasses import CIFAR100_SUPERCLASSES, cifar100_superclass_of
+from noisebound.corruption.kinds import (
+    CIFAR100_SUPERCLASSES,
+    cifar100_superclass_of,
+    linear_probabilities,
+)
 
 __all__ = [
     "CIFAR100_SUPERCLASSES",
@@ -10,4 +14,5 @@ __all__ = [
     "NoisyLabels",
     "cifar100_superclass_of",
     "corrupt",
+    "linear_probabilities",
 ]

@@ -28,16 +28,16 @@ from noisebound.corruption.kinds import (
     SuperclassNoise,
     SymmetricNoise,
     TransitionNoise,
+    cifar100_superclass_of,
+    linear_probabilities,
 )
-from noisebound.corruption.linear_classifier import linear_probabilities
-from noisebound.corruption.superclasses import cifar100_superclass_of
 from noisebound.errors import InvalidTypeError, InvalidValueError
 
 NoiseKind: TypeAlias = Literal[
     "symmetric", "pairwise", "superclass", "transition", "classifier", "instance", "human"
 ]
 NOISE_KINDS: tuple[NoiseKind, ...] = get_args(NoiseKind)
-_MOST_CLASSES = 30_000  # a choice: the transition matrix then takes 7 GB
+_MOST_CLASSES = 30_000  # whose transition matrix takes 7 GB
 Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 
 

@@ -4,12 +4,19 @@ Each kind turns clean labels and uniform random numbers in ``[0, 1)`` into new l
 ``corrupt`` checks the arguments and draws the numbers.
 """
 
+import warnings
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from jaxtyping import Float64, Int64
+from numpy.typing import NDArray
 from torch import Tensor
+
+from noisebound.errors import MissingExtraError
+
+_ITERATIONS = 100  # heuristic: the noise needs a plausible classifier, not a converged one
 
 
 class LabelNoise(Protocol):
@@ -154,3 +161,68 @@ class HumanNoise:
     def replacements(self, labels: Tensor, at: Tensor, draws: Tensor) -> Tensor:
         """Return the labels that people gave."""
         return self.human_labels[at]
+
+
+def linear_probabilities(
+    inputs: Tensor | NDArray[Any], labels: Int64[Tensor, " n"], num_classes: int
+) -> Float64[Tensor, "n classes"]:
+    """Return class probabilities of the training examples, from multinomial regression on them.
+
+    This is the linear classifier behind the paper's non-uniform noise. The inputs are flattened and
+    standardized. The fit is deterministic and stops after 100 iterations, converged or not. Classes
+    without examples get probability zero.
+    """
+    try:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+    except ModuleNotFoundError as missing:
+        raise MissingExtraError(
+            "noise by a linear classifier (pass `probs` to do without)", "scikit-learn", "cli"
+        ) from missing
+
+    rows = np.asarray(inputs.detach().cpu() if isinstance(inputs, Tensor) else inputs, np.float32)
+    rows = rows.reshape(len(rows), -1)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_ITERATIONS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(rows, labels.cpu().numpy())
+    probs = torch.zeros(len(rows), num_classes, dtype=torch.float64)
+    probs[:, torch.as_tensor(model.classes_)] = torch.as_tensor(
+        model.predict_proba(rows), dtype=torch.float64
+    )
+    return probs
+
+
+CIFAR100_SUPERCLASSES = {
+    "aquatic_mammals": ("beaver", "dolphin", "otter", "seal", "whale"),
+    "fish": ("aquarium_fish", "flatfish", "ray", "shark", "trout"),
+    "flowers": ("orchid", "poppy", "rose", "sunflower", "tulip"),
+    "food_containers": ("bottle", "bowl", "can", "cup", "plate"),
+    "fruit_and_vegetables": ("apple", "mushroom", "orange", "pear", "sweet_pepper"),
+    "household_electrical_devices": ("clock", "keyboard", "lamp", "telephone", "television"),
+    "household_furniture": ("bed", "chair", "couch", "table", "wardrobe"),
+    "insects": ("bee", "beetle", "butterfly", "caterpillar", "cockroach"),
+    "large_carnivores": ("bear", "leopard", "lion", "tiger", "wolf"),
+    "large_man-made_outdoor_things": ("bridge", "castle", "house", "road", "skyscraper"),
+    "large_natural_outdoor_scenes": ("cloud", "forest", "mountain", "plain", "sea"),
+    "large_omnivores_and_herbivores": ("camel", "cattle", "chimpanzee", "elephant", "kangaroo"),
+    "medium_mammals": ("fox", "porcupine", "possum", "raccoon", "skunk"),
+    "non-insect_invertebrates": ("crab", "lobster", "snail", "spider", "worm"),
+    "people": ("baby", "boy", "girl", "man", "woman"),
+    "reptiles": ("crocodile", "dinosaur", "lizard", "snake", "turtle"),
+    "small_mammals": ("hamster", "mouse", "rabbit", "shrew", "squirrel"),
+    "trees": ("maple_tree", "oak_tree", "palm_tree", "pine_tree", "willow_tree"),
+    "vehicles_1": ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),
+    "vehicles_2": ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),
+}
+"""CIFAR-100's 20 superclasses of five classes each, as published by its authors."""
+
+
+def cifar100_superclass_of() -> tuple[int, ...]:
+    """Return the superclass of each fine class; both are numbered in alphabetical order."""
+    superclass_of = {
+        fine: index for index, fines in enumerate(CIFAR100_SUPERCLASSES.values()) for fine in fines
+    }
+    return tuple(superclass_of[fine] for fine in sorted(superclass_of))

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import polars as pl
@@ -12,11 +13,12 @@ from scipy.sparse import hstack
 from torch import Tensor
 
 from noisebound.checks import check_count
+from noisebound.data.column_types import check_named
 from noisebound.data.rows import JoinedRows, Rows, SparseRows, TensorRows, as_rows
 from noisebound.data.table_encoder import TableEncoder
 from noisebound.data.text_evidence import MOST_ROWS, TextEvidence, weigh_text
 from noisebound.errors import DataError
-from noisebound.files import fingerprint_of_texts
+from noisebound.system.files import fingerprint_of_texts
 
 _ROW_MASK = "\0is kept"  # not the name of any column
 
@@ -172,6 +174,8 @@ class Splits:
             known by position
         embedded_by: the backbone that made the inputs, if one did
         pictures: the images behind the embeddings of `train`, by position
+        table: for tables, all columns of the training rows but the labels, features or not
+        id_column: the column of `table` that names the rows
     """
 
     name: str
@@ -185,6 +189,8 @@ class Splits:
     train_names: tuple[str, ...] | None = None
     embedded_by: EmbeddedBy | None = None
     pictures: Callable[[int], Tensor] | None = None
+    table: pl.LazyFrame | None = None
+    id_column: str | None = None
 
     def __post_init__(self) -> None:
         refuse_unwritable(self.train.class_names, "class")
@@ -198,6 +204,28 @@ class Splits:
             raise DataError(f"training inputs have shape {shape}, test inputs {test_shape}")
         if self.train.class_names != self.test.class_names:
             raise DataError("the training and the test examples have different classes")
+
+    def named_by(self, column: str | None) -> "Splits":
+        """Return the same data with rows that this column of the table names."""
+        if column is None:
+            return self
+        if self.table is None:
+            raise DataError("`id` names a column of a table, and this data is not a table")
+        check_named(self.table.collect_schema().names(), {column: None}, self.source)
+        return replace(self, id_column=column)
+
+    @cached_property
+    def ids(self) -> list[str] | None:
+        """The ids of the training rows; None without an id column."""
+        if self.id_column is None or self.table is None:
+            return None
+        ids = pl.col(self.id_column).cast(pl.String).fill_null("")
+        return self.table.select(ids).collect().to_series().to_list()
+
+    def example_name(self, position: int) -> str:
+        """Return the name of a training example for people: its id, its file, or its position."""
+        name = f"#{position}" if self.train_names is None else self.train_names[position]
+        return name if self.ids is None else f"{self.ids[position]} ({name})"
 
     def picture(self, position: int) -> Shaped[Tensor, "channels height width"] | None:
         """Return the image of a training example; None if the examples are not images."""

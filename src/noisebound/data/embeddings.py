@@ -15,7 +15,7 @@ from noisebound.data.archives import as_data_error
 from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
 from noisebound.data.rows import in_memory_if_small
 from noisebound.errors import DataError
-from noisebound.files import load_tensors, save_rows, save_tensors, write_text, written_whole
+from noisebound.system.files import load_tensors, save_rows, save_tensors, write_text, written_whole
 
 SHARD_ROWS = 2048
 """The examples of a shard, which an interrupted embedding loses at most."""

@@ -49,7 +49,7 @@ Source: TypeAlias = "str | Path | Dataset | Splits | tuple[Any, Any] | Any"
 """A known name, a path, a data set, a data frame, or a pair of inputs and labels."""
 
 _OF_LABELS = ("map_labels", "merge_labels", "skip_bad")
-_OF_TABLES = ("target", "text", "exclude", "types", "test", "encoding", *_OF_LABELS)
+_OF_TABLES = ("target", "text", "exclude", "id", "types", "test", "encoding", *_OF_LABELS)
 
 
 def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:

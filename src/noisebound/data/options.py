@@ -26,6 +26,7 @@ class ReadingOptions(BaseModel):
         target: The column, or the array, that holds the labels.
         text: The columns that hold free text, whose words become features.
         exclude: The columns to leave out.
+        id: The column that names the rows, such as a customer number. It is not a feature.
         types: The types of columns, such as zip=category: text, number, category or date. By
             default they follow from the values.
         test: A table with clean labels and the same columns, to evaluate on.
@@ -45,6 +46,7 @@ class ReadingOptions(BaseModel):
     target: str | None = None
     text: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    id: str | None = None
     types: dict[str, ColumnType] = Field(default_factory=dict)
     test: Path | None = None
     encoding: str | None = None
@@ -85,7 +87,8 @@ class ReadingOptions(BaseModel):
     def raw_columns(self) -> frozenset[str]:
         """The columns to read as text even if they are all digits."""
         types = self.column_types
-        return frozenset(name for name, kind in types.items() if kind in ("category", "text"))
+        names = {name for name, kind in types.items() if kind in ("category", "text")}
+        return frozenset(names | ({self.id} if self.id is not None else set()))
 
     def refuse_all_but(self, *allowed: str, what: str) -> None:
         """Raise a `DataError` if an option is set that does not apply to this kind of data."""
@@ -102,6 +105,7 @@ class ReadingSettings(TypedDict, total=False):
     target: str | None
     text: str | Iterable[str]
     exclude: str | Iterable[str]
+    id: str | None
     types: dict[str, ColumnType]
     test: str | Path | None
     encoding: str | None

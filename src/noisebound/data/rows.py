@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
 from noisebound.errors import InvalidTypeError
-from noisebound.files import fingerprint_of_blocks
+from noisebound.system.files import fingerprint_of_blocks
 
 # Heuristics, in bytes.
 _BLOCK_BYTES = 2**22  # rows in memory at once in a pass over all of them

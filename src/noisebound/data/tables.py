@@ -63,7 +63,8 @@ def frame_splits(
             f"column {target!r} of {source} has {len(class_names)} distinct values in "
             f"{len(labels)} rows: it does not look like a class; name another column: `target`"
         )
-    features = part.frame.drop(target, *options.exclude)
+    unused = {*options.exclude, *([] if options.id is None else [options.id])}
+    features = part.frame.drop(target, *unused)
     encoder = TableEncoder.fit(features, options.column_types)
     features = features.select([column.name for column in encoder.columns])
     repeated = _note_of_repeated_rows(features, labels)
@@ -76,6 +77,8 @@ def frame_splits(
         encoder=encoder,
         frame=features,
         train_names=part.names,
+        table=part.frame.drop(target),
+        id_column=options.id,
     )
     if test is None and options.test is not None:
         if not options.test.exists():
@@ -133,14 +136,21 @@ def _check_columns(lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> 
         raise DataError(
             f"name the column of labels: `target`; {source} has the columns {listed_names(columns)}"
         )
-    for names in ([target], options.exclude, options.column_types):
+    ids = [] if options.id is None else [options.id]
+    for names in ([target], options.exclude, options.column_types, ids):
         check_named(columns, dict.fromkeys(names), source)
-    for names, what in (([target], "holds the labels"), (options.exclude, "is excluded")):
+    for names, what in (
+        ([target], "holds the labels"),
+        (options.exclude, "is excluded"),
+        (ids, "names the rows"),
+    ):
         twice = [name for name in names if name in options.column_types]
         if twice:
             raise DataError(f"column {twice[0]!r} {what}, and cannot have a type beside that")
     if target in options.exclude:
         raise DataError(f"column {target!r} holds the labels and cannot be excluded")
+    if target == options.id:
+        raise DataError(f"column {target!r} holds the labels and cannot name the rows: `id`")
     return target
 
 

@@ -34,7 +34,7 @@ _MUCH_NEARER = 1 / 4
 then they already look as noise of this kind makes them. Heuristic."""
 _SEEN_AS_NOISE = 2 / 3
 """The part taken to be wrong of the labels that differ from predictions, beyond the share among the
-surest examples. Chosen on the dev half of ``noisebound reproduce estimates``."""
+surest examples. Chosen on the dev half of ``benchmarks/settings.py``."""
 
 _MIXTURE_ROUNDS = 100  # these three are the settings of scikit-learn's GaussianMixture
 _MIXTURE_TOLERANCE = 1e-3  # change of the mean log-likelihood

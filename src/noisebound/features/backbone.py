@@ -14,7 +14,7 @@ from torch import Tensor
 from noisebound.data.dataset import EmbeddedBy
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.features.examples import Example, Modality
-from noisebound.files import fingerprint
+from noisebound.system.files import fingerprint
 
 if TYPE_CHECKING:
     from noisebound.features.tunable import Tunable

@@ -36,7 +36,7 @@ from noisebound.features.embed_once import (
 from noisebound.features.examples import Examples
 from noisebound.features.load import RawPart, RawSplits
 from noisebound.progress import counting
-from noisebound.ray_cluster import connected, first_line
+from noisebound.system.ray_cluster import connected, first_line
 
 _ATTEMPTS = 3  # work lost with a machine is repeated, but not forever
 

@@ -297,8 +297,8 @@ def find_model_folder(place: str) -> Path:
     if folder.is_dir():
         if not (folder / "config.json").exists():
             raise DataError(
-                f"{folder} is not a model folder: it lacks config.json; point `backbone` hf:FOLDER "
-                "to the folder that has it beside the weights"
+                f"{folder} is not a model folder: it has no config.json; point `backbone` "
+                "hf:FOLDER to the folder that has it beside the weights"
             )
         return folder
     if folder.is_absolute() or place.startswith((".", "~")) or place.count("/") > 1:

@@ -19,7 +19,7 @@ from noisebound.errors import DataError, InvalidValueError, MissingExtraError
 from noisebound.features.backbone import Backbone, hash_of_file
 from noisebound.features.examples import Example, Modality
 from noisebound.features.tunable import Tunable, trainable_copy
-from noisebound.files import fingerprint
+from noisebound.system.files import fingerprint
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

@@ -60,6 +60,8 @@ class RawSplits:
         frame: for texts, the table of the training examples
         test_frame: likewise for the test examples
         encoder: the rule for the columns beside the texts, if there are any
+        table: for tables, all columns of the training rows but the labels
+        id_column: the column of `table` that names the rows
     """
 
     name: str
@@ -72,6 +74,8 @@ class RawSplits:
     frame: pl.LazyFrame | None = None
     test_frame: pl.LazyFrame | None = None
     encoder: TableEncoder | None = None
+    table: pl.LazyFrame | None = None
+    id_column: str | None = None
 
     @property
     def columns_beside(self) -> tuple[str, ...]:
@@ -151,6 +155,8 @@ def embedded(
             if examples.modality == "image"
             else None
         ),
+        table=_rows_of(raw.table, kept),
+        id_column=raw.id_column,
         raw=raw,
         kept=kept,
         test_kept=test_kept,
@@ -178,7 +184,9 @@ def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
     test = None if splits.test is None else _raw_part(splits.test)
     train = _raw_part(splits.train, splits.train_names)
     return RawSplits(
-        splits.name, train, test, splits.train.class_names, splits.source, splits.notes
+        *(splits.name, train, test, splits.train.class_names, splits.source, splits.notes),
+        table=splits.table,
+        id_column=splits.id_column,
     )
 
 
@@ -207,6 +215,8 @@ def _texts_of_table(splits: Splits) -> RawSplits:
         splits.frame,
         splits.test_frame,
         encoder.beside_texts() if has_others else None,
+        splits.table,
+        splits.id_column,
     )
 
 

@@ -1,4 +1,4 @@
-"""What the callbacks of all trainers share: a bound, its readings, and averaged weights."""
+"""Shared by the callbacks of all trainers: a bound, its counts, and averaged weights."""
 
 import math
 
@@ -9,17 +9,11 @@ from noisebound.bounded import GradientBound, Monitored
 from noisebound.checks import check_non_negative
 
 _LARGEST_SHARE = 0.1  # of a training: in a longer average the first weights would still count
-_STEPS_OF_A_STREAM = 1000.0  # a choice, where neither an epoch nor the training has a known length
+_STEPS_OF_A_STREAM = 1000.0  # heuristic, if neither an epoch nor the training has a known length
 
 
 class BoundedTraining(Monitored):
-    """A training whose gradients are held at a bound, step by step, and whose weights are averaged.
-
-    Args:
-        bound: the level that the mean loss is held at.
-        average_epochs: the weights are averaged over about so many epochs, but at most over a tenth
-            of the training; 0 for no average.
-    """
+    """A training whose mean loss is held at a bound, and whose weights are averaged."""
 
     def __init__(self, bound: float, average_epochs: float) -> None:
         self._gradients = GradientBound(bound)
@@ -38,7 +32,7 @@ class BoundedTraining(Monitored):
         self._gradients.bound = bound
 
     def _start_averaging(self, model: nn.Module, epoch_steps: float, all_steps: float) -> None:
-        """Begin a new average of a model that is trained for so many steps; inf if unknown."""
+        """Start a new average; both numbers of steps may be infinite."""
         self._average, self._is_shown = None, False
         if self.average_epochs:
             steps = min(self.average_epochs * epoch_steps, _LARGEST_SHARE * all_steps)
@@ -50,13 +44,13 @@ class BoundedTraining(Monitored):
             self._average.update_parameters(model)
 
     def _show_average(self, model: nn.Module) -> None:
-        """Put the averaged weights into the model, to be evaluated, saved or kept."""
+        """Put the averaged weights into the model."""
         if self._average is not None and self._average.has_averaged and not self._is_shown:
             self._average.swap(model)
             self._is_shown = True
 
     def _hide_average(self, model: nn.Module) -> None:
-        """Put the last weights back into the model, to be trained."""
+        """Put the last weights back into the model."""
         if self._average is not None and self._is_shown:
             self._average.swap(model)
             self._is_shown = False

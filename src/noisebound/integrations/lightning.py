@@ -3,7 +3,7 @@
 The module's ``training_step`` returns its plain mean loss. In one step Lightning calls, in this
 order, ``training_step``, ``on_before_zero_grad`` (at the first micro-batch), ``on_before_backward``
 (with the loss, divided and scaled), and after the last micro-batch ``on_before_optimizer_step``,
-with the gradients unscaled and not yet clipped: all that is needed are hooks of a callback.
+with the gradients unscaled and not yet clipped. So hooks of a callback are enough.
 """
 
 from typing import Any
@@ -35,14 +35,14 @@ _LAST_WEIGHTS = "noisebound_last_weights"
 class NoiseBoundCallback(BoundedTraining, Callback):
     """Keeps the training of a ``LightningModule`` above a bound: ``|mean loss - bound|``.
 
-    The mean is that of everything that one optimizer step is made of: all micro-batches of
-    ``accumulate_grad_batches``, on all ranks. It is the mean whose gradient Lightning takes, in
+    The mean is taken over the whole optimizer step: all micro-batches of
+    ``accumulate_grad_batches``, on all ranks. Lightning computes the gradient of this mean, in
     which each micro-batch and each rank counts the same, whatever its number of examples.
-    Gradient clipping, mixed precision and DDP work as without (FSDP was not tried). Every epoch
+    Gradient clipping, mixed precision and DDP work as usual (FSDP was not tried). Every epoch
     logs ``raw_mean``, the mean loss before the bound, and ``share_below``, the share of its steps
     that went uphill.
 
-    Weights at a bound jitter, so their average is kept. Validation and checkpoints see the averaged
+    Weights at a bound jitter, so they are averaged. Validation and checkpoints see the averaged
     weights, and the module has them when training ends. A checkpoint also holds the last weights,
     from which a resumed training continues.
 
@@ -51,8 +51,8 @@ class NoiseBoundCallback(BoundedTraining, Callback):
     Args:
         bound: the level that the mean loss is held at, such as
             ``nb.noise_bound(loss, noise_rate, num_classes)``; may be changed at any time.
-        average_epochs: the weights are averaged over about so many epochs, but at most over a tenth
-            of the training; 0 to keep the last weights.
+        average_epochs: number of epochs that the weights are averaged over, at most a tenth of the
+            training; 0 to keep the last weights.
 
     Example:
         >>> import noisebound as nb
@@ -68,26 +68,26 @@ class NoiseBoundCallback(BoundedTraining, Callback):
         self._last_weights: dict[str, Any] | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse what cannot be bounded from here."""
+        """Refuse trainings that a callback cannot bound, and start the average."""
         if not pl_module.automatic_optimization:
             raise InvalidValueError(
-                f"{type(pl_module).__name__} optimizes manually, so that its steps are its own: "
-                "leave out NoiseBoundCallback, and make an nb.StepBound for each optimizer"
+                f"{type(pl_module).__name__} optimizes manually, and the callback does not see its "
+                "steps: create an nb.StepBound for each optimizer instead of NoiseBoundCallback"
             )
         if any(isinstance(part, BoundedLoss) for part in pl_module.modules()):
             raise InvalidValueError(
-                f"{type(pl_module).__name__} has a BoundedLoss of its own, and its bounded value "
-                "would be held against the bound once more: let training_step return the plain loss"
+                f"{type(pl_module).__name__} has a BoundedLoss, and its value would be bounded "
+                "twice: let training_step return the plain loss"
             )
         if trainer.strategy.handles_gradient_accumulation:
             raise InvalidValueError(
-                f"{type(trainer.strategy).__name__} keeps the gradients to itself, where they "
-                "cannot be flipped: use strategy='ddp'"
+                f"{type(trainer.strategy).__name__} hides the gradients, so that they cannot be "
+                "flipped: use strategy='ddp'"
             )
         if any(isinstance(optimizer, LBFGS) for optimizer in trainer.optimizers):
             raise InvalidValueError(
-                "LBFGS searches along a line with the loss's values, which stay the plain ones: "
-                "use another optimizer, or nb.BoundedLoss in training_step"
+                "LBFGS searches along a line by the values of the loss, which are not bounded: use "
+                "another optimizer, or nb.BoundedLoss in training_step"
             )
         self._gradients.forget()
         self._averaged_step = trainer.global_step
@@ -101,7 +101,7 @@ class NoiseBoundCallback(BoundedTraining, Callback):
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Go on with the last weights."""
+        """Continue with the last weights."""
         self._hide_average(pl_module)
 
     def on_train_batch_end(
@@ -113,7 +113,7 @@ class NoiseBoundCallback(BoundedTraining, Callback):
             self._update_average(pl_module)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Have the checkpoints after an epoch save the averaged weights."""
+        """Make the checkpoints after an epoch save the averaged weights."""
         self._show_average(pl_module)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -144,33 +144,33 @@ class NoiseBoundCallback(BoundedTraining, Callback):
     def on_before_zero_grad(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
     ) -> None:
-        """A step begins anew; what an abandoned one left goes with its gradients."""
+        """Forget the losses of an abandoned step, whose gradients are zeroed here."""
         self._gradients.forget()
 
     def on_before_backward(
         self, trainer: Trainer, pl_module: LightningModule, loss: Float[Tensor, ""]
     ) -> None:
-        """Note the loss of one micro-batch."""
+        """Observe the loss of one micro-batch."""
         self._gradients.observe(_plain_loss(loss, trainer), count=1)
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
     ) -> None:
-        """Turn the step uphill if the mean is below the bound."""
-        if not self._gradients.has_observed:  # training_step returned None: there are no gradients
+        """Flip the gradients if the mean is below the bound."""
+        if not self._gradients.has_observed:  # training_step returned None
             return
         self._gradients.apply(optimizer)
         below = self.monitor.last_below.float()
         readings = {"raw_mean": self.monitor.last_mean, "share_below": below}
-        # All ranks have the same; sync_dist is for Lightning, which warns without.
+        # All ranks have the same values; without sync_dist Lightning warns.
         pl_module.log_dict(readings, on_step=False, on_epoch=True, sync_dist=True, batch_size=1)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was counted, for the checkpoint."""
+        """Return the counts, for the checkpoint."""
         return {"counts": self.monitor.state()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on counting from there."""
+        """Continue counting from a checkpoint."""
         self.monitor.load_state(state_dict["counts"])
 
 
@@ -178,23 +178,23 @@ def _plain_loss(loss: Tensor, trainer: Trainer) -> Float[Tensor, ""]:
     """Return the loss of ``training_step``, before Lightning divided and a scaler scaled it."""
     plain: Tensor = loss.detach() * trainer.accumulate_grad_batches
     scaler = getattr(trainer.precision_plugin, "scaler", None)
-    if scaler is not None:  # scaling a one tells the scale without waiting for the device
+    if scaler is not None:  # scaling a one gives the scale without waiting for the device
         plain = plain / scaler.scale(torch.ones_like(plain))
     return plain
 
 
 class MemorizationCallback(Callback):
-    """Tells when a ``LightningModule`` begins to memorize wrong labels; changes nothing.
+    """Warns when a ``LightningModule`` begins to memorize wrong labels, without changing anything.
 
     After every epoch the mean training loss, over all examples and ranks, is compared with the
-    floor; a ``MemorizationWarning`` says when it first lies below. Logs ``mean_training_loss`` and
-    ``memorizing_since``, the first epoch of those below the floor, counted from 1, or 0.
+    floor; a ``MemorizationWarning`` says when it is first below. The callback logs
+    ``mean_training_loss`` and ``memorizing_since``, the first epoch below the floor, or 0.
 
     ``training_step`` must return the plain mean loss, or a dictionary with it as ``"loss"``.
 
     Args:
-        floor: what the mean loss of an honest model cannot fall below: ``nb.noise_bound`` of a
-            known noise rate, or ``nb.measured_floor``
+        floor: the least mean loss of an honest model: ``nb.noise_bound`` of a known noise rate, or
+            ``nb.measured_floor``
 
     Example:
         >>> callback = MemorizationCallback(floor=1.55)  # Trainer(callbacks=[callback])
@@ -206,24 +206,24 @@ class MemorizationCallback(Callback):
         self.monitor = MemorizationMonitor(floor)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """An epoch that an earlier training left unfinished is not this one's."""
+        """Forget an epoch that an earlier training left unfinished."""
         self.monitor.forget()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Note the loss of one batch; after the last, hold the epoch's mean against the floor."""
+        """Observe the loss of one batch; after the last, compare the mean with the floor."""
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-        if loss is not None:  # None is Lightning's word for a batch that is left out
+        if loss is not None:  # in Lightning, None skips a batch
             plain = loss * trainer.accumulate_grad_batches
             self.monitor.observe(plain, count=_size_of(batch))
-        # Here and not at the epoch's end: the checkpoints of its validation come in between.
+        # Not at the end of the epoch, because the checkpoints of its validation come before.
         if trainer.is_last_batch and self.monitor.has_observed:
             self.monitor.end_epoch()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log where the loss stands."""
-        if self.monitor.epoch_losses:  # none, if training stopped within the first epoch
+        """Log the mean loss."""
+        if self.monitor.epoch_losses:  # empty if training stopped within the first epoch
             since = self.monitor.memorizing_since
             readings = {
                 "mean_training_loss": self.monitor.epoch_losses[-1],
@@ -232,16 +232,16 @@ class MemorizationCallback(Callback):
             pl_module.log_dict(readings, sync_dist=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """The epochs so far, for the checkpoint."""
+        """Return the losses of the epochs, for the checkpoint."""
         return {"epoch_losses": list(self.monitor.epoch_losses)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Continue from a checkpoint."""
         self.monitor.epoch_losses = list(state_dict["epoch_losses"])
 
 
 def _size_of(batch: Any) -> int:
-    """Return how many examples a batch has; 1 for a batch that Lightning cannot look into."""
+    """Return the number of examples in a batch; 1 if Lightning cannot find it."""
     try:
         size: int = extract_batch_size(batch)
     except MisconfigurationException:

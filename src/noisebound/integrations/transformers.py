@@ -1,10 +1,9 @@
 """Hugging Face: a loss function for its ``Trainer`` that bounds whole steps.
 
-The Trainer splits a batch into parts and has each part's *sum* divided by the number of labels in
-the whole batch. To compare such a fraction with the bound would be to climb for ever. So what the
-Trainer gets is the plain loss, and the step is turned between the last part's gradients and the
-optimizer, in ``on_pre_optimizer_step``. It comes after gradient clipping, which treats both signs
-alike.
+The Trainer splits a batch into parts and divides the *sum* of each part by the number of labels in
+the whole batch. Such a fraction is almost always below the bound. So the Trainer gets the plain
+loss, and ``on_pre_optimizer_step`` flips the gradients when all parts are done. Gradient clipping
+comes before that and treats both signs alike.
 """
 
 from typing import Any
@@ -34,26 +33,26 @@ IGNORED = -100
 class BoundedLossFunction(BoundedTraining, TrainerCallback):
     """Keeps the training of a ``Trainer`` above a bound: ``|mean loss - bound|``.
 
-    It is a loss function and a callback in one, and the Trainer needs it as both; to give it as one
-    only is an error when training begins, not a training without bound. The mean is that of all
-    labels that one optimizer step is made of: over all parts of ``gradient_accumulation_steps``,
-    all ranks, all positions, without those labeled -100. It is the mean whose gradient the Trainer
-    takes; so with ``average_tokens_across_devices=False`` it is the mean of the ranks' means.
-    Evaluation is the plain mean loss. The logs get ``raw_mean``, that of the last step, and
-    ``share_below``, the share of the steps since the last entry that went uphill.
+    It is a loss function and a callback in one, and the Trainer needs it as both: if one is
+    missing, training stops with an error. The mean is taken over all labels of an optimizer step:
+    all parts of ``gradient_accumulation_steps``, all ranks and all positions, except labels of
+    -100. The Trainer computes the gradient of this mean; with
+    ``average_tokens_across_devices=False`` it is the mean of the ranks' means. The evaluation loss
+    is the plain mean. The logs get ``raw_mean`` of the last step, and ``share_below``, the share of
+    the steps since the last entry that went uphill.
 
-    For models with one prediction a sequence or one a token, ``logits`` of ``[N, C]`` or
-    ``[N, L, C]``. With class weights the mean is the weighted one, and only the step's length is
-    the Trainer's, which counts labels and not their weights.
+    The model predicts per sequence or per token, with logits ``[N, C]`` or ``[N, L, C]``. With
+    class weights the mean is weighted; the Trainer divides by the number of labels instead of the
+    weights, which changes the length of the step.
 
-    Weights at a bound jitter, so their average is kept. Evaluations and checkpoints see the
-    averaged weights, and the model has them when training ends. The last weights, from which a
-    resumed training continues, are saved with the optimizer's state.
+    Weights at a bound jitter, so they are averaged. Evaluations and checkpoints see the averaged
+    weights, and the model has them when training ends. The last weights, from which a resumed
+    training continues, are saved with the optimizer's state.
 
     Args:
         criterion: a ``NoiseBoundedLoss`` or ``BoundedLoss`` of one of noisebound's losses.
-        average_epochs: the weights are averaged over about so many epochs, but at most over a tenth
-            of the training; 0 to keep the last weights.
+        average_epochs: number of epochs that the weights are averaged over, at most a tenth of the
+            training; 0 to keep the last weights.
 
     Example:
         >>> import noisebound as nb
@@ -77,12 +76,12 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         labels: Tensor,
         num_items_in_batch: int | Tensor | None = None,
     ) -> Float[Tensor, ""]:
-        """Return the plain loss of one part, and note it if it is to be trained on.
+        """Return the plain loss of one part, and observe it in training.
 
         Args:
-            outputs: the model's, with its logits under that name, or first
-            labels: class indices; -100 counts for nothing
-            num_items_in_batch: labels in the whole batch; None makes this part's mean the loss
+            outputs: of the model, with ``"logits"`` or with the logits first
+            labels: class indices; -100 is ignored
+            num_items_in_batch: number of labels in the whole batch (default: those of this part)
         """
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
         _check_labels(labels)
@@ -91,7 +90,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
             self._criterion.check_number_of_logits(logits)
         losses, weights = self.loss.weighted_losses(logits, labels)
         weight = torch.ones_like(losses).sum() if weights is None else weights.sum()
-        # A single number; DataParallel repeats it, once for each device.
+        # DataParallel repeats the number for each device.
         whole = weight if num_items_in_batch is None else torch.as_tensor(num_items_in_batch).max()
         if losses.requires_grad:  # else it is an evaluation
             self._refuse_unless_called_back()
@@ -101,21 +100,20 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """Refuse what cannot be bounded from here, and begin the average."""
+        """Refuse trainings that a callback cannot bound, and start the average."""
         if args.label_smoothing_factor:
             raise InvalidValueError(
-                f"label_smoothing_factor={args.label_smoothing_factor:g} is of the Trainer's own "
-                "loss: smooth in the loss that is bounded, CrossEntropy(label_smoothing=…)"
+                f"label_smoothing_factor={args.label_smoothing_factor:g} belongs to the Trainer's "
+                "own loss: use CrossEntropy(label_smoothing=…) instead"
             )
         if isinstance(others["optimizer"], DeepSpeedOptimizerWrapper):
             raise InvalidValueError(
-                "DeepSpeed steps by itself, before the gradients could be flipped: train without "
-                "it, with DDP"
+                "DeepSpeed steps by itself, before the gradients can be flipped: use DDP instead"
             )
         if type(others["model"]).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
             raise InvalidValueError(
-                f"{type(others['model']).__name__} predicts the next token, and its labels are "
-                "shifted; BoundedLossFunction is for sequence and token classification"
+                f"{type(others['model']).__name__} predicts the next token, with shifted labels; "
+                "BoundedLossFunction is for sequence and token classification"
             )
         epoch_steps = state.max_steps / state.num_train_epochs
         self._start_averaging(others["model"], epoch_steps, state.max_steps)
@@ -125,7 +123,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """A step begins anew, with the last weights, whatever became of the last step."""
+        """Start a new step with the last weights, even if the step before was abandoned."""
         self._gradients.forget()
         if self._is_shown:
             self._hide_average(others["model"])
@@ -135,16 +133,16 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """Turn the step uphill if the mean is below the bound."""
+        """Flip the gradients if the mean is below the bound."""
         if not self._gradients.has_observed:
             raise MisuseError(
                 "BoundedLossFunction is a callback of this Trainer, but not its loss: pass "
-                "compute_loss_func=bounded, too, and let a compute_loss of your own call it"
+                "compute_loss_func=bounded too; an overridden compute_loss must call it"
             )
         if not has_gradients(others["optimizer"]):
             raise MisuseError(
-                f"the optimizer {args.optim!r} has no gradients left when it is to step, so that "
-                "they cannot be flipped: choose one that does not step within the backward pass"
+                f"the optimizer {args.optim!r} steps within the backward pass and leaves no "
+                "gradients to flip: choose another one"
             )
         self._gradients.apply(others["optimizer"])
         self._is_in_step = False
@@ -152,14 +150,14 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """Add the weights to their average, which is what is evaluated and saved."""
+        """Add the weights to their average, which is evaluated and saved."""
         self._update_average(others["model"])
         self._show_if_needed(control, **others)
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """Have the averaged weights evaluated and saved."""
+        """Show the averaged weights if the epoch ends with an evaluation or a checkpoint."""
         self._show_if_needed(control, **others)
 
     def _show_if_needed(self, control: TrainerControl, **others: Any) -> None:
@@ -180,7 +178,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        """Add the readings to the entry of a training loss."""
+        """Add the counts to the log entry of a training loss."""
         counts = self.monitor.state()
         steps, below = (counts - self._logged).tolist()
         if "loss" not in others["logs"] or not steps:
@@ -194,7 +192,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         if not self._is_in_step:
             raise MisuseError(
                 "BoundedLossFunction is the loss of this Trainer, but not its callback, so that "
-                "nothing would be bounded: pass callbacks=[bounded], too"
+                "nothing would be bounded: pass callbacks=[bounded] too"
             )
 
 
@@ -206,14 +204,14 @@ def _parameters(optimizer: Any) -> list[Tensor]:
 
 
 def _note_last_weights(optimizer: Any) -> None:
-    """Keep the weights in the optimizer's state, the one place that the Trainer saves and loads."""
+    """Keep the weights in the optimizer's state, which the Trainer saves and loads."""
     for parameter in _parameters(optimizer):
         optimizer.state[parameter][_LAST_WEIGHT] = parameter.detach().clone()
 
 
 @torch.no_grad()
 def _take_last_weights(optimizer: Any) -> bool:
-    """Put the weights that the optimizer's state holds into the model; False if it has none."""
+    """Move the weights from the optimizer's state into the model; return whether there are any."""
     found = False
     for parameter in _parameters(optimizer):
         last = optimizer.state.get(parameter, {}).pop(_LAST_WEIGHT, None)
@@ -237,14 +235,14 @@ def _check_criterion(criterion: BoundedLoss) -> Loss:
     loss = criterion.loss
     if not isinstance(loss, Loss) or isinstance(loss, RememberingLoss):
         raise InvalidTypeError(
-            "the Trainer needs the sum and the weight of each part's losses, and tells no indices "
-            "of examples: bound one of noisebound's losses that have no memory, such as "
+            "the Trainer needs the sum and the weight of each part's losses, and does not pass the "
+            "indices of examples: bound one of noisebound's losses without a memory, such as "
             f"GeneralizedCrossEntropy(); got {loss!r}"
         )
     if loss.ignore_index != IGNORED:
         raise InvalidValueError(
-            f"the Trainer leaves out labels of {IGNORED}: label with that what is to be ignored, "
-            f"and leave the loss's ignore_index at it; got {loss.ignore_index}"
+            f"the Trainer ignores labels of {IGNORED}: use this label for ignored examples, and "
+            f"ignore_index={IGNORED} in the loss; got {loss.ignore_index}"
         )
     return loss
 
@@ -253,6 +251,6 @@ def _check_labels(labels: Tensor | None) -> None:
     if labels is None or labels.is_floating_point():
         came = "none" if labels is None else f"{labels.dtype}"
         raise InvalidValueError(
-            "BoundedLossFunction takes class indices: give the data set a column 'labels' with "
-            f"them; got {came}"
+            "BoundedLossFunction takes class indices: add them to the data set as a column "
+            f"'labels'; got {came}"
         )

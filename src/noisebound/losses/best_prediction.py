@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-Slope: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+Array: TypeAlias = NDArray[np.float64]
+Slope: TypeAlias = Callable[[Array, Array], Array]
 """Returns ``-φ'(q)`` of ``q`` and ``1 - q``, both exact; it must not increase with ``q``."""
 
 _LARGEST_LOGIT = 60.0  # beyond it a probability is taken as zero or one: they differ by 1e-26
@@ -39,10 +40,6 @@ def balanced_prediction(
 
     The result has no gradient. It needs none for the entropy: at a minimum the derivative of the
     expected loss with respect to the prediction is zero.
-
-    Args:
-        p: distributions of the label, one per row.
-        slope: ``-φ'(q)``, a function of ``q`` and ``1 - q``.
     """
     chances = p.detach().cpu().double().numpy()
     chances_at_slope = _Table(slope)
@@ -71,9 +68,9 @@ class _Table:
         self.log_slopes, self.logits = np.log(slopes), logits
         self.least = self.log_slopes[0]
 
-    def __call__(self, log_slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, log_slopes: Array) -> Array:
         """Return the probabilities at which the slope has these logarithms, or zero or one."""
         logits = np.interp(log_slopes, self.log_slopes, self.logits, left=np.inf, right=-np.inf)
         with np.errstate(over="ignore"):
-            q: NDArray[np.float64] = 1 / (1 + np.exp(-logits))
+            q: Array = 1 / (1 + np.exp(-logits))
         return q

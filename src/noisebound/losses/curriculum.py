@@ -1,6 +1,6 @@
 """The noise-pruned curriculum loss, which leaves out the examples with the highest loss."""
 
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, Unpack, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -8,7 +8,16 @@ from torch import Tensor
 
 from noisebound.checks import check_within
 from noisebound.errors import InvalidValueError
-from noisebound.losses.loss import Loss, Pick, Reduction
+from noisebound.losses.loss import (
+    AtLabels,
+    ClassScores,
+    Distributions,
+    Entropies,
+    Loss,
+    LossOptions,
+    PerExample,
+    Pick,
+)
 
 BaseLoss: TypeAlias = Literal["hinge", "cross-entropy"]
 
@@ -27,9 +36,7 @@ def choose_by_curriculum(
     return torch.zeros_like(admitted).scatter(0, order, admitted)
 
 
-def hinge(
-    log_q: Float[Tensor, "batch classes *positions"], at: Pick
-) -> Float[Tensor, "batch one_or_all *positions"]:
+def hinge(log_q: ClassScores, at: Pick) -> AtLabels:
     """Return ``max(0, 1 - z_y + max_{k≠y} z_k)``; log-probabilities differ as the logits z do."""
     top = log_q.topk(2, dim=1).values
     largest, second = top[:, :1], top[:, 1:]
@@ -53,8 +60,7 @@ class Curriculum(Loss):
         noise_rate: ε, the share of wrong labels, in ``[0, 1]``.
         base: ``"hinge"``, which is ``max(0, 1 - z_y + max_{k≠y} z_k)`` of the logits z, or
             ``"cross-entropy"``.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        check_finite: True to refuse NaN and infinite logits.
+        **options: ``reduction`` and ``check_finite``, as in :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -63,29 +69,26 @@ class Curriculum(Loss):
         tensor([0.5000, 0.0000, 0.0000])
     """
 
+    hyperparameters = ("noise_rate", "base")
+    refused_options = ("ignore_index", "weight", "label_smoothing")
+
     def __init__(
         self,
         noise_rate: float,
         base: BaseLoss = "hinge",
-        *,
-        reduction: Reduction = "mean",
-        check_finite: bool = False,
+        **options: Unpack[LossOptions],
     ) -> None:
-        super().__init__(reduction=reduction, check_finite=check_finite)
+        super().__init__(**options)
         self.noise_rate = check_within("noise_rate", noise_rate, 0, 1, open_at_low=False)
         if base not in get_args(BaseLoss):
             raise InvalidValueError(f"`base` must be 'hinge' or 'cross-entropy', got {base!r}")
         self.base = base
 
-    def formula(
-        self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
-    ) -> Float[Tensor, "batch one_or_all *positions"]:
+    def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
         """Return the base loss."""
         return hinge(log_q, at) if self.base == "hinge" else -at(log_q)
 
-    def weighted_losses(
-        self, logits: Tensor, labels: Tensor
-    ) -> tuple[Float[Tensor, "batch *positions"], Float[Tensor, "batch *positions"]]:
+    def weighted_losses(self, logits: Tensor, labels: Tensor) -> tuple[PerExample, PerExample]:
         """Return losses and weights, both zero for the examples left out."""
         losses, weights = super().weighted_losses(logits, labels)
         counts = torch.ones_like(losses, dtype=torch.bool) if weights is None else weights > 0
@@ -104,13 +107,9 @@ class Curriculum(Loss):
         kept_share = 1 - self.noise_rate
         return kept_share**2 * counts.sum() + kept_share * mistakes
 
-    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+    def entropy(self, p: Distributions) -> Entropies:
         """Raise an error: the loss of an example depends on the rest of its batch."""
         raise InvalidValueError(
             "Curriculum has no noise-bound, because which examples count depends on the rest of "
             "their batch; pass `bound` to BoundedLoss instead"
         )
-
-    def hyperparameters(self) -> list[str]:
-        """Return ε and the base loss as the repr shows them."""
-        return [f"noise_rate={self.noise_rate:g}", f"base={self.base!r}"]

@@ -8,7 +8,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from noisebound.errors import InvalidTypeError, InvalidValueError
-from noisebound.losses.tracing import is_traced
+
+
+def is_traced() -> bool:
+    """True under ``torch.compile`` and ``torch.func``, where values cannot be read."""
+    return torch._C._are_functorch_transforms_active() or torch.compiler.is_compiling()
 
 
 def check_shapes(logits: Tensor, labels: Tensor, num_classes: int | None) -> None:

@@ -1,4 +1,4 @@
-"""What all losses share: labels in all of torch's forms, the reduction, and the entropy."""
+"""The base classes of losses: labels in all of torch's forms, the reduction, and the entropy."""
 
 from collections.abc import Callable
 from typing import Literal, TypeAlias, TypedDict, get_args
@@ -11,12 +11,30 @@ from torch.nn import functional as F
 from noisebound.bayes_risk import bayes_risk
 from noisebound.checks import ArrayLike, check_within
 from noisebound.errors import InvalidTypeError, InvalidValueError
+from noisebound.losses.best_prediction import Array, balanced_prediction, likeliest_vertex
 from noisebound.losses.labels import check_shapes, kernels_check, one_hot, refuse_out_of_range
 from noisebound.noise_models import Linear, NoiseModel, Symmetric
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 Pick: TypeAlias = Callable[[Tensor], Tensor]
 """Returns the entries ``[N, 1, …]`` of ``[N, C, …]`` at the labels, or all entries unchanged."""
+
+ClassScores: TypeAlias = Float[Tensor, "batch classes *positions"]
+"""Logits, log-probabilities or losses, one per class."""
+AtLabels: TypeAlias = Float[Tensor, "batch one_or_all *positions"]
+"""The result of a formula: values at the labels, or at all classes if ``at`` picks all."""
+Labels: TypeAlias = Int[Tensor, "batch *positions"]
+PerExample: TypeAlias = Float[Tensor, "batch *positions"]
+Distributions: TypeAlias = Float[Tensor, "batch classes"]
+Entropies: TypeAlias = Float[Tensor, " batch"]
+
+_NO_LABEL = -(2**63)  # torch would silently ignore the label -100, its default
+_DEFAULTS = {
+    "reduction": "mean",
+    "ignore_index": -100,
+    "label_smoothing": 0.0,
+    "check_finite": False,
+}
 
 
 class LossOptions(TypedDict, total=False):
@@ -34,7 +52,7 @@ class Loss(nn.Module):
 
     A subclass writes its mathematics once, as :meth:`formula`. From it follow the losses at class
     indices and at class probabilities, which are the expected loss ``Σ_k p_k L(q, k)``, and the
-    vector ``L(q)``, from which the entropy and the noise-bound are computed. Values are computed
+    vector ``L(q)``, from which the entropy and the noise-bound are computed. Tensor are computed
     and returned in float32 or better, also for half-precision logits.
 
     Args:
@@ -58,6 +76,12 @@ class Loss(nn.Module):
     predicts_true_class: bool = False
     """True if the minimizer is the posterior of the true class, as the loss corrects the noise."""
 
+    hyperparameters: tuple[str, ...] = ()
+    """The attributes that only this loss has and that the repr shows."""
+
+    refused_options: tuple[str, ...] = ()
+    """The options above that have no meaning for this loss."""
+
     weight: Tensor | None
 
     def __init__(
@@ -70,6 +94,16 @@ class Loss(nn.Module):
         check_finite: bool = False,
     ) -> None:
         super().__init__()
+        is_given = {
+            "ignore_index": ignore_index != _DEFAULTS["ignore_index"],
+            "weight": weight is not None,
+            "label_smoothing": label_smoothing != 0,
+        }
+        for name in self.refused_options:
+            if is_given[name]:
+                raise InvalidTypeError(
+                    f"{type(self).__name__} does not take `{name}`: leave it out"
+                )
         if reduction not in get_args(Reduction):
             raise InvalidValueError(
                 f"`reduction` must be 'mean', 'sum' or 'none', got {reduction!r}"
@@ -120,7 +154,7 @@ class Loss(nn.Module):
             weights[self.ignore_index] = 0
         return weights
 
-    def forward(self, logits: Tensor, labels: Tensor) -> Float[Tensor, "..."]:
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the reduced loss.
 
         Args:
@@ -130,7 +164,7 @@ class Loss(nn.Module):
         """
         return self.reduced(self.reduction, logits, labels)
 
-    def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Float[Tensor, "..."]:
+    def reduced(self, reduction: Reduction, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss with this reduction instead of its own."""
         return reduce_losses(*self.weighted_losses(logits, labels), reduction)
 
@@ -148,7 +182,7 @@ class Loss(nn.Module):
 
     def weighted_losses(
         self, logits: Tensor, labels: Tensor
-    ) -> tuple[Float[Tensor, "batch *positions"], Float[Tensor, "batch *positions"] | None]:
+    ) -> tuple[PerExample, PerExample | None]:
         """Return the weighted loss of each example, and its weight, or None if all are one."""
         logits = self.check_logits(logits, labels)
         if labels.is_floating_point():
@@ -192,31 +226,23 @@ class Loss(nn.Module):
             losses = losses * weight.view(-1, *[1] * (losses.ndim - 2))
         return (self.smooth(probabilities, dim=1) * losses).sum(1)
 
-    def formula(
-        self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
-    ) -> Float[Tensor, "batch one_or_all *positions"]:
+    def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
         """Return ``L(q, y)``, written with ``at(v)`` for ``v_y``.
 
         Sums over the classes keep dimension 1.
         """
         raise InvalidTypeError(f"{type(self).__name__} must define formula(log_q, at)")
 
-    def losses_at_labels(
-        self,
-        logits: Float[Tensor, "batch classes *positions"],
-        labels: Int[Tensor, "batch *positions"],
-    ) -> Float[Tensor, "batch *positions"]:
+    def losses_at_labels(self, logits: ClassScores, labels: Labels) -> PerExample:
         """Return ``L(q, y)`` of each example."""
         index = labels.unsqueeze(1)
         return self.formula(F.log_softmax(logits, dim=1), lambda v: v.gather(1, index)).squeeze(1)
 
-    def class_losses(
-        self, log_q: Float[Tensor, "batch classes *positions"]
-    ) -> Float[Tensor, "batch classes *positions"]:
+    def class_losses(self, log_q: ClassScores) -> ClassScores:
         """Return the vector ``L(q) = (L(q, 1), …, L(q, c))``."""
         return self.formula(log_q, lambda v: v)
 
-    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+    def entropy(self, p: Distributions) -> Entropies:
         """Return ``H(p) = p · L(p)`` of the base loss; without a noise model the Bayes risk."""
         if self.noise_model is None:
             return bayes_risk(
@@ -234,20 +260,64 @@ class Loss(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the arguments, and the options that differ from their defaults, for the repr."""
-        options = {
-            "reduction": (self.reduction, "mean"),
-            "ignore_index": (self.ignore_index, -100),
-            "label_smoothing": (self.label_smoothing, 0.0),
-            "check_finite": (self.check_finite, False),
-        }
-        changed = [
-            f"{name}={value!r}" for name, (value, default) in options.items() if value != default
+        own = ((name, getattr(self, name)) for name in self.hyperparameters)
+        shown = [
+            f"{name}={value:g}" if isinstance(value, float) else f"{name}={value!r}"
+            for name, value in own
         ]
-        return ", ".join([*self.hyperparameters(), *changed])
+        options = ((name, getattr(self, name)) for name in _DEFAULTS)
+        changed = [f"{name}={value!r}" for name, value in options if value != _DEFAULTS[name]]
+        return ", ".join([*shown, *changed])
 
-    def hyperparameters(self) -> list[str]:
-        """Return the arguments that only this loss has as the repr shows them."""
-        return []
+
+class LikelihoodLoss(Loss):
+    """A loss ``L(q, y) = φ(s)`` of the surprisal ``s = -log q_y``. A subclass defines φ.
+
+    Torch's fused cross-entropy computes the surprisal, so that neither the softmax nor a one-hot
+    label is ever stored, and φ is applied to one number per example.
+    """
+
+    curvature: Literal["concave", "convex"] | None = None
+    """The shape of φ as a function of ``q_y``, from which the best prediction follows, if known.
+
+    The expected loss is then least at a vertex (concave), or where :meth:`slope` says (convex).
+    """
+
+    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+        """Return φ of each element."""
+        raise InvalidTypeError(f"{type(self).__name__} must define of_surprisal(surprisal)")
+
+    def slope(self, q: Array, rest: Array) -> Array:
+        """Return ``-φ'(q)`` of ``q`` and ``rest = 1 - q``; a convex loss defines it."""
+        raise InvalidTypeError(f"{type(self).__name__} must define slope(q, rest)")
+
+    def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
+        """Return ``φ(-log q_y)``."""
+        return self.of_surprisal(-at(log_q))
+
+    def losses_at_labels(self, logits: ClassScores, labels: Labels) -> PerExample:
+        """Return ``φ(-log q_y)`` of each example."""
+        return self.of_surprisal(
+            F.cross_entropy(logits, labels, reduction="none", ignore_index=_NO_LABEL)
+        )
+
+    def best_prediction(self, p: Distributions) -> Distributions | None:
+        """Return ``argmin_q p · L(q)``; None if it does not follow from the curvature."""
+        if self.curvature is None:
+            return None
+        return (
+            likeliest_vertex(p)
+            if self.curvature == "concave"
+            else balanced_prediction(p, self.slope)
+        )
+
+    def entropy(self, p: Distributions) -> Entropies:
+        """Return ``p · L(q)`` of the best prediction ``q``, if it is known."""
+        best = self.best_prediction(p)
+        if best is None:
+            return super().entropy(p)
+        surprisal = -best.clamp(min=torch.finfo(p.dtype).tiny).log()
+        return (p * self.of_surprisal(surprisal)).sum(1)
 
 
 def reduce_losses(losses: Tensor, weights: Tensor | None, reduction: Reduction) -> Tensor:

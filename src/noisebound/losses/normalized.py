@@ -3,14 +3,20 @@
 from typing import TypeVar, Unpack
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from noisebound.checks import check_non_negative
 from noisebound.errors import InvalidTypeError
-from noisebound.losses.likelihood import LikelihoodLoss
-from noisebound.losses.loss import Loss, LossOptions, Pick
-from noisebound.losses.mean_absolute_error import least_mean_absolute_error, mean_absolute_error
+from noisebound.losses.loss import (
+    AtLabels,
+    ClassScores,
+    Distributions,
+    Entropies,
+    LikelihoodLoss,
+    Loss,
+    LossOptions,
+    Pick,
+)
+from noisebound.losses.robust import least_mean_absolute_error, mean_absolute_error
 
 
 class Normalized(Loss):
@@ -35,14 +41,12 @@ class Normalized(Loss):
         super().__init__(**options)
         self.loss = _check_kind("loss", loss, LikelihoodLoss)
 
-    def formula(
-        self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
-    ) -> Float[Tensor, "batch one_or_all *positions"]:
+    def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
         """Return ``L(q, y) / Σ_k L(q, k)``."""
         losses = self.loss.of_surprisal(-log_q)
         return at(losses) / losses.sum(1, keepdim=True)
 
-    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+    def entropy(self, p: Distributions) -> Entropies:
         """Return ``min_k p_k`` for a loss without an upper limit; else search the Bayes risk."""
         return p.amin(1) if self.has_no_upper_limit else super().entropy(p)
 
@@ -78,6 +82,8 @@ class ActivePassive(Loss):
         1.85
     """
 
+    hyperparameters = ("alpha", "beta")
+
     def __init__(
         self,
         active: Normalized,
@@ -92,14 +98,12 @@ class ActivePassive(Loss):
         self.alpha = check_non_negative("alpha", alpha)
         self.beta = check_non_negative("beta", beta)
 
-    def formula(
-        self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
-    ) -> Float[Tensor, "batch one_or_all *positions"]:
+    def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
         """Return ``alpha · active + beta · passive``."""
         active, passive = self.active.formula(log_q, at), self.passive.formula(log_q, at)
         return self.alpha * active + self.beta * passive
 
-    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+    def entropy(self, p: Distributions) -> Entropies:
         """Return ``alpha min_k p_k + beta H(p)`` where both can be reached; else search."""
         best = self.passive.best_prediction(p)
         if best is None or not self.active.has_no_upper_limit:
@@ -111,18 +115,6 @@ class ActivePassive(Loss):
         if not bool(is_reached.all()):
             floors[~is_reached] = super().entropy(p[~is_reached])
         return floors
-
-    def hyperparameters(self) -> list[str]:
-        """Return ``alpha`` and ``beta`` as the repr shows them."""
-        return [f"alpha={self.alpha:g}", f"beta={self.beta:g}"]
-
-
-def normalized_cross_entropy_mae(
-    log_q: Float[Tensor, "batch classes *positions"], at: Pick, alpha: float, beta: float
-) -> Float[Tensor, "batch one_or_all *positions"]:
-    """Return ``alpha log q_y / Σ_k log q_k + beta (1 - q_y)``."""
-    normalized = at(log_q) / log_q.sum(1, keepdim=True)
-    return alpha * normalized + beta * mean_absolute_error(-at(log_q))
 
 
 class NormalizedCrossEntropyMAE(Loss):
@@ -143,29 +135,23 @@ class NormalizedCrossEntropyMAE(Loss):
         tensor(1.)
     """
 
+    hyperparameters = ("alpha", "beta")
+
     def __init__(
-        self,
-        alpha: float = 1.0,
-        beta: float = 1.0,
-        **options: Unpack[LossOptions],
+        self, alpha: float = 1.0, beta: float = 1.0, **options: Unpack[LossOptions]
     ) -> None:
         super().__init__(**options)
         self.alpha = check_non_negative("alpha", alpha)
         self.beta = check_non_negative("beta", beta)
 
-    def formula(
-        self, log_q: Float[Tensor, "batch classes *positions"], at: Pick
-    ) -> Float[Tensor, "batch one_or_all *positions"]:
+    def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
         """Return ``alpha log q_y / Σ_k log q_k + beta (1 - q_y)``."""
-        return normalized_cross_entropy_mae(log_q, at, self.alpha, self.beta)
+        normalized = at(log_q) / log_q.sum(1, keepdim=True)
+        return self.alpha * normalized + self.beta * mean_absolute_error(-at(log_q))
 
-    def entropy(self, p: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+    def entropy(self, p: Distributions) -> Entropies:
         """Return ``alpha min_k p_k + beta (1 - max_k p_k)``."""
         return self.alpha * p.amin(-1) + self.beta * least_mean_absolute_error(p)
-
-    def hyperparameters(self) -> list[str]:
-        """Return ``alpha`` and ``beta`` as the repr shows them."""
-        return [f"alpha={self.alpha:g}", f"beta={self.beta:g}"]
 
 
 _Kind = TypeVar("_Kind", bound=Loss)

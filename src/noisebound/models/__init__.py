@@ -1,6 +1,6 @@
 """Networks by name, made for the shape of the data.
 
-To add a network, write its file, add its name to :data:`ModelName` in ``names.py`` and its
+To add a network, write its function, add its name to :data:`ModelName` in ``names.py`` and its
 :class:`ModelSpec` to :data:`MODELS` in ``networks.py``.
 """
 
@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 from noisebound.lazy import import_when_used
 
 if TYPE_CHECKING:
-    from noisebound.models.heads import linear, mlp_head, wide_head
-    from noisebound.models.mlp import mlp, small_mlp
+    from noisebound.models.architectures import (
+        linear,
+        mlp,
+        mlp_head,
+        small_cnn,
+        small_mlp,
+        strided_cnn,
+        wide_head,
+    )
     from noisebound.models.names import MODEL_NAMES, ModelName
     from noisebound.models.networks import (
         DEFAULT_HEAD,
@@ -20,8 +27,6 @@ if TYPE_CHECKING:
         default_model,
     )
     from noisebound.models.resnet import ResNet, resnet18, resnet34
-    from noisebound.models.small_cnn import small_cnn
-    from noisebound.models.strided_cnn import strided_cnn
 
 import_when_used(__name__)
 

@@ -9,17 +9,22 @@ from torch import nn
 
 from noisebound.checks import check_num_classes
 from noisebound.errors import InvalidValueError
-from noisebound.models.heads import linear, mlp_head, wide_head
-from noisebound.models.mlp import mlp, small_mlp
+from noisebound.models.architectures import (
+    linear,
+    mlp,
+    mlp_head,
+    small_cnn,
+    small_mlp,
+    strided_cnn,
+    wide_head,
+)
 from noisebound.models.names import MODEL_NAMES, ModelName
 from noisebound.models.resnet import resnet18, resnet34
-from noisebound.models.small_cnn import small_cnn
-from noisebound.models.strided_cnn import strided_cnn
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """All that the rest of the library has to know of a network.
+    """A network by name.
 
     Args:
         make: returns the network for the shape of one example and the number of classes

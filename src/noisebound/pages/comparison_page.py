@@ -80,7 +80,7 @@ def _paired_curves(pair: _Pair) -> list[Picture]:
     both = " and ".join(histories)
     figure, axes = one_panel()
     draw_loss_against_floor(axes, histories, pair.bounded.floor, memorizing_since(pair.plain))
-    pictures = [Picture(figure, f"Training losses of {both} against their floor, by epoch")]
+    pictures = [Picture(figure, f"{both}: {axes.get_title()}, by epoch")]
     for name, title in _PAIRED:
         if pair.accuracies(name) is not None:
             figure, axes = one_panel()

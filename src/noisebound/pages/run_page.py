@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from noisebound.data import Splits
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, GivenRate, GivenTransition, Noise
+from noisebound.pages.scores import ClassScores
 from noisebound.pages.suspects import suspects_section
 from noisebound.pages.training_plots import draw_accuracies, draw_loss_against_floor
-from noisebound.report.heat_map import HeatMap
-from noisebound.report.page import Code, Fact, Page, Picture, Section
+from noisebound.report.page import Code, Fact, HeatMap, Page, Picture, Section
 from noisebound.report.plots import one_panel
 from noisebound.report.table import Cell, Row, Table
 from noisebound.runs import Run
@@ -23,19 +23,21 @@ def run_page(run: Run, splits: Splits | None = None, command: str | None = None)
 
     Args:
         run: a run that has finished at least one epoch
-        splits: the data it was trained on, to show suspect labels; None to leave them out
+        splits: the data it was trained on, for the scores on its test set and the suspects
         command: the command that would repeat it
     """
     require_epochs(run)
+    scores = _test_scores(run, splits)
     sections = [
         Section("Training", pictures=curves(run)),
+        *([] if scores is None else [scores.section()]),
         *_checks_sections(run),
         *_recipe_sections(run),
         *noise_sections(run, splits),
         *_suspects_sections(run, splits),
         repeat_section([run], command),
     ]
-    return Page(run.name, in_words(run), sections, _facts(run))
+    return Page(run.name, in_words(run), sections, _facts(run, scores))
 
 
 def require_epochs(run: Run) -> None:
@@ -59,12 +61,14 @@ def memorizing_since(run: Run) -> int | None:
 def in_words(run: Run) -> str:
     """Return what came of a training, in a sentence or two."""
     final = run.epochs[-1]
-    words = f"{label_of(run)} after {final.epoch} epochs: training loss {final.train_loss:.3f}"
-    if run.floor is not None:
-        words += f" with a floor at {run.floor:.3f}"
+    found = []
+    if run.floor is not None:  # without a floor, the number has no meaning of its own
+        found.append(f"training loss {final.train_loss:.3f} with a floor at {run.floor:.3f}")
     for name, text in METRIC_LABELS.items():
         value = run.final(name)
-        words += "" if value is None else f"; {text} {value:.1%}"
+        found += [] if value is None else [f"{text} {value:.1%}"]
+    words = f"{label_of(run)} after {final.epoch} epochs" + (": " if found else "")
+    words += "; ".join(found)
     since = memorizing_since(run)
     if since is not None:
         words += f". It has been memorizing wrong labels since epoch {since}"
@@ -84,11 +88,11 @@ def _noise_sentence(run: Run) -> str:
 
 
 def curves(run: Run) -> list[Picture]:
-    """Return the training loss against its floor, and the accuracies."""
+    """Return the training loss, with its floor where it is known, and the accuracies."""
     label = label_of(run)
     losses, axes = one_panel()
     draw_loss_against_floor(axes, {label: run.epochs}, run.floor, memorizing_since(run))
-    pictures = [Picture(losses, f"Training loss of {label} against its floor, by epoch")]
+    pictures = [Picture(losses, f"{label}: {axes.get_title()}, by epoch")]
     accuracies, axes = one_panel()
     draw_accuracies(axes, run.epochs)
     if axes.lines:
@@ -218,7 +222,7 @@ def _suspects_sections(run: Run, splits: Splits | None) -> list[Section]:
     if splits is None or run.outcome is None or not run.noise.is_known:
         return []
     if run.noise.unknown_because is not None:
-        return []  # what cannot tell how many labels are wrong cannot tell which
+        return []  # without a rate, the probabilities mean nothing
     try:
         suspects = run.find_suspects(splits)
     except DataError as error:  # such as data that has changed since
@@ -226,7 +230,18 @@ def _suspects_sections(run: Run, splits: Splits | None) -> list[Section]:
     return [suspects_section(suspects, splits, run.expected_wrong(suspects))]
 
 
-def _facts(run: Run) -> list[Fact]:
+def _test_scores(run: Run, splits: Splits | None) -> ClassScores | None:
+    if splits is None or splits.test is None or run.outcome is None:
+        return None
+    try:
+        probs = run.test_probabilities(splits)
+    except DataError:  # such as data that has changed; the section on suspects says so
+        return None
+    assert probs is not None
+    return ClassScores.of(probs, splits.test.labels, splits.test.class_names)
+
+
+def _facts(run: Run, scores: ClassScores | None) -> list[Fact]:
     facts = []
     noise = None if run.outcome is None else run.outcome.noise
     if noise is not None and noise.unknown_because is not None:
@@ -238,9 +253,11 @@ def _facts(run: Run) -> list[Fact]:
         facts.append(Fact(f"{noise.rate:.1%}", "of the labels wrong, as given"))
     if run.floor is not None:
         facts.append(Fact(f"{run.floor:.3f}", "floor of the training loss"))
-    facts.append(Fact(f"{run.epochs[-1].train_loss:.3f}", "training loss"))
+        facts.append(Fact(f"{run.epochs[-1].train_loss:.3f}", "training loss"))
     for name, label in METRIC_LABELS.items():
         value = run.final(name)
         if value is not None:
             facts.append(Fact(f"{value:.1%}", label))
+    if scores is not None and scores.auroc is not None:
+        facts.append(Fact(f"{scores.auroc:.3f}", "AUROC on the test set, mean over the classes"))
     return facts

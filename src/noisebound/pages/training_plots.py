@@ -1,4 +1,4 @@
-"""Plots of trainings: losses against their floor, and accuracies, epoch by epoch."""
+"""Plots of trainings: losses with their floor, and accuracies, by epoch."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,7 +37,7 @@ def draw_accuracies(axes: Axes, epochs: Sequence[EpochMetrics]) -> None:
 def draw_comparison(
     axes: Axes, runs: Mapping[str, Sequence[EpochMetrics]], name: Evaluated, title: str
 ) -> None:
-    """Draw one measurement of several trainings, of averaged weights where there are such."""
+    """Draw one metric of several trainings, of averaged weights where they exist."""
     for (label, epochs), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
         averaged = epochs[-1].evaluated(name, averaged=True) is not None
         _draw_percent(axes, epochs, name, averaged, color=color, dash="-", label=label)
@@ -50,25 +50,26 @@ def draw_loss_against_floor(
     floor: float | None = None,
     memorizing_since: int | None = None,
 ) -> None:
-    """Draw the training loss of each run, the floor, and the epoch from which on it memorizes.
+    """Draw the training loss of each run, the floor, and the first epoch of memorization.
 
     Args:
         axes: the panel
         runs: the epochs of each training, by its label
-        floor: a dotted line; None for the bounds of the runs
-        memorizing_since: an epoch, from 1; None if there is none
+        floor: the level of a dotted line; by default the bounds of the runs
+        memorizing_since: an epoch, counted from 1
     """
     for (label, epochs), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
         numbers, losses = zip(*((each.epoch, each.train_loss) for each in epochs), strict=True)
         axes.plot(numbers, losses, color=color, label=label)
     floors = {epochs[-1].bound for epochs in runs.values()} if floor is None else {floor}
-    for level in floors:
-        if level is not None:
-            axes.axhline(level, color=BLACK, linestyle=":", label=f"floor {level:.3f}")
+    known = [level for level in floors if level is not None]
+    for level in known:
+        axes.axhline(level, color=BLACK, linestyle=":", label=f"floor {level:.3f}")
     if memorizing_since is not None:
         label = f"memorizing since epoch {memorizing_since}"
         axes.axvline(memorizing_since, color=ORANGE, linestyle="--", linewidth=1, label=label)
-    finish_epoch_axes(axes, "training loss against its floor", "mean loss")
+    title = "training loss against its floor" if known else "training loss"
+    finish_epoch_axes(axes, title, "mean loss")
 
 
 def _draw_percent(

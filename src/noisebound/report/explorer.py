@@ -1,31 +1,21 @@
 """The explorer: one HTML page that computes a loss's floor while its reader moves the noise rate.
 
-The page's own script, ``templates/explorer/theory.js``, computes the same numbers as
-:func:`~noisebound.bounds.noise_bound`. This file says which losses the page offers, and in which
-ranges.
+The page's script, ``templates/explorer/theory.js``, computes the same numbers as
+:func:`~noisebound.bounds.noise_bound`. This file lists the losses and the ranges of the sliders.
 """
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from noisebound.catalog import SPECS
-from noisebound.files import write_text
 from noisebound.losses import GeneralizedCrossEntropy, SymmetricCrossEntropy
-from noisebound.report.rendering import render
+from noisebound.report.page import render
+from noisebound.system.files import write_text
 
 
 @dataclass(frozen=True)
 class LossParameter:
-    """A hyperparameter of a loss and its slider.
-
-    Args:
-        name: name of the hyperparameter, as in Python
-        label: title of the slider
-        hint: explanation beside the title
-        low: least value
-        high: largest value
-        step: distance between two stops of the slider
-    """
+    """A hyperparameter of a loss, and the title, hint and range of its slider."""
 
     name: str
     label: str
@@ -41,9 +31,9 @@ class ExploredLoss:
 
     Args:
         name: the loss's name in the catalogue, :data:`~noisebound.catalog.SPECS`
-        python: the expression that makes the loss; it has the placeholders ``{rate}``,
-            ``{classes}`` and one for each of ``parameters``
-        parameters: the names of the :data:`PARAMETERS` that the loss has
+        python: the expression that makes the loss, with the placeholders ``{rate}``, ``{classes}``
+            and one for each of ``parameters``
+        parameters: the names of the loss's :data:`PARAMETERS`
     """
 
     name: str
@@ -51,13 +41,9 @@ class ExploredLoss:
     parameters: tuple[str, ...] = ()
 
     def offered(self) -> dict[str, object]:
-        """Return what the page shows of the loss, with the catalogue's texts."""
+        """Return the loss with the catalogue's texts."""
         spec = SPECS[self.name]
-        return asdict(self) | {
-            "label": spec.label,
-            "title": spec.title,
-            "formula": spec.formula,
-        }
+        return asdict(self) | {"label": spec.label, "title": spec.title, "formula": spec.formula}
 
 
 PARAMETERS = (
@@ -97,7 +83,7 @@ LOSSES = (
     ExploredLoss("nls", "nb.LabelSmoothing(smoothing=-0.4)"),
     ExploredLoss("ldr-kl", "nb.LabelDistributionallyRobust()"),
 )
-MOST_CLASSES = 1000  # a choice: ImageNet has as many
+MOST_CLASSES = 1000  # as many as ImageNet has
 
 
 def explorer_html() -> str:

@@ -1,31 +1,35 @@
 """Self-contained HTML pages: they fetch nothing, and every text in them is escaped."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from matplotlib.figure import Figure
+from PIL import Image
 
-from noisebound.files import write_text
-from noisebound.report.embedding import embedded_figure
-from noisebound.report.gallery import Thumbnail
-from noisebound.report.heat_map import HeatMap
-from noisebound.report.rendering import render
+from noisebound.report.images import Thumbnail, embedded_figure, embedded_image
 from noisebound.report.table import Table
+from noisebound.system.files import write_text
 
-_WIDEST_PANEL = 7.0  # inches: a choice, between one panel (5.2) and two (10)
+_WIDEST_PANEL = 7.0  # inches, between one panel (5.2) and two (10)
+_MOST_WITH_NUMBERS = 12  # rows of a heat map; more columns than that do not fit on a page
+_FAINT, _STRONG = np.array([234, 242, 251]), np.array([0, 58, 112])  # RGB at shares 0 and 1
+_TEMPLATES = Environment(
+    loader=PackageLoader("noisebound.report"),
+    autoescape=select_autoescape(default=True, default_for_string=True),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of a page.
-
-    Args:
-        figure: the figure
-        description: what it shows, for readers who cannot see it
-    """
+    """A figure, with a description for readers who cannot see it."""
 
     figure: Figure
     description: str
@@ -42,14 +46,41 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Code:
-    """Preformatted text below a title.
+class HeatMap:
+    """A matrix of shares as a table of shaded cells; a large one is an image without numbers.
 
     Args:
-        title: the line that stays visible
-        text: the text, shown as it is
-        is_open: False to fold the text away until the reader clicks on the title
+        title: the title
+        rows: the meaning of a row, such as ``"given label"``
+        columns: the meaning of a column
+        row_names: one per row
+        column_names: one per column
+        values: shares from 0 to 1, row by row
     """
+
+    title: str
+    rows: str
+    columns: str
+    row_names: Sequence[str]
+    column_names: Sequence[str]
+    values: Sequence[Sequence[float]]
+
+    @property
+    def has_numbers(self) -> bool:
+        """True if there is room for numbers in the cells."""
+        return len(self.values) <= _MOST_WITH_NUMBERS
+
+    @property
+    def source(self) -> str:
+        """The address of an image with one pixel per cell."""
+        shares = np.clip(np.array(self.values), 0, 1)[..., None]
+        pixels = _FAINT + shares * (_STRONG - _FAINT)
+        return embedded_image(Image.fromarray(pixels.round().astype(np.uint8)))
+
+
+@dataclass(frozen=True)
+class Code:
+    """Preformatted text below a title, folded away unless `is_open`."""
 
     title: str
     text: str
@@ -58,12 +89,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Fact:
-    """A number at the top of a page.
-
-    Args:
-        value: the number, as it is shown
-        label: what the number is
-    """
+    """A number at the top of a page, as it is shown, and its meaning."""
 
     value: str
     label: str
@@ -87,7 +113,7 @@ class Page:
     """A page.
 
     Args:
-        title: title of the page
+        title: the title
         headline: the conclusion, in a sentence
         sections: the sections, in their order
         facts: the numbers below the headline
@@ -97,6 +123,11 @@ class Page:
     headline: str
     sections: Sequence[Section]
     facts: Sequence[Fact] = ()
+
+
+def render(template: str, values: Mapping[str, object]) -> str:
+    """Return the text of a template of ``report/templates``; a missing value is an error."""
+    return _TEMPLATES.get_template(template).render(values)
 
 
 def to_html(page: Page) -> str:

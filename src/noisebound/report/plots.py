@@ -1,4 +1,4 @@
-"""What all plots share: colors, a panel that can be read on a phone, and files written whole."""
+"""Colors, axes and files that all plots share."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from noisebound.files import written_whole
+from noisebound.system.files import written_whole
 
-# Okabe and Ito's colors, which color-blind readers can tell apart.
+# Okabe and Ito's colors, which color-blind readers can distinguish.
 BLUE, ORANGE, GREEN, SKY = "#0072B2", "#D55E00", "#009E73", "#56B4E9"
 BLACK = "#000000"
 

@@ -12,9 +12,9 @@ class Cell:
     """A cell of a table.
 
     Args:
-        text: what the cell shows
-        beside: what it is compared with, such as the paper's number; shown in parentheses
-        value: the number that its column is sorted by; None if the cell has no number
+        text: the text of the cell
+        beside: a number to compare with, such as the paper's; shown in parentheses
+        value: the number that the column is sorted by
         is_best: True if the cell is the best of its column
         is_gain: True if the bound made the result better
     """
@@ -34,7 +34,7 @@ def number_cell(value: float | None, form: str, *, is_gain: bool = False) -> Cel
 
     Args:
         value: the number
-        form: how it is written, as for :func:`format`
+        form: the format, as for :func:`format`
         is_gain: True if the bound made the number better
     """
     return EMPTY if value is None else Cell(format(value, form), "", float(value), is_gain=is_gain)
@@ -60,12 +60,12 @@ class Table:
     """A table: rows for a reader, records for a program, notes for both.
 
     Args:
-        name: stem of the names of its files
-        title: what the table shows
-        header: heading of the row labels, then of each column
-        rows: what a reader sees
+        name: the stem of the names of its files
+        title: the title
+        header: the heading of the row labels, then of each column
+        rows: the rows for a reader
         records: the same numbers with all their digits, one record per cell
-        notes: what a reader has to know
+        notes: notes below the table
         summary: the conclusion, in a sentence
     """
 

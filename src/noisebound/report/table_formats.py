@@ -1,23 +1,17 @@
-"""Tables as plain text, Markdown, CSV, LaTeX and JSON."""
+"""Tables as plain text, Markdown and CSV."""
 
 import csv
 import io
-import json
 from pathlib import Path
 
-from noisebound.files import write_text
 from noisebound.report.table import Cell, Table
+from noisebound.system.files import write_text
 
 
 def write_table(table: Table, folder: Path) -> list[Path]:
-    """Write the table in all four formats, each whole or not at all, and return the paths."""
+    """Write the table as Markdown and CSV, each whole or not at all, and return the paths."""
     written = []
-    for suffix, text in (
-        (".md", to_markdown(table)),
-        (".csv", to_csv(table)),
-        (".tex", to_latex(table)),
-        (".json", to_json(table)),
-    ):
+    for suffix, text in ((".md", to_markdown(table)), (".csv", to_csv(table))):
         path = folder / f"{table.name}{suffix}"
         write_text(path, text)
         written.append(path)
@@ -78,66 +72,6 @@ def _markdown_text(text: str) -> str:
     return text
 
 
-def to_latex(table: Table) -> str:
-    """Return LaTeX as in the paper: the best is bold, a gain is boxed, bounded rows are shaded.
-
-    It needs the packages booktabs, graphicx, and xcolor with its option ``table``.
-    """
-    lines = [
-        r"% \usepackage{booktabs, graphicx}",
-        r"% \usepackage[table]{xcolor}",
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{_latex_text(table.title)}}}",
-        r"\resizebox{\textwidth}{!}{%",
-        rf"\begin{{tabular}}{{l{'c' * (len(table.header) - 1)}}}",
-        r"\toprule",
-        " & ".join(map(_latex_text, table.header)) + r" \\",
-        r"\midrule",
-    ]
-    for row in table.rows:
-        shade = r"\rowcolor{blue!8} " if row.is_shaded else ""
-        cells = " & ".join(map(_latex_cell, row.cells))
-        lines.append(rf"{shade}{_latex_text(row.label)} & {cells} \\")
-    lines += [r"\bottomrule", r"\end{tabular}}"]
-    remarks = [table.summary, *table.notes] if table.summary else table.notes
-    lines += [
-        rf"\\ \parbox{{\textwidth}}{{\footnotesize {_latex_text(remark)}}}" for remark in remarks
-    ]
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
-
-
-def _latex_cell(cell: Cell) -> str:
-    text = _latex_text(cell.text)
-    text = rf"\textbf{{{text}}}" if cell.is_best else text
-    text = rf"\fbox{{{text}}}" if cell.is_gain else text
-    return text + (rf" {{\scriptsize ({_latex_text(cell.beside)})}}" if cell.beside else "")
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "±": r"$\pm$",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "×": r"$\times$",
-    "↑": r"$\uparrow$",
-    "–": "--",
-    "−": "$-$",
-    "<": "$<$",
-    ">": "$>$",
-    "|": "$|$",
-    "η": r"$\eta$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-} | {character: f"\\{character}" for character in "&%$#_"}
-
-
-def _latex_text(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
-
-
 def to_csv(table: Table) -> str:
     """Return one line per record, below a line with the names of their fields."""
     stream = io.StringIO()
@@ -148,15 +82,3 @@ def to_csv(table: Table) -> str:
     writer.writeheader()
     writer.writerows(table.records)
     return stream.getvalue()
-
-
-def to_json(table: Table) -> str:
-    """Return the name, title, summary, notes and records."""
-    content = {
-        "name": table.name,
-        "title": table.title,
-        "summary": table.summary,
-        "notes": list(table.notes),
-        "records": [dict(record) for record in table.records],
-    }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -1,9 +1,8 @@
-"""A person's part: a sample is audited, suspects are reviewed, and every decision is kept."""
+"""Labels that people check: an audit of a random sample, a queue of suspects, kept decisions."""
 
 from noisebound.review.audit import Audit, AuditResult
-from noisebound.review.decisions import Decision, DecisionFile, Verdict
+from noisebound.review.decisions import Decision, DecisionFile, ReviewedData, Verdict
 from noisebound.review.queue import ReviewQueue, Suspect
-from noisebound.review.reviewed_data import ReviewedData
 
 __all__ = [
     "Audit",

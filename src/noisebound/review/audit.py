@@ -1,16 +1,15 @@
-"""An audit: a random sample of labels is checked, and tells how many of all labels are wrong.
+"""An audit: people check a random sample of labels, which gives the noise rate of all labels.
 
-The examples are drawn from strata of similar suspicion, and each answer counts for the examples
-that it stands for. Half of the sample is spread evenly, and half goes where the answer is less
-certain by the suspicions (Neyman's allocation). So where the suspicions are right the rate varies
-less, and where they are wrong no answer stands for more than twice as many examples as in an even
-sample. The order is random within strata, so that an audit may end after any answer.
+The sample is stratified by suspicion. Half of it is spread evenly, and half goes where the answer
+is less certain (Neyman's allocation). Each answer counts for the examples that it represents. Good
+suspicions reduce the variance; with bad ones, no answer represents more than twice as many
+examples as in an even sample. The order is random within strata, so an audit may end at any time.
 """
 
 import math
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import torch
 from jaxtyping import Float64
@@ -22,21 +21,16 @@ from noisebound.estimation import NoiseEstimate, Suspects, estimate_noise
 from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_check
 from noisebound.review.decisions import Decision, DecisionFile, Verdict
 
-_STRATA = 25  # of as many answers each, so that a hundred answers are four in each: a choice
-_SEED = 9_218_403  # apart from the seeds of validation and folds: samples must not coincide
+_STRATA = 25  # a hundred answers are then four in each; heuristic
+_SEED = 9_218_403  # differs from the seeds of validation and folds: samples must not coincide
 _BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of the table of how well probabilities hold
+_EXPLAINED = 0.005  # a difference between two shares that a reader sees
 _UNKNOWN_RATE = 0.5  # the rate that needs the most labels
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often one class was found to be labeled as another.
-
-    Args:
-        label: the label that the examples carry
-        true: the class that they are
-        count: how many of the checked examples
-    """
+    """A number of checked examples that carry one label and belong to another class."""
 
     label: str
     true: str
@@ -45,14 +39,14 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How well the probabilities within a range held.
+    """How well the probabilities between `low` and `high` hold.
 
     Args:
         low: the least probability of the range
         high: the greatest
-        checked: how many labels in the range were checked
+        checked: the number of checked labels in the range
         predicted: their mean probability of being wrong
-        found: the share of them that was wrong
+        found: the share of them that is wrong
     """
 
     low: float
@@ -64,19 +58,19 @@ class Reliability:
 
 @dataclass(frozen=True, eq=False)
 class AuditResult:
-    """What the answers of an audit tell.
+    """The result of an audit.
 
     Args:
-        answered: how many labels were found right or wrong
-        wrong: how many of them were wrong
-        undecided: how many were left unsure or unusable
+        answered: the number of labels found right or wrong
+        wrong: the number of these that are wrong
+        undecided: the number of unsure or unusable examples
         estimate: the noise rate with its interval at 95 %; None below ten answers
         confusions: which classes are taken for which, the most frequent first
         reliability: how well the suspects' probabilities hold
-        more_for_5: how many more answers it takes to know the rate to ±5 points
-        more_for_3: likewise ±3 points
-        run_rate: the run's own estimate; None if it has none
-        run_interval: its interval
+        more_for_5: the number of further answers for a rate to ±5 points
+        more_for_3: likewise for ±3 points
+        run_rate: the run's own estimate, where it has one
+        run_interval: the interval of that estimate
     """
 
     answered: int
@@ -113,6 +107,11 @@ class AuditResult:
             f"{self.wrong} of {self.answered} checked labels are wrong. The estimate for all "
             f"labels is {self.estimate.summary}."
         )
+        if abs(self.wrong / self.answered - self.estimate.noise_rate) >= _EXPLAINED:
+            text += (
+                " The two shares differ because uncertain labels are checked more often than "
+                "others: each answer counts for the labels that it represents."
+            )
         if self.run_rate is None:
             return text
         verdict = "which is corrected" if self.is_corrected else "which agrees"
@@ -120,13 +119,13 @@ class AuditResult:
 
 
 class Audit:
-    """A random sample of a run's labels, and what its answers tell.
+    """A random sample of a run's labels, and the result of its answers.
 
     Args:
         probs: the probabilities of the observed label for every example, out-of-fold where possible
         suspects: how suspect each label is
         decisions: the answers; those given elsewhere to an example of the sample count too
-        noise: the run's own estimate of the rate and its interval; None if there is none
+        noise: the run's own estimate of the rate and its interval
         seed: another seed draws another sample
     """
 
@@ -151,35 +150,28 @@ class Audit:
         Before ten answers this follows from the run's estimate of the rate, afterwards from the
         answers.
         """
-        told = [each for each in self.answers if each.is_trusted]
-        return self._size_for(precision, told, self._estimate(told))
+        settled = [each for each in self.answers if each.is_trusted]
+        return self._size_for(precision, len(settled), self._estimate(settled))
 
-    def _size_for(
-        self, precision: float, told: list[Decision], estimate: NoiseEstimate | None
-    ) -> int:
+    def _size_for(self, precision: float, answered: int, estimate: NoiseEstimate | None) -> int:
         if estimate is None:
             rate = _UNKNOWN_RATE if self._run is None else self._run[0]
             return labels_to_check(rate, len(self.data), precision)
         low, high = estimate.interval
         reach = (high - low) / 2
-        return min(len(self.data), math.ceil(len(told) * (reach / precision) ** 2))
+        return min(len(self.data), math.ceil(answered * (reach / precision) ** 2))
 
     def next(self, count: int = 1) -> list[int]:
         """Return the positions of the next examples to check."""
         check_count("count", count)
-        found: list[int] = []
         self.decisions.refresh()
-        for position in self.order.tolist():
-            if self.decisions.get(position) is None:
-                found.append(position)
-                if len(found) == count:
-                    break
-        return found
+        waiting = (place for place in self.order.tolist() if self.decisions.get(place) is None)
+        return list(islice(waiting, count))
 
     def decide(
         self, position: int, verdict: Verdict, label: str | None = None, *, by: str | None = None
     ) -> Decision:
-        """Write an answer to the disk, with how suspect the label was and what it stands for."""
+        """Write an answer to the disk, with the label's probability and what it represents."""
         return self.decisions.decide(
             position,
             verdict,
@@ -191,16 +183,16 @@ class Audit:
         )
 
     def stands_for(self, position: int) -> float:
-        """Return how many examples an answer about this one speaks for."""
+        """Return the number of examples that an answer about this one represents."""
         stratum = int(self._stratum[self.data.check_position(position)])
         return float(self._sizes[stratum] / self._quota[stratum])
 
     @property
     def answers(self) -> list[Decision]:
-        """The decisions about the sample, as far as the audit has come.
+        """The decisions about the sample, up to the last example that the audit has reached.
 
-        Suspects are decided about because they are suspect. So what was decided elsewhere counts
-        only for examples that the audit has come to.
+        The review decides about suspects because they are suspect. So its decisions count only for
+        examples that the audit has reached.
         """
         reached = max(
             (
@@ -214,31 +206,31 @@ class Audit:
         return [made for each in positions if (made := self.decisions.get(each)) is not None]
 
     def result(self) -> AuditResult:
-        """Return what the answers tell so far."""
+        """Return the result of the answers so far."""
         answers = self.answers
-        told = [each for each in answers if each.is_trusted]
-        estimate = self._estimate(told)
+        settled = [each for each in answers if each.is_trusted]
+        estimate, count = self._estimate(settled), len(settled)
         run_rate, run_interval = self._run if self._run is not None else (None, None)
         return AuditResult(
-            answered=len(told),
-            wrong=sum(each.verdict == "wrong" for each in told),
-            undecided=len(answers) - len(told),
+            answered=count,
+            wrong=sum(each.verdict == "wrong" for each in settled),
+            undecided=len(answers) - count,
             estimate=estimate,
-            confusions=self._confusions(told),
-            reliability=self._reliability(told),
-            more_for_5=max(0, self._size_for(0.05, told, estimate) - len(told)),
-            more_for_3=max(0, self._size_for(0.03, told, estimate) - len(told)),
+            confusions=self._confusions(settled),
+            reliability=self._reliability(settled),
+            more_for_5=max(0, self._size_for(0.05, count, estimate) - count),
+            more_for_3=max(0, self._size_for(0.03, count, estimate) - count),
             run_rate=run_rate,
             run_interval=run_interval,
         )
 
-    def weights(self, told: list[Decision]) -> Float64[Tensor, " m"]:
-        """Return how many examples each answer stands for.
+    def weights(self, settled: list[Decision]) -> Float64[Tensor, " m"]:
+        """Return the number of examples that each answer represents.
 
         The answers of a stratum share its examples. A stratum without answers goes to the nearest
         one that has some.
         """
-        stratum = self._stratum[[each.position for each in told]]
+        stratum = self._stratum[[each.position for each in settled]]
         counts = stratum.bincount(minlength=len(self._sizes))
         seen = counts.nonzero().squeeze(1)
         every = torch.arange(len(self._sizes))
@@ -246,40 +238,40 @@ class Audit:
         sizes = torch.zeros(len(seen), dtype=torch.float64).index_add_(0, nearest, self._sizes)
         return sizes[nearest[stratum]] / counts[stratum]
 
-    def _estimate(self, told: list[Decision]) -> NoiseEstimate | None:
-        """Return what the answers tell of all labels; None if there are too few."""
-        if len(told) < FEWEST_TRUSTED:
+    def _estimate(self, settled: list[Decision]) -> NoiseEstimate | None:
+        """Return the estimate for all labels; None below ten answers."""
+        if len(settled) < FEWEST_TRUSTED:
             return None
-        positions = torch.tensor([each.position for each in told])
-        true_labels = torch.tensor([self._true_label(each) for each in told])
-        trusted = Trusted(positions, true_labels, self.weights(told), self.probability)
+        positions = torch.tensor([each.position for each in settled])
+        true_labels = torch.tensor(
+            [
+                self.data.class_index(each.label or self.data.given(each.position))
+                for each in settled
+            ]
+        )
+        trusted = Trusted(positions, true_labels, self.weights(settled), self.probability)
         return estimate_noise(self.probs, self.data.labels, trusted=trusted)
 
-    def _true_label(self, decision: Decision) -> int:
-        if decision.label is None:
-            return int(self.data.labels[decision.position])
-        return self.data.class_index(decision.label)
-
-    def _confusions(self, told: list[Decision]) -> tuple[Confusion, ...]:
+    def _confusions(self, settled: list[Decision]) -> tuple[Confusion, ...]:
         pairs = Counter(
-            (self.data.given(each.position), each.label) for each in told if each.label is not None
+            (self.data.given(each.position), each.label)
+            for each in settled
+            if each.label is not None
         )
         return tuple(Confusion(*pair, count) for pair, count in pairs.most_common())
 
-    def _reliability(self, told: list[Decision]) -> tuple[Reliability, ...]:
+    def _reliability(self, settled: list[Decision]) -> tuple[Reliability, ...]:
         rows = []
         for low, high in pairwise(_BINS):
             within = [
-                each
-                for each in told
-                if low <= self.probability[each.position] < high
-                or (high == 1.0 and self.probability[each.position] == 1.0)
+                (share, each.verdict == "wrong")
+                for each in settled
+                if low <= (share := float(self.probability[each.position])) < high
+                or share == high == 1.0
             ]
             if within:
-                predicted = sum(float(self.probability[each.position]) for each in within)
-                wrong = sum(each.verdict == "wrong" for each in within)
-                count = len(within)
-                rows.append(Reliability(low, high, count, predicted / count, wrong / count))
+                predicted, found = (sum(part) / len(within) for part in zip(*within, strict=True))
+                rows.append(Reliability(low, high, len(within), predicted, found))
         return tuple(rows)
 
 

@@ -1,7 +1,7 @@
-"""The suspects in the order in which checking them brings most: wrong labels found per look.
+"""The queue of a review: the label that is likeliest wrong comes first.
 
-The likeliest wrong label comes first, by what the run's models say and by what decisions have told
-since of the classes that are taken for each other.
+The order follows the scores of the run's models and learns from decisions: a pair of label and
+suggestion that was often found wrong comes sooner.
 """
 
 from collections.abc import Sequence
@@ -15,25 +15,31 @@ from noisebound.checks import check_within
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import Suspects
 from noisebound.review.decisions import Decision, DecisionFile
-from noisebound.review.learned_order import learned_scores
 
 LAST = 50
-"""How many decisions the share of wrong labels is counted over."""
+"""The number of decisions over which the share of wrong labels is counted."""
 
 WORTH = 0.1
 """The share of wrong labels below which checking no longer pays: ten looks for one wrong label."""
 
-_LEARNS_EVERY = 25
-"""After so many decisions the order is made anew: all windows see the same, and it holds still."""
+IS_SUSPECT = 0.5
+"""A label with a higher probability of being wrong is a suspect."""
+
+_LEARNS_EVERY = 25  # decisions between two orders, so that the order is stable for all windows
+_SHRINKAGE = 3.0  # of a pair's offset, in decisions; heuristic
+_SLOPE_SHRINKAGE = 10.0  # of the slope; heuristic
+_SLOPES = (0.05, 3.0)  # the least and the greatest slope
+_ROUNDS = 8  # of Newton's method, coordinate by coordinate
+_LEAST = 1e-9
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A label that is waiting to be checked.
+    """A label that may be wrong.
 
     Args:
         position: the example's position among the training examples
-        label: the label that the data has
+        label: the label in the data
         suggested: the likeliest other class
         probability: the probability that the label is wrong
     """
@@ -46,13 +52,13 @@ class Suspect:
 
 @dataclass(frozen=True)
 class ConfusedPair:
-    """A class that is taken for another.
+    """Suspects with the same label and the same suggestion.
 
     Args:
-        label: the label that examples carry
+        label: the label that they carry
         suggested: the class that is likelier
-        waiting: how many suspects of this pair are not decided yet
-        expected_wrong: how many of them are probably wrong
+        waiting: the number of suspects that are not decided yet
+        expected_wrong: the expected number of wrong labels among them
     """
 
     label: str
@@ -66,10 +72,10 @@ class ReviewQueue:
 
     Args:
         suspects: how suspect each label is, with suggestions
-        decisions: what was decided; the queue follows what any process adds to it
-        least: the least probability of being wrong with which a label is a suspect at all
-        surprise: the log-odds that an example has another label than it has, by predictions of
-            the observed label, which suppose nothing of the noise; None to go by `suspects` alone
+        decisions: the decisions; the queue follows those that any process adds
+        least: the least probability of being wrong with which a label is in the queue
+        surprise: the log-odds that an example has another label than its own, by predictions that
+            assume nothing about the noise
     """
 
     def __init__(
@@ -86,15 +92,15 @@ class ReviewQueue:
         self.suggested: Int64[Tensor, " n"] = suspects.suggested
         self.probability: Float64[Tensor, " n"] = suspects.probability
         self._score = suspects.score
-        if surprise is not None:  # what supposes nothing is wrong in other ways: the mean is better
+        if surprise is not None:  # the two err in different ways, so their mean is better
             self._score = (suspects.score + surprise) / 2
-        self._is_suspect = self.probability >= self.least
+        self._is_queued = self.probability >= self.least
         self._ranked_by = -1
         self._ranking = suspects.ranking
 
     def __len__(self) -> int:
-        """The number of suspects that wait."""
-        return int(self._waits(self._is_suspect.nonzero().squeeze(1)).sum())
+        """The number of labels that wait, suspects or not."""
+        return int(self._waits(self._is_queued.nonzero().squeeze(1)).sum())
 
     def next(
         self,
@@ -104,13 +110,13 @@ class ReviewQueue:
         suggested: str | None = None,
         skip: int = 0,
     ) -> list[Suspect]:
-        """Return the next suspects that nobody has decided about.
+        """Return the next labels that nobody has decided about.
 
         Args:
-            count: at most how many
-            label: only those that carry this label; None for all
-            suggested: only those that should probably be of this class; None for all
-            skip: how many to pass over, to look further down the queue
+            count: the largest number to return
+            label: only labels of this class
+            suggested: only labels for which this class is suggested
+            skip: the number to pass over
         """
         found = self.positions(label=label, suggested=suggested)[skip : skip + count]
         return [self.suspect(position) for position in found.tolist()]
@@ -118,7 +124,7 @@ class ReviewQueue:
     def positions(
         self, *, label: str | None = None, suggested: str | None = None
     ) -> Int64[Tensor, " m"]:
-        """Return the positions of the suspects that wait, in order; filters as in :meth:`next`."""
+        """Return the positions of the labels that wait, in order; filters as in :meth:`next`."""
         ranking = self._learned_ranking()
         keep = self._waits(ranking)
         for name, classes in ((label, self.data.labels), (suggested, self.suggested)):
@@ -126,8 +132,15 @@ class ReviewQueue:
                 keep &= classes[ranking] == self.data.class_index(name)
         return ranking[keep]
 
+    def suspects(
+        self, *, label: str | None = None, suggested: str | None = None
+    ) -> Int64[Tensor, " m"]:
+        """Return those of :meth:`positions` that are more likely wrong than right."""
+        waiting = self.positions(label=label, suggested=suggested)
+        return waiting[self.probability[waiting] > IS_SUSPECT]
+
     def suspect(self, position: int) -> Suspect:
-        """Return what is known of one example, whether it waits or not."""
+        """Return the label and suggestion of one example, decided or not."""
         self.data.check_position(position)
         return Suspect(
             position,
@@ -137,13 +150,12 @@ class ReviewQueue:
         )
 
     def pairs(self, most: int = 20) -> list[ConfusedPair]:
-        """Return the pairs of label and suggestion with the most probably wrong labels."""
-        waiting, names = self.positions(), self.data.class_names
+        """Return the confused pairs, the one with the most expected wrong labels first."""
+        waiting, names = self.suspects(), self.data.class_names
         cells = self.data.labels[waiting] * len(names) + self.suggested[waiting]
         distinct, place, counts = torch.unique(cells, return_inverse=True, return_counts=True)
         expected = torch.zeros(len(distinct), dtype=torch.float64)
         expected.index_add_(0, place, self.probability[waiting])
-        order = expected.argsort(descending=True, stable=True)[:most].tolist()
         return [
             ConfusedPair(
                 names[int(distinct[each]) // len(names)],
@@ -151,15 +163,14 @@ class ReviewQueue:
                 int(counts[each]),
                 float(expected[each]),
             )
-            for each in order
+            for each in expected.argsort(descending=True, stable=True)[:most].tolist()
         ]
 
     @property
     def last_decisions(self) -> list[Decision]:
-        """The last decisions of the review that told right from wrong, fifty at most."""
+        """The last decisions of the review that settled a label, fifty at most."""
         made = self.decisions.refresh().history
-        told = [each for each in made if each.where == "review" and each.is_trusted]
-        return told[-LAST:]
+        return [each for each in made if each.where == "review" and each.is_trusted][-LAST:]
 
     @property
     def share_wrong(self) -> float | None:
@@ -169,7 +180,7 @@ class ReviewQueue:
 
     @property
     def expected_share(self) -> float:
-        """The share of the next fifty labels that is probably wrong, by the suspicions alone."""
+        """The expected share of wrong labels among the next fifty."""
         upcoming = self.probability[self.positions()[:LAST]]
         return float(upcoming.mean()) if len(upcoming) else 0.0
 
@@ -177,8 +188,7 @@ class ReviewQueue:
     def pays(self) -> bool:
         """True while checking is likely to find a wrong label at least once in ten looks.
 
-        What the last fifty decisions found decides, once there are as many: the suspicions may be
-        wrong. Before that the suspicions decide.
+        This goes by the last fifty decisions. Before there are fifty, it goes by the probabilities.
         """
         last = self.last_decisions
         if not len(self):
@@ -190,36 +200,73 @@ class ReviewQueue:
     def look_alikes(
         self, position: int, nearest: Sequence[int] | Int64[Tensor, " m"], most: int = 24
     ) -> list[Suspect]:
-        """Return a suspect and others like it, to be decided at once: same label and suggestion.
+        """Return a suspect and waiting examples like it, with the same label and suggestion.
 
         Args:
-            position: the suspect's
+            position: the suspect's position
             nearest: the positions of other examples, the most similar first
-            most: how many to return, the suspect included
+            most: the largest number to return, the suspect included
         """
         near = torch.as_tensor(nearest, dtype=torch.long)
         near = near[near != position]
         alike = (self.data.labels[near] == self.data.labels[position]) & (
             self.suggested[near] == self.suggested[position]
         )
-        alike &= self._waits(near) & (self.probability[near] >= self.least)
+        alike &= self._waits(near) & self._is_queued[near]
         return [self.suspect(each) for each in [position, *near[alike][: most - 1].tolist()]]
 
     def _learned_ranking(self) -> Int64[Tensor, " m"]:
-        """Return the positions of all suspects in order, by what was decided so far."""
-        told = [each for each in self.decisions.refresh().history if each.is_trusted]
-        count = len(told) // _LEARNS_EVERY * _LEARNS_EVERY
+        """Return all queued positions, in the order that the decisions so far suggest."""
+        settled = [each for each in self.decisions.refresh().history if each.is_trusted]
+        count = len(settled) // _LEARNS_EVERY * _LEARNS_EVERY
         if count != self._ranked_by:
-            latest = {each.position: each.verdict == "wrong" for each in told[:count]}
+            latest = {each.position: each.verdict == "wrong" for each in settled[:count]}
             pair = self.data.labels * len(self.data.class_names) + self.suggested
             decided = torch.tensor(list(latest), dtype=torch.long)
             was_wrong = torch.tensor(list(latest.values()), dtype=torch.bool)
-            score = learned_scores(self._score, pair, decided, was_wrong)
+            score = _learned_scores(self._score, pair, decided, was_wrong)
             ranking = score.argsort(descending=True, stable=True)
-            self._ranking, self._ranked_by = ranking[self._is_suspect[ranking]], count
+            self._ranking, self._ranked_by = ranking[self._is_queued[ranking]], count
         return self._ranking
 
     def _waits(self, positions: Int64[Tensor, " m"]) -> Bool[Tensor, " m"]:
         decided = torch.zeros(len(self.data), dtype=torch.bool)
         decided[[each.position for each in self.decisions.refresh()]] = True
         return ~decided[positions]
+
+
+def _learned_scores(
+    score: Float64[Tensor, " n"],
+    pair: Int64[Tensor, " n"],
+    decided: Int64[Tensor, " m"],
+    was_wrong: Bool[Tensor, " m"],
+) -> Float64[Tensor, " n"]:
+    """Return scores with an offset ``o`` for each pair of label and suggestion.
+
+    The offsets come from a logistic regression of the verdicts on ``a score + b + o[pair]``. Where
+    decisions are few, the offsets shrink towards zero and the slope ``a`` towards one.
+    """
+    if not len(decided):
+        return score
+    distinct, place = torch.unique(pair, return_inverse=True)
+    pairs, known, verdicts = place[decided], score[decided], was_wrong.double()
+    offsets = torch.zeros(len(distinct), dtype=torch.float64)
+    common, slope = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
+
+    def derivatives() -> tuple[Tensor, Tensor]:
+        """Return the slope and the negative curvature of each verdict's log-likelihood."""
+        expected = (slope * known + common + offsets[pairs]).sigmoid()
+        return verdicts - expected, expected * (1 - expected) + _LEAST
+
+    for _ in range(_ROUNDS):
+        gain, bend = derivatives()
+        common = common + gain.sum() / (bend.sum() + _LEAST)
+        gain, bend = derivatives()
+        pull = _SLOPE_SHRINKAGE * (slope - 1)
+        step = (gain @ known - pull) / (bend @ known**2 + _SLOPE_SHRINKAGE)
+        slope = (slope + step).clamp(*_SLOPES)
+        gain, bend = derivatives()
+        gains = torch.zeros_like(offsets).index_add_(0, pairs, gain) - _SHRINKAGE * offsets
+        bends = torch.zeros_like(offsets).index_add_(0, pairs, bend) + _SHRINKAGE
+        offsets = offsets + gains / bends
+    return slope * score + offsets[place]

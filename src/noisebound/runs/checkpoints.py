@@ -4,7 +4,7 @@ import warnings
 from pathlib import Path
 
 from noisebound.errors import DataError, RunError
-from noisebound.files import PARTS, load_tensors, save_tensors
+from noisebound.system.files import PARTS, load_tensors, save_tensors
 from noisebound.training.state import TrainingState
 
 _KEPT = 2  # if the last is damaged, the one before it serves

@@ -10,9 +10,13 @@ import torch
 from noisebound.data import Splits
 from noisebound.errors import DataError
 from noisebound.estimation import Checked
-from noisebound.review.corrected_labels import corrected_indices, is_trusted, is_unusable
-from noisebound.review.decisions import DecisionFile
-from noisebound.review.reviewed_data import ReviewedData
+from noisebound.review.decisions import (
+    DecisionFile,
+    ReviewedData,
+    corrected_indices,
+    is_trusted,
+    is_unusable,
+)
 from noisebound.training.data import TrainingData
 
 

@@ -1,6 +1,7 @@
 """The one owner of a run folder: the names of its files, and whether the folder may be used."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -8,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from noisebound.data import DataOrigin
 from noisebound.errors import DataError, FolderTakenError, RunError
-from noisebound.files import PARTS, write_text
+from noisebound.system.files import PARTS, write_text
 from noisebound.training.config import TrainingConfig
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -51,12 +52,9 @@ class RunFolder:
         # Written by experiments, whose runs are folders named by the hash of their config.
         self.experiment = self.path / "run.json"
         self.environment = self.path / "environment.json"
-        self.label_findings = self.path / "labels.json"
-        self.learner = self.path / "learner.json"
         self.failure = self.path / "failure.json"
         self.running = self.path / "running"
         self.lock = self.path / ".lock"
-        self.folds = self.path / "folds"
 
     def out_of_fold(self, name: str = "all") -> Path:
         """Return the file of out-of-fold predictions with this name."""
@@ -72,9 +70,32 @@ class RunFolder:
 
     def remove_parts(self) -> None:
         """Remove the partial files of killed processes; only the run's owner may."""
-        for folder in (self.path, self.cross_fit, self.checkpoints, self.folds):
+        for folder in (self.path, self.cross_fit, self.checkpoints):
             for part in folder.glob(PARTS):
                 part.unlink(missing_ok=True)
+
+    def check_replaceable(self) -> None:
+        """Refuse to replace files that are not a run's, or decisions that people made."""
+        if not self.config.exists():
+            return
+        self.read_config()
+        if self.decisions.exists():
+            raise FolderTakenError(
+                f"{self.path} holds decisions about labels, which `overwrite` would lose: move "
+                f"{self.decisions.name} elsewhere, or choose another folder: `out`"
+            )
+
+    def remove_run(self) -> None:
+        """Remove the files of a run, and nothing else that is in the folder."""
+        self.check_replaceable()
+        if not self.config.exists():
+            return
+        kept = (self.path, self.owner_lock, self.owner)
+        for path in reversed(vars(self).values()):  # the config last: without it there is no run
+            if path.is_dir() and path not in kept:
+                shutil.rmtree(path)
+            elif path not in kept:
+                path.unlink(missing_ok=True)
 
     def check(self, config: TrainingConfig, *, resume: bool) -> None:
         """Refuse a folder that another run has taken, or any run if this is not to resume it."""
@@ -82,8 +103,8 @@ class RunFolder:
             return
         if not resume:
             raise FolderTakenError(
-                f"{self.path} holds a run already: continue it with `resume`, or choose another "
-                "folder: `out`"
+                f"{self.path} holds a run already: continue it with `resume`, replace it with "
+                "`overwrite`, or choose another folder: `out`"
             )
         self._check_same(config)
 

@@ -5,7 +5,6 @@ import warnings
 
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import OutOfFold
-from noisebound.files import load_tensors, save_tensors
 from noisebound.runs.checkpoints import (
     CheckpointWarning,
     load_checkpoint,
@@ -14,6 +13,7 @@ from noisebound.runs.checkpoints import (
 )
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.metrics_file import MetricsFile, whole_epochs
+from noisebound.system.files import load_tensors, save_tensors
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
 from noisebound.training.metrics import EpochMetrics

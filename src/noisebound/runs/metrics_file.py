@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from noisebound.errors import DataError
-from noisebound.files import append_text, sync, write_text
+from noisebound.system.files import append_text, sync, write_text
 from noisebound.training.metrics import EpochMetrics
 
 

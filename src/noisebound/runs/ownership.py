@@ -10,8 +10,8 @@ from functools import partial
 from filelock import FileLock, Timeout
 
 from noisebound.errors import DataError, FolderTakenError
-from noisebound.files import write_json
 from noisebound.runs.folder import RunFolder, read_json
+from noisebound.system.files import write_json
 from noisebound.training.devices import Devices, first_rank_does
 
 _PATIENCE_SECONDS = 2.0

@@ -5,12 +5,12 @@ from typing import Any
 
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import BoundChoice, EstimatedNoise, Noise
-from noisebound.files import write_json
 from noisebound.monitor import memorizing_since
 from noisebound.runs.corrections import ChecksUsed
 from noisebound.runs.folder import RunFolder, read_json
 from noisebound.runs.stored_noise import noise_of_record, noise_record
 from noisebound.search.choice import Choice
+from noisebound.system.files import write_json
 from noisebound.training.metrics import EpochMetrics
 
 _FORMAT = 3

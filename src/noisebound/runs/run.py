@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -20,12 +20,17 @@ from noisebound.estimation import EstimatedNoise, Noise, Suspects
 from noisebound.features import Backbone, BackboneLike, load_embedded
 from noisebound.features.load import EmbeddedSplits, embedded
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
-from noisebound.review.corrected_labels import is_decided, is_trusted
-from noisebound.runs.embedding import backbone_of, same_backbone
+from noisebound.review.decisions import is_decided, is_trusted
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_out_of_fold
 from noisebound.runs.metrics_file import read_metrics
-from noisebound.runs.predict import new_inputs, predictions_frame
+from noisebound.runs.predict import (
+    backbone_of,
+    new_inputs,
+    predictions_frame,
+    read_ids,
+    same_backbone,
+)
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
 from noisebound.runs.suspects import (
@@ -182,6 +187,7 @@ class Run:
         data_dir: str | Path | None = None,
         skip_bad: bool = False,
         encoding: str | None = None,
+        id: str | None = None,
     ) -> pl.DataFrame:
         """Return one row per new example: its name, its class, and every class's probability.
 
@@ -190,9 +196,18 @@ class Run:
             data_dir: where published files are looked for first
             skip_bad: True to leave out images that cannot be read
             encoding: character encoding of a table or text file (default: UTF-8)
+            id: the column of a table that names its rows, to copy into the answer; by default the
+                column that `fit` was given
         """
         names, inputs = self._inputs(new, data_dir, skip_bad, encoding)
-        return predictions_frame(names, self.saved_model, self.saved_model.probabilities(inputs))
+        column = id or (self.folder.read_origin().id if self.folder.data.exists() else None)
+        ids = None
+        if column is not None:
+            ids = read_ids(new, column, encoding=encoding, skip_bad=skip_bad)
+        if id is not None and ids is None:
+            raise DataError(f"`id` must be a column of a table, and there is none called {id!r}")
+        probs = self.saved_model.probabilities(inputs)
+        return predictions_frame(names, self.saved_model, probs, ids)
 
     def _inputs(
         self,
@@ -330,6 +345,11 @@ class Run:
             )
             self._judged = splits, found
         return self._judged[1]
+
+    def test_probabilities(self, splits: Splits) -> Float[Tensor, "n classes"] | None:
+        """Return the class probabilities of each test example; None without a test set."""
+        test = self._model_splits(splits).test
+        return None if test is None else self.saved_model.probabilities(test.rows)
 
     def accuracies(
         self, splits: Splits, held_out: Int64[Tensor, " m"] | None

@@ -16,9 +16,9 @@ from noisebound.data import EmbeddedBy, Normalization, TableEncoder
 from noisebound.data.arrays import inputs_from_array
 from noisebound.data.rows import Rows, SparseRows, as_rows, takes_sparse
 from noisebound.errors import DataError, InvalidValueError, RunError
-from noisebound.files import load_tensors, save_tensors, write_text
 from noisebound.models import ModelName, create_model
 from noisebound.runs.folder import RunFolder, read_json, read_model
+from noisebound.system.files import load_tensors, save_tensors, write_text
 from noisebound.training.evaluation import examples_at_once
 from noisebound.training.state import is_finite
 

@@ -104,6 +104,7 @@ def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
     positions = ranking.tolist()
     columns: dict[str, Sequence[object]] = {
         "example": positions if names is None else [names[place] for place in positions],
+        **({} if splits.ids is None else {"id": [splits.ids[place] for place in positions]}),
         "label": classes(train.labels),
         "probability_wrong": suspects.probability[ranking].tolist(),
         "score": suspects.score[ranking].tolist(),

@@ -16,12 +16,10 @@ from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoR
 from noisebound.features import Backbone
 from noisebound.features.backbone import hash_of_weights
 from noisebound.features.load import EmbeddedSplits
-from noisebound.files import fingerprint, write_text
 from noisebound.models import ModelName
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
-from noisebound.review.corrected_labels import is_decided
-from noisebound.review.decisions import DecisionFile
+from noisebound.review.decisions import DecisionFile, is_decided
 from noisebound.runs.corrections import checks_used, corrected_data, read_corrections
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import FolderKeeper
@@ -30,6 +28,7 @@ from noisebound.runs.result import RunResult, read_result, write_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
 from noisebound.search.fit import Fitted, Problem, fit_network, model_name, network_for
+from noisebound.system.files import fingerprint, write_text
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
@@ -38,9 +37,6 @@ from noisebound.training.objective import ObjectiveFactory, check_method, make_o
 from noisebound.training.session import Session
 from noisebound.training.unfrozen import Unfrozen, check_unfreeze
 
-_ADDED_LATER = ("unfreeze", "encoder_rate", "warmup_epochs")
-_DEFAULTS = TrainingConfig.model_fields
-
 
 def train_run(
     splits: Splits,
@@ -48,6 +44,7 @@ def train_run(
     out: str | Path,
     *,
     resume: bool = False,
+    overwrite: bool = False,
     model: nn.Module | None = None,
     fabric: Devices | None = None,
     checkpoint_seconds: float = 10.0,
@@ -63,6 +60,7 @@ def train_run(
         config: how to train
         out: the folder; it gets the config, the metrics, the result, the model and checkpoints
         resume: True to continue the run that is in ``out``
+        overwrite: True to replace the run that is in ``out``
         model: a network of the user's own in place of ``config.model``; a copy of it is trained
         fabric: launched, for other devices than one; its loggers get the metrics too
         checkpoint_seconds: the most work that an interruption loses, beside the current epoch;
@@ -96,6 +94,8 @@ def train_run(
             )
         unfrozen = Unfrozen.of(encoded, data, tuned)
     with _resumable(), owned(folder, fabric):
+        if overwrite:
+            first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)
         if read_result(folder, identity) is None:
             keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
@@ -212,9 +212,7 @@ def _keep_corrections(folder: RunFolder, decisions: DecisionFile) -> None:
 
 def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module) -> str:
     """Return the hash of the config, of the training data, and of the network's shapes."""
-    # Settings that came later leave the runs before them as they were.
-    unset = {name for name in _ADDED_LATER if getattr(config, name) == _DEFAULTS[name].default}
-    digest = hashlib.sha256(config.model_dump_json(exclude=unset).encode())
+    digest = hashlib.sha256(config.model_dump_json(exclude_defaults=True).encode())
     digest.update(repr(data.train.class_names).encode())
     for name, weight in network.state_dict().items():
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())

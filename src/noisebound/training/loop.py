@@ -145,7 +145,7 @@ class Training:
         if len(parts) == 1 and self.devices.world_size == 1:
             # The whole mean is at hand before the backward pass, so that its sign costs nothing.
             mean = self._mean(parts[0])
-            observed = [_Part(self.objective.raw(mean), batch.total)]
+            observed = [_Part(mean.detach(), batch.total)]
             sign = self._sign(observed[0].mean)
             self.devices.backward(mean, gradient=sign)
         else:
@@ -160,7 +160,7 @@ class Training:
 
     def _sign(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""] | None:
         """Return +1 to descend or -1 to ascend; None without a bound."""
-        bound = self.objective.step_bound
+        bound = self.objective.bound
         return None if bound is None else torch.sign(mean - bound)
 
     def _accumulate(self, parts: list[Batch], total: float) -> list[_Part]:
@@ -172,12 +172,12 @@ class Training:
                 mean = self._mean(part)
                 # Gradients are averaged over the ranks: each gives its part of the whole mean.
                 self.devices.backward(mean * (part.total * share))
-            observed.append(_Part(self.objective.raw(mean), part.total))
+            observed.append(_Part(mean.detach(), part.total))
         return observed
 
     def _sign_over_ranks(self, observed: list[_Part]) -> Float[Tensor, ""] | None:
         """Return the sign for the mean over all parts and ranks: local signs would disagree."""
-        if self.objective.step_bound is None:
+        if self.objective.bound is None:
             return None
         total, weight = self._totals(observed)
         return self._sign(total / weight if weight else total)
@@ -239,10 +239,10 @@ class Training:
 
     def _share_memory(self, visited: Tensor, epoch: int) -> None:
         """Bring a loss that remembers its examples to the same state on every rank."""
-        share_memory(self.objective.loss, visited, self.devices)
-        pruned = prune(self.objective.loss, self.model, self.loader, epoch)
+        share_memory(self.objective.criterion, visited, self.devices)
+        pruned = prune(self.objective.criterion, self.model, self.loader, epoch)
         if pruned is not None:
-            share_memory(self.objective.loss, pruned, self.devices)
+            share_memory(self.objective.criterion, pruned, self.devices)
 
     @contextmanager
     def _randomness(self, epoch: int) -> Iterator[Generator]:

@@ -41,19 +41,9 @@ class Objective:
         return None if self.chosen is None else self.chosen.level
 
     @property
-    def step_bound(self) -> float | None:
-        """The level that decides the sign of a step."""
-        return self.bound
-
-    @property
-    def loss(self) -> nn.Module:
-        """The loss itself, also where the criterion is made of more."""
-        return self.criterion
-
-    @property
     def remembers(self) -> bool:
         """True if the criterion has to know which examples these are."""
-        return isinstance(self.loss, RememberingLoss)
+        return isinstance(self.criterion, RememberingLoss)
 
     def mean(
         self,
@@ -73,10 +63,6 @@ class Objective:
         weights = weights.to(losses)
         total = (weights if counted is None else weights * counted).sum()
         return losses @ weights / total.clamp(min=torch.finfo(total.dtype).tiny)
-
-    def raw(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        """Return the mean loss before any bound, for a mean that was just computed."""
-        return mean.detach()
 
 
 ObjectiveFactory: TypeAlias = Callable[[TrainingConfig, int, int, Noise], Objective]

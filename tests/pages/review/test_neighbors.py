@@ -3,7 +3,7 @@
 import torch
 
 from noisebound.data.rows import TensorRows
-from noisebound.pages.review.neighbors import Neighbors
+from noisebound.pages.examples import Neighbors
 from training_data import noisy_clouds
 
 VECTORS = torch.randn(300, 5, generator=torch.Generator().manual_seed(0))

@@ -10,7 +10,7 @@ from PIL import Image, UnidentifiedImageError
 from noisebound.data import load
 from noisebound.data.cache import cache_folder
 from noisebound.errors import DataError
-from noisebound.pages.review.pictures import Pictures
+from noisebound.pages.examples import Pictures
 from published_files import EPS
 from training_data import noisy_clouds, noisy_images
 
@@ -108,5 +108,5 @@ def test_images_in_memory_are_shown_pixel_by_pixel():
 
 
 def test_what_is_no_image_has_no_picture():
-    with pytest.raises(DataError, match="no images"):
+    with pytest.raises(DataError, match="not images"):
         Pictures(noisy_clouds()).read(0, "large")

@@ -1,12 +1,19 @@
 """The server answers its own page only, and says clearly what it refuses."""
 
 import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from noisebound.errors import InvalidValueError
 from noisebound.pages.review.serve import ReviewServer
 from noisebound.pages.review.session import ReviewSession
+from processes import environment
 from reviewed_runs import ask, copied, served
 
 
@@ -60,6 +67,15 @@ def test_another_site_may_not(server, run, changed):
 def test_nor_who_hides_where_it_comes_from(server, run):
     assert decide(server, Content_Type="application/json")[0] == 403
     assert len(run.decisions) == 0
+
+
+def test_a_window_may_come_from_elsewhere_and_nothing_else(server):
+    window = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    page, answer = f"/{server.token}/", f"/{server.token}/api/about"
+    assert ask(server, page, **window, Sec_Fetch_Dest="document")[0] == 200
+    assert ask(server, page, **window, Sec_Fetch_Dest="iframe")[0] == 403
+    assert ask(server, answer, **window, Sec_Fetch_Dest="document")[0] == 403
+    assert ask(server, "/guess/", **window, Sec_Fetch_Dest="document")[0] == 403
 
 
 def test_a_form_of_another_site_may_not_post(server, run):
@@ -161,3 +177,38 @@ def test_its_own_page_may_decide_and_undo(server, run):
     status, content, _ = ask(server, path, "POST", '{"keys": null}', **own(server))
     assert (status, json.loads(content)["undone"]) == (200, [0])
     assert len(run.decisions) == 0
+
+
+def test_the_browsers_command_line_does_not_hold_the_token(run, tmp_path):
+    """Every user of the machine can list it: the file that it names is the owner's alone."""
+    seen = tmp_path / "seen"
+    script = tmp_path / "browser"
+    script.write_text(
+        '#!/bin/sh\nfile="${1#file://}"\n'
+        f'stat -c %a "$(dirname "$file")" "$file" > {seen}.part\necho "$@" >> {seen}.part\n'
+        f'cat "$file" >> {seen}.part\nmv {seen}.part {seen}\n'
+    )
+    script.chmod(0o700)
+    command = [sys.executable, "-m", "noisebound", "review", str(run.path)]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment() | {"BROWSER": f"{script} %s"},
+    )
+    address = re.search(r"http://\S+/", process.stdout.readline())[0]
+    for line in process.stdout:  # the browser is started after the last line
+        if "Ctrl-C" in line:
+            break
+    while not seen.exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    process.stdout.close()
+    folder_mode, file_mode, opened, *page = seen.read_text().splitlines()
+    assert (folder_mode, file_mode) == ("700", "600")
+    token = address.split("/")[3]
+    assert token not in opened
+    assert address in "\n".join(page)
+    assert not Path(opened.removeprefix("file://")).exists()

@@ -4,6 +4,7 @@ import shlex
 
 import pytest
 
+import noisebound as nb
 from noisebound.cli import app
 from noisebound.pages.review.session import (
     AskedDecision,
@@ -42,7 +43,8 @@ def test_it_says_when_it_no_longer_pays(session):
     progress = decide(session, positions[49:50])["progress"]
     assert not progress["pays"]
     assert progress["advice"].startswith("Only 0 of the last 50 labels were wrong")
-    assert (progress["reviewed"], progress["waiting"]) == (50, 70)
+    suspects = [each["position"] for each in waiting(session)["items"] if each["probability"] > 0.5]
+    assert (progress["reviewed"], progress["waiting"]) == (50, len(suspects))
 
 
 def test_it_says_when_nothing_is_left(session):
@@ -61,25 +63,38 @@ def test_an_answer_of_an_audit_keeps_what_it_stands_for(session, run):
     assert kept["review"] is None
 
 
-def test_filters_count_what_waits(session):
-    decide(session, [0, 1])
+def test_counts_are_of_suspects_and_not_of_all_examples(session):
+    """A label that is probably right is no suspect, however long the queue goes on."""
+    decide(session, [each["position"] for each in waiting(session, 2)["items"]])
+    items = waiting(session)["items"]
+    suspects = [each for each in items if each["probability"] > 0.5]
+    assert 0 < len(suspects) < len(items) == 118
     found = session.filters()
-    assert sum(each["waiting"] for each in found["labels"]) == 118
+    assert session.progress()["waiting"] == len(suspects)
+    assert sum(each["waiting"] for each in found["labels"]) == len(suspects)
+    assert sum(each["waiting"] for each in found["pairs"]) == len(suspects)
     pair = found["pairs"][0]
-    alone = waiting(session, label=pair["label"], suggested=pair["suggested"])
-    assert alone["total"] == pair["waiting"]
+    alone = waiting(session, label=pair["label"], suggested=pair["suggested"])["items"]
+    assert sum(each["probability"] > 0.5 for each in alone) == pair["waiting"]
 
 
 def test_look_alikes_share_label_and_suggestion(session):
     first = waiting(session)["items"][0]
     alike = session.look_alikes(first["position"])
-    assert alike[0] == first
+    assert alike[0] == first | {"ticked": True}
     pairs = {(each["label"], each["suggested"]) for each in alike}
     assert pairs == {(first["label"], first["suggested"])}
     decide(session, [alike[1]["position"]])
     assert alike[1]["position"] not in {
         each["position"] for each in session.look_alikes(first["position"])
     }
+
+
+def test_look_alikes_are_ticked_by_their_own_evidence(session):
+    """To be like a wrong label is not evidence enough to be corrected with it."""
+    shown = [session.look_alikes(each["position"]) for each in waiting(session)["items"][::10]]
+    ticks = [(each["ticked"], each["probability"] > 0.5) for alike in shown for each in alike]
+    assert set(ticks) == {(True, True), (False, False)}
 
 
 def test_a_decision_that_was_not_seen_is_not_replaced(session, run):
@@ -101,6 +116,18 @@ def test_what_others_write_is_seen_and_not_undone(session, run):
     assert session.undo(AskedUndo())["undone"] == [3]
     assert session.undo(AskedUndo())["undone"] == []
     assert [each.by for each in run.decisions] == ["Bob"]
+
+
+def test_all_columns_of_a_row_are_shown(tmp_path):
+    """Also ids and notes, from which the model must not learn."""
+    rows = [f"{number % 7},C-{number:03},{number % 2},seen {number}" for number in range(60)]
+    table = tmp_path / "rows.csv"
+    table.write_text("\n".join(["size,customer,kind,note", *rows]))
+    options = {"target": "kind", "exclude": ["note"], "id": "customer", "model": "linear"}
+    run = nb.fit(table, out=tmp_path / "run", noise_rate=0.1, epochs=2, show=False, **options)
+    shown = ReviewSession(run, run.training_data(), "Ada").example(7)
+    assert shown["columns"] == [("size", "0"), ("customer", "C-007"), ("note", "seen 7")]
+    assert shown["name"] == "C-007 (#7)"
 
 
 def test_a_position_without_an_example_is_refused(session):

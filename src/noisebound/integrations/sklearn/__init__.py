@@ -1,19 +1,24 @@
 """A scikit-learn estimator, and a transformer that embeds texts and images."""
 
-from noisebound.extras import missing_extra
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-try:
-    from noisebound.integrations.sklearn.classifier import (
-        InterruptedTrainingWarning,
-        NoiseBoundedClassifier,
-    )
+from noisebound.errors import MissingExtraError
+from noisebound.estimation import UnknownNoiseWarning
+from noisebound.extras import CLI_PACKAGES
+
+# Most of these packages are imported when they are used. If one is missing, say so now.
+for _module, _package in CLI_PACKAGES.items():
+    if find_spec(_module) is None:
+        raise MissingExtraError("noisebound.integrations.sklearn", _package, "sklearn")
+
+from noisebound.integrations.sklearn.classifier import (  # noqa: E402 (after the check)
+    InterruptedTrainingWarning,
+    NoiseBoundedClassifier,
+)
+
+if TYPE_CHECKING:
     from noisebound.integrations.sklearn.embedder import Embedder
-    from noisebound.training import UnknownNoiseWarning
-except ModuleNotFoundError as error:
-    missing = missing_extra("noisebound.integrations.sklearn", error)
-    if missing is None:
-        raise
-    raise missing from error
 
 __all__ = [
     "Embedder",
@@ -21,3 +26,12 @@ __all__ = [
     "NoiseBoundedClassifier",
     "UnknownNoiseWarning",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `Embedder` when it is used: it reads files, and the classifier does not."""
+    if name != "Embedder":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from noisebound.integrations.sklearn.embedder import Embedder
+
+    return Embedder

@@ -4,13 +4,12 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import update_wrapper
 from types import MethodType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -19,77 +18,67 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from noisebound.data import Dataset, Normalization
-from noisebound.data.labels import check_none_missing
-from noisebound.data.rows import Rows, SparseRows
 from noisebound.errors import InvalidValueError
-from noisebound.estimation import (
-    BoundChoice,
-    EstimatedNoise,
-    GivenRate,
-    Noise,
-    NoiseEstimate,
-    UnknownNoise,
-)
-from noisebound.estimation.model_suspects import suspects_by_models
+from noisebound.estimation import BoundChoice, EstimatedNoise, Noise, NoiseEstimate, UnknownNoise
 from noisebound.integrations.sklearn.parameters import (
     check_parameters,
     class_weight_by_position,
     hidden_widths,
 )
-from noisebound.integrations.sklearn.sparse_scale import scaled_rows, usual_scale
 from noisebound.losses import Loss
-from noisebound.models.heads import linear
-from noisebound.models.mlp import mlp
+from noisebound.models import linear, mlp
 from noisebound.models.regularized import without_factors
-from noisebound.search.choice import Choice
-from noisebound.search.fit import Plan, Problem, plan_training, train
-from noisebound.training import TrainingConfig
-from noisebound.training.config import DEFAULT_LOSS, RecipeName
-from noisebound.training.data import TrainingData, normalization_of
-from noisebound.training.devices import OneDevice
-from noisebound.training.evaluation import predict_logits
-from noisebound.training.loop import Training
-from noisebound.training.objective import Objective, make_criterion, make_objective
-from noisebound.training.session import Session
-from noisebound.training.state import TrainingState, initial_state
+
+# Methods import the training engine when they need it: its packages take a second to import.
+if TYPE_CHECKING:
+    from noisebound.data import Dataset, Normalization
+    from noisebound.data.rows import Rows, SparseRows
+    from noisebound.search.choice import Choice
+    from noisebound.search.fit import Plan
+    from noisebound.training import TrainingConfig
+    from noisebound.training.config import RecipeName
+    from noisebound.training.data import TrainingData
+    from noisebound.training.devices import OneDevice
+    from noisebound.training.objective import Objective
+    from noisebound.training.state import TrainingState
 
 _LARGEST_SEED = 2**31 - 1
 _FLOATS = (np.float64, np.float32)
+_ROW_LENGTH = 10.0  # as for TF-IDF in `fit`: a network learns little from rows of length one
 
 
 class InterruptedTrainingWarning(UserWarning):
     """Training was stopped by Ctrl-C; the model is as it was then."""
 
 
-class _NeedsRate:
-    """A method that an estimator has if its noise rate is given.
+class _WithGivenNoise:
+    """A method that an estimator has only if its noise is given.
 
-    scikit-learn's ``available_if`` does the same, but its message does not name the remedy.
+    scikit-learn's ``available_if`` does the same, but hides the reason behind "has no attribute".
     """
 
     def __init__(self, method: Callable[..., Any]) -> None:
-        self._method = method
-        update_wrapper(self, method)  # type: ignore[arg-type]
+        self.method = method
 
-    def __get__(self, estimator: Any, owner: type | None = None) -> Callable[..., Any]:
+    def __get__(self, estimator: Any, owner: type) -> Callable[..., Any]:
         if estimator is None:
-            return self._method
-        if estimator.noise_rate == "auto":
+            return self.method
+        if not estimator.is_noise_given:
             raise AttributeError(
-                "partial_fit sees one part of the data at a time and cannot estimate the noise: "
-                "give the noise rate, as in NoiseBoundedClassifier(noise_rate=0.1)"
+                f"{self.method.__name__} sees one part of the data at a time, from which the noise "
+                "cannot be estimated: give noise_rate as a number, or a loss with its transition "
+                "matrix"
             )
-        return MethodType(self._method, estimator)
+        return MethodType(self.method, estimator)
 
 
 class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     """A neural network for labels of which some are wrong.
 
-    As it comes, it trains by the recipe that predicts left-out labels best: plain training, a loss
-    that is held at the floor which the noise puts under it, suspect labels left out, and others.
-    With a loss, it is trained on ``|mean loss - B|``, where ``B`` is that floor, so that it does
-    not memorize wrong labels. How noisy they are is estimated first. The training is that of
+    By default it tries several recipes, such as plain training, a bounded loss, or suspect labels
+    left out, and trains with the one that predicts held-out labels best. If you choose a loss, it
+    trains on ``|mean loss - B|``, where ``B`` is the floor that the noise puts under the loss, so
+    that it does not memorize wrong labels. The noise is estimated first. The training is that of
     `noisebound fit`; this class translates scikit-learn's conventions.
 
     Args:
@@ -98,12 +87,13 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             ``create_loss`` that has a floor; or a loss object. ``"fce"`` uses the estimated
             transition matrix, and suits noise that confuses some classes more than others.
         noise_rate: the probability that a label is wrong, or ``"auto"`` to estimate it by two
-            networks that each train on one half of the examples, for at most half of the epochs
+            networks that each train on one half of the examples, for at most half of the epochs.
+            With ``"auto"``, a loss object that has a transition matrix gives the noise itself
         bound: the level of the mean loss to train against; ``"auto"`` for the one that follows
             from the noise, None for plain training
-        recipe: what to train with if the loss is left to it: ``"auto"`` to choose by trials,
-            which take many short trainings on halves of at most 5,000 examples, or a name, such as
-            ``"plain"`` or ``"dropped"``
+        recipe: ``"auto"`` to choose by trials, which are short trainings on halves of at most
+            5,000 examples, or a name, such as ``"plain"`` or ``"dropped"``; only if ``loss`` is
+            ``"auto"``
         hidden_layer_sizes: the widths of the hidden layers, or of a single one; ``()`` for a
             linear model; ``"auto"`` for two layers of 256, and for a linear model of sparse
             features, such as the words of texts, where layers cost much and gain nothing
@@ -111,30 +101,29 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         batch_size: examples per step
         learning_rate: Adam's
         alpha: Adam's weight decay
-        class_weight: how much an example counts, by the class of its label; ``"balanced"`` for
-            classes that count alike however many examples they have; a class that the mapping lacks
-            counts one. The floor follows: it is the mean of the classes' floors by these weights
-        average_epochs: the weights are averaged over about so many epochs
+        class_weight: weight of an example by the class of its label (default: 1 for each class);
+            ``"balanced"`` to give all classes the same total weight. The floor is weighted likewise
+        average_epochs: number of epochs that the averaged weights are taken over
         standardize: True to bring features to mean zero and deviation one; sparse ones keep their
             zeros, and are scaled as a whole so that a row has a length of 10 on average
-        random_state: decides weights, halves and orders
-        verbose: True to draw the loss as it falls, where someone is looking
+        random_state: seed of the initial weights, of the halves and of the order of examples
+        verbose: True to show the progress on a terminal or in a notebook
 
     Attributes:
         classes_: the classes, sorted
-        noise_rate_: the rate that training went by: given or estimated, 0 if it is unknown, for
-            the reason that ``noise_estimate_.diagnostics.rejection`` tells
-        noise_estimate_: the `NoiseEstimate`, with its interval, its transition matrix and what
-            speaks against it; None if the noise was not estimated
-        recipe_: the `Choice` of a recipe, with the evidence for all that were tried; None if the
-            training went by a loss
-        bound_: the level that was trained against, or None
+        noise_rate_: the given or estimated noise rate; 0 if it is unknown, for the reason in
+            ``noise_estimate_.diagnostics.rejection``
+        noise_estimate_: the `NoiseEstimate`, with its interval, its transition matrix and its
+            diagnostics; None if the noise was not estimated
+        recipe_: the `Choice` of a recipe, with the evidence for all candidates; None if a loss was
+            given
+        bound_: the level that the mean loss was held at, or None
         suspects_: positions of the training examples whose label is more likely wrong than right,
             the most suspect first; none if the noise is unknown
         suspicion_: the probability that the label is wrong, for every training example; NaN if the
             noise is unknown
         loss_curve_: the mean training loss of each epoch, before the bound
-        n_iter_: the number of epochs done
+        n_iter_: the number of epochs
         network_: the trained ``torch.nn.Module``, with averaged weights
 
     Example:
@@ -149,10 +138,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     """
 
     noise_estimate_: NoiseEstimate | None
-    recipe_: Choice | None
+    recipe_: "Choice | None"
     bound_: float | None
     loss_curve_: list[float]
-    _state: TrainingState | None
+    _state: "TrainingState | None"
 
     def __init__(
         self,
@@ -160,7 +149,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         noise_rate: float | Literal["auto"] = "auto",
         *,
         bound: float | Literal["auto"] | None = "auto",
-        recipe: RecipeName | Literal["auto"] = "auto",
+        recipe: "RecipeName | Literal['auto']" = "auto",
         hidden_layer_sizes: int | Sequence[int] | Literal["auto"] = "auto",
         max_iter: int = 100,
         batch_size: int = 256,
@@ -199,9 +188,14 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             y: labels: numbers, text or truth values
             sample_weight: how much each example counts; one without weight is left out
         """
+        from noisebound.data.labels import check_none_missing
+        from noisebound.search.fit import Plan, Problem, plan_training, train
+        from noisebound.training.devices import OneDevice
+        from noisebound.training.session import Session
+
         self._forget()
         check_parameters(self)
-        if y is not None:  # which scikit-learn tells in its own words
+        if y is not None:  # scikit-learn has an error of its own for None
             check_none_missing(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_FLOATS)
         check_classification_targets(y)
@@ -234,7 +228,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self._judge(whole, plan)
         return self
 
-    @_NeedsRate
+    @_WithGivenNoise
     def partial_fit(
         self,
         X: Any,
@@ -244,8 +238,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     ) -> "NoiseBoundedClassifier":
         """Train on these examples once, continuing from what was learned before.
 
-        Available if `noise_rate` is a number: noise cannot be estimated on a stream. The features
-        are scaled as those of the first call were, and `suspects_` are not looked for.
+        Available if the noise is given, because it cannot be estimated on a stream: `noise_rate` is
+        a number, or `loss` has a transition matrix. The features are scaled as in the first call,
+        and `suspects_` is not set.
 
         Args:
             X: features, dense or sparse, one row per example
@@ -253,6 +248,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             classes: all classes that there will be; needed in the first call
             sample_weight: how much each example counts
         """
+        from noisebound.search.fit import known_noise
+        from noisebound.training.loop import Training
+        from noisebound.training.state import initial_state
+
         is_first = not hasattr(self, "network_")
         if is_first:
             self._forget()
@@ -277,7 +276,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         kept = _with_weight(whole)
         data = self._training_data(whole.subset(kept), kept)
         config, devices = self._config(), self._devices()
-        noise = GivenRate(float(self.noise_rate), len(self.classes_))
+        noise = known_noise(config, data.train)
+        assert noise is not None
         objective = self._objective(config, len(self.classes_), len(kept), noise)
         if self._state is None:
             self._state = initial_state(self._network(), objective, config, len(kept), devices)
@@ -285,7 +285,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         for group in self._state.optimizer.param_groups:
             group["weight_decay"] = config.weight_decay
         config = config.model_copy(update={"epochs": self._state.epoch + 1})
-        for name in ("suspects_", "suspicion_"):  # they were of other data
+        for name in ("suspects_", "suspicion_"):  # they belong to other data
             self.__dict__.pop(name, None)
         for metrics in Training(self._state, objective, data, config, devices).epochs():
             self.loss_curve_.append(metrics.train_loss)
@@ -324,7 +324,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     def _begin(self, X: Any) -> None:
         if len(self.classes_) < 2:
             raise InvalidValueError("a classifier needs at least two classes, got one class")
-        self._refuse_class_weights()
+        self._check_loss()
         self._state = None
         self._normalization: Normalization | None = None
         self._seed = int(check_random_state(self.random_state).randint(_LARGEST_SEED))
@@ -333,18 +333,25 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self._sparse_scale: float | None = None if self.standardize else 1.0
         self.loss_curve_ = []
 
-    def _refuse_class_weights(self) -> None:
-        """Refuse class weights: their floor needs the true classes' shares, which are unknown."""
-        has_weights = (
-            isinstance(self.loss, Loss) and self.loss.class_weights(len(self.classes_)) is not None
-        )
-        if has_weights and self.bound == "auto":
+    def _check_loss(self) -> None:
+        """Refuse a loss for other classes, and one whose floor needs the true classes' shares."""
+        if not isinstance(self.loss, Loss):
+            return
+        num_classes = len(self.classes_)
+        if self.loss.num_classes not in (None, num_classes):
+            raise InvalidValueError(
+                f"the loss was made for {self.loss.num_classes} classes, and y has {num_classes}: "
+                f"create it for {num_classes} classes"
+            )
+        if self.bound == "auto" and self.loss.class_weights(num_classes) is not None:
             raise InvalidValueError(
                 "the floor of a loss with class weights, or one that ignores a class, is not known "
                 "from the noise alone: pass sample_weight to fit instead, or a bound"
             )
 
-    def _dataset(self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None) -> Dataset:
+    def _dataset(self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None) -> "Dataset":
+        from noisebound.data import Dataset
+
         weights = _check_sample_weight(
             sample_weight, X, dtype=X.dtype, ensure_non_negative=True, copy=True
         )
@@ -353,7 +360,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
                 "sample_weight is zero for all examples: none is left to train on"
             )
         if issparse(X) and self._sparse_scale is None:
-            self._sparse_scale = usual_scale(X, weights)
+            self._sparse_scale = _usual_scale(X, weights)
         return Dataset(
             self._inputs(X),
             torch.from_numpy(np.searchsorted(self.classes_, y)),
@@ -367,12 +374,15 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             return X
         return csr_array(X) if self._is_sparse else X.toarray()
 
-    def _inputs(self, X: Any) -> Tensor | SparseRows:
+    def _inputs(self, X: Any) -> "Tensor | SparseRows":
         if issparse(X):
-            return scaled_rows(X, self._sparse_scale)
+            return _scaled_rows(X, self._sparse_scale)
         return torch.from_numpy(np.require(X, requirements=["C", "W"]))
 
-    def _training_data(self, train: Dataset, kept: Tensor) -> TrainingData:
+    def _training_data(self, train: "Dataset", kept: Tensor) -> "TrainingData":
+        from noisebound.data import Normalization
+        from noisebound.training.data import TrainingData, normalization_of
+
         if self._normalization is None:
             identity = Normalization.identity()
             self._normalization = normalization_of(train) if self.standardize else identity
@@ -383,16 +393,29 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         """True if nothing is given that only a loss and its bound can use."""
         return self.loss == "auto" and self.noise_rate == "auto" and self.bound == "auto"
 
+    @property
+    def is_noise_given(self) -> bool:
+        """True if the noise is not estimated: by a noise rate, or by the loss's own matrix."""
+        return self.noise_rate != "auto" or self._loss_transition is not None
+
+    @property
+    def _loss_transition(self) -> Tensor | None:
+        return self.loss.assumed_transition if isinstance(self.loss, Loss) else None
+
     def _bounded_loss(self) -> str:
         if self.loss == "auto" or isinstance(self.loss, Loss):
             return "ce+b"
         return f"{self.loss.removesuffix('+b')}+b"
 
-    def _config(self) -> TrainingConfig:
+    def _config(self) -> "TrainingConfig":
+        from noisebound.training.config import DEFAULT_LOSS, TrainingConfig
+
+        matrix = self._loss_transition if self.noise_rate == "auto" else None
         return TrainingConfig(
             loss=DEFAULT_LOSS if self.is_by_recipe else self._bounded_loss(),
             recipe=self.recipe if self.is_by_recipe else None,
             noise_rate=self.noise_rate if self.noise_rate == "auto" else float(self.noise_rate),
+            transition=None if matrix is None else tuple(map(tuple, matrix.tolist())),
             epochs=int(self.max_iter),
             batch_size=int(self.batch_size),
             learning_rate=float(self.learning_rate),
@@ -406,9 +429,11 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _objective(
-        self, config: TrainingConfig, num_classes: int, num_samples: int, noise: Noise
-    ) -> Objective:
+        self, config: "TrainingConfig", num_classes: int, num_samples: int, noise: Noise
+    ) -> "Objective":
         """Make the objective: the loss by name or as given, and the bound as asked for."""
+        from noisebound.training.objective import Objective, make_criterion, make_objective
+
         if self.is_by_recipe:
             return make_objective(config, num_classes, num_samples, noise)
         if isinstance(self.loss, Loss):
@@ -430,11 +455,13 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             shape, classes = (self.n_features_in_,), len(self.classes_)
             return mlp(shape, classes, widths) if len(widths) else linear(shape, classes)
 
-    def _devices(self) -> OneDevice:
+    def _devices(self) -> "OneDevice":
+        from noisebound.training.devices import OneDevice
+
         return OneDevice("cpu", torch.float64 if self._dtype == np.float64 else torch.float32)
 
     def _conclude(
-        self, state: TrainingState, noise: Noise | None, objective: Objective | None
+        self, state: "TrainingState", noise: Noise | None, objective: "Objective | None"
     ) -> None:
         """Set what was learned; without noise and objective if an interrupt came before them."""
         self._state = state
@@ -452,8 +479,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         elif isinstance(noise, UnknownNoise):
             self.noise_estimate_ = noise.rejected
 
-    def _judge(self, whole: Dataset, plan: Plan | None) -> None:
+    def _judge(self, whole: "Dataset", plan: "Plan | None") -> None:
         """Set which labels are probably wrong; unknown if the noise is, or after an interrupt."""
+        from noisebound.estimation.model_suspects import suspects_by_models
+
         if plan is None or plan.noise.unknown_because is not None:
             self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
             return
@@ -470,15 +499,33 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self.suspicion_ = suspects.probability.numpy()
         self.suspects_ = ranking[suspects.score[ranking] > 0].numpy()
 
-    def _probabilities(self, inputs: Tensor | Rows) -> Float[Tensor, "n classes"]:
+    def _probabilities(self, inputs: "Tensor | Rows") -> Float[Tensor, "n classes"]:
+        from noisebound.data import Dataset
+        from noisebound.training.evaluation import predict_logits
+
         assert self._normalization is not None
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
         return predict_logits(self.network_, data, self._normalization, self._devices()).softmax(1)
 
 
-def _with_weight(whole: Dataset) -> Int64[Tensor, " m"]:
+def _with_weight(whole: "Dataset") -> Tensor:
     """Return the positions of the examples that count at all."""
     if whole.weights is None:
         return torch.arange(len(whole))
     return whole.weights.nonzero().squeeze(1)
+
+
+def _usual_scale(X: Any, weights: NDArray[Any]) -> float:
+    """Return the factor that gives sparse rows their usual length: one for all keeps zeros."""
+    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    length = float(np.average(lengths, weights=weights))
+    return _ROW_LENGTH / length if length > 0 else 1.0
+
+
+def _scaled_rows(X: Any, factor: float | None) -> "SparseRows":
+    from noisebound.data.rows import SparseRows
+
+    scaled = X.tocsr(copy=True)
+    scaled.data *= factor
+    return SparseRows(scaled)

@@ -10,7 +10,6 @@ from noisebound.catalog import LOSS_NAMES, SPECS
 from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses import Loss
-from noisebound.search.recipes import RECIPES
 
 if TYPE_CHECKING:
     from noisebound.integrations.sklearn.classifier import NoiseBoundedClassifier
@@ -20,7 +19,9 @@ _DENSE_WIDTHS = (256, 256)
 
 
 def check_parameters(estimator: "NoiseBoundedClassifier") -> None:
-    """Refuse parameters that make no sense; scikit-learn asks that `fit` does so."""
+    """Refuse invalid parameters; by scikit-learn's convention `fit` does so."""
+    from noisebound.search.recipes import RECIPES  # here, as it takes long to import
+
     if isinstance(estimator.loss, str):
         if estimator.loss != "auto" and estimator.loss.removesuffix("+b") not in _NAMES:
             raise InvalidValueError(
@@ -54,7 +55,7 @@ def check_parameters(estimator: "NoiseBoundedClassifier") -> None:
 
 
 def hidden_widths(sizes: int | Sequence[int] | str, *, is_sparse: bool = False) -> Sequence[int]:
-    """Return the widths of the hidden layers; of sparse features a linear model needs none."""
+    """Return the widths of the hidden layers; by default a linear model for sparse features."""
     if isinstance(sizes, str):
         if sizes != "auto":
             raise InvalidValueError(f"hidden_layer_sizes must be widths, or 'auto'; got {sizes!r}")
@@ -65,7 +66,7 @@ def hidden_widths(sizes: int | Sequence[int] | str, *, is_sparse: bool = False) 
 def class_weight_by_position(
     given: Mapping[Any, float] | str | None, classes: list[Any]
 ) -> dict[str, float] | Literal["balanced"] | None:
-    """Return weights by the names that classes have in a `Dataset`: their positions."""
+    """Return weights by the position of their class, which is its name in a `Dataset`."""
     if given is None or given == "balanced":
         return None if given is None else "balanced"
     if isinstance(given, str):
@@ -86,7 +87,7 @@ def class_weight_by_position(
 
 
 def number(name: str, value: object) -> float:
-    """Return a number, or refuse what is none; a truth value is none."""
+    """Return a number; refuse anything else, truth values too."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise InvalidTypeError(f"{name} must be a number, or 'auto'; got {value!r}")
     return float(value)

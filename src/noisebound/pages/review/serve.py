@@ -1,32 +1,84 @@
-"""The review page's server: it listens on this machine only."""
+"""The review page's server: its addresses, who may call it, and where it listens."""
 
 import errno
+import secrets
 import socket
-from collections.abc import Callable
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 import uvicorn
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
-from noisebound.errors import InvalidValueError
-from noisebound.pages.review.application import create_application
-from noisebound.pages.review.security import Guard, new_token
-from noisebound.pages.review.session import ReviewSession
+from noisebound.errors import InvalidValueError, NoiseboundError
+from noisebound.pages.examples import SIZES
+from noisebound.pages.review.session import (
+    AskedDecisions,
+    AskedUndo,
+    DecidedElsewhereError,
+    ReviewSession,
+)
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+_Asked = TypeVar("_Asked", bound=BaseModel)
 
 _HOST = "127.0.0.1"
 _WAITING = 128  # connections that may wait to be accepted
+_MOST_BYTES = 2**20  # of a request, far above what the page sends
+_MEDIA_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+_HEADERS = {
+    # Scripts, styles and pictures come from this server alone, and nothing leaves it.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",  # since the address holds the token
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_REDIRECT = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Review labels</title>
+<meta http-equiv="refresh" content="0; url={address}">
+<p><a href="{address}">Open the review page</a></p>
+</html>
+"""
 
 
 class ReviewServer:
-    """A server of one review, at an address that holds a new token.
+    """A server of one review on this machine, at an address that holds a new token.
 
     Args:
         session: the review
-        port: the port to listen on; None for any that is free
+        port: the port to listen on; by default any that is free
     """
 
     def __init__(self, session: ReviewSession, port: int | None = None) -> None:
         self._socket = _listening_socket(port or 0)
         self.port: int = self._socket.getsockname()[1]
-        self.token = new_token()
+        self.token = secrets.token_urlsafe(24)
         application = Guard(create_application(session), self.token, self.port)
         config = uvicorn.Config(
             application, log_level="warning", access_log=False, lifespan="off", server_header=False
@@ -38,18 +90,32 @@ class ReviewServer:
         """The address of the page."""
         return f"http://{_HOST}:{self.port}/{self.token}/"
 
-    def run(self, tell: Callable[[str], object] = lambda address: None) -> None:
+    def run(self, announce: Callable[[str], object] = lambda address: None) -> None:
         """Answer until Ctrl-C or :meth:`stop`.
 
         Args:
-            tell: is called with the address, at which the server already listens
+            announce: is called with the address, at which the server already listens
         """
-        tell(self.address)
+        announce(self.address)
         self._server.run(sockets=[self._socket])
 
     def stop(self) -> None:
         """Make :meth:`run` return, from another thread."""
         self._server.should_exit = True
+
+
+@contextmanager
+def redirect_file(address: str) -> Iterator[Path]:
+    """Yield a page that leads to the address and that only its owner can read.
+
+    A browser gets what it opens on its command line, and every user of the machine can list
+    command lines. So it opens this file, and the token stays secret.
+    """
+    with tempfile.TemporaryDirectory(prefix="noisebound-review-") as folder:  # mode 0700
+        path = Path(folder) / "review.html"
+        path.touch(mode=0o600)
+        path.write_text(_REDIRECT.format(address=escape(address)), encoding="utf-8")
+        yield path
 
 
 def _listening_socket(port: int) -> socket.socket:
@@ -67,3 +133,187 @@ def _listening_socket(port: int) -> socket.socket:
         ) from error
     listening.listen(_WAITING)
     return listening
+
+
+class Guard:
+    """An application that answers only requests that know the token and come from its own page.
+
+    The token is the first part of every path, so that pictures and scripts carry it too. The
+    ``Host`` must be this machine, or else another site's name could be made to lead here. A
+    request that changes something must name this server as its ``Origin``, as browsers do. The page
+    itself may be opened from elsewhere, as by a bookmark or a local file, in a window of its own.
+
+    Args:
+        application: the application, which sees paths without the token
+        token: the first part of the path
+        port: the port that the server listens on
+    """
+
+    def __init__(self, application: Application, token: str, port: int) -> None:
+        self.application, self.token = application, token
+        self.hosts = {f"{_HOST}:{port}", f"localhost:{port}"}
+        self.origins = {f"http://{host}" for host in self.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.application(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await PlainTextResponse(refusal, 403)(scope, receive, _with_headers(send))
+            return
+        path = scope["path"].removeprefix(f"/{self.token}")
+        inner = {**scope, "path": path, "raw_path": path.encode(), "root_path": ""}
+        await self.application(inner, receive, _with_headers(send))
+
+    def _refusal(self, scope: Scope) -> str | None:
+        """Return why a request is refused; None if it is not."""
+        headers = Headers(scope=scope)
+        if headers.getlist("host") != [headers.get("host")] or headers["host"] not in self.hosts:
+            return f"This server answers to {_HOST} only."
+        origin = headers.get("origin")
+        if origin is None and scope["method"] not in ("GET", "HEAD"):
+            return "A request that changes something must name its Origin."
+        is_foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        is_foreign = is_foreign and not self._opens_page(scope, headers)
+        if is_foreign or (origin is not None and origin not in self.origins):
+            return "This server answers to its own page only."
+        given = scope["path"].split("/", 2)[1] if scope["path"].startswith("/") else ""
+        if not secrets.compare_digest(given.encode(), self.token.encode()):
+            return "The address lacks the token: open the address that noisebound review printed."
+        return None
+
+    def _opens_page(self, scope: Scope, headers: Headers) -> bool:
+        """True if a browser window goes to the page, rather than a script or a frame."""
+        found = scope["method"], headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+        return scope["path"] == f"/{self.token}/" and found == ("GET", "navigate", "document")
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+            headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return send_with_headers
+
+
+def create_application(session: ReviewSession) -> Starlette:
+    """Return the application of a review; it trusts every caller, so put a `Guard` before it."""
+    assets = _assets()
+
+    def answer(method: Callable[..., Any]) -> Callable[[Request], Response]:
+        """Return an endpoint that calls a method with the position in the address."""
+        return lambda request: JSONResponse(method(**request.path_params))
+
+    def queue(request: Request) -> Response:
+        given = request.query_params
+        found = session.queue(
+            _whole(given.get("offset", "0")),
+            _whole(given.get("count", "50")),
+            given.get("label"),
+            given.get("suggested"),
+            waiting="waiting" in given,
+        )
+        return JSONResponse(found)
+
+    def picture(request: Request) -> Response:
+        size = request.path_params["size"]
+        if size not in SIZES:
+            raise HTTPException(404)
+        try:
+            content, media_type = session.picture(request.path_params["position"], size)
+        except OSError as error:  # such as a file that was removed or damaged
+            raise HTTPException(404, f"the picture cannot be shown: {error}") from error
+        # The address holds the token, so pictures of two runs have different addresses.
+        kept = {"Cache-Control": "private, max-age=86400"}
+        return Response(content, media_type=media_type, headers=kept)
+
+    async def decide(request: Request) -> Response:
+        asked = await _asked(request, AskedDecisions)
+        return JSONResponse(await run_in_threadpool(session.decide, asked))
+
+    async def undo(request: Request) -> Response:
+        asked = await _asked(request, AskedUndo)
+        return JSONResponse(await run_in_threadpool(session.undo, asked))
+
+    def labels(request: Request) -> Response:
+        return Response(session.labels(), media_type="text/csv")
+
+    def asset(request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        if name not in assets:
+            raise HTTPException(404)
+        content, media_type = assets[name]
+        return Response(content, media_type=media_type)
+
+    return Starlette(
+        routes=[
+            Route("/", asset),
+            Route("/api/about", answer(session.about)),
+            Route("/api/progress", answer(session.progress)),
+            Route("/api/audit", answer(session.audit)),
+            Route("/api/queue", queue),
+            Route("/api/filters", answer(session.filters)),
+            Route("/api/finish", answer(session.finish)),
+            Route("/api/examples/{position:int}", answer(session.example)),
+            Route("/api/neighbors/{position:int}", answer(session.neighbors)),
+            Route("/api/look-alikes/{position:int}", answer(session.look_alikes)),
+            Route("/api/decisions", decide, methods=["POST"]),
+            Route("/api/undo", undo, methods=["POST"]),
+            Route("/pictures/{position:int}/{size}", picture),
+            Route("/labels.csv", labels),
+            Route("/{name}", asset),
+        ],
+        exception_handlers={
+            NoiseboundError: _refused,
+            ValidationError: _refused,
+            HTTPException: _failed,
+        },
+    )
+
+
+def _assets() -> dict[str, tuple[bytes, str]]:
+    """Return the page's files and their media types, by name.
+
+    They are in memory, so that no request names a path.
+    """
+    found = [*files("noisebound.pages.review").joinpath("page").iterdir()]
+    found.append(files("noisebound.report").joinpath("templates", "colors.css"))
+    return {
+        each.name: (each.read_bytes(), _MEDIA_TYPES[each.name[each.name.rindex(".") :]])
+        for each in found
+    }
+
+
+async def _asked(request: Request, model: type[_Asked]) -> _Asked:
+    """Return the content of a request, after a check of its type and its size."""
+    if request.headers.get("content-type") != "application/json":
+        raise HTTPException(415, "JSON is expected")
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > _MOST_BYTES:
+            raise HTTPException(413, "the request is too large")
+    return model.model_validate_json(content)
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 16):
+        raise HTTPException(400, f"a whole number is expected, got {text[:20]!r}")
+    return int(text)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    status = 409 if isinstance(error, DecidedElsewhereError) else 400
+    return JSONResponse({"error": str(error)}, status)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return PlainTextResponse(error.detail, error.status_code)

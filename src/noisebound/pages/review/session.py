@@ -1,4 +1,4 @@
-"""A review that is going on: what the page asks for, and the answers, as JSON can hold them."""
+"""A review in progress: the answers to the page's requests, as JSON can hold them."""
 
 import shlex
 import threading
@@ -13,35 +13,26 @@ from torch import Tensor
 
 from noisebound.data import Splits
 from noisebound.errors import MisuseError
-from noisebound.pages.review.examples import ShownExamples
-from noisebound.pages.review.neighbors import Neighbors
-from noisebound.pages.review.pictures import Pictures, Size
+from noisebound.pages.examples import Neighbors, Pictures, ShownExamples, Size
 from noisebound.review import Audit, AuditResult, Decision, Verdict
-from noisebound.review.corrected_labels import corrected_labels
 from noisebound.review.decisions import Manner, Place
-from noisebound.review.queue import LAST, WORTH
+from noisebound.review.exports import corrected_labels
+from noisebound.review.queue import IS_SUSPECT, LAST, WORTH
 from noisebound.runs import Run
 from noisebound.runs.fit_again import fit_again
-from noisebound.spreadsheets import quote_formulas
+from noisebound.system.spreadsheets import quote_formulas
 
 Record = dict[str, Any]
 MOST_AT_ONCE = 500
 """How many suspects one request may ask for, or decide about."""
 
 _NEIGHBORS = 8
-_LOOK_ALIKES = 24  # a grid that is seen at once: a choice
+_LOOK_ALIKES = 24  # a grid that is seen at once
 _CONFUSED_PAIRS = 50
 
 
 class AskedDecision(BaseModel):
-    """A decision as the page sends it.
-
-    Attributes:
-        position: of the training example
-        verdict: as in `Decision`
-        label: as in `Decision`
-        known: the key of the decision that the page knew about the example; None if it knew none
-    """
+    """A decision by the page; `known` is the key of the last decision that it has seen."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     position: int
@@ -60,20 +51,18 @@ class AskedDecisions(BaseModel):
 
 
 class AskedUndo(BaseModel):
-    """The keys of decisions to take back; None for the last decision of this person."""
+    """The keys of decisions to take back; by default the last decision of this person."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     keys: list[str] | None = Field(default=None, max_length=MOST_AT_ONCE)
 
 
 class DecidedElsewhereError(MisuseError):
-    """Another window has decided about the example since this one showed it."""
+    """Another window has decided about the example first."""
 
 
 class ReviewSession:
-    """The review of a run's labels.
-
-    Several threads may call it. What depends on decisions is done by one at a time.
+    """The review of a run's labels, for several threads.
 
     Args:
         run: a finished run
@@ -100,7 +89,7 @@ class ReviewSession:
         return Pictures(self.splits)
 
     def about(self) -> Record:
-        """Return what does not change during the review."""
+        """Return the run, its classes, and the step to begin with."""
         with self._lock:
             result = self._audit.result()
             is_audited = result.more_for_5 == 0 or bool(self._queue.last_decisions)
@@ -113,21 +102,21 @@ class ReviewSession:
         }
 
     def progress(self) -> Record:
-        """Return how far the review has come, by all windows."""
+        """Return the progress of all windows."""
         with self._lock:
             self._decisions.refresh()
             last = self._queue.last_decisions
             return {
                 "version": self._version(),
                 "reviewed": len(self._decisions),
-                "waiting": len(self._queue),
+                "waiting": len(self._queue.suspects()),
                 "last": {"of": len(last), "wrong": _count(last, "wrong")},
                 "pays": self._queue.pays,
                 "advice": self._advice(last),
             }
 
     def audit(self) -> Record:
-        """Return the next example of the audit, and what the answers tell so far."""
+        """Return the next example of the audit, and the result so far."""
         with self._lock:
             following, result = self._audit.next(), self._audit.result()
             looked_at = result.answered + result.undecided
@@ -141,14 +130,14 @@ class ReviewSession:
     def queue(
         self, offset: int, count: int, label: str | None, suggested: str | None, *, waiting: bool
     ) -> Record:
-        """Return a part of the suspects, the one most worth a look first.
+        """Return a part of all labels, the one most worth a look first.
 
         Args:
-            offset: how many to pass over
-            count: at most how many to return
-            label: only those that carry this label; None for all
-            suggested: only those for which this class is suggested; None for all
-            waiting: True to leave out those that are decided
+            offset: the number to pass over
+            count: the largest number to return
+            label: only this label
+            suggested: only labels for which this class is suggested
+            waiting: True to leave out decided labels
         """
         with self._lock:
             if waiting:
@@ -159,23 +148,22 @@ class ReviewSession:
             return {"total": len(found), "items": self._briefly(page.tolist())}
 
     def filters(self) -> Record:
-        """Return the labels and the confused pairs of the suspects that wait."""
+        """Return the waiting labels and confused pairs, with the number of suspects of each."""
         with self._lock:
-            waiting = self._queue.positions()
+            suspects, waiting = self._queue.suspects(), self._queue.positions()
             pairs = self._queue.pairs(_CONFUSED_PAIRS)
-        names = self.splits.train.class_names
-        counts = self.splits.train.labels[waiting].bincount(minlength=len(names)).tolist()
+        labels, names = self.splits.train.labels, self.splits.train.class_names
+        counts = labels[suspects].bincount(minlength=len(names)).tolist()
         return {
             "labels": [
-                {"label": name, "waiting": count}
-                for name, count in zip(names, counts, strict=True)
-                if count
+                {"label": names[index], "waiting": counts[index]}
+                for index in sorted(set(labels[waiting].tolist()))
             ],
             "pairs": [asdict(pair) for pair in pairs],
         }
 
     def example(self, position: int) -> Record:
-        """Return everything that is shown of one example but for its picture and neighbors."""
+        """Return one example without its picture and neighbors."""
         with self._lock:
             brief = self._brief(position)
         return brief | {
@@ -186,19 +174,25 @@ class ReviewSession:
         }
 
     def neighbors(self, position: int) -> list[Record]:
-        """Return the examples that are most like one, the most similar first."""
+        """Return the examples most similar to one, the most similar first."""
         self._decisions.data.check_position(position)
         nearest = self._neighbors.nearest(position, _NEIGHBORS).tolist()
         with self._lock:
             return self._briefly(nearest)
 
     def look_alikes(self, position: int) -> list[Record]:
-        """Return a suspect and those most like it that have the same label and suggestion."""
+        """Return a suspect and those most like it that have the same label and suggestion.
+
+        Only suspects are ticked: likeness to a wrong label is not evidence of a wrong label.
+        """
         self._decisions.data.check_position(position)
         nearest = self._neighbors.nearest(position, len(self.splits.train))
         with self._lock:
             alike = self._queue.look_alikes(position, nearest, _LOOK_ALIKES)
-            return self._briefly([each.position for each in alike])
+            return [
+                self._brief(each.position) | {"ticked": each.probability > IS_SUSPECT}
+                for each in alike
+            ]
 
     def picture(self, position: int, size: Size) -> tuple[bytes, str]:
         """Return the file of a picture and its media type."""
@@ -206,7 +200,7 @@ class ReviewSession:
         return self._pictures.read(position, size)
 
     def decide(self, asked: AskedDecisions) -> Record:
-        """Write decisions to the disk; refuse them all if another window was first with one."""
+        """Write decisions to the disk, or none if another window was first with one of them."""
         with self._lock:
             self._decisions.refresh()
             for each in asked.decisions:
@@ -220,22 +214,17 @@ class ReviewSession:
                     where=asked.where,
                     how=asked.how,
                     probability=float(self._suspects.probability[each.position]),
-                    stands_for=self._stands_for(each.position, asked.where),
+                    stands_for=(
+                        self._audit.stands_for(each.position) if asked.where == "audit" else None
+                    ),
                 )
                 for each in asked.decisions
             ]
             self._decisions.add(made)
             return {"made": [asdict(each) for each in made], "progress": self.progress()}
 
-    def _stands_for(self, position: int, where: Place) -> float | None:
-        """Return how many examples the answer of an audit speaks for; None elsewhere."""
-        return self._audit.stands_for(position) if where == "audit" else None
-
     def undo(self, asked: AskedUndo) -> Record:
-        """Take decisions back, and return the positions of their examples.
-
-        What another window has taken back already is left out.
-        """
+        """Take back decisions that no other window has, and return their positions."""
         with self._lock:
             standing = {each.key for each in self._decisions.refresh().history}
             keys = self._last_key() if asked.keys is None else asked.keys
@@ -245,7 +234,7 @@ class ReviewSession:
             return {"undone": undone, "progress": self.progress()}
 
     def finish(self) -> Record:
-        """Return what was decided, and the commands that make use of it."""
+        """Return the number of decisions, and the commands that use them."""
         with self._lock:
             standing = list(self._decisions)
         return {
@@ -258,7 +247,7 @@ class ReviewSession:
         }
 
     def labels(self) -> bytes:
-        """Return the labels as given and as corrected, as a CSV file that spreadsheets may open."""
+        """Return the labels as given and as corrected, as a CSV file for spreadsheets."""
         with self._lock:
             self._decisions.refresh()
             table = corrected_labels(self._decisions)

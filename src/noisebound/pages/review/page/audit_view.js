@@ -1,4 +1,4 @@
-// The audit: examples drawn at random, and what the answers tell of all labels.
+// The audit: examples drawn at random, and the noise rate that follows from the answers.
 
 import { actionButtons, byId, count, element, fact, percent, table } from "./elements.js";
 import { showExample, showMessage } from "./example_card.js";
@@ -91,7 +91,7 @@ export class AuditView {
     return element(
       "div",
       { class: "evidence" },
-      element("h3", {}, "What your answers tell"),
+      element("h3", {}, "The result so far"),
       element("ul", { class: "facts" }, ...facts),
       element("p", {}, result.words),
       ...this.resultTables(result),
@@ -116,7 +116,7 @@ export class AuditView {
     return tables;
   }
 
-  // Until the next example is shown there is none to decide about, however fast the keys come.
+  // A key that comes before the next example is shown decides nothing.
   async decide(verdict, label) {
     const { example } = this;
     if (example === null) return;

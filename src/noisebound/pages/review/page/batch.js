@@ -38,11 +38,12 @@ export class Batch {
 
   tile(example) {
     const isImage = this.session.about.kind === "image";
+    const box = { type: "checkbox", checked: example.ticked, "aria-label": `Example ${example.name}` };
     return element(
       "label",
       { class: "tile" },
       isImage ? picture(example, "thumbnail", true) : null,
-      element("input", { type: "checkbox", checked: true, "aria-label": `Example ${example.name}` }),
+      element("input", box),
       ` ${percent(example.probability)} `,
       isImage ? null : element("span", { dir: "auto" }, example.short),
     );

@@ -51,7 +51,7 @@ export function keyCap(key) {
   return key === "Escape" ? "Esc" : key.toUpperCase();
 }
 
-// One button per action; its key is shown on it and told to screen readers. An action may have the
+// One button per action; its key is shown on it and announced to screen readers. An action may have the
 // rank "main" for the most frequent one, or "quiet" for one that decides nothing.
 export function actionButtons(actions) {
   return actions.map(({ key, name, run, rank = null }) =>

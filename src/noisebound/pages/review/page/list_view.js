@@ -1,4 +1,4 @@
-// All suspects in one list, of which only the rows in sight exist, however many there are.
+// All labels in one list, of which only the rows in sight exist, however many there are.
 
 import { byId, count, decisionInWords, element, percent, picture } from "./elements.js";
 import { get } from "./server.js";
@@ -28,7 +28,9 @@ export class ListView {
   async load() {
     this.pages.clear();
     await this.fetchPage(0);
-    byId("list-count").textContent = `${count(this.total, "label")}, the most suspect first. Choose one to look at it.`;
+    const { waiting } = this.session.progress;
+    byId("list-count").textContent =
+      `${count(this.total, "label")}, the most suspect first; ${count(waiting, "suspect")} waiting. Choose one to look at it.`;
     this.list.style.height = `${this.total * ROW}px`;
     this.clear();
     this.draw();

@@ -74,7 +74,7 @@ function onKey(event) {
 function openHelp() {
   const lines = [
     ...views.review.actions.map(({ key, name }) => [key, name]),
-    ["1", "Audit"], ["2", "Review"], ["3", "All suspects"], ["4", "Finish"], ["?", "This list"],
+    ["1", "Audit"], ["2", "Review"], ["3", "All labels"], ["4", "Finish"], ["?", "This list"],
   ];
   byId("help-keys").replaceChildren(
     ...lines.flatMap(([key, name]) => [

@@ -75,14 +75,14 @@ export class ReviewView {
   showEnd() {
     this.example = null;
     const isFiltered = this.filter.label !== null || this.filter.suggested !== null;
-    showMessage(this.card, element("div"), element("p", {}, isFiltered ? "No suspect of this class is left." : "No suspect is left."));
+    showMessage(this.card, element("div"), element("p", {}, isFiltered ? "No label of this class is left." : "No label is left."));
   }
 
   showProgress() {
     const { reviewed, last, waiting, pays } = this.session.progress;
     const parts = [count(reviewed, "label"), " checked"];
     if (last.of) parts.push(" · ", element("strong", {}, `${last.wrong} of the last ${last.of}`), " were wrong");
-    parts.push(` · ${waiting.toLocaleString("en")} waiting`);
+    parts.push(` · ${count(waiting, "suspect")} waiting`);
     byId("review-progress").replaceChildren(...parts);
     const advice = byId("review-advice");
     advice.hidden = pays;
@@ -125,7 +125,7 @@ export class ReviewView {
     return this.load();
   }
 
-  // Until the next example is shown there is none to decide about, however fast the keys come.
+  // A key that comes before the next example is shown decides nothing.
   async decide(verdict, label) {
     const { example, pinned } = this;
     if (example === null) return;

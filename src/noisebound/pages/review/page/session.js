@@ -120,7 +120,7 @@ export class Session {
       const progress = await get("progress");
       if (!this.isBusy) this.take(progress, false);
     } catch {
-      // The next decision will tell.
+      // The next decision reports the error.
     }
   }
 

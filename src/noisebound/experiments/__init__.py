@@ -1,1 +1,0 @@
-"""The paper's experiments and ours: methods × data sets × seeds, run and stored."""

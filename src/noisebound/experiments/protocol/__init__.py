@@ -1,1 +1,0 @@
-"""What is run: methods × columns × seeds, with the settings of a preset."""

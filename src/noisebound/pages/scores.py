@@ -1,0 +1,93 @@
+"""Scores on the test set: precision, recall and AUROC per class, and the confusion matrix."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from scipy.stats import rankdata
+from torch import Tensor
+
+from noisebound.report.page import HeatMap, Section
+from noisebound.report.table import Cell, Row, Table, number_cell
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """How well a model predicts the labels of a test set.
+
+    Args:
+        class_names: the name of each class
+        confusion: the number of examples by label (row) and prediction (column)
+        aurocs: the area under the ROC curve of each class against the rest; None for a class that
+            has no examples, or all of them
+    """
+
+    class_names: tuple[str, ...]
+    confusion: Int64[Tensor, "classes classes"]
+    aurocs: tuple[float | None, ...]
+
+    @classmethod
+    def of(
+        cls,
+        probs: Float[Tensor, "n classes"],
+        labels: Int64[Tensor, " n"],
+        class_names: tuple[str, ...],
+    ) -> "ClassScores":
+        """Return the scores of predicted probabilities."""
+        count = len(class_names)
+        cells = (labels * count + probs.argmax(1)).bincount(minlength=count**2)
+        aurocs = tuple(_auroc(probs[:, k], labels == k) for k in range(count))
+        return cls(class_names, cells.reshape(count, count), aurocs)
+
+    @property
+    def auroc(self) -> float | None:
+        """The mean AUROC over the classes that have one."""
+        known = [each for each in self.aurocs if each is not None]
+        return float(np.mean(known)) if known else None
+
+    def section(self) -> Section:
+        """Return the scores as a section of a page."""
+        right, total = int(self.confusion.trace()), int(self.confusion.sum())
+        text = f"The model predicts {right:,} of {total:,} test labels. "
+        text += "AUROC is that of each class against the rest."
+        if self.auroc is not None:
+            text += f" Its mean over the classes is {self.auroc:.3f}."
+        shares = self.confusion / self.confusion.sum(1, keepdim=True).clamp(min=1)
+        heat_map = HeatMap(
+            "Predictions for the examples of each class, %",
+            "label",
+            "prediction",
+            self.class_names,
+            self.class_names,
+            shares.tolist(),
+        )
+        return Section("The test set", text, [self._table()], heat_maps=[heat_map])
+
+    def _table(self) -> Table:
+        labeled, predicted = self.confusion.sum(1).tolist(), self.confusion.sum(0).tolist()
+        rows = []
+        for k, name in enumerate(self.class_names):
+            right = int(self.confusion[k, k])
+            precision = right / predicted[k] if predicted[k] else None
+            recall = right / labeled[k] if labeled[k] else None
+            cells = (
+                Cell(f"{labeled[k]:,}", "", labeled[k]),
+                number_cell(precision, ".1%"),
+                number_cell(recall, ".1%"),
+                number_cell(self.aurocs[k], ".3f"),
+            )
+            rows.append(Row(name, cells))
+        header = ("class", "examples", "precision", "recall", "AUROC")
+        return Table("scores", "Scores by class", header, tuple(rows), ())
+
+
+def _auroc(score: Float[Tensor, " n"], is_positive: Tensor) -> float | None:
+    """Return the probability that a positive example scores higher than a negative one."""
+    positives = int(is_positive.sum())
+    pairs = positives * (len(score) - positives)
+    if not pairs:
+        return None
+    ranks = torch.from_numpy(rankdata(score.double().numpy()))
+    above = float(ranks[is_positive].sum()) - positives * (positives + 1) / 2
+    return above / pairs

@@ -1,0 +1,201 @@
+"""Finished runs as one long frame: a row per run, weights and metric. Every table starts here."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal, TypeAlias, get_args
+
+import polars as pl
+from pydantic import ValidationError
+from scipy import stats
+
+from noisebound.errors import InvalidValueError, NoiseboundError
+from noisebound.paper.plan import RunConfig
+from noisebound.paper.run import RunStore
+from noisebound.report.table import EMPTY, Cell, Row
+from noisebound.runs.folder import RunFolder
+from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.result import RunResult, read_result
+from noisebound.training.metrics import Evaluated
+
+Weights: TypeAlias = Literal["last", "averaged"]
+"""The weights that a table judges: the last epoch's, as in the paper, or the averaged weights."""
+Record: TypeAlias = dict[str, Any]
+
+_METRICS: dict[str, Evaluated] = {
+    "top1": "test_top1",
+    "top5": "test_top5",
+    "validation": "validation_top1",
+    "memorized": "memorized",
+}
+_PLACE = ("column", "method", "offset", "given_rate")
+_SCHEMA = {
+    "column": pl.String,
+    "method": pl.String,
+    "offset": pl.Float64,
+    "given_rate": pl.Float64,
+    "seed": pl.Int64,
+    "bound": pl.Float64,
+    "weights": pl.String,
+    "metric": pl.String,
+    "value": pl.Float64,
+}
+_DIGITS = 9  # finer than any share of whole counts, coarser than rounding errors
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run with its folder and its result."""
+
+    config: RunConfig
+    folder: RunFolder
+    result: RunResult
+
+
+def finished_runs(store: RunStore, runs: Iterable[RunConfig]) -> list[FinishedRun]:
+    """Return the finished runs."""
+    results = ((run, store.result(run)) for run in dict.fromkeys(runs))
+    return [
+        FinishedRun(run, store.folder(run), result) for run, result in results if result is not None
+    ]
+
+
+def all_finished_runs(store: RunStore) -> tuple[list[FinishedRun], list[NoiseboundError]]:
+    """Return every finished run in a folder of runs, and the errors of damaged ones."""
+    found: list[FinishedRun] = []
+    damages: list[NoiseboundError] = []
+    for path in sorted(store.path.glob(f"*/{RunFolder(store.path).experiment.name}")):
+        try:
+            config, folder = _read_config(path), RunFolder(path.parent)
+            result = read_result(folder)
+            read_metrics(folder.metrics)
+        except NoiseboundError as error:
+            damages.append(error)
+        else:
+            found += [] if result is None else [FinishedRun(config, folder, result)]
+    return found, damages
+
+
+def _read_config(path: Path) -> RunConfig:
+    try:
+        return RunConfig.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise InvalidValueError(
+            f"{path} is not the config of a run, or it is of another version of noisebound: "
+            f"{error.errors()[0]['msg']}; move its folder away"
+        ) from error
+
+
+def long_frame(runs: Iterable[FinishedRun]) -> pl.DataFrame:
+    """Return one row per run, weights and metric; values are in percent.
+
+    Args:
+        runs: runs of one preset; two that differ only in their settings, such as their epochs, are
+            refused
+    """
+    rows: list[tuple[Any, ...]] = []
+    known: dict[tuple[Any, ...], FinishedRun] = {}
+    for run in runs:
+        training = run.config.training
+        place = (run.config.column, training.loss, training.bound_offset, run.config.given_rate)
+        other = known.setdefault((*place, training.seed), run)
+        if other.config != run.config:
+            raise InvalidValueError(
+                f"{other.folder.path} and {run.folder.path} are the same method on the same column "
+                "with different settings: keep the runs of each preset apart"
+            )
+        for weights in get_args(Weights):
+            for metric, name in _METRICS.items():
+                value = run.result.final.evaluated(name, averaged=weights == "averaged")
+                if other is run and value is not None:
+                    about = (training.seed, run.result.bound, weights, metric)
+                    rows.append((*place, *about, 100 * value))
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row").sort("seed", maintain_order=True)
+
+
+def summaries(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the mean, the unbiased deviation and the number of seeds of each place and metric."""
+    return frame.group_by(*_PLACE, "weights", "metric", maintain_order=True).agg(
+        pl.col("value").mean().alias("mean"),
+        pl.col("value").std().alias("std"),
+        pl.len().alias("seeds"),
+        pl.col("seed").alias("seed_list"),
+        pl.col("value").alias("value_list"),
+        pl.col("bound").first(),
+    )
+
+
+def in_place(frame: pl.DataFrame, **place: str | float) -> pl.DataFrame:
+    """Return the rows with these values."""
+    return frame.filter(*(pl.col(name) == value for name, value in place.items()))
+
+
+def pivot(
+    records: Iterable[Record],
+    rows: Mapping[Any, str],
+    columns: Iterable[object],
+    cell: Callable[[Record], Cell],
+    shaded: Sequence[Any] = (),
+) -> tuple[Row, ...]:
+    """Return the rows of a table.
+
+    Args:
+        records: long form: each has its ``row`` and its ``column``, and becomes one cell
+        rows: the headings of the rows, by the records' ``row``
+        columns: the records' ``column`` of each column, in order
+        cell: makes the cell of a record
+        shaded: the rows to shade
+    """
+    cells = {(record["row"], record["column"]): cell(record) for record in records}
+    return tuple(
+        Row(
+            heading,
+            tuple(cells.get((row, column), EMPTY) for column in columns),
+            is_shaded=row in shaded,
+        )
+        for row, heading in rows.items()
+    )
+
+
+def spread(mean: float, std: float | None) -> str:
+    """Return a mean with its deviation, rounded for a table.
+
+    Example:
+        >>> spread(82.04, 1.96)
+        '82.0 ± 2.0'
+    """
+    return f"{mean:.1f}" + ("" if std is None else f" ± {std:.1f}")
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The gain from a bound, seed by seed with the same examples, noise and initial weights.
+
+    Args:
+        mean: the mean of the differences; 0 is a tie
+        p_value: of a two-sided paired t-test; None where all differences are equal, as with one
+            seed
+    """
+
+    mean: float
+    p_value: float | None
+
+
+def paired_gain(plain: Mapping[int, float], bounded: Mapping[int, float]) -> Gain | None:
+    """Return the gain over the seeds that both have; None if there are none.
+
+    Example:
+        >>> gain = paired_gain({0: 60.0, 1: 61.0, 2: 62.0}, {0: 70.0, 1: 72.0, 2: 71.0})
+        >>> round(gain.mean, 1), round(gain.p_value, 3)
+        (10.0, 0.003)
+    """
+    seeds = sorted(plain.keys() & bounded.keys())
+    if not seeds:
+        return None
+    # These are shares of whole counts, so values that differ in their last bits only are equal.
+    differences = [round(bounded[seed] - plain[seed], _DIGITS) for seed in seeds]
+    mean = round(fmean(differences), _DIGITS)
+    if len(set(differences)) == 1:
+        return Gain(mean, None)
+    return Gain(mean, float(stats.ttest_1samp(differences, 0.0).pvalue))

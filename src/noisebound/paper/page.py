@@ -1,0 +1,164 @@
+"""A page about runs of the paper's tables: tables, curves, runs and configs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from noisebound.paper.columns import COLUMNS, TABLE_TITLES, Column
+from noisebound.paper.epoch_figure import epoch_figure
+from noisebound.paper.figures import rate_sweep_figure
+from noisebound.paper.frame import FinishedRun, long_frame
+from noisebound.paper.methods import BOUNDED, METHODS, SEARCHED_METHODS
+from noisebound.paper.tables import (
+    Selection,
+    accuracy_table,
+    offset_table,
+    rate_curves,
+    rate_table,
+)
+from noisebound.report.page import Code, Page, Picture, Section
+from noisebound.report.table import EMPTY, Cell, Row, Table, number_cell
+
+_OF_THE_METHOD = {"loss", "recipe", "noise_rate", "transition", "learning_rate"}
+_OF_THE_BOUND = {"bound", "bound_classes", "bound_offset"}
+_OF_THE_RUN = {"seed", "measure_every"}
+
+
+def experiment_page(runs: Sequence[FinishedRun], command: str | None = None) -> Page:
+    """Return the page about runs; those with different settings are shown in separate parts.
+
+    Args:
+        runs: the finished runs
+        command: the command that would repeat them
+    """
+    parts = [_experiment_sections(part) for part in _by_scale(runs)]
+    headlines = [headline for headline, _ in parts if headline]
+    sections = [section for _, part in parts for section in part]
+    sections += [
+        Section("Runs", tables=[_runs_table(runs)]),
+        Section("To repeat it", "The first config of each column.", code=_configs(runs, command)),
+    ]
+    return Page(
+        "Training on noisy labels, plain and bounded",
+        " ".join(headlines) or f"{len(runs)} finished runs.",
+        sections,
+    )
+
+
+def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
+    """Return the runs in parts, in each of which a column has one scale; mostly there is one."""
+    scales: dict[str, list[str]] = {}
+    parts: dict[int, list[FinishedRun]] = {}
+    for run in runs:
+        scale = _scale(run)
+        known = scales.setdefault(run.config.column, [])
+        if scale not in known:
+            known.append(scale)
+        parts.setdefault(known.index(scale), []).append(run)
+    return list(parts.values())
+
+
+def _scale(run: FinishedRun) -> str:
+    """Return the settings that all methods of a column have in common."""
+    training = run.config.training.model_dump(exclude=_OF_THE_METHOD | _OF_THE_BOUND | _OF_THE_RUN)
+    return repr((run.config.source, run.config.backbone, run.config.train_examples, training))
+
+
+def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section]]:
+    """Return the headline of one part, and its tables and pictures."""
+    frame = long_frame(runs)
+    present = {run.config.column for run in runs}
+    columns = [column for column in COLUMNS.values() if column.name in present]
+    losses = {run.config.training.loss for run in runs}
+    methods = [method for method in METHODS if method in losses]
+    if any(run.config.training.bound_offset for run in runs):
+        methods += SEARCHED_METHODS
+    tables = []
+    for name in TABLE_TITLES:
+        here = [column for column in columns if column.table == name]
+        table = accuracy_table(Selection(name, frame, here, methods))
+        rows = tuple(row for row in table.rows if any(cell != EMPTY for cell in row.cells))
+        tables += [replace(table, rows=rows)] if rows else []
+    sections = [Section("Accuracies", tables=tables)] if tables else []
+    searched = offset_table(Selection("offsets", frame, columns, BOUNDED))
+    if searched.rows:
+        sections.append(Section("Bounds around the noise-bound", tables=[searched]))
+    swept = _swept(runs)
+    if swept:
+        table = rate_table(Selection("rate-sweep", frame, *swept))
+        curves = [curve for curve in rate_curves(table.records) if len(curve.rates) > 1]
+        words = "Accuracy by the noise rate that the method is given"
+        pictures = [Picture(rate_sweep_figure(curves), words)] if curves else []
+        sections.append(Section("Given another noise rate", tables=[table], pictures=pictures))
+    sections += [
+        Section(
+            f"{column.title}, epoch by epoch",
+            "Means over seeds. In a pair the plain training is orange, the bounded one blue.",
+            pictures=[Picture(figure, f"Training on {column.title}, epoch by epoch")],
+        )
+        for column in columns
+        if (figure := epoch_figure(runs, column)) is not None
+    ]
+    return " ".join(table.summary for table in tables if table.summary), sections
+
+
+def _swept(runs: Sequence[FinishedRun]) -> tuple[list[Column], list[str]] | None:
+    """Return the columns and methods of runs that were given a wrong noise rate, if any."""
+    found = [
+        (COLUMNS[run.config.column], run.config.training.loss)
+        for run in runs
+        if run.config.given_rate != run.config.noise_rate
+    ]
+    if not found:
+        return None
+    return list(dict.fromkeys(c for c, _ in found)), list(dict.fromkeys(m for _, m in found))
+
+
+def _runs_table(runs: Sequence[FinishedRun]) -> Table:
+    rows = []
+    for run in runs:
+        training, final = run.config.training, run.result.final
+        rows.append(
+            Row(
+                run.config.key,
+                (
+                    Cell(run.config.column),
+                    Cell(training.loss),
+                    number_cell(training.seed, "d"),
+                    number_cell(training.given_rate, "g"),
+                    number_cell(run.result.bound, ".3f"),
+                    number_cell(final.train_loss, ".3f"),
+                    number_cell(run.result.memorizing_since, "d"),
+                    number_cell(final.test_top1, ".1%"),
+                    number_cell(final.averaged_test_top1, ".1%"),
+                    number_cell(final.memorized, ".1%"),
+                ),
+                is_shaded=training.loss_name.is_bounded,
+            )
+        )
+    return Table(
+        name="runs",
+        title=f"{len(runs)} finished runs, after the last epoch",
+        header=(
+            "run",
+            "column",
+            "method",
+            "seed",
+            "given noise rate",
+            "bound",
+            "training loss",
+            "memorizing since epoch",
+            "test accuracy",
+            "averaged weights",
+            "wrong labels reproduced",
+        ),
+        rows=tuple(rows),
+        records=(),
+    )
+
+
+def _configs(runs: Sequence[FinishedRun], command: str | None) -> list[Code]:
+    first = {run.config.column: run.config for run in reversed(runs)}
+    return [
+        *([] if command is None else [Code("command", command, is_open=True)]),
+        *(Code(name, config.model_dump_json(indent=2)) for name, config in sorted(first.items())),
+    ]

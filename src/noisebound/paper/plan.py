@@ -1,0 +1,172 @@
+"""A run is one method on one column with one seed; a plan lists the runs of a table."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from noisebound.catalog import LossName
+from noisebound.corruption import NoiseKind
+from noisebound.paper.columns import Column
+from noisebound.paper.presets import Preset
+from noisebound.paper.sources import DataSources
+from noisebound.training import TrainingConfig
+from noisebound.training.config import Precision
+
+_OFFSET_STEP = 0.05  # the paper's
+_SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+# Fields that runs of earlier versions have, with the values that every run of a table has.
+_RETIRED = {
+    "knows": "noise rate",
+    "granularity": "batch",
+    "prunes": False,
+    "learner": "network",
+    "only_right": False,
+}
+
+
+class RunConfig(BaseModel):
+    """Everything that decides the result of a run.
+
+    Attributes:
+        column: the name of the column
+        dataset: the name of the data set
+        source: the name of the data's file or folder; None for the published data set
+        noise: the kind of noise added to the labels, if any
+        noise_rate: the probability that a label is wrong
+        train_examples: the number of examples drawn from the training set; None for all
+        backbone: the hash of the backbone whose embeddings are the inputs, if any
+        precision: the number format that the network computes in
+        training: the loss, the network and the seed, which also decides the noise
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    column: str
+    dataset: str
+    source: str | None = None
+    noise: NoiseKind | None = None
+    noise_rate: float
+    train_examples: int | None = None
+    backbone: str | None = None
+    precision: Precision = "32-true"
+    training: TrainingConfig
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_retired(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        return {
+            name: value
+            for name, value in fields.items()
+            if name not in _RETIRED or value != _RETIRED[name]
+        }
+
+    @cached_property
+    def key(self) -> str:
+        """The hash that names the run's folder; a new field with a default does not change it."""
+        text = self.model_dump_json(exclude_defaults=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def given_rate(self) -> float:
+        """The noise rate that the method is given: the true one, except in a rate sweep."""
+        given = self.training.given_rate
+        return self.noise_rate if given is None else given
+
+    @property
+    def description(self) -> str:
+        """The run in words, for messages."""
+        training = self.training
+        words = f"{self.column} {training.loss} seed {training.seed}"
+        if training.bound_offset:
+            words += f" offset {training.bound_offset:+g}"
+        return words + ("" if self.given_rate == self.noise_rate else f" given {self.given_rate:g}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Makes the configs of runs.
+
+    Args:
+        preset: the settings of every training
+        seeds: each decides the examples, their noise, the initial weights and the order of
+            examples, for all methods alike, so that methods can be compared in pairs
+        sources: where the data is
+    """
+
+    preset: Preset
+    seeds: tuple[int, ...]
+    sources: DataSources
+
+    def method_runs(self, column: Column, method: str) -> tuple[RunConfig, ...]:
+        """Return one run per seed."""
+        return tuple(self._run(column, method, seed) for seed in self.seeds)
+
+    def offset_runs(self, column: Column, method: str) -> dict[float, tuple[RunConfig, ...]]:
+        """Return one run per seed, by the offset from the noise-bound; the best offset is B*."""
+        bounded = str(LossName.parse(method).bounded)
+        return {
+            offset: tuple(
+                self._run(column, bounded, seed, bound_offset=offset) for seed in self.seeds
+            )
+            for offset in offsets(column)
+        }
+
+    def rate_runs(self, column: Column, method: str) -> dict[float, tuple[RunConfig, ...]]:
+        """Return one run per seed, by the noise rate that the method is given."""
+        return {
+            rate: tuple(self._run(column, method, seed, noise_rate=rate) for seed in self.seeds)
+            for rate in swept_rates(column)
+        }
+
+    def table_runs(self, columns: Sequence[Column], methods: Sequence[str]) -> list[RunConfig]:
+        """Return the runs of all methods on all columns.
+
+        They are ordered by column, so that a worker does not load a data set twice.
+        """
+        runs: list[RunConfig] = []
+        for column in columns:
+            for method in methods:
+                if LossName.parse(method).is_searched:
+                    for group in self.offset_runs(column, method).values():
+                        runs += group
+                else:
+                    runs += self.method_runs(column, method)
+        return runs
+
+    def _run(self, column: Column, method: str, seed: int, **changes: float) -> RunConfig:
+        settings = self.preset.settings_for(column.dataset)
+        training = self.preset.training(column, method, seed).model_copy(update=changes)
+        return RunConfig(
+            column=column.name,
+            dataset=column.dataset,
+            source=self.sources.source_of(column.dataset),
+            noise=column.noise,
+            noise_rate=column.noise_rate,
+            train_examples=settings.train_examples,
+            backbone=self.sources.backbone_for(column.modality),
+            precision=settings.precision,
+            training=training,
+        )
+
+
+def swept_rates(column: Column) -> tuple[float, ...]:
+    """Return the noise rates that methods are given in a sweep, the true one included."""
+    return tuple(sorted({*_SWEPT_RATES, column.noise_rate}))
+
+
+def offsets(column: Column) -> tuple[float, ...]:
+    """Return the offsets from the noise-bound among which B* is searched.
+
+    Example:
+        >>> from noisebound.paper.columns import COLUMNS
+        >>> offsets(COLUMNS["mnist-0.4"])
+        (-0.2, -0.15, -0.1, -0.05, 0.0, 0.05, 0.1, 0.15, 0.2)
+    """
+    count = round(column.offset_range / _OFFSET_STEP)
+    return tuple(round(step * _OFFSET_STEP, 2) for step in range(-count, count + 1))

@@ -1,0 +1,257 @@
+"""The settings of the experiments: the paper's, or those that two CPU cores can finish."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from noisebound.catalog import SPECS, LossName
+from noisebound.errors import InvalidValueError
+from noisebound.models import DEFAULT_HEAD, ModelName
+from noisebound.paper.columns import COLUMNS, Column
+from noisebound.paper.methods import BASELINES, BOUNDED
+from noisebound.training import TrainingConfig
+from noisebound.training.config import PAPER_LEARNING_RATE, Precision
+
+Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+PAPER_LEARNING_RATES = {
+    name: spec.learning_rate for name, spec in SPECS.items() if spec.learning_rate is not None
+}
+
+
+class Settings(BaseModel):
+    """How the methods are trained on a column; every field may differ between data sets.
+
+    Attributes:
+        train_examples: the number of examples drawn from the training set; None for all
+        model: the network
+        epochs: the number of epochs, the same for every method
+        batch_size: examples per step
+        learning_rate: Adam's
+        learning_rates: Adam's for the methods that need another, by name
+        drop_epoch: after this epoch the learning rate is multiplied by ``drop_factor``
+        drop_factor: the factor, in ``(0, 1]``
+        average_epochs: the number of epochs that weights are averaged over; 0 turns it off
+        measure_every: epochs between evaluations of the accuracies; the last is always evaluated
+        validation_share: the share of the training examples held out, with their noisy labels
+        precision: the number format that networks compute in
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    train_examples: int | None = Field(default=None, ge=1)
+    model: ModelName = "resnet18"
+    epochs: int = Field(default=100, ge=1)
+    batch_size: int = Field(default=300, ge=1)
+    learning_rate: Rate = PAPER_LEARNING_RATE
+    learning_rates: dict[str, Rate] = PAPER_LEARNING_RATES
+    drop_epoch: int | None = Field(default=60, ge=1)
+    drop_factor: float = Field(default=0.6, gt=0, le=1)
+    average_epochs: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+    measure_every: int = Field(default=1, ge=1)
+    validation_share: float = Field(default=0.1, ge=0, lt=1)
+    precision: Precision = "32-true"
+
+    @field_validator("learning_rates")
+    @classmethod
+    def _of_methods(cls, rates: dict[str, float]) -> dict[str, float]:
+        for name in rates:
+            if name not in (*BASELINES, *BOUNDED):
+                raise InvalidValueError(
+                    f"{name!r} is not a method: {', '.join((*BASELINES, *BOUNDED))}"
+                )
+        return rates
+
+
+class Preset(BaseModel):
+    """Settings for all data sets, and the exceptions.
+
+    Attributes:
+        name: the name of the preset
+        settings: the settings of all data sets
+        for_dataset: the fields that differ for a data set, by its name
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    settings: Settings = Settings()
+    for_dataset: dict[str, dict[str, Any]] = {}
+
+    @field_validator("for_dataset")
+    @classmethod
+    def _of_datasets(cls, particular: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for dataset, fields in particular.items():
+            check_dataset(dataset)
+            _revised(Settings(), fields)
+        return particular
+
+    def settings_for(self, dataset: str) -> Settings:
+        """Return the settings of a data set."""
+        return _revised(self.settings, self.for_dataset.get(dataset, {}))
+
+    def training(self, column: Column, method: str, seed: int) -> TrainingConfig:
+        """Return the config of a method on a column."""
+        settings = self.settings_for(column.dataset)
+        name = LossName.parse(method)
+        shared = settings.model_dump(exclude={"train_examples", "learning_rates", "precision"})
+        rate = settings.learning_rates.get(name.spec.name, settings.learning_rate)
+        return TrainingConfig(
+            loss=method,
+            noise_rate=column.noise_rate,
+            bound_classes=column.bound_classes if name.is_bounded else None,
+            seed=seed,
+            **shared | {"learning_rate": rate},
+        )
+
+    def override(self, changes: Sequence[str]) -> "Preset":
+        """Return a changed preset.
+
+        Args:
+            changes: ``field=value`` for all data sets, or ``data-set.field=value`` for one
+        """
+        preset = self
+        for change in changes:
+            preset = _with_change(preset, change)
+        return preset
+
+
+def check_dataset(name: str) -> str:
+    """Return the name, or raise an error if no column has that data set."""
+    known = dict.fromkeys(column.dataset for column in COLUMNS.values())
+    if name not in known:
+        raise InvalidValueError(f"no column has a data set {name!r}; there are {', '.join(known)}")
+    return name
+
+
+def _with_change(preset: Preset, change: str) -> Preset:
+    field, equals, text = change.partition("=")
+    dataset, dot, name = field.rpartition(".")
+    if not equals or name not in Settings.model_fields:
+        raise InvalidValueError(
+            f"a setting must be written field=value, with a field out of "
+            f"{', '.join(Settings.model_fields)}; got {change!r}"
+        )
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        value = text
+    particular, settings = preset.for_dataset, preset.settings
+    if name == "learning_rates" and isinstance(value, dict):  # the other methods keep theirs
+        value = (preset.settings_for(dataset) if dot else settings).learning_rates | value
+    if dot:
+        check_dataset(dataset)
+        _revised(settings, {name: value})  # an error now is better than at the first run
+        particular = particular | {dataset: particular.get(dataset, {}) | {name: value}}
+    else:  # for all data sets, also those that had an exception
+        settings = _revised(settings, {name: value})
+        particular = {
+            key: {other: old for other, old in fields.items() if other != name}
+            for key, fields in particular.items()
+        }
+    return preset.model_copy(update={"settings": settings, "for_dataset": particular})
+
+
+def _revised(settings: Settings, changes: dict[str, Any]) -> Settings:
+    try:
+        return Settings.model_validate(settings.model_dump() | changes)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidValueError(
+            f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
+        ) from error
+
+
+_LONGER = {"epochs": 120}
+_LARGE_IMAGES = {"model": "resnet34", "batch_size": 200}
+
+PAPER = Preset(
+    name="paper",
+    for_dataset={
+        "emnist": _LONGER,
+        "cifar10": _LONGER,
+        "cifar100": _LONGER,
+        "cifar10n-aggregate": _LONGER,
+        "cifar10n-random1": _LONGER,
+        "cifar10n-worst": _LONGER,
+        "tiny-imagenet": _LARGE_IMAGES,
+        "animals-10n": _LARGE_IMAGES,
+    },
+)
+"""The paper's networks, epochs, batches, learning rates and schedule. That validation keeps a tenth
+of the training data, and that weights are averaged too, is ours; the tables say which weights they
+judge."""
+
+_OF_PHOTOGRAPHS = (
+    "cifar10",
+    "cifar100",
+    "cifar10n-aggregate",
+    "cifar10n-random1",
+    "cifar10n-worst",
+    "tiny-imagenet",
+    "animals-10n",
+)
+_PHOTOGRAPHS = {"model": "strided_cnn", "epochs": 30, "drop_epoch": 18}
+
+CPU = Preset(
+    name="cpu",
+    settings=Settings(
+        train_examples=10_000,
+        model="small_mlp",
+        epochs=50,
+        learning_rate=1e-3,  # ten times the paper's, for a thirteenth of its steps
+        learning_rates={"elr": 1e-2},  # MAE diverges at ten times the paper's
+        drop_epoch=30,
+        measure_every=5,
+    ),
+    for_dataset={
+        "digits": {"train_examples": None},
+        **dict.fromkeys(_OF_PHOTOGRAPHS, _PHOTOGRAPHS),
+    },
+)
+"""Settings that two cores can finish: 10,000 training images, small networks, 50 epochs."""
+
+FEATURES = Preset(
+    name="features",
+    settings=Settings(
+        model="wide_head",
+        epochs=20,
+        learning_rate=1e-3,
+        learning_rates={},
+        drop_epoch=12,
+        measure_every=20,
+        precision="bf16-mixed",  # nearly twice as fast, and the same accuracies
+    ),
+)
+"""Settings for the embeddings of a pretrained backbone: all examples, a head that memorizes as the
+paper's networks do, and a fifth of the paper's epochs and of its schedule."""
+
+HEADS = Preset(
+    name="heads",
+    settings=FEATURES.settings.model_copy(update={"model": DEFAULT_HEAD}),
+)
+"""The same with the head that ``fit`` takes for a backbone, whose dropout hinders memorizing."""
+
+PRESETS = {preset.name: preset for preset in (PAPER, CPU, FEATURES, HEADS)}
+
+
+def find_preset(name_or_path: str) -> Preset:
+    """Return the preset with this name, or the one that a JSON file holds."""
+    if name_or_path in PRESETS:
+        return PRESETS[name_or_path]
+    path = Path(name_or_path)
+    if not path.is_file():
+        raise InvalidValueError(
+            f"{name_or_path!r} is neither a preset ({', '.join(PRESETS)}) nor a file that holds one"
+        )
+    try:
+        return Preset.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidValueError(
+            f"{path} is not a preset: {'.'.join(map(str, first['loc']))}: {first['msg']}; "
+            "print one with: noisebound preset cpu"
+        ) from error

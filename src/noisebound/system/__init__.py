@@ -1,0 +1,1 @@
+"""Access to the machine: files, spreadsheets, a Ray cluster."""

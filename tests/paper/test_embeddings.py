@@ -1,0 +1,79 @@
+"""The paper's tables on embeddings: digits by an encoder that passes on pixels."""
+
+from dataclasses import replace
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from noisebound.errors import InvalidValueError
+from noisebound.paper.columns import COLUMNS
+from noisebound.paper.plan import Plan
+from noisebound.paper.presets import FEATURES
+from noisebound.paper.reproduce import Request, reproduce
+from noisebound.paper.sources import DataSources
+from noisebound.paper.workers import Workers
+from paper_runs import do_runs_here
+
+COLUMN = COLUMNS["digits-0.4"]
+SMALL = FEATURES.override(["epochs=2", "train_examples=300", "batch_size=50", "measure_every=2"])
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """Return an ONNX file whose vectors are the pixels of images of 8×8."""
+    images = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, 8, 8])
+    vectors = helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 192])
+    graph = helper.make_graph(
+        [helper.make_node("Flatten", ["images"], ["vectors"])], "pixels", [images], [vectors]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    path = tmp_path_factory.mktemp("encoder") / "pixels.onnx"
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def runs_are_done_here(monkeypatch):
+    monkeypatch.setattr("noisebound.paper.sweep.do_runs", do_runs_here)
+
+
+def plan_of(encoder, seeds=(0,)):
+    return Plan(SMALL, seeds, DataSources(backbones=(f"onnx:{encoder}",)))
+
+
+def test_none_takes_texts(encoder):
+    sources = DataSources(backbones=(f"onnx:{encoder}",))
+    with pytest.raises(InvalidValueError, match=r"no `backbone` takes .* text"):
+        sources.backbone_for("text")
+
+
+def test_a_run_knows_its_backbone_by_its_content(encoder, tmp_path):
+    copy = tmp_path / "copy.onnx"
+    copy.write_bytes(encoder.read_bytes())
+    (run,) = plan_of(encoder).method_runs(COLUMN, "ce")
+    (same,) = plan_of(copy).method_runs(COLUMN, "ce")
+    assert run.key == same.key
+    (other,) = Plan(SMALL, (0,), DataSources()).method_runs(COLUMN, "ce")
+    assert other.key != run.key
+    with pytest.raises(InvalidValueError, match="no `backbone` here has the hash"):
+        DataSources().embedded("digits", run.backbone)
+
+
+def test_the_papers_tables_take_embeddings_too(encoder, tmp_path):
+    plan = plan_of(encoder)
+    request = Request("own", plan, ["digits-0.4"], ["ce", "ce+b"])
+    done = reproduce(request, tmp_path, Workers(jobs=1, threads=1))
+    assert done.failures == {}
+    assert [row.label for row in done.tables[0].rows] == ["CE", "CE+B"]
+
+
+def test_only_some_rows_are_run_and_all_are_shown(encoder, tmp_path):
+    rows = ("own", plan_of(encoder), ["digits-0.4"], ["ce", "mae"])
+    reproduce(Request(*rows), tmp_path, Workers(jobs=1, threads=1))
+    more = replace(Request(*rows), plan=plan_of(encoder, seeds=(0, 1)), only=["mae"])
+    done = reproduce(more, tmp_path, Workers(jobs=1, threads=1))
+    texts = {row.label: row.cells[0].text for row in done.tables[0].rows}
+    assert "±" in texts["MAE"]
+    assert texts["CE"].endswith("[n = 1]")
+    assert any("pixels.onnx, hash" in note for note in done.tables[0].notes)

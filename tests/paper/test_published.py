@@ -1,0 +1,68 @@
+"""The paper's figures are in the package, and say what the paper says of them."""
+
+import pytest
+
+from noisebound.paper.columns import COLUMNS, columns_of
+from noisebound.paper.methods import METHODS, SEARCHED_METHODS, label_of
+from noisebound.paper.published import paper_offset, paper_pairs, paper_score
+
+
+def test_the_bound_helps_in_82_of_100_pairs():
+    pairs = paper_pairs()
+    assert len(pairs) == 100
+    assert sum(pair.is_helped for pair in pairs) == 82
+    assert sum(pair.bounded > pair.plain for pair in pairs) < 82  # ties count
+    assert {pair.loss for pair in pairs} == {"CE", "FCE", "GCE", "SCE", "CEP"}
+
+
+def test_every_row_and_column_of_tables_1_and_2_has_a_figure():
+    places = [
+        (column, metric)
+        for table in ("table1", "table2")
+        for column in columns_of(table)
+        for metric in column.metrics
+    ]
+    assert len(places) == 20
+    for column, metric in places:
+        for method in (*METHODS, *SEARCHED_METHODS):
+            score = paper_score(column, method, metric)
+            assert score is not None, (column.name, method, metric)
+            assert 0 < score.mean <= 100
+            assert score.std is not None
+
+
+def test_figures_as_printed():
+    score = paper_score(COLUMNS["asym-cifar100-0.4"], "ce+b", "top1")
+    plain = paper_score(COLUMNS["asym-cifar100-0.4"], "ce", "top1")
+    assert (score.mean, plain.mean) == (34.7, 42.4)
+    assert paper_score(COLUMNS["cifar10n-worst"], "ce", "top1") is None
+
+
+def test_what_the_appendix_has_the_wrong_way_around_is_put_right():
+    column = COLUMNS["tiny-imagenet-0.4"]
+    assert paper_score(column, "fce", "top1").mean == 29.92
+    assert paper_score(column, "fce", "top5").mean == 48.85
+
+
+def test_of_two_figures_the_first():
+    assert paper_score(COLUMNS["animals-10n"], "mixup", "top1").mean == 83.76
+
+
+def test_no_row_of_sce_bounded_in_the_appendix():
+    assert paper_score(COLUMNS["tiny-imagenet-0.2"], "sce+b", "top1") is None
+
+
+@pytest.mark.parametrize(
+    ("column", "loss", "offset"),
+    [("nonuniform-emnist-0.6", "ce", -0.6), ("fashion-mnist-0.4", "sce+b*", 0.2)],
+)
+def test_offsets(column, loss, offset):
+    assert paper_offset(COLUMNS[column], loss) == offset
+
+
+def test_labels():
+    assert [label_of(method) for method in ("nce-mae", "mixup", "cep+b")] == [
+        "NCE-MAE",
+        "MixUp",
+        "CEP+B",
+    ]

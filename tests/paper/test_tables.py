@@ -1,0 +1,258 @@
+"""From finished runs to tables: means, gains, the choice of an offset, and two formats."""
+
+import csv
+import io
+import random
+
+import pytest
+from scipy import stats
+
+from noisebound.paper.columns import COLUMNS
+from noisebound.paper.frame import long_frame, paired_gain, spread
+from noisebound.paper.plan import Plan, offsets
+from noisebound.paper.presets import CPU
+from noisebound.paper.sources import DataSources
+from noisebound.paper.tables import (
+    Selection,
+    accuracy_table,
+    offset_table,
+    rate_curves,
+    rate_table,
+    search_offset,
+)
+from noisebound.report.table import Cell, Row, Table
+from noisebound.report.table_formats import (
+    to_csv,
+    to_markdown,
+    to_text,
+    write_table,
+)
+from noisebound.training import EpochMetrics
+from paper_runs import finished_run
+
+COLUMN = COLUMNS["fashion-mnist-0.4"]
+PLAN = Plan(CPU, (0, 1, 2), DataSources())
+
+
+def finished(run, test, validation=0.5):
+    final = EpochMetrics(
+        epoch=50,
+        learning_rate=1e-3,
+        train_loss=1.0,
+        test_top1=test,
+        averaged_test_top1=test + 0.01,
+        validation_top1=validation,
+        memorized=0.25,
+    )
+    return finished_run(run, final, bound=1.5 if run.training.loss.endswith("+b") else None)
+
+
+def measured(**scores):
+    runs = [
+        finished(run, score)
+        for method, values in scores.items()
+        for run, score in zip(
+            PLAN.method_runs(COLUMN, method.replace("_b", "+b")), values, strict=False
+        )
+    ]
+    return long_frame(runs)
+
+
+class TestAccuracyTable:
+    table = accuracy_table(
+        Selection(
+            "table1",
+            measured(ce=(0.60, 0.62, 0.61), ce_b=(0.80, 0.83, 0.79), sce=(0.7,), sce_b=(0.69,)),
+            [COLUMN],
+            ["ce", "ce+b", "sce", "sce+b", "gce"],
+        )
+    )
+
+    def test_means_and_unbiased_deviations(self):
+        (record,) = (r for r in self.table.records if r["method"] == "ce+b")
+        assert record["mean"] == pytest.approx(80.6667, abs=1e-4)
+        assert record["std"] == pytest.approx(2.0817, abs=1e-4)
+        assert record["averaged_mean"] == pytest.approx(81.6667, abs=1e-4)
+        assert record["bound"] == 1.5
+        assert record["wrong_labels_reproduced"] == 25
+        assert (record["paper_mean"], record["paper_std"]) == (84.7, 0.37)
+
+    def test_the_gain_is_tested_pair_by_pair(self):
+        (record,) = (r for r in self.table.records if r["method"] == "ce+b")
+        theirs = stats.ttest_rel([80, 83, 79], [60, 62, 61])
+        assert record["gain"] == pytest.approx(59 / 3)
+        assert record["gain_p_value"] == pytest.approx(theirs.pvalue)
+
+    def test_one_seed_has_no_deviation_and_no_test(self):
+        (record,) = (r for r in self.table.records if r["method"] == "sce+b")
+        assert (record["std"], record["gain_p_value"]) == (None, None)
+        assert record["gain"] == pytest.approx(-1)
+
+    def test_marks(self):
+        cells = {row.label: row.cells[0] for row in self.table.rows}
+        assert cells["CE+B"].is_best
+        assert cells["CE+B"].is_gain
+        assert not cells["SCE+B"].is_gain
+        assert not cells["CE"].is_gain
+        assert cells["CE"].text == "61.0 ± 1.0"
+        assert cells["CE"].beside == "72.1 ± 2.2"
+        assert cells["GCE"].text == "–"
+
+    def test_the_share_of_pairs(self):
+        words = self.table.summary
+        assert "helps in 1 of 2 pairs (50%, counting ties), by +9.3 points on average" in words
+        assert "it helps in 1 and harms in 0" in words
+        assert "In the paper, of the same pairs: 2 of 2 (100%)" in words
+
+    def test_cells_with_fewer_seeds_say_so(self):
+        cells = {row.label: row.cells[0] for row in self.table.rows}
+        assert cells["SCE+B"].text == "69.0 [n = 1]"
+
+
+def test_averaged_weights():
+    table = accuracy_table(
+        Selection("t", measured(ce=(0.6,)), [COLUMN], ["ce"], weights="averaged")
+    )
+    assert table.records[0]["mean"] == pytest.approx(61)
+    assert "averaged" in table.title
+
+
+def test_runs_of_two_presets_are_not_mixed():
+    other = Plan(CPU.override(["epochs=3"]), (0,), DataSources())
+    runs = [finished(plan.method_runs(COLUMN, "ce")[0], 0.5) for plan in (PLAN, other)]
+    with pytest.raises(ValueError, match="keep the runs of each preset apart"):
+        long_frame(runs)
+
+
+@pytest.mark.parametrize("count", [360, 7050, 10_000])
+def test_ties_are_ties_whatever_the_last_bits(count):
+    generator = random.Random(0)
+    for _ in range(200):
+        plain = {seed: generator.randrange(count // 2) for seed in range(3)}
+        moved = generator.randrange(1, 50)
+        same, up = (
+            {seed: 100 * ((k + by) / count) for seed, k in plain.items()} for by in (0, moved)
+        )
+        around = {seed: 100 * ((plain[seed] + by) / count) for seed, by in enumerate((1, 2, -3))}
+        shares = {seed: 100 * (k / count) for seed, k in plain.items()}
+        assert paired_gain(shares, same).mean == 0
+        assert paired_gain(shares, up).p_value is None  # it never varies
+        assert paired_gain(shares, around).mean == 0
+
+
+def test_a_difference_that_never_varies_cannot_be_tested():
+    assert paired_gain({0: 1.0, 1: 2.0}, {0: 2.0, 1: 3.0}).p_value is None
+    assert paired_gain({0: 1.0}, {1: 2.0}) is None
+    assert paired_gain({}, {}) is None
+
+
+def test_one_seed_has_no_deviation():
+    assert (spread(82.04, 1.96), spread(82.04, None)) == ("82.0 ± 2.0", "82.0")
+
+
+def selection(frame):
+    return Selection("o", frame, [COLUMN], ["ce"])
+
+
+class TestOffsets:
+    def measurements(self, validation, test):
+        runs = PLAN.offset_runs(COLUMN, "ce+b*")
+        return long_frame(
+            finished(run, test[offset], validation[offset])
+            for offset, group in runs.items()
+            for run in group
+        )
+
+    def test_chosen_on_noisy_validation_data_and_beside_it_on_test_data(self):
+        flat = dict.fromkeys(offsets(COLUMN), 0.5)
+        measurements = self.measurements(flat | {-0.1: 0.6}, flat | {0.15: 0.9, -0.1: 0.7})
+        search = search_offset(selection(measurements), COLUMN, "ce")
+        assert (search.by_validation, search.by_test) == (-0.1, 0.15)
+        assert [search.curve[at]["test_mean"] for at in (-0.1, 0.15, 0.0)] == [70, 90, 50]
+        (row,) = offset_table(Selection("o", measurements, [COLUMN], ["ce", "gce"])).rows
+        assert [cell.text for cell in row.cells][2:] == [
+            *("-0.10", "90.0 ± 0.0", "+0.15", "9, 3 seeds each")
+        ]
+        starred = accuracy_table(Selection("t", measurements, [COLUMN], ["ce+b*"]))
+        assert starred.records[0]["mean"] == pytest.approx(70)
+
+    def test_the_noise_bound_stays_where_nothing_is_better(self):
+        flat = dict.fromkeys(offsets(COLUMN), 0.5)
+        search = search_offset(selection(self.measurements(flat, flat)), COLUMN, "ce")
+        assert search.by_validation == search.by_test == 0
+
+    def test_offsets_are_compared_on_the_seeds_that_all_have(self):
+        """Seed 2 is an easy one, which only the first offset has been run with."""
+        runs = PLAN.offset_runs(COLUMN, "ce+b*")
+        some = [
+            finished(run, 0.5 + offset + (run.training.seed == 2), 0.5 + offset)
+            for offset in (0.0, 0.05)
+            for run in runs[offset][: 3 if offset == 0 else 2]
+        ]
+        measurements = long_frame(some)
+        search = search_offset(selection(measurements), COLUMN, "ce")
+        assert search.by_test == search.by_validation == 0.05
+        assert search.seeds == (0, 1)
+        (row,) = offset_table(Selection("o", measurements, [COLUMN], ["ce"])).rows
+        assert row.cells[-1].text == "2 of 9, 2 seeds each"
+
+    def test_nothing_to_search(self):
+        assert search_offset(selection(measured(ce_b=(0.5,))), COLUMN, "ce") is None
+
+
+def test_rate_sweep():
+    runs = PLAN.rate_runs(COLUMN, "ce+b")
+    measurements = long_frame(
+        finished(run, 0.8 - abs(rate - 0.4)) for rate, group in runs.items() for run in group
+    )
+    table = rate_table(Selection("r", measurements, [COLUMN], ["ce+b"]))
+    assert [cell.is_best for cell in table.rows[0].cells].index(True) == 4
+    (curve,) = rate_curves(table.records)
+    assert curve.rates[curve.means.index(max(curve.means))] == curve.true_rate == 0.4
+
+
+class TestFormats:
+    table = Table(
+        "t",
+        "50 % of_it",
+        ("a|b", "c&d"),
+        (Row("<x>", (Cell("1.0 ± 0.1", "2*", 1.0, is_best=True, is_gain=True),), True),),
+        ({"method": 'quoted "x", y', "mean": 1.0, "std": None},),
+        ("100 % η",),
+        "In all.",
+    )
+
+    def test_plain_text(self):
+        """For a terminal: columns are aligned, and nothing is escaped."""
+        assert to_text(self.table).splitlines() == [
+            "50 % of_it",
+            "",
+            "a|b  c&d",
+            "<x>  1.0 ± 0.1* ↑ (2*)",
+            "",
+            "In all.",
+            "",
+            "- 100 % η",
+        ]
+
+    def test_markdown(self):
+        lines = to_markdown(self.table).splitlines()
+        assert lines[0] == r"**50 % of\_it**"
+        assert lines[2] == r"| a\|b | c&d |"
+        assert lines[4] == r"| \<x> | **1.0 ± 0.1** ↑ (2\*) |"
+        assert lines[-3:] == ["In all.", "", "- 100 % η"]
+
+    def test_csv(self):
+        (record,) = csv.DictReader(io.StringIO(to_csv(self.table)))
+        assert record == {"method": 'quoted "x", y', "mean": "1.0", "std": ""}
+
+    def test_nothing_measured(self):
+        table = rate_table(Selection("r", long_frame([]), [COLUMN], ["ce+b"]))
+        assert table.rows == ()
+        assert to_csv(table) == ""
+        assert to_markdown(table).splitlines()[2] == "| method and column |"
+
+    def test_files(self, tmp_path):
+        written = write_table(self.table, tmp_path / "new")
+        assert sorted(path.name for path in written) == ["t.csv", "t.md"]
+        assert sorted((tmp_path / "new").iterdir()) == sorted(written)

@@ -1,0 +1,57 @@
+"""Files are whole or absent, also on a full disk, and nothing half written stays for ever."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from noisebound.errors import NoRoomError
+from noisebound.system.files import append_text, save_tensors, write_text
+from processes import environment
+
+DAY = 24 * 3600
+
+
+def test_a_full_device():
+    """``/dev/full`` is one: what is written to it fails as on a full disk."""
+    with pytest.raises(
+        NoRoomError, match=r"no room for /dev/full \(No space left on device\): it takes 6 bytes, "
+    ):
+        append_text(Path("/dev/full"), "a line")
+
+
+def little_room(folder: str) -> None:
+    """In a process of its own: write files that exceed the limit of 100,000 bytes per file."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    path = Path(folder, "kept")
+    for write in (
+        lambda: save_tensors(path, {"a": torch.zeros(10**6)}, {}),
+        lambda: write_text(path, "a" * 10**6),
+    ):
+        with pytest.raises(NoRoomError, match=r"kept \(File too large\): it takes [14]\.0 MB, "):
+            write()
+
+
+def test_what_does_not_fit_leaves_the_file_as_it_was(tmp_path):
+    write_text(tmp_path / "kept", "before")
+    script = "import sys, test_files; test_files.little_room(sys.argv[1])"
+    command = [sys.executable, "-c", script, tmp_path]
+    here = Path(__file__).parent  # from which a new process can import this module
+    result = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=here)
+    assert result.returncode == 0, result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert (tmp_path / "kept").read_text() == "before"
+
+
+def test_parts_that_nobody_writes_any_more_are_removed(tmp_path):
+    old, new, other = (tmp_path / f".{name}.part" for name in ("a.0a1b2c3d", "a.1a1b2c3d", "b.2a"))
+    for part in (old, new, other):
+        part.write_text("half")
+    for part in (old, other):
+        os.utime(part, (0, part.stat().st_mtime - 2 * DAY))
+    write_text(tmp_path / "a", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", new.name, other.name}
