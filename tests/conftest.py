@@ -112,28 +112,6 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"browser tests left out: {NO_CHROMIUM}")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def without_torchmetrics(tmp_path_factory):
-    """Hide torchmetrics from the processes that tests start, and return the folder that hides it.
-
-    lightning_fabric imports it where it is installed, and noisebound uses nothing of it. It is a
-    third of what such a process takes to start.
-    """
-    folder = tmp_path_factory.mktemp("absent")
-    (folder / "torchmetrics.py").write_text("raise ImportError\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
-        yield folder
-
-
-@pytest.fixture
-def with_torchmetrics(without_torchmetrics, monkeypatch):
-    """Let the processes that a test starts import torchmetrics, because Lightning needs it."""
-    paths = os.environ["PYTHONPATH"].split(os.pathsep)
-    paths.remove(str(without_torchmetrics))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-
-
 @pytest.fixture(scope="session")
 def shared_data():
     """Return the folder of the real data sets."""

@@ -61,7 +61,6 @@ def test_two_processes(name):
     assert accuracy > 60
 
 
-@pytest.mark.usefixtures("with_torchmetrics")
 def test_lightning():
     printed = run("lightning_digits.py", epochs=30)
     assert min(accuracies(printed)) > 60

@@ -205,7 +205,6 @@ def test_readings_are_logged(tmp_path):
     assert 1.2 < trainer.callback_metrics["raw_mean"].item() < 1.7
 
 
-@pytest.mark.usefixtures("with_torchmetrics")
 def test_two_ranks_are_one(tmp_path):
     """Two real processes with two micro-batches each, joined by gloo."""
     script = Path(__file__).parent / "lightning_ranks.py"

@@ -30,10 +30,9 @@ TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_processes(without_torchmetrics):
-    """Let processes find the tests' modules, and joblib's, too, find no torchmetrics."""
+def findable_modules():
+    """Let processes find the tests' modules."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(without_torchmetrics)  # joblib's workers inherit it
         patch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
         yield
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from noisebound.averaging import RunningAverage
-from noisebound.bounded import multiply_gradients
+from noisebound.bounded import multiply_gradients, step_sign
 from noisebound.data import Batch, CropAndFlip, Dataset, Loader
 from noisebound.data.loader import derived_seed
 from noisebound.data.rows import takes_sparse
@@ -161,7 +161,7 @@ class Training:
     def _sign(self, mean: Float[Tensor, ""]) -> Float[Tensor, ""] | None:
         """Return +1 to descend or -1 to ascend; None without a bound."""
         bound = self.objective.bound
-        return None if bound is None else torch.sign(mean - bound)
+        return None if bound is None else step_sign(mean, bound)
 
     def _accumulate(self, parts: list[Batch], total: float) -> list[_Part]:
         """Accumulate the gradient of the whole batch's mean, part by part and rank by rank."""
