@@ -33,6 +33,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	! git grep -nEif .ci/banned-phrases -- src docs README.md CHANGELOG.md
 
 # By default glibc returns large buffers to the kernel after each call, so that page faults would
 # decide the ratios. These settings make it keep the buffers, as the allocators of GPUs do.

@@ -1,4 +1,4 @@
-"""Progress, shown where someone is looking and told now and then where nobody is.
+"""Progress: live on a terminal or in a notebook, one log line every 10 s elsewhere.
 
 On a terminal it is live text that disappears at the end, in Jupyter an output that changes in
 place, and elsewhere, such as in a log file, a line on standard error every ten seconds.
@@ -132,7 +132,7 @@ class Count:
         self._begun = clock()
 
     def advance(self, count: int = 1) -> None:
-        """Count so many more things."""
+        """Count ``count`` more things."""
         self._done += count
         if self._text.is_due or self._done == self._total:
             words = self._words()

@@ -75,7 +75,7 @@ class Training:
             rank=devices.global_rank,
             world_size=devices.world_size,
             device=devices.device,
-            # What is divided or blended is taken apart in a way that sparse tensors do not have.
+            # Sparse tensors can be neither split nor blended.
             keep_sparse=takes_sparse(state.model)
             and not objective.mixes
             and config.accumulate == 1

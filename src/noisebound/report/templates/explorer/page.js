@@ -33,8 +33,8 @@ function readAddress() {
 function writeAddress() {
   const { loss, rate, classes } = setting;
   const parameters = LOSS_BY_NAME.get(loss).parameters.map(name => [name, setting[name]]);
-  const told = { loss, rate, classes, ...Object.fromEntries(parameters) };
-  history.replaceState(null, "", `#${new URLSearchParams(told)}`);
+  const shown = { loss, rate, classes, ...Object.fromEntries(parameters) };
+  history.replaceState(null, "", `#${new URLSearchParams(shown)}`);
 }
 
 // --- Controls: each a slider and a box for the same value ---------------------------------------
