@@ -239,7 +239,7 @@ def test_a_folder_without_weights_or_tokenizer(minilm, tmp_path):
 
 def test_timm_is_asked_for_where_it_cannot_be_imported():
     """Here it cannot: it needs torchvision, of which this torch has no build."""
-    with pytest.raises(MissingExtraError, match=r"timm:resnet18 needs timm.*noisebound\[timm\]"):
+    with pytest.raises(MissingExtraError, match=r"timm:resnet18 needs timm.*\[timm\]"):
         _ = parse_backbone("timm:resnet18").fingerprint
 
 

@@ -119,7 +119,7 @@ def test_what_it_tells(tmp_path):
     before = audit.result()
     assert before.estimate is None
     assert before.rate == 0.1
-    assert "needs 10 more answers" in before.words
+    assert "10 more answers are needed" in before.words
     assert audit.size_for(0.03) > audit.size_for(0.05) == before.more_for_5 > 20
     first = audit.next(1)[0]
     answer(audit, true, 150)

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import noisebound as nb
-from noisebound.cli.estimate_command import estimate
+from noisebound.cli.estimate_command import _Training, estimate
 from noisebound.cli.fit_command import _print_run
 from noisebound.cli.options import ReadingFlags
 from noisebound.cli.suspects_command import suspects
@@ -47,7 +47,7 @@ def test_fit_and_estimate_state_the_same_rate(run, table, capsys):
     estimate(str(run.path))
     stored = lines_of(capsys)
     assert stored[0].startswith(stated)
-    estimate(str(table), reading=ReadingFlags(target="label"), **SETTINGS)
+    estimate(str(table), reading=ReadingFlags(target="label"), config=_Training(**SETTINGS))
     again = lines_of(capsys)
     assert again[:2] == stored[:2]  # the rate and what it rests on
     assert again[-1] == stored[-1]  # the labels to check
