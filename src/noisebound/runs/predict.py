@@ -109,13 +109,11 @@ def _encoded(model: SavedModel, frame: pl.LazyFrame, source: str) -> Tensor | Ro
             f"the model takes images, got {source}: give the folder that the images are in, or an "
             "array of them"
         )
-    if not all(dtype.is_numeric() for dtype in frame.collect_schema().dtypes()):
-        raise DataError(
-            f"the model was not trained on a table, and {source} is one with columns that are not "
-            "numbers"
-        )
-    if source != "the data frame":
-        raise DataError(f"the model was not trained on a table, and {source} is one")
+    is_numeric = all(dtype.is_numeric() for dtype in frame.collect_schema().dtypes())
+    if not is_numeric or source != "the data frame":
+        is_image = len(model.card.input_shape) == 3
+        kind, remedy = ("images", "a folder of images") if is_image else ("arrays", "an npz file")
+        raise DataError(f"the model was trained on {kind}, and {source} is a table: give {remedy}")
     return inputs_from_array(frame.collect().to_numpy())
 
 
