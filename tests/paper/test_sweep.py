@@ -186,6 +186,6 @@ def test_no_cluster_at_that_address(tmp_path):
     """Not "auto": that would find the cluster of another test."""
     workers = Workers(cluster="127.0.0.1:1")
     with pytest.raises(
-        ValueError, match=r"no Ray cluster at '127\.0\.0\.1:1': start one with  ray"
+        ValueError, match=r"no Ray cluster answers at '127\.0\.0\.1:1': start one with  ray"
     ):
         run_sweep(digit_runs(["ce"]), RunStore(tmp_path), DataSources(), workers)

@@ -339,9 +339,10 @@ class Run:
     def _judgment(self, splits: Splits) -> Judgment:
         """Return the judgment of the run, inferred once for the same data."""
         if self._judged is None or self._judged[0] is not splits:
+            result = self.result  # an error if the run is not finished
             inputs = self._model_splits(splits).train.rows
             found = judgment(
-                self.trained_config, self.result, self.noise, self.saved_model, splits, inputs
+                self.trained_config, result, self.noise, self.saved_model, splits, inputs
             )
             self._judged = splits, found
         return self._judged[1]
