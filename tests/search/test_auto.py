@@ -253,7 +253,7 @@ def test_too_few_to_measure(tmp_path):
         run = train_run(noisy_clouds(n=52), config(epochs=2), tmp_path / "run")
     assert run.result.chosen.origin == "noise unknown"
     assert run.result.bound == pytest.approx(0, abs=1e-6)
-    with pytest.raises(ValueError, match="49 training examples are too few"):
+    with pytest.raises(ValueError, match="44 training examples are too few"):
         estimate_label_noise(noisy_clouds(n=49).train, config())
 
 

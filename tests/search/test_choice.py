@@ -187,7 +187,7 @@ class TestChoiceByEvidence:
         assert choice.after_rehearsal(hits([0.6], m=800)[0]) == choice
         plain = choice.after_rehearsal(hits([0.5], m=800)[0])
         assert (plain.is_plain, plain.withdrawn) == (True, choice.chosen)
-        assert "predicts fewer of the labels" in plain.reason
+        assert "its training accuracy was below" in plain.reason
         assert Choice.of_record(plain.record()) == plain
 
     def test_what_was_given_up_is_not_chosen(self):
