@@ -2,8 +2,9 @@
 
 import math
 
+import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from noisebound.estimation.estimate import NoiseEstimate
@@ -59,17 +60,37 @@ def suspects_by_models(
     judged, learned = _completed(observed, labels, out_of_fold.with_validation)
     evidence = suspects_by_evidence(judged, labels, learned, estimate)
     score = evidence.suspects.score.clone()
+    is_trained = torch.zeros(len(labels), dtype=torch.bool)
+    is_trained[out_of_fold.positions] = True
     if evidence.is_supported:
-        return Suspects((score + by_model.score) / 2, by_model.suggested)
+        averaged = _averaged(score, by_model.score, is_trained)
+        return Suspects(averaged, by_model.suggested)
     if _may_judge(observed, out_of_fold):
         # Probabilities are multiplied, as those of independent witnesses.
         own = _logs(observed) + _logs(judged)
         own = own.softmax(1).gather(1, labels[:, None]).squeeze(1)
-        is_trained = torch.zeros(len(labels), dtype=torch.bool)
-        is_trained[out_of_fold.positions] = True
         for group in (is_trained, ~is_trained):
             score[group] = in_order_of(own[group], score[group])
     return Suspects(score, by_model.suggested)
+
+
+def _averaged(
+    evidence: Float64[Tensor, " n"], by_model: Float64[Tensor, " n"], is_trained: Bool[Tensor, " n"]
+) -> Float64[Tensor, " n"]:
+    """Return the mean of both log-odds, on one scale for examples that the model has seen or not.
+
+    A model partly memorizes labels that it was trained on, so it finds them less suspect. Only the
+    evidence is comparable: a validation example gets the score that training examples with the
+    same evidence have, and the model changes the order among the validation examples.
+    """
+    score, unseen = (evidence + by_model) / 2, ~is_trained
+    known, scale = evidence[is_trained].sort().values, score[is_trained].sort().values
+    if len(known) and unseen.any():
+        held_out = evidence[unseen]
+        within = held_out.clamp(known[0], known[-1])
+        mapped = torch.from_numpy(np.interp(within.numpy(), known.numpy(), scale.numpy()))
+        score[unseen] = in_order_of(-score[unseen], mapped + held_out - within)
+    return score
 
 
 def _logs(probs: Float64[Tensor, "n classes"]) -> Float64[Tensor, "n classes"]:
