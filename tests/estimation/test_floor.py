@@ -67,7 +67,7 @@ def test_the_standard_error_is_that_of_repetitions():
 
 def test_bad_input():
     logits, labels = held_out()
-    with pytest.raises(ValueError, match="EarlyLearning depends on what it remembers"):
+    with pytest.raises(ValueError, match="EarlyLearning depends on its memory of the examples"):
         measured_floor(nb.EarlyLearning(len(labels), CLASSES), logits, labels)
     with pytest.raises(ValueError, match="`labels` must be one per example, 4000"):
         measured_floor(nb.CrossEntropy(), logits, labels[:7])

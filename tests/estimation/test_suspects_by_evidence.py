@@ -129,8 +129,8 @@ def test_validation_examples_are_no_more_suspect_than_others(has_predictions, ra
 
 def test_labels_that_a_model_has_seen_are_as_suspect_as_others():
     """A model memorizes a part of its own labels, and finds them less suspect than others."""
-    probs, labels, true = problem("symmetric", n=2_000, blur=1.0)
-    trained, held_out = torch.arange(200, 2_000), torch.arange(200)
+    probs, labels, true = problem("pairwise")
+    trained, held_out = torch.arange(200, 3_000), torch.arange(200)
     model = probs.clone()
     model[trained] = 0.6 * probs[trained] + 0.4 * torch.eye(CLASSES).double()[labels[trained]]
     out_of_fold = OutOfFold(
@@ -142,8 +142,8 @@ def test_labels_that_a_model_has_seen_are_as_suspect_as_others():
     transition = nb.estimate_noise(probs, labels).transition
     assert suspects_by_evidence(probs, labels).is_supported
     found = suspects_by_models(model, labels, nb.CrossEntropy(), transition, out_of_fold)
-    assert (found.ranking[:200] < 200).double().mean() < 0.2
-    assert roc_auc_score(labels != true, found.score) > 0.95
+    assert (found.ranking[:200] < 200).double().mean() < 0.15  # 0.067 are validation examples
+    assert roc_auc_score(labels != true, found.score) > 0.9
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "pairwise"])

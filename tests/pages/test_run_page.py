@@ -30,7 +30,7 @@ def test_a_training_that_estimates_the_noise(tmp_path):
     ]
     _, scores, noise, suspects, _ = page.sections
     low, high = run.noise.interval
-    assert f"between {low:.1%} and {high:.1%}" in noise.text
+    assert f"({low:.1%} to {high:.1%} with 95% confidence" in noise.text
     assert noise.heat_maps[0].column_names == splits.train.class_names
     right = round(run.final("test_top1") * 80)
     assert scores.text.startswith(f"The model predicts {right} of 80 test labels. ")
@@ -98,7 +98,7 @@ def test_a_model_at_chance_states_no_noise_as_a_fact(tmp_path, capsys):
     run = fit(splits, out=tmp_path / "run", epochs=16, batch_size=40, learning_rate=1e-2)
     reason = run.noise.unknown_because
     assert isinstance(run.noise, EstimatedNoise)
-    assert "hardly more than guessing" in reason
+    assert "nothing to do with the labels" in reason
     assert load_run(tmp_path / "run").noise.unknown_because == reason
     page = run_page(run, splits)
     assert f"is unknown: it could not be estimated, because {reason}" in page.headline

@@ -80,7 +80,7 @@ def test_class_weights_in_fit(tmp_path):
     plain = nb.fit((X, Y), out=tmp_path / "plain", **settings)
     balanced = nb.fit((X, Y), out=tmp_path / "balanced", class_weight="balanced", **settings)
     assert recall_of_rare(balanced.predict(NEW_X)) > recall_of_rare(plain.predict(NEW_X)) + 0.3
-    assert "classes' floors by their weights" in balanced.result.chosen.reason
+    assert "weighted mean of the classes' floors" in balanced.result.chosen.reason
     suspects = nb.load_run(tmp_path / "balanced").suspects((X, Y))
     assert np.isfinite(suspects["probability_wrong"].to_numpy()).all()
     with pytest.raises(ValueError, match="`class_weight` names 'odd', which is not a class"):

@@ -54,7 +54,7 @@ def _records(table: Path) -> list[dict[str, str | float | None]]:
     try:
         with table.open(encoding="utf-8", newline="") as lines:
             reader = csv.DictReader(lines)
-            records = [dict(record) for record in reader]
+            names, records = reader.fieldnames, [dict(record) for record in reader]
         for record in records:
             float(record["believed_rate"]), float(record["mean"]), float(record["std"] or 0)
             COLUMNS[record["column"]]
@@ -65,7 +65,7 @@ def _records(table: Path) -> list[dict[str, str | float | None]]:
         ) from error
     except (ValueError, KeyError, TypeError, csv.Error) as error:  # not text, or another table
         raise foreign from error
-    if not needed <= {*(reader.fieldnames or needed)}:
+    if not needed <= {*(names or needed)}:
         raise foreign
     if not records:
         raise InvalidValueError(f"{table} holds no finished runs")

@@ -109,6 +109,7 @@ class ReadingFlags(ReadingOptions):
     target: Annotated[str | None, Parameter(metavar="COLUMN")] = None
     text: Columns = ()
     exclude: Columns = ()
+    id: Annotated[str | None, Parameter(metavar="COLUMN")] = None
     types: Annotated[Columns, Parameter(metavar="COLUMN=TYPE...")] = ()  # type: ignore[assignment]
     encoding: Encoding = None
     map_labels: Annotated[Columns, Parameter(metavar="LABEL=NEW...")] = ()  # type: ignore[assignment]

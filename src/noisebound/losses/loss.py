@@ -283,7 +283,7 @@ class LikelihoodLoss(Loss):
     The expected loss is then least at a vertex (concave), or where :meth:`slope` says (convex).
     """
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return φ of each element."""
         raise InvalidTypeError(f"{type(self).__name__} must define of_surprisal(surprisal)")
 

@@ -11,6 +11,7 @@ from typing import Unpack
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -63,7 +64,7 @@ class Focal(LikelihoodLoss):
         super().__init__(**options)
         self.gamma = check_non_negative("gamma", gamma)
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``(1 - q_y)^γ (-log q_y)``."""
         # For γ < 1 the power's derivative is infinite at q_y = 1, where it is multiplied by zero.
         positive = surprisal.clamp(min=torch.finfo(surprisal.dtype).tiny)
@@ -98,7 +99,7 @@ class ReverseCrossEntropy(LikelihoodLoss):
         super().__init__(**options)
         self.A = check_non_negative("A", A)
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``A (1 - q_y)``."""
         return self.A * mean_absolute_error(surprisal)
 
@@ -130,7 +131,7 @@ class TaylorCrossEntropy(LikelihoodLoss):
         self.order = check_count("order", order)
         self.curvature = "concave" if self.order == 1 else "convex"
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``Σ_{i=1}^t (1 - q_y)^i / i``, by Horner's rule."""
         missing = mean_absolute_error(surprisal)
         total = torch.zeros_like(missing)
@@ -176,7 +177,7 @@ class JensenShannon(LikelihoodLoss):
                 "`label_weight` must be below 1, where the loss becomes MAE: use MeanAbsoluteError"
             )
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the divergence.
 
         The terms of the other classes are the same in both entropies, up to ``log (1-π)``. So the
@@ -226,7 +227,7 @@ class LabelDistributionallyRobust(LikelihoodLoss):
         # as a function of the probability at temperature λ, whose best value slope gives
         self.curvature = "convex" if self.margin <= self.lam * math.log(2) else None
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the loss without ``-λ log c``, of the surprisal at temperature λ."""
         raised = math.expm1(self.margin / self.lam) * mean_absolute_error(surprisal)
         return self.lam * (surprisal + torch.log1p(raised))
@@ -278,7 +279,7 @@ class AsymmetricGeneralizedCrossEntropy(LikelihoodLoss):
         self.a, self.q = check_above("a", a, 0), check_above("q", q, 0)
         self.curvature = "concave" if self.q >= 1 else "convex"
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``(a+1)^q (1 - (1 - (1-q_y)/(a+1))^q) / q``."""
         largest = math.pow(self.a + 1, self.q) / self.q
         lost = torch.expm1(-surprisal) / (self.a + 1)
@@ -312,7 +313,7 @@ class AsymmetricUnhinged(LikelihoodLoss):
         self.a, self.p = check_above("a", a, 1), check_above("p", p, 0)
         self.curvature = "concave" if self.p <= 1 else "convex"
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``(a-1)^p ((1 + (1-q_y)/(a-1))^p - 1) / p``."""
         least = math.pow(self.a - 1, self.p) / self.p
         lost = -torch.expm1(-surprisal) / (self.a - 1)
@@ -346,7 +347,7 @@ class AsymmetricExponential(LikelihoodLoss):
         super().__init__(**options)
         self.a = check_above("a", a, 0)
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``exp(-q_y / a)``."""
         return torch.exp(-torch.exp(-surprisal) / self.a)
 

@@ -38,7 +38,7 @@ class CrossEntropy(LikelihoodLoss):
 
     noise_model = Identity()
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``-log q_y``."""
         return surprisal
 

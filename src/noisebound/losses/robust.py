@@ -64,7 +64,7 @@ class MeanAbsoluteError(LikelihoodLoss):
 
     curvature = "concave"
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``1 - q_y``."""
         return mean_absolute_error(surprisal)
 
@@ -95,7 +95,7 @@ class GeneralizedCrossEntropy(LikelihoodLoss):
         self.a = check_within("a", a, 0, 1, open_at_low=True)
         self.noise_model = Power(self.a) if self.a < 1 else None
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``(1 - q_y^a) / a``."""
         return generalized_cross_entropy(surprisal, self.a)
 
@@ -126,7 +126,7 @@ class SymmetricCrossEntropy(LikelihoodLoss):
         self.A = check_non_negative("A", A)
         self.noise_model = Saturating(self.A)
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
+    def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``-log q_y + A (1 - q_y)``."""
         return torch.sub(surprisal, torch.expm1(-surprisal), alpha=self.A)
 
