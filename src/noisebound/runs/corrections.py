@@ -45,10 +45,11 @@ class ChecksUsed:
     def words(self) -> str:
         """One sentence that accounts for every decision."""
         confirmed = self.trusted - self.changed
+        times = "" if self.weight == 1 else f"{self.weight:g} times "
         return (
             f"{self.trusted + self.unusable:,} examples were checked: {self.changed:,} labels "
             f"corrected, {confirmed:,} confirmed, {self.unusable:,} examples left out as unusable. "
-            f"A checked label counts {self.weight:g} times as much as another."
+            f"A checked label counts {times}as much as another."
         )
 
     def record(self) -> dict[str, Any]:
