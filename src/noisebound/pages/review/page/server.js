@@ -2,6 +2,12 @@
 
 export class ServerGone extends Error {}
 
+// A request in the background, such as for the next picture, may find the server gone. The next
+// decision reports that, so nothing else has to.
+addEventListener("unhandledrejection", event => {
+  if (event.reason instanceof ServerGone) event.preventDefault();
+});
+
 export class Refused extends Error {
   constructor(status, content) {
     super(content.error);
