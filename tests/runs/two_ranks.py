@@ -1,4 +1,4 @@
-"""Trains with several methods on a number of ranks: ``two_ranks.py DEVICES OUT``. See test_ranks.py."""
+"""Trains with several methods on some ranks: ``two_ranks.py DEVICES OUT``. See test_ranks.py."""
 
 import sys
 from pathlib import Path
