@@ -124,7 +124,7 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
     rows = tuple(
         Row(
             loss=loss,
-            bound=runs[f"{loss}+b"].result.bound,
+            bound=runs[f"{loss}+b"].result.bound or float("nan"),
             plain=_accuracy(runs[loss]),
             bounded=_accuracy(runs[f"{loss}+b"]),
         )

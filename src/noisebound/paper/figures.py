@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from noisebound.losses import (
     SymmetricCrossEntropy,
 )
 from noisebound.monitor import memorizing_since
-from noisebound.paper.frame import FinishedRun, Record
+from noisebound.paper.frame import FinishedRun
 from noisebound.paper.protocol import BASELINES, BOUNDED, COLUMNS, Column, label_of
 from noisebound.report.plots import BLACK, BLUE, GREEN, ORANGE, SKY, save_figure
 from noisebound.runs.metrics_file import read_metrics
@@ -115,7 +115,7 @@ def noise_models_figure() -> Figure:
     return figure
 
 
-def rate_sweep_figure(records: Sequence[Record]) -> Figure:
+def rate_sweep_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
     """Return the figure of accuracy over the noise rate, with one panel per method and column.
 
     With too low a rate a network memorizes, with too high a rate it does not learn. The true rate
@@ -124,7 +124,7 @@ def rate_sweep_figure(records: Sequence[Record]) -> Figure:
     Args:
         records: the records of the table of rates, or the lines of its CSV file
     """
-    panels: dict[tuple[str, str], list[Record]] = {}
+    panels: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for record in records:
         panels.setdefault((record["method"], record["column"]), []).append(record)
     figure = Figure(figsize=(4.2 * len(panels) + 0.8, 3.8), layout="constrained")
