@@ -66,7 +66,7 @@ LONG_MODULES = tuple(
             "runs",
             "search",
         ),
-        *("test_cli", "test_entry", "test_interrupts", "training"),
+        *("test_cli", "test_entry", "system/test_signals", "training"),
     )
 )
 EXPORT = Path(__file__).parents[1] / "examples" / "export_efficientnet.py"

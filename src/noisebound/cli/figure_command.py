@@ -6,7 +6,6 @@ from typing import Literal
 
 from rich.markup import escape
 
-from noisebound.console import Console
 from noisebound.errors import InvalidValueError
 from noisebound.paper.columns import COLUMNS
 from noisebound.paper.figures import (
@@ -16,6 +15,7 @@ from noisebound.paper.figures import (
     write_figure,
 )
 from noisebound.paper.tables import rate_curves
+from noisebound.system.console import Console
 
 
 def figure(

@@ -16,7 +16,7 @@ from noisebound.paper.plan import RunConfig
 from noisebound.paper.run import Execution, RunStore, State
 from noisebound.paper.sources import DataSources
 from noisebound.paper.workers import WorkerDiedError, Workers, do_runs
-from noisebound.progress import ProgressText, time_left
+from noisebound.system.progress import ProgressText, time_left
 
 # Heuristics: one death may be an accident, and every further one costs the start of workers.
 _DEATHS_OF_A_SUSPECT = 2

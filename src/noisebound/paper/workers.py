@@ -13,10 +13,10 @@ from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import ProcessPoolExecutor, TerminatedWorkerError
 
 from noisebound.errors import InvalidValueError
-from noisebound.interrupts import interruption
 from noisebound.paper.plan import RunConfig
 from noisebound.paper.run import Execution, execute
 from noisebound.system.ray_cluster import connected, first_line
+from noisebound.system.signals import interruption
 from noisebound.training.devices import usable_cores
 
 
