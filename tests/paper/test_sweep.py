@@ -147,7 +147,6 @@ def test_progress_in_words(tmp_path):
 
 
 SCRIPT = Path(__file__).parent / "ray_sweep.py"
-ray_tests = pytest.mark.xdist_group("ray")  # with --dist loadgroup they share one cluster
 
 
 @pytest.fixture(scope="module")
@@ -164,20 +163,17 @@ def on_ray(tmp_path_factory):
     return out
 
 
-@ray_tests
 def test_a_ray_cluster_finds_what_this_machine_finds(on_ray, alone):
     for run in digit_runs(["ce", "ce+b", "elr"], seeds=[0, 1]):
         assert measured(RunStore(on_ray / "undisturbed"), run) == alone(run)
 
 
-@ray_tests
 def test_one_job_is_done_by_the_cluster_too(on_ray):
     """And a cluster whose workers stand in another folder finds the way."""
     (run,) = digit_runs(["mse"])
     assert RunStore(on_ray / "one").state(run) == "finished"
 
 
-@ray_tests
 def test_a_ray_worker_that_is_killed_loses_nothing(on_ray, alone):
     assert (on_ray / "killed").read_text().isdigit()
     for run in digit_runs(["ce", "ce+b"], settings=LONG):

@@ -6,7 +6,6 @@ from typing import Literal
 
 from rich.markup import escape
 
-from noisebound.console import Console
 from noisebound.errors import InvalidValueError
 from noisebound.paper.figures import (
     noise_models_figure,
@@ -15,6 +14,7 @@ from noisebound.paper.figures import (
     write_figure,
 )
 from noisebound.paper.protocol import COLUMNS
+from noisebound.system.console import Console
 
 
 def figure(

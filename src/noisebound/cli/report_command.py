@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from noisebound.console import Console
+from noisebound.system.console import Console
 
 
 def report(runs: Path, *, out: Path = Path("report.html")) -> None:

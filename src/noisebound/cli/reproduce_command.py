@@ -8,7 +8,6 @@ from cyclopts import Parameter, validators
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir, command_line
-from noisebound.console import Console
 from noisebound.errors import InvalidValueError
 from noisebound.paper import Target, Weights
 from noisebound.paper.page import report_on
@@ -22,6 +21,7 @@ from noisebound.paper.sweep import Workers
 from noisebound.report.page import write_page
 from noisebound.report.table_formats import to_text
 from noisebound.runs.folder import RunFolder
+from noisebound.system.console import Console
 
 Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]
 Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]

@@ -35,7 +35,7 @@ from noisebound.features.embed_once import (
 )
 from noisebound.features.examples import Examples
 from noisebound.features.load import RawPart, RawSplits
-from noisebound.progress import counting
+from noisebound.system.progress import counting
 from noisebound.system.ray_cluster import connected, first_line
 
 _ATTEMPTS = 3  # work lost with a machine is repeated, but not forever

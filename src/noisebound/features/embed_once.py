@@ -20,8 +20,8 @@ from noisebound.data.images import listed
 from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone, TextCounts
 from noisebound.features.examples import Examples, Modality, Texts, done_ahead
-from noisebound.progress import counting
 from noisebound.system.files import write_json
+from noisebound.system.progress import counting
 
 _BATCHES_AHEAD = 4  # prepared while one is embedded
 KINDS: Mapping[Modality, str] = {"image": "image", "text": "text", "features": "row"}

@@ -21,8 +21,8 @@ from noisebound.data.archives import Files, files_fingerprint
 from noisebound.data.cache import cache_folder
 from noisebound.data.images import limited_pixels, open_image
 from noisebound.errors import DataError, MisuseError
-from noisebound.progress import track
 from noisebound.system.files import fingerprint, fingerprint_of_texts, write_text
+from noisebound.system.progress import track
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import torch
 from filelock import FileLock
 
-from noisebound.console import warnings_as_notes
 from noisebound.corruption import corrupt
 from noisebound.data import Splits
 from noisebound.errors import DataError, RunError
@@ -22,6 +21,7 @@ from noisebound.paper.sources import DataSources
 from noisebound.runs import train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult, read_result
+from noisebound.system.console import warnings_as_notes
 from noisebound.system.files import write_json, write_text
 from noisebound.training.config import Precision
 

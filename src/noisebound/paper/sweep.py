@@ -18,12 +18,12 @@ from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import ProcessPoolExecutor, TerminatedWorkerError
 
 from noisebound.errors import InvalidValueError
-from noisebound.interrupts import interruption
 from noisebound.paper.plan import RunConfig
 from noisebound.paper.run import Execution, RunStore, State, execute
 from noisebound.paper.sources import DataSources
-from noisebound.progress import ProgressText, time_left
+from noisebound.system.progress import ProgressText, time_left
 from noisebound.system.ray_cluster import connected, first_line
+from noisebound.system.signals import interruption
 from noisebound.training.devices import usable_cores
 
 # Heuristics: one death may be an accident, and every further one costs the start of workers.

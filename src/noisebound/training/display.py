@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import mean
 from types import TracebackType
 
-from noisebound.progress import ProgressText, time_left
+from noisebound.system.progress import ProgressText, time_left
 from noisebound.training.metrics import EpochMetrics
 
 _WIDTH, _HEIGHT = 60, 8

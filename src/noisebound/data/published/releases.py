@@ -16,7 +16,7 @@ from filelock import FileLock
 from noisebound.data.archives import Files, as_data_error
 from noisebound.data.cache import cache_folder, search_folders
 from noisebound.errors import DataError
-from noisebound.progress import counting
+from noisebound.system.progress import counting
 
 if TYPE_CHECKING:
     from noisebound.data.dataset import Splits

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from noisebound.progress import Count, ProgressText, counting, track
+from noisebound.system.progress import Count, ProgressText, counting, track
 
 
 class Clock:

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from rich.live import Live
 from rich.text import Text
 
-from noisebound.console import Console
+from noisebound.system.console import Console
 
 LOG_SECONDS = 10.0
 """Between lines of a log: often enough to see that work goes on, and six lines per minute."""
