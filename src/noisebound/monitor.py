@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from noisebound.checks import check_finite_number
+from noisebound.checks import check_number
 from noisebound.errors import InvalidValueError, MisuseError
 
 
@@ -55,7 +55,7 @@ class MemorizationMonitor:
     """
 
     def __init__(self, floor: float) -> None:
-        self.floor = check_finite_number("floor", floor)
+        self.floor = check_number("floor", floor)
         self.epoch_losses: list[float] = []
         self._parts: list[Tensor] = []
 

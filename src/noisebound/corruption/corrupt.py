@@ -16,8 +16,8 @@ from noisebound.checks import (
     check_distribution,
     check_noise_rate,
     check_num_classes,
+    check_number,
     check_transition,
-    check_within,
 )
 from noisebound.corruption.kinds import (
     ClassifierNoise,
@@ -215,7 +215,7 @@ def _check_rate(kind: str, noise_rate: float | None, c: int, include_self: bool)
     if noise_rate is None:
         return 0.0
     if kind == "classifier" or include_self:  # the rate of replacement, not of change
-        return check_within("noise_rate", noise_rate, 0.0, 1.0, open_at_low=False)
+        return check_number("noise_rate", noise_rate, "[0, 1]")
     return float(check_noise_rate(noise_rate, c))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from noisebound.catalog import LOSS_NAMES, SPECS
-from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
+from noisebound.checks import check_count, check_number
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses import Loss
 
@@ -40,14 +40,12 @@ def check_parameters(estimator: "NoiseBoundedClassifier") -> None:
             "rate: leave loss, noise_rate and bound at 'auto', or leave recipe at 'auto'"
         )
     if estimator.noise_rate != "auto":
-        check_within(
-            "noise_rate", number("noise_rate", estimator.noise_rate), 0, 1, open_at_low=False
-        )
+        check_number("noise_rate", number("noise_rate", estimator.noise_rate), "[0, 1]")
     if estimator.bound is not None and estimator.bound != "auto":
-        check_finite_number("bound", number("bound", estimator.bound))
-    check_within("learning_rate", estimator.learning_rate, 0, np.inf, open_at_low=True)
-    check_non_negative("alpha", estimator.alpha)
-    check_non_negative("average_epochs", estimator.average_epochs)
+        check_number("bound", number("bound", estimator.bound))
+    check_number("learning_rate", estimator.learning_rate, "(0, ∞)")
+    check_number("alpha", estimator.alpha, "[0, ∞)")
+    check_number("average_epochs", estimator.average_epochs, "[0, ∞)")
     for name in ("max_iter", "batch_size"):
         check_count(name, getattr(estimator, name))
     for width in hidden_widths(estimator.hidden_layer_sizes):
@@ -80,7 +78,7 @@ def class_weight_by_position(
         )
     weights = {label: number("class_weight", weight) for label, weight in given.items()}
     return {
-        str(index): check_non_negative("class_weight", weights[label])
+        str(index): check_number("class_weight", weights[label], "[0, ∞)")
         for index, label in enumerate(classes)
         if label in weights
     }
