@@ -162,3 +162,16 @@ def check_number(name: str, value: float, interval: str = "(-∞, ∞)") -> floa
         wanted = f"lie in {interval}" if interval != "(-∞, ∞)" else "be a finite number"
         raise InvalidValueError(f"`{name}` must {wanted}, got {value!r}")
     return number
+
+
+def check_mean_loss(loss: Tensor) -> None:
+    """Refuse losses per example, where their mean is expected."""
+    if loss.ndim != 0:
+        raise InvalidValueError(
+            f"observe takes the mean loss, one number, got a tensor of shape {tuple(loss.shape)}"
+        )
+
+
+def best_precision(device: torch.device) -> torch.dtype:
+    """Return the most precise type that the device has."""
+    return torch.float32 if device.type == "mps" else torch.float64

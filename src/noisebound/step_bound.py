@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from noisebound.bounded import BoundMonitor, Monitored
-from noisebound.checks import check_number
+from noisebound.checks import best_precision, check_mean_loss, check_number
 from noisebound.errors import InvalidTypeError, InvalidValueError, MisuseError
 
 
@@ -56,11 +56,7 @@ class GradientBound(Monitored):
             loss: its mean loss, one number, neither divided nor scaled.
             count: the number of examples, or the sum of their weights.
         """
-        if loss.ndim != 0:
-            shape = tuple(loss.shape)
-            raise InvalidValueError(
-                f"observe takes the mean loss, one number, got a tensor of shape {shape}"
-            )
+        check_mean_loss(loss)
         if not isinstance(count, Tensor) and not count >= 0:
             raise InvalidValueError(f"`count` must be a number of examples, got {count!r}")
         self._observations.append(_Observation(loss, count))
@@ -164,7 +160,7 @@ class StepBound(GradientBound):
             self._observations = [seen for seen in self._observations if not seen.was_used]
         if not isinstance(loss, Tensor):
             device = self.optimizer.param_groups[0]["params"][0].device
-            loss = torch.tensor(loss, dtype=_precision(device), device=device)
+            loss = torch.tensor(loss, dtype=best_precision(device), device=device)
         super().observe(loss, count)
 
     def remove(self) -> None:
@@ -211,16 +207,11 @@ def multiply_gradients(optimizer: Optimizer, sign: Float[Tensor, ""]) -> None:
         torch._foreach_mul_(gradients, sign.to(device, torch.float32))
 
 
-def _precision(device: torch.device) -> torch.dtype:
-    """Return the most precise type that the device has."""
-    return torch.float32 if device.type == "mps" else torch.float64
-
-
 class _Observation:
     """One micro-batch: its loss, its count, and whether its gradients are computed."""
 
     def __init__(self, loss: Tensor, count: float | Tensor) -> None:
-        precision = _precision(loss.device)
+        precision = best_precision(loss.device)
         with torch.no_grad():
             mean = loss.to(precision)
             weight = torch.as_tensor(count, dtype=precision, device=loss.device)
