@@ -177,6 +177,5 @@ class SweepProgress:
     def _watch(self) -> None:
         with ProgressText(log_seconds=_LOG_SECONDS) as text:
             while not self._ended.wait(_LOOK_SECONDS):
-                if text.is_due:
-                    text.update(self.line())
-            text.update(self.line())
+                text.show(self.line())
+            text.show(self.line())
