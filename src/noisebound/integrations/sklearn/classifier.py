@@ -210,7 +210,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self._judge(whole, plan)
         return self
 
-    @available_if(_has_given_noise)
+    @available_if(_has_given_noise)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         X: Any,

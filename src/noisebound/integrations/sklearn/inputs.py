@@ -16,7 +16,7 @@ _ROW_LENGTH = 10.0  # as for TF-IDF in `fit`: a network learns little from rows 
 
 
 class InputScaling:
-    """The form and scale of the first features, in which all later ones are brought.
+    """The form and scale of the first features, that all later ones are brought to.
 
     Sparse features keep their zeros: one factor scales all of them to a mean row length of 10.
 
@@ -40,10 +40,11 @@ class InputScaling:
         """Return features in the form of the first ones."""
         from noisebound.data.rows import SparseRows
 
+        is_sparse: bool = issparse(X)
         if not self.is_sparse:
-            dense = X.toarray() if issparse(X) else X
+            dense = X.toarray() if is_sparse else X
             return torch.from_numpy(np.require(dense, requirements=["C", "W"]))
-        scaled = X.tocsr(copy=True) if issparse(X) else csr_array(X)
+        scaled = X.tocsr(copy=True) if is_sparse else csr_array(X)
         scaled.data *= self.factor
         return SparseRows(scaled)
 
