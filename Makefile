@@ -22,7 +22,7 @@ demo: $(VENV)/.cli
 	$(BIN)/noisebound demo
 
 test: $(VENV)/.test
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Tests the HTML pages in Chromium. `make test` runs these too if it finds Chromium.
 test-browser: $(VENV)/.test

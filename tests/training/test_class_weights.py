@@ -41,7 +41,7 @@ def test_balanced_classes_in_the_estimator():
     [
         ("equal", "must be a mapping, 'balanced' or None; got 'equal'"),
         ({"none": 1.0}, "'none', which is none of the classes"),
-        ({"rare": -1.0}, "must lie in"),
+        ({"rare": -1.0}, "must be finite and not negative"),
     ],
 )
 def test_wrong_weights_in_the_estimator(weights, complaint):

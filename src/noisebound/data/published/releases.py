@@ -16,7 +16,7 @@ from filelock import FileLock
 from noisebound.data.archives import Files, as_data_error
 from noisebound.data.cache import cache_folder, search_folders
 from noisebound.errors import DataError
-from noisebound.progress import counting
+from noisebound.system.progress import counting
 
 if TYPE_CHECKING:
     from noisebound.data.dataset import Splits
@@ -155,11 +155,11 @@ def _download_resumably(url: str, target: Path, final: Path) -> None:
         total = done + int(length) if length else None
         with (
             part.open("ab" if resumes else "wb") as file,
-            counting(final.name, total, unit="bytes", done=done) as count,
+            counting(final.name, total, unit="bytes", done=done) as advance,
         ):
             for piece in response.iter_content(_CHUNK):
                 file.write(piece)
-                count.advance(len(piece))
+                advance(len(piece))
     if total is not None and part.stat().st_size != total:
         raise requests.ConnectionError(f"the connection ended after {part.stat().st_size} bytes")
     part.replace(target)
