@@ -93,7 +93,7 @@ def check_trusted(trusted: Any, labels: Int64[Tensor, " n"], num_classes: int) -
             )
         if int(part.min()) < 0 or int(part.max()) >= most:
             raise InvalidValueError(f"the {name} of `trusted` must lie in 0 … {most - 1}")
-    if len(positions.unique()) != len(positions):
+    if len(set(positions.tolist())) != len(positions):
         raise InvalidValueError("the positions of `trusted` must be distinct")
     return replace(
         given or Trusted(positions, true_labels),
