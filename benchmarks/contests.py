@@ -30,10 +30,9 @@ from noisebound.catalog import SPECS, LossName
 from noisebound.corruption.corrupt import realized_transition
 from noisebound.data import Dataset, Splits
 from noisebound.estimation import ESTIMATION_METHODS, EstimatedNoise
-from noisebound.paper.columns import COLUMNS, Column
-from noisebound.paper.methods import BOUNDED, label_of
 from noisebound.paper.plan import Plan
 from noisebound.paper.presets import Preset, find_preset
+from noisebound.paper.protocol import BOUNDED, COLUMNS, Column, label_of
 from noisebound.paper.run import noisy_splits
 from noisebound.paper.sources import DataSources
 from noisebound.runs import Run, train_run
@@ -158,7 +157,7 @@ def measured(
 ) -> dict[str, Any]:
     """Train a contender on a column, and return its accuracies and its findings on labels."""
     column, contender = COLUMNS[cell["column"]], CONTESTS[contest][cell["method"]]
-    (run,) = Plan(preset, (cell["seed"],), sources).method_runs(column, contender.loss)
+    (run,) = Plan(preset, (cell["seed"],), sources).runs(column, contender.loss)
     splits = noisy_splits(run, sources)
     config = config_of(contender, column, run.training, splits.train)
     is_wrong = _is_wrong(splits.train)

@@ -21,9 +21,9 @@ import noisebound as nb
 from noisebound.data import Dataset, Splits
 from noisebound.losses.curriculum import choose_by_curriculum, hinge
 from noisebound.models import ModelName, create_model
-from noisebound.paper.columns import COLUMNS
 from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU
+from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.run import noisy_splits
 from noisebound.paper.sources import DataSources
 
@@ -113,7 +113,7 @@ def settings() -> Iterator[Setting]:
 
 def data_of(setting: Setting, sources: DataSources) -> Splits:
     """Return the images and the noisy labels of a column, with seed 0."""
-    (run,) = Plan(CPU, (0,), sources).method_runs(COLUMNS[setting.column], "ce")
+    (run,) = Plan(CPU, (0,), sources).runs(COLUMNS[setting.column], "ce")
     return noisy_splits(run.model_copy(update={"train_examples": setting.images}), sources)
 
 

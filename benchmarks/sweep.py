@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 from joblib.externals.loky import get_reusable_executor
 
-from noisebound.paper.columns import COLUMNS
 from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU
+from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.run import RunStore
 from noisebound.paper.sources import DataSources
-from noisebound.paper.sweep import run_sweep
-from noisebound.paper.workers import Workers
+from noisebound.paper.sweep import Workers, run_sweep
 
 SEEDS, METHODS = (0, 1, 2), ("ce", "ce+b", "sce", "sce+b")
 

@@ -160,11 +160,11 @@ def _download_resumably(url: str, target: Path, final: Path) -> None:
         total = done + int(length) if length else None
         with (
             part.open("ab" if resumes else "wb") as file,
-            counting(final.name, total, unit="bytes", done=done) as count,
+            counting(final.name, total, unit="bytes", done=done) as advance,
         ):
             for piece in response.iter_content(_CHUNK):
                 file.write(piece)
-                count.advance(len(piece))
+                advance(len(piece))
     if total is not None and part.stat().st_size != total:
         raise requests.ConnectionError(f"the connection ended after {part.stat().st_size} bytes")
     part.replace(target)
