@@ -9,7 +9,6 @@ from typing import Any, Literal, Unpack
 
 from torch import nn
 
-from noisebound.console import print_note
 from noisebound.data import DataOrigin, Splits
 from noisebound.data.column_types import ColumnType
 from noisebound.data.load import read
@@ -24,6 +23,7 @@ from noisebound.report.plots import save_figure
 from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.search.fit import with_head
+from noisebound.system.console import print_note
 from noisebound.training.config import TrainingSettings, make_config
 from noisebound.training.devices import Devices
 from noisebound.training.unfrozen import check_unfreeze

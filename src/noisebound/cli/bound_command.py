@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from noisebound.cli.options import Json, as_share
-from noisebound.console import Console
+from noisebound.system.console import Console
 
 if TYPE_CHECKING:
     from torch import nn

@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from noisebound.cli.options import DataDir, Json, Reading, ReadingFlags, Source
-from noisebound.console import Console, worded
 from noisebound.data.column_types import ColumnType, listed_names
+from noisebound.system.console import Console, worded
 
 if TYPE_CHECKING:
     from noisebound.data.cache import CachedFiles

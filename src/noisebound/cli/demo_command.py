@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from noisebound.cli.options import Json
-from noisebound.console import Console
+from noisebound.system.console import Console
 
 
 def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:

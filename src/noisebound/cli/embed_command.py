@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from noisebound.cli.options import Reading, ReadingFlags
-from noisebound.console import Console, worded
+from noisebound.system.console import Console, worded
 
 
 def embed(

@@ -17,9 +17,9 @@ from noisebound.cli.options import (
     Threads,
     arrange,
 )
-from noisebound.console import Console
 from noisebound.errors import InvalidValueError
 from noisebound.estimation.names import EstimationMethod
+from noisebound.system.console import Console
 from noisebound.training.config import TrainingConfig, TrainingSettings, make_config
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from noisebound.console import Console
+from noisebound.system.console import Console
 
 
 def explore(*, out: Path = Path("explorer.html")) -> None:

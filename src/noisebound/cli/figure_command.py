@@ -6,16 +6,15 @@ from typing import Literal
 
 from rich.markup import escape
 
-from noisebound.console import Console
 from noisebound.errors import InvalidValueError
-from noisebound.paper.columns import COLUMNS
 from noisebound.paper.figures import (
     noise_models_figure,
     rate_sweep_figure,
     sensitivity_figure,
     write_figure,
 )
-from noisebound.paper.tables import rate_curves
+from noisebound.paper.protocol import COLUMNS
+from noisebound.system.console import Console
 
 
 def figure(
@@ -42,7 +41,7 @@ def figure(
         case "noise-models":
             drawn = noise_models_figure()
         case "rate-sweep":
-            drawn = rate_sweep_figure(rate_curves(_records(table)))
+            drawn = rate_sweep_figure(_records(table))
     written = write_figure(drawn, out, name)
     console = Console(soft_wrap=True, highlight=False)
     console.print(escape(f"written: {', '.join(map(str, written))}"))

@@ -14,8 +14,8 @@ from noisebound.cli.options import (
     RunPath,
     TrainingSource,
 )
-from noisebound.console import Console
 from noisebound.errors import InvalidValueError
+from noisebound.system.console import Console
 
 
 def labels(

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir, Encoding, QuoteFormulas, RunPath, SkipBad
-from noisebound.console import Console
+from noisebound.system.console import Console
 
 
 def predict(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from noisebound.console import Console
+from noisebound.system.console import Console
 
 
 def report(runs: Path, *, out: Path = Path("report.html")) -> None:
@@ -18,7 +18,7 @@ def report(runs: Path, *, out: Path = Path("report.html")) -> None:
     out
         The HTML file to write.
     """
-    from noisebound.paper.report import DamagedRunWarning, report_on
+    from noisebound.paper.page import DamagedRunWarning, report_on
     from noisebound.report.page import write_page
 
     with warnings.catch_warnings(record=True) as damages:

@@ -8,20 +8,20 @@ from cyclopts import Parameter, validators
 from rich.markup import escape
 
 from noisebound.cli.options import DataDir, command_line
-from noisebound.console import Console
 from noisebound.errors import InvalidValueError
-from noisebound.paper.frame import Weights
+from noisebound.paper import Target, Weights
+from noisebound.paper.page import report_on
 from noisebound.paper.plan import Plan
 from noisebound.paper.presets import check_dataset, find_preset
-from noisebound.paper.report import report_on
-from noisebound.paper.reproduce import Reproduction, Request, Target
+from noisebound.paper.reproduce import Reproduction, Request
 from noisebound.paper.reproduce import reproduce as run_reproduce
 from noisebound.paper.run import RunStore
 from noisebound.paper.sources import DataSources
-from noisebound.paper.workers import Workers
+from noisebound.paper.sweep import Workers
 from noisebound.report.page import write_page
 from noisebound.report.table_formats import to_text
 from noisebound.runs.folder import RunFolder
+from noisebound.system.console import Console
 
 Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]
 Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]

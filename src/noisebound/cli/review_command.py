@@ -8,7 +8,7 @@ from cyclopts import Parameter, validators
 from rich.markup import escape
 
 from noisebound.cli.options import RunPath, TrainingSource
-from noisebound.console import Console
+from noisebound.system.console import Console
 
 
 def review(

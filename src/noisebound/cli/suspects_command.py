@@ -13,7 +13,7 @@ from noisebound.cli.options import (
     RunPath,
     TrainingSource,
 )
-from noisebound.console import Console
+from noisebound.system.console import Console
 
 
 def suspects(
