@@ -303,7 +303,7 @@ class TestNoise:
         fitted = run("fit", noisy_digits, *options, "--out", tmp_path / "run")
         assert "memorizing since epoch " in fitted.stdout
         found = run("suspects", tmp_path / "run", "--out", tmp_path / "s.parquet")
-        assert "may have memorized wrong labels" in found.stdout
+        assert "may have memorized wrong labels" in found.stderr
 
 
 @pytest.mark.parametrize(
