@@ -23,7 +23,7 @@ _MANY_CLASSES = 20  # heuristic: more classes are not listed one by one
 
 @data_app.command(name="list")
 def list_datasets(*, data_dir: DataDir = None) -> None:
-    """List the data sets that have a name, and where they are on this machine.
+    """List the published data sets, and where they are on this machine.
 
     Example: `noisebound data list`
     """
@@ -100,13 +100,13 @@ def info(
 def cache(
     *,
     clear: Annotated[
-        bool, Parameter(negative=(), help="Remove what can be made again; downloads stay.")
+        bool, Parameter(negative=(), help="Remove files that can be made again; keep downloads.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show what noisebound keeps on this machine to be faster the next time, or remove it.
+    """Show the size of the cache, or clear it.
 
-    The environment variable NOISEBOUND_CACHE names another folder for it.
+    The environment variable NOISEBOUND_CACHE sets the cache folder.
 
     Example: `noisebound data cache --clear`
     """

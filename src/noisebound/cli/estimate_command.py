@@ -65,10 +65,10 @@ def estimate(
     Parameters
     ----------
     method
-        The estimator. The estimator confident needs cleanlab.
+        The estimator; confident needs the package cleanlab.
     probs
         A .npy file with the out-of-fold class probabilities of the training examples, in their
-            order. Without it, two networks are trained on one half of the examples each.
+            order. Without it, two networks are trained, each on one half of the examples.
     out
         The .json file for the estimate with the whole transition matrix.
     """

@@ -19,8 +19,8 @@ def figure(
     Parameters
     ----------
     name
-        sensitivity: the limits between which a floor lies. noise-models: the inverse noise models
-        of the losses. rate-sweep: accuracy by the noise rate that the bound is computed with.
+        sensitivity: the range of the floor for noise of any structure. noise-models: the losses'
+        inverse noise models. rate-sweep: accuracy over the noise rate assumed for the bound.
     out
         The folder to write to.
     table

@@ -14,7 +14,7 @@ def predict(
     data: str,
     *,
     out: Path,
-    id: str | None = None,
+    id: Annotated[str | None, Parameter(metavar="COLUMN")] = None,
     quote_formulas: QuoteFormulas = True,
     backbone: Annotated[str | None, Parameter(metavar="ENCODER")] = None,
     data_dir: DataDir = None,
@@ -36,7 +36,7 @@ def predict(
         The column of a table that names its rows, to copy into the file [default: the column that
             `fit` was given].
     backbone
-        Where the model's backbone is now, if it has been moved since the training.
+        The new place of the model's backbone, if it was moved after training.
     """
     from noisebound.runs import load_run
     from noisebound.runs.predict import check_writable, write_frame

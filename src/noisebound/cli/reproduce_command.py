@@ -14,7 +14,9 @@ from noisebound.system.console import Console, print_text
 if TYPE_CHECKING:
     from noisebound.paper.reproduce import Reproduction
 
-Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]
+Names = Annotated[
+    tuple[str, ...] | None, Parameter(consume_multiple=True, negative=(), metavar="NAME...")
+]
 Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
 
 
@@ -56,29 +58,28 @@ def reproduce(
     set_
         Settings of the preset to change, such as epochs=10, or emnist.epochs=10 for one data set.
     columns
-        The columns, such as mnist-0.4, or mnist for all columns of a data set. Lists are separated
-            by spaces or commas.
+        The columns, such as mnist-0.4, or mnist for all columns of a data set. Separate them with
+            spaces or commas.
     only
-        Rows whose missing runs are done, such as ce+b; the table shows every finished run
+        The rows to train now, such as ce+b. The table still shows every finished run
             [default: all rows].
     seeds
-        The number of seeds, or several seeds.
+        The number of seeds; or the seeds themselves, if there are several.
     weights
         The weights to evaluate: the last epoch's, as in the paper, or the averaged ones.
     jobs
         The number of runs at once [default: one per core, or one if there is a GPU].
     cluster
-        The address of a Ray cluster to run on; auto for the one running here, local to
-            start one.
+        The address of a Ray cluster, auto for one that runs here, or local to start one.
     out
         The folder for the runs and the tables.
     name
         The name of the table's files [default: the target].
     source
-        Data sets to read from other files or folders, such as emnist=folder.
+        Data sets to read from your own files or folders, such as emnist=folder.
     backbone
-        Pretrained encoders whose embeddings are trained on: onnx:FILE, hf:FOLDER; one for images,
-            one for texts if there are texts.
+        Pretrained encoders to train on the embeddings of: onnx:FILE or hf:FOLDER, at most one for
+            images and one for texts.
     dry_run
         Only list the runs.
     """
