@@ -47,7 +47,7 @@ def embed(
         out,
         skip_bad=options.skip_bad,
         cluster=cluster,
-        tell=lambda line: console.print(escape(line)),
+        log=lambda line: console.print(escape(line)),
     )
     for note in (*raw.notes, *notes):
         console.print(f"note: {escape(worded(note))}")

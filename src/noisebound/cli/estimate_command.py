@@ -151,7 +151,7 @@ def _embedded(origin: "DataOrigin", backbone: str) -> "Splits":
         origin.data,
         parse_backbone(backbone, origin.image_size),
         origin.options,
-        tell=lambda line: console.print(escape(line)),
+        log=lambda line: console.print(escape(line)),
     )
 
 
