@@ -10,7 +10,7 @@ import pytest
 
 from noisebound.errors import InvalidValueError
 from noisebound.interrupts import Terminated, interruption
-from noisebound.runs.metrics_file import whole_epochs
+from noisebound.runs.keeper import whole_epochs
 from processes import environment
 
 FIT = (

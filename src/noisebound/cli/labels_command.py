@@ -65,7 +65,7 @@ def labels(
     decisions = trained.decisions_about(splits)
     console = Console(soft_wrap=True, highlight=False)
     if read is not None:
-        made = read_answers(read, trained.review_queue_of(splits))
+        made = read_answers(read, trained.review_queue(splits))
         console.print(f"{len(made):,} decisions were read from {escape(str(read))}")
         decisions.refresh()
     for note in decisions.notes:
@@ -78,7 +78,7 @@ def labels(
         changed = int((table["label"] != table["corrected"]).sum())
         console.print(f"{len(table):,} labels, of which {changed:,} are corrected: {out}")
         return
-    queue = trained.review_queue_of(splits)
+    queue = trained.review_queue(splits)
     tasks = label_studio_tasks if format == "label-studio" else argilla_records
     write_text(out, json.dumps(tasks(queue, splits), ensure_ascii=False, indent=1) + "\n")
     console.print(f"{len(queue.data):,} examples for {format}: {escape(str(out))}")

@@ -42,8 +42,8 @@ def suspects(
     from noisebound.pages.suspects import suspects_page
     from noisebound.report.page import write_page
     from noisebound.runs import load_run
+    from noisebound.runs.judgment import suspects_frame
     from noisebound.runs.predict import check_writable, write_frame
-    from noisebound.runs.suspects import suspects_frame
 
     check_writable(out)
     flags = reading or ReadingFlags()

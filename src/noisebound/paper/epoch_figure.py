@@ -11,7 +11,7 @@ from noisebound.paper.columns import Column
 from noisebound.paper.frame import FinishedRun
 from noisebound.paper.methods import BASELINES, BOUNDED, label_of
 from noisebound.report.plots import BLACK, BLUE, GREEN, ORANGE, SKY
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.keeper import read_metrics
 
 _PANELS = {
     "train_loss": "training loss and its floor",
