@@ -22,7 +22,7 @@ demo: $(VENV)/.cli
 	$(BIN)/noisebound demo
 
 test: $(VENV)/.test
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Tests the HTML pages in Chromium. `make test` runs these too if it finds Chromium.
 test-browser: $(VENV)/.test
@@ -44,7 +44,6 @@ bench: $(VENV)/.cli
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/corruption.py
 	$(BIN)/python benchmarks/importing.py
-	$(BIN)/python benchmarks/sweep.py
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/training.py
 
 docs: $(VENV)/.docs

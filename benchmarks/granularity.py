@@ -20,9 +20,9 @@ import noisebound as nb
 from cells import argument_parser, key_of, measure, sources_of, table, write
 from noisebound.data import Loader
 from noisebound.models import create_model
-from noisebound.paper.columns import COLUMNS
 from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU, Preset
+from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.run import noisy_splits
 from noisebound.paper.sources import DataSources
 from noisebound.runs import train_run
@@ -78,7 +78,7 @@ def measured(
     """Return the accuracy on clean test labels of the averaged weights."""
     loss_name, granularity = cell["method"].split(":")
     column = COLUMNS[cell["column"]]
-    (run,) = Plan(preset, (cell["seed"],), sources).method_runs(column, f"{loss_name}+b")
+    (run,) = Plan(preset, (cell["seed"],), sources).runs(column, f"{loss_name}+b")
     splits = noisy_splits(run, sources)
     config = run.training.model_copy(update={"noise_rate": "auto", "bound_classes": None})
     # A training by the library estimates the noise and sets the bound.

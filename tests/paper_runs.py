@@ -8,14 +8,13 @@ from pathlib import Path
 
 from noisebound.data import Splits
 from noisebound.estimation import UnknownNoise
-from noisebound.paper.columns import COLUMNS
 from noisebound.paper.frame import FinishedRun
 from noisebound.paper.plan import Plan, RunConfig
 from noisebound.paper.presets import CPU
+from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.run import RunStore, execute
 from noisebound.paper.sources import DataSources
-from noisebound.paper.sweep import run_sweep
-from noisebound.paper.workers import Workers
+from noisebound.paper.sweep import Workers, run_sweep
 from noisebound.runs.result import RunResult
 from noisebound.training import EpochMetrics
 
@@ -47,10 +46,10 @@ def do_runs_here(runs, execution, workers) -> None:
 class DeadlySources(DataSources):
     """Data that kills whoever loads it, as running out of memory would; the digits excepted."""
 
-    def load(self, dataset: str) -> Splits:
+    def load(self, dataset: str, backbone: str | None = None) -> Splits:
         if dataset != "digits":
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().load(dataset)
+        return super().load(dataset, backbone)
 
 
 def finished_run(

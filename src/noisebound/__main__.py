@@ -9,7 +9,7 @@ from noisebound.extras import missing_extra
 def main() -> None:
     """Run the command line, or say in one line which extra has to be installed for it."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Ctrl-C during the imports ends the command without a traceback. noisebound.interrupts
+        # Ctrl-C during the imports ends the command without a traceback. noisebound.system.signals
         # takes over before the command begins its work.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:

@@ -9,7 +9,6 @@ from typing import Any, Literal, Unpack
 
 from torch import nn
 
-from noisebound.console import print_note
 from noisebound.data import DataOrigin, Splits
 from noisebound.data.column_types import ColumnType
 from noisebound.data.load import read
@@ -17,13 +16,10 @@ from noisebound.data.options import reading_options
 from noisebound.errors import InvalidValueError
 from noisebound.features import Backbone, BackboneLike, load_embedded, parse_backbone
 from noisebound.models import ModelName
-from noisebound.pages.run_page import run_page
-from noisebound.pages.training_plots import training_figure
-from noisebound.report.page import write_page
-from noisebound.report.plots import save_figure
 from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.search.fit import with_head
+from noisebound.system.console import print_note
 from noisebound.training.config import TrainingSettings, make_config
 from noisebound.training.devices import Devices
 from noisebound.training.unfrozen import check_unfreeze
@@ -176,6 +172,11 @@ def fit(
 
 def _write_pages(run: Run, splits: Splits) -> None:
     """Write the pages; the model is there already, and no trouble with a page may hide that."""
+    from noisebound.pages.run_page import run_page  # with matplotlib, which takes a second
+    from noisebound.pages.training_plots import training_figure
+    from noisebound.report.page import write_page
+    from noisebound.report.plots import save_figure
+
     try:
         save_figure(training_figure(run.epochs), run.folder.picture)
         write_page(run_page(run, splits, run.folder.read_command()), run.folder.report)

@@ -10,7 +10,7 @@ import torch
 import noisebound as nb
 from noisebound.cli import main
 from noisebound.data import ReadingOptions, load
-from noisebound.data.columns import Terms
+from noisebound.data.text_columns import Terms
 from noisebound.errors import DataError
 from noisebound.features import load_embedded, parse_backbone
 

@@ -120,7 +120,6 @@ def test_a_function_is_refused(photos, tmp_path):
         embed_folder(load_raw(photos), parse_backbone(len), tmp_path / "vectors")
 
 
-@pytest.mark.xdist_group("ray")
 def test_a_ray_cluster_finds_the_same_vectors_even_if_an_actor_is_killed(
     photos, onnx_file, tmp_path
 ):

@@ -359,8 +359,9 @@ class TestStreams:
 
     def test_noise_is_not_measured_on_a_stream(self):
         model = NoiseBoundedClassifier()
-        with pytest.raises(AttributeError, match="cannot be estimated: give noise_rate as a numb"):
+        with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as said:
             model.partial_fit([[0.0]], [0])
+        assert "cannot be estimated: give noise_rate as a number" in str(said.value.__cause__)
         assert not hasattr(model, "partial_fit")  # which scikit-learn asks
         assert hasattr(model.set_params(noise_rate=0.2), "partial_fit")
 
@@ -430,14 +431,14 @@ class TestInterruption:
     ("options", "message"),
     [
         ({"loss": "elr"}, "loss must be 'auto', one of ce, fce"),
-        ({"recipe": "best"}, "recipe must be 'auto' or one of plain"),
+        ({"recipe": "best"}, "recipe: .* 'plain'"),
         ({"loss": 3}, "loss must be a name or a noisebound.Loss, got 3"),
         ({"noise_rate": 1.5}, "noise_rate"),
-        ({"noise_rate": "0.4"}, "noise_rate must be a number"),
-        ({"noise_rate": True}, "noise_rate must be a number"),
+        ({"noise_rate": "0.4"}, "noise_rate: .* valid number"),
+        ({"noise_rate": True}, "noise_rate: .* valid number"),
         ({"noise_rate": None}, "noise_rate must be a number"),
-        ({"bound": "low"}, "bound must be a number"),
-        ({"bound": np.nan}, "`bound` must be a finite number"),
+        ({"bound": "low"}, "bound: .* valid number"),
+        ({"bound": np.nan}, "bound: .* finite number"),
         ({"max_iter": 0}, "max_iter"),
         ({"batch_size": 0}, "batch_size"),
         ({"learning_rate": 0.0}, "learning_rate"),

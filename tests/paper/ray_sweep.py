@@ -10,8 +10,7 @@ import ray
 
 from noisebound.paper.run import RunStore
 from noisebound.paper.sources import DataSources
-from noisebound.paper.sweep import run_sweep
-from noisebound.paper.workers import Workers
+from noisebound.paper.sweep import Workers, run_sweep
 from paper_runs import LONG, digit_runs, kill_a_worker
 
 

@@ -4,7 +4,7 @@ import pytest
 
 import noisebound as nb
 from noisebound.paper.bound_table import comparison_table, noise_bound_table
-from noisebound.paper.columns import COLUMNS
+from noisebound.paper.protocol import COLUMNS
 
 
 def test_the_papers_example():

@@ -4,8 +4,6 @@ import pytest
 
 from noisebound.paper.demo import LOSSES, run_demo
 
-pytestmark = pytest.mark.xdist_group("demo")  # with --dist loadgroup it is trained once
-
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):

@@ -7,12 +7,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from noisebound.errors import InvalidValueError
-from noisebound.paper.columns import COLUMNS
 from noisebound.paper.plan import Plan
 from noisebound.paper.presets import FEATURES
+from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.reproduce import Request, reproduce
 from noisebound.paper.sources import DataSources
-from noisebound.paper.workers import Workers
+from noisebound.paper.sweep import Workers
 from paper_runs import do_runs_here
 
 COLUMN = COLUMNS["digits-0.4"]
@@ -51,13 +51,13 @@ def test_none_takes_texts(encoder):
 def test_a_run_knows_its_backbone_by_its_content(encoder, tmp_path):
     copy = tmp_path / "copy.onnx"
     copy.write_bytes(encoder.read_bytes())
-    (run,) = plan_of(encoder).method_runs(COLUMN, "ce")
-    (same,) = plan_of(copy).method_runs(COLUMN, "ce")
+    (run,) = plan_of(encoder).runs(COLUMN, "ce")
+    (same,) = plan_of(copy).runs(COLUMN, "ce")
     assert run.key == same.key
-    (other,) = Plan(SMALL, (0,), DataSources()).method_runs(COLUMN, "ce")
+    (other,) = Plan(SMALL, (0,), DataSources()).runs(COLUMN, "ce")
     assert other.key != run.key
     with pytest.raises(InvalidValueError, match="no `backbone` here has the hash"):
-        DataSources().embedded("digits", run.backbone)
+        DataSources().load("digits", run.backbone)
 
 
 def test_the_papers_tables_take_embeddings_too(encoder, tmp_path):

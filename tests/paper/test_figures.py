@@ -7,7 +7,7 @@ from PIL import Image
 
 import noisebound as nb
 from noisebound.paper.figures import (
-    RateCurve,
+    RATES,
     best_prediction,
     noise_models_figure,
     rate_sweep_figure,
@@ -24,14 +24,14 @@ def test_ce_is_more_sensitive_than_the_others(classes):
         for loss in (nb.CrossEntropy(), nb.SymmetricCrossEntropy(), nb.GeneralizedCrossEntropy())
     }
     ce, *others = found.values()
-    for curve in found.values():
-        assert (curve.upper >= curve.lower).all()
-    for curve in others:
-        assert (curve.ratio < ce.ratio).all()
-    rate = ce.rates[-1]
+    for lower, upper in found.values():
+        assert (upper >= lower).all()
+    for lower, upper in others:
+        assert (upper / lower < ce[1] / ce[0]).all()
+    rate = RATES[-1]
     binary = -rate * np.log(rate) - (1 - rate) * np.log(1 - rate)
-    assert ce.lower[-1] == pytest.approx(binary)
-    assert ce.upper[-1] == pytest.approx(binary + rate * np.log(classes - 1))
+    assert ce[0][-1] == pytest.approx(binary)
+    assert ce[1][-1] == pytest.approx(binary + rate * np.log(classes - 1))
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,15 @@ def test_the_drawn_q_has_the_least_expected_loss(loss):
 
 
 def test_png_and_svg(tmp_path):
-    curve = RateCurve("CE+B", "x", 0.4, [0.2, 0.4], [1.0, 2.0], [0.0, 0.1])
+    points = [
+        {"method": method, "column": "mnist-0.4", "believed_rate": rate, "mean": 1.0, "std": std}
+        for method in ("ce+b", "sce+b")
+        for rate, std in ((0.2, None), (0.4, 0.1))
+    ]
     for name, figure in {
         "sensitivity": sensitivity_figure(),
         "noise-models": noise_models_figure(),
-        "rate-sweep": rate_sweep_figure([curve, curve]),
+        "rate-sweep": rate_sweep_figure(points),
     }.items():
         png, svg = write_figure(figure, tmp_path, name)
         with Image.open(png) as image:

@@ -7,16 +7,15 @@ import random
 import pytest
 from scipy import stats
 
-from noisebound.paper.columns import COLUMNS
 from noisebound.paper.frame import long_frame, paired_gain, spread
-from noisebound.paper.plan import Plan, offsets
+from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU
+from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.sources import DataSources
 from noisebound.paper.tables import (
     Selection,
     accuracy_table,
     offset_table,
-    rate_curves,
     rate_table,
     search_offset,
 )
@@ -51,9 +50,7 @@ def measured(**scores):
     runs = [
         finished(run, score)
         for method, values in scores.items()
-        for run, score in zip(
-            PLAN.method_runs(COLUMN, method.replace("_b", "+b")), values, strict=False
-        )
+        for run, score in zip(PLAN.runs(COLUMN, method.replace("_b", "+b")), values, strict=False)
     ]
     return long_frame(runs)
 
@@ -119,7 +116,7 @@ def test_averaged_weights():
 
 def test_runs_of_two_presets_are_not_mixed():
     other = Plan(CPU.override(["epochs=3"]), (0,), DataSources())
-    runs = [finished(plan.method_runs(COLUMN, "ce")[0], 0.5) for plan in (PLAN, other)]
+    runs = [finished(plan.runs(COLUMN, "ce")[0], 0.5) for plan in (PLAN, other)]
     with pytest.raises(ValueError, match="keep the runs of each preset apart"):
         long_frame(runs)
 
@@ -157,14 +154,11 @@ def selection(frame):
 class TestOffsets:
     def measurements(self, validation, test):
         runs = PLAN.offset_runs(COLUMN, "ce+b*")
-        return long_frame(
-            finished(run, test[offset], validation[offset])
-            for offset, group in runs.items()
-            for run in group
-        )
+        moved = [(run, run.training.bound_offset) for run in runs]
+        return long_frame(finished(run, test[at], validation[at]) for run, at in moved)
 
     def test_chosen_on_noisy_validation_data_and_beside_it_on_test_data(self):
-        flat = dict.fromkeys(offsets(COLUMN), 0.5)
+        flat = dict.fromkeys(COLUMN.offsets, 0.5)
         measurements = self.measurements(flat | {-0.1: 0.6}, flat | {0.15: 0.9, -0.1: 0.7})
         search = search_offset(selection(measurements), COLUMN, "ce")
         assert (search.by_validation, search.by_test) == (-0.1, 0.15)
@@ -177,17 +171,16 @@ class TestOffsets:
         assert starred.records[0]["mean"] == pytest.approx(70)
 
     def test_the_noise_bound_stays_where_nothing_is_better(self):
-        flat = dict.fromkeys(offsets(COLUMN), 0.5)
+        flat = dict.fromkeys(COLUMN.offsets, 0.5)
         search = search_offset(selection(self.measurements(flat, flat)), COLUMN, "ce")
         assert search.by_validation == search.by_test == 0
 
     def test_offsets_are_compared_on_the_seeds_that_all_have(self):
         """Seed 2 is an easy one, which only the first offset has been run with."""
-        runs = PLAN.offset_runs(COLUMN, "ce+b*")
         some = [
             finished(run, 0.5 + offset + (run.training.seed == 2), 0.5 + offset)
             for offset in (0.0, 0.05)
-            for run in runs[offset][: 3 if offset == 0 else 2]
+            for run in PLAN.runs(COLUMN, "ce+b", bound_offset=offset)[: 3 if offset == 0 else 2]
         ]
         measurements = long_frame(some)
         search = search_offset(selection(measurements), COLUMN, "ce")
@@ -202,13 +195,10 @@ class TestOffsets:
 
 def test_rate_sweep():
     runs = PLAN.rate_runs(COLUMN, "ce+b")
-    measurements = long_frame(
-        finished(run, 0.8 - abs(rate - 0.4)) for rate, group in runs.items() for run in group
-    )
+    measurements = long_frame(finished(run, 0.8 - abs(run.given_rate - 0.4)) for run in runs)
     table = rate_table(Selection("r", measurements, [COLUMN], ["ce+b"]))
     assert [cell.is_best for cell in table.rows[0].cells].index(True) == 4
-    (curve,) = rate_curves(table.records)
-    assert curve.rates[curve.means.index(max(curve.means))] == curve.true_rate == 0.4
+    assert max(table.records, key=lambda record: record["mean"])["believed_rate"] == 0.4
 
 
 class TestFormats:

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from noisebound.data import load
-from noisebound.paper.columns import COLUMNS
 from noisebound.paper.plan import Plan, RunConfig
 from noisebound.paper.presets import CPU
+from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.run import Execution, RunStore, execute, noisy_splits
 from noisebound.paper.sources import DataSources
+from noisebound.system.files import write_text
 from paper_runs import QUICK, digit_runs, measured
 
 
@@ -44,7 +45,7 @@ def test_classifier_noise_is_that_of_the_whole_training_set():
     """A linear classifier knows 100 images of digits by heart, and would make no noise in them."""
     column = COLUMNS["digits-0.4"].model_copy(update={"noise": "classifier", "noise_rate": 1.0})
     plan = Plan(CPU.override(["digits.train_examples=100"]), (0,), DataSources())
-    (run,) = plan.method_runs(column, "ce")
+    (run,) = plan.runs(column, "ce")
     whole = noisy_splits(run.model_copy(update={"train_examples": None}), DataSources()).train
     part = noisy_splits(run, DataSources()).train
     rows = {
@@ -136,7 +137,7 @@ class TestExecute:
 
     def test_what_another_sweep_does_is_not_this_ones(self, store):
         (run,) = digit_runs(["ce"])
-        store.mark_running(run, "theirs")
+        write_text(store.folder(run).running, "theirs")
         assert store.state(run, "ours") == "waiting"
         assert store.state(run, "theirs") == "running"
 

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from noisebound.paper.columns import COLUMNS
 from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU
+from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.run import Execution, RunStore, execute
 from noisebound.paper.sources import DataSources
-from noisebound.paper.sweep import SweepProgress, run_sweep
-from noisebound.paper.workers import Workers
+from noisebound.paper.sweep import Workers, progress_line, run_sweep
 from paper_runs import (
     LONG,
     DeadlySources,
@@ -92,7 +91,7 @@ def test_a_worker_that_is_killed_loses_nothing(alone, tmp_path):
 def test_a_run_that_kills_its_workers_is_found_out(tmp_path, jobs):
     sources = DeadlySources()
     good = digit_runs(["ce", "sce"])
-    (deadly,) = Plan(CPU, (0,), sources).method_runs(COLUMNS["mnist-0.4"], "ce")
+    (deadly,) = Plan(CPU, (0,), sources).runs(COLUMNS["mnist-0.4"], "ce")
     failures = run_sweep([good[0], deadly, good[1]], RunStore(tmp_path), sources, Workers(jobs))
     assert list(failures) == [deadly]
     assert "its worker died" in failures[deadly]
@@ -137,15 +136,17 @@ def test_an_interrupted_sweep_goes_on(tmp_path):
 def test_progress_in_words(tmp_path):
     runs = digit_runs(["ce", "sce", "gce"])
     store = RunStore(tmp_path)
-    progress = SweepProgress(runs, store, "mine")
-    assert progress.line() == "3 runs: 0 finished, 0 running, 0 failed"
+
+    def line():
+        return progress_line({run: store.state(run) for run in runs}, 0, 1.0)
+
+    assert line() == "3 runs: 0 finished, 0 running, 0 failed"
     execute(runs[0], Execution(store, DataSources()))
-    store.record_failure(runs[1], "no", "")
-    assert progress.line().startswith("3 runs: 1 finished, 0 running, 1 failed, about 0:00:")
+    store.record_failure(runs[1], "no")
+    assert line() == "3 runs: 1 finished, 0 running, 1 failed, about 0:00:00 left"
 
 
 SCRIPT = Path(__file__).parent / "ray_sweep.py"
-ray_tests = pytest.mark.xdist_group("ray")  # with --dist loadgroup they share one cluster
 
 
 @pytest.fixture(scope="module")
@@ -162,20 +163,17 @@ def on_ray(tmp_path_factory):
     return out
 
 
-@ray_tests
 def test_a_ray_cluster_finds_what_this_machine_finds(on_ray, alone):
     for run in digit_runs(["ce", "ce+b", "elr"], seeds=[0, 1]):
         assert measured(RunStore(on_ray / "undisturbed"), run) == alone(run)
 
 
-@ray_tests
 def test_one_job_is_done_by_the_cluster_too(on_ray):
     """And a cluster whose workers stand in another folder finds the way."""
     (run,) = digit_runs(["mse"])
     assert RunStore(on_ray / "one").state(run) == "finished"
 
 
-@ray_tests
 def test_a_ray_worker_that_is_killed_loses_nothing(on_ray, alone):
     assert (on_ray / "killed").read_text().isdigit()
     for run in digit_runs(["ce", "ce+b"], settings=LONG):

@@ -2,9 +2,9 @@
 
 import pytest
 
+from noisebound.paper.page import DamagedRunWarning, report_on
 from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU
-from noisebound.paper.report import DamagedRunWarning, report_on
 from noisebound.paper.run import Execution, RunStore, execute
 from noisebound.paper.sources import DataSources
 from noisebound.report.page import to_html
@@ -20,8 +20,8 @@ def reproduction(tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
     plan = Plan(CPU.override(QUICK), (0,), DataSources())
     runs = digit_runs(["mse", "ce", "ce+b", "sce+b"])
-    runs += [plan.offset_runs(COLUMN, "ce+b*")[offset][0] for offset in (-0.05, 0.05)]
-    runs += [plan.rate_runs(COLUMN, "sce+b")[rate][0] for rate in (0.2, 0.6)]
+    runs += [plan.runs(COLUMN, "ce+b", bound_offset=offset)[0] for offset in (-0.05, 0.05)]
+    runs += [plan.runs(COLUMN, "sce+b", noise_rate=rate)[0] for rate in (0.2, 0.6)]
     for run in runs:
         execute(run, Execution(RunStore(out / "runs"), DataSources()))
     return out

@@ -14,8 +14,8 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.markup import escape
 
 from noisebound.cli.messages import command_flags, user_message, with_flags
-from noisebound.console import Console, warnings_as_notes
-from noisebound.interrupts import exit_code, interruptible, interruption
+from noisebound.system.console import Console, warnings_as_notes
+from noisebound.system.signals import exit_code, interruptible, interruption
 
 ISSUES = "https://github.com/noisebound/noisebound/issues"
 

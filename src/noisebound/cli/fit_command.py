@@ -21,8 +21,8 @@ from noisebound.cli.options import (
     as_share,
     command_line,
 )
-from noisebound.console import Console
 from noisebound.errors import InvalidValueError
+from noisebound.system.console import Console
 from noisebound.training.config import Precision, TrainingConfig, settings_of
 
 if TYPE_CHECKING:

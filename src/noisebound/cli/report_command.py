@@ -3,9 +3,7 @@
 import warnings
 from pathlib import Path
 
-from rich.markup import escape
-
-from noisebound.console import Console
+from noisebound.system.console import print_note, print_text
 
 
 def report(runs: Path, *, out: Path = Path("report.html")) -> None:
@@ -18,7 +16,7 @@ def report(runs: Path, *, out: Path = Path("report.html")) -> None:
     out
         The HTML file to write.
     """
-    from noisebound.paper.report import DamagedRunWarning, report_on
+    from noisebound.paper.page import DamagedRunWarning, report_on
     from noisebound.report.page import write_page
 
     with warnings.catch_warnings(record=True) as damages:
@@ -26,6 +24,5 @@ def report(runs: Path, *, out: Path = Path("report.html")) -> None:
         page = report_on(runs)
     write_page(page, out)
     for damage in damages:
-        note = f"[yellow]note:[/] {escape(str(damage.message))}"
-        Console(stderr=True, soft_wrap=True, highlight=False).print(note)
-    Console(soft_wrap=True, highlight=False).print(f"written: {escape(str(out))}")
+        print_note(str(damage.message))
+    print_text(f"written: {out}")

@@ -25,8 +25,8 @@ from noisebound.data.archives import Files, pixel_limit, readable_size, too_many
 from noisebound.data.cache import cache_folder
 from noisebound.data.rows import TensorRows
 from noisebound.errors import DataError, InvalidValueError
-from noisebound.progress import track
 from noisebound.system.files import load_tensors, save_rows, save_tensors
+from noisebound.system.progress import track
 
 Mode: TypeAlias = Literal["L", "RGB"]
 Result = TypeVar("Result")

@@ -1,10 +1,10 @@
 """Pretrained backbones: raw images and texts become vectors, once, cached on disk."""
 
 from noisebound.features.backbone import Backbone
+from noisebound.features.custom import BackboneLike, parse_backbone
 from noisebound.features.embed_once import EmbeddingCacheWarning, UnsuitedTextWarning, embed_once
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 from noisebound.features.load import load_embedded
-from noisebound.features.own import BackboneLike, parse_backbone
 
 __all__ = [
     "Backbone",

@@ -3,12 +3,12 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float32
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from noisebound.data.dataset import EmbeddedBy
@@ -34,17 +34,17 @@ def hash_of_weights(weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class TextCounts:
+class TextCounts(BaseModel):
     """Counts of texts that suit an encoder badly.
 
-    Args:
+    Attributes:
         texts: number of all texts
         cut: number of texts with more than ``limit`` tokens
         unknown: number of texts that consist mostly of words unknown to the encoder
         limit: number of tokens that the encoder takes
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
     texts: int
     cut: int
     unknown: int
@@ -52,8 +52,12 @@ class TextCounts:
 
     def __add__(self, other: "TextCounts") -> "TextCounts":
         """Return the sums of both."""
-        cut, unknown = self.cut + other.cut, self.unknown + other.unknown
-        return TextCounts(self.texts + other.texts, cut, unknown, self.limit)
+        return TextCounts(
+            texts=self.texts + other.texts,
+            cut=self.cut + other.cut,
+            unknown=self.unknown + other.unknown,
+            limit=self.limit,
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Return a sentence for each count above zero."""

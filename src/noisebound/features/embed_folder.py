@@ -28,14 +28,14 @@ from noisebound.features.embed_once import (
     embedding_key,
     embedding_plan,
     fill,
+    finished,
     read_cache,
     refuse_bad,
-    reopened,
     text_notes,
 )
 from noisebound.features.examples import Examples
 from noisebound.features.load import RawPart, RawSplits
-from noisebound.progress import counting
+from noisebound.system.progress import counting
 from noisebound.system.ray_cluster import connected, first_line
 
 _ATTEMPTS = 3  # work lost with a machine is repeated, but not forever
@@ -98,9 +98,7 @@ def embed_folder(
         store = EmbeddingStore(
             vectors_path(out, name), records[name].key, records[name].count, shard_rows
         )
-        found = store.read()
-        if found is None or reopened(store, found):
-            found = _made(store, part, backbone, cluster, tell)
+        found = finished(store) or _made(store, part, backbone, cluster, tell)
         notes += refuse_bad(part.examples, found, skip_bad)
         embedded.append((part.examples, found.kept))
         if part is raw.train:
@@ -222,6 +220,6 @@ def _pass(
         num_gpus=1 if gpus else 0,
     )
     done = store.count - sum(len(store.rows_of(shard)) for shard in missing)
-    with counting("embedding", store.count, done=done) as count:
+    with counting("embedding", store.count, done=done) as advance:
         for row in embedded.iter_rows():
-            count.advance(int(row["rows"]))
+            advance(int(row["rows"]))

@@ -1,16 +1,14 @@
 """Embed examples once: cached on disk by content, shard by shard."""
 
 import hashlib
-import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
 from filelock import FileLock
 from PIL import Image, UnidentifiedImageError
+from pydantic import ValidationError
 from torch import Tensor
 
 from noisebound.data.archives import is_of_other_pixel_limit, too_many_pixels
@@ -20,8 +18,8 @@ from noisebound.data.images import listed
 from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone, TextCounts
 from noisebound.features.examples import Examples, Modality, Texts, done_ahead
-from noisebound.progress import counting
-from noisebound.system.files import write_json
+from noisebound.system.files import write_text
+from noisebound.system.progress import counting
 
 _BATCHES_AHEAD = 4  # prepared while one is embedded
 KINDS: Mapping[Modality, str] = {"image": "image", "text": "text", "features": "row"}
@@ -58,8 +56,8 @@ def embed_once(
     backbone.check_modality(examples.modality)
     if backbone.fingerprint is None:
         tell(embedding_plan(examples, backbone) + "; not cached, because a function has no hash")
-        with counting("embedding", len(examples)) as count:
-            return embed_rows(examples, range(len(examples)), backbone, count.advance)
+        with counting("embedding", len(examples)) as advance:
+            return embed_rows(examples, range(len(examples)), backbone, advance)
     store = cached_store(examples, backbone)
     store.path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(store.path.with_suffix(".lock")):
@@ -81,12 +79,18 @@ def cached_store(examples: Examples, backbone: Backbone) -> EmbeddingStore:
 def read_cache(store: EmbeddingStore) -> Embeddings | None:
     """Return finished embeddings; None if there are none, or if some must be made again."""
     try:
-        found = store.read()
+        return finished(store)
     except DataError as error:
         warnings.warn(f"{error}; embedding again", EmbeddingCacheWarning, stacklevel=3)
         store.path.unlink()
         return None
-    return None if found is None or reopened(store, found) else found
+
+
+def finished(store: EmbeddingStore) -> Embeddings | None:
+    """Return finished embeddings, unless images were refused under another pixel limit."""
+    found = store.read()
+    is_stale = found is not None and any(map(is_of_other_pixel_limit, found.bad.values()))
+    return None if is_stale else found
 
 
 def embedding_key(examples: Examples, backbone: Backbone) -> str:
@@ -102,32 +106,9 @@ def fill(
     missing = store.missing()
     done = store.count - sum(len(store.rows_of(shard)) for shard in missing)
     tell(embedding_plan(examples, backbone) + (f"; {done:,} were embedded before" if done else ""))
-    with counting("embedding", len(examples), done=done) as count:
+    with counting("embedding", len(examples), done=done) as advance:
         for shard in missing:
-            store.write_shard(
-                shard, embed_rows(examples, store.rows_of(shard), backbone, count.advance)
-            )
-
-
-def reopened(store: EmbeddingStore, found: Embeddings) -> bool:
-    """True if images were refused under another pixel limit, and must be embedded again.
-
-    The finished file becomes shards again, without the shards of these images.
-
-    Args:
-        store: the finished file
-        found: its content
-    """
-    refused = {at for at, reason in found.bad.items() if is_of_other_pixel_limit(reason)}
-    if not refused:
-        return False
-    for shard in range(len(store)):
-        rows = store.rows_of(shard)
-        if refused.isdisjoint(rows):
-            is_here = (found.kept >= rows.start) & (found.kept < rows.stop)
-            bad = {at: reason for at, reason in found.bad.items() if at in rows}
-            store.write_shard(shard, Embeddings(found.vectors[is_here], found.kept[is_here], bad))
-    return True
+            store.write_shard(shard, embed_rows(examples, store.rows_of(shard), backbone, advance))
 
 
 def embed_rows(
@@ -233,23 +214,14 @@ def text_notes(backbone: Backbone, *parts: tuple[Examples, Tensor]) -> tuple[str
 def _counted_once(examples: Texts, kept: Tensor, backbone: Backbone) -> TextCounts | None:
     if backbone.fingerprint is None:
         return backbone.count_texts([examples.read(at) for at in kept.tolist()])
-    store = cached_store(examples, backbone)
-    path = store.path.with_suffix(".texts.json")
-    known = _known_counts(path, store.key)
-    if known is None:
-        known = backbone.count_texts([examples.read(at) for at in kept.tolist()])
-        if known is not None:
-            write_json(path, {"key": store.key, "counts": asdict(known)})
-    return known
-
-
-def _known_counts(path: Path, key: str) -> TextCounts | None:
-    """Return the counts in a file; None if it is absent, damaged or of other texts."""
+    path = cached_store(examples, backbone).path.with_suffix(".texts.json")
     try:
-        record = json.loads(path.read_bytes())
-        return TextCounts(**record["counts"]) if record["key"] == key else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return TextCounts.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        counts = backbone.count_texts([examples.read(at) for at in kept.tolist()])
+    if counts is not None:
+        write_text(path, counts.model_dump_json())
+    return counts
 
 
 def embedding_plan(examples: Examples, backbone: Backbone) -> str:

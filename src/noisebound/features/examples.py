@@ -21,8 +21,8 @@ from noisebound.data.archives import Files, files_fingerprint
 from noisebound.data.cache import cache_folder
 from noisebound.data.images import limited_pixels, open_image
 from noisebound.errors import DataError, MisuseError
-from noisebound.progress import track
 from noisebound.system.files import fingerprint, fingerprint_of_texts, write_text
+from noisebound.system.progress import track
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -114,18 +114,14 @@ class ImageFiles(Examples):
         files are not read again.
         """
         marks = self.files.fingerprint(self.names)
-        note = cache_folder() / "contents" / f"{marks[:24]}.txt"
-        try:
-            known = note.read_text(encoding="utf-8").split()
-        except (OSError, UnicodeDecodeError):
-            known = []
-        if len(known) == 2 and known[0] == marks:
-            return known[1]
+        note = cache_folder() / "contents" / f"{marks}.txt"
+        if note.exists():
+            return note.read_text(encoding="utf-8")
         digest = hashlib.sha256()
         hashes = done_ahead(self._hash, self.names, most=_HASHES_AHEAD)
         for each in track(hashes, "reading", total=len(self.names)):
             digest.update(each)
-        write_text(note, f"{marks} {digest.hexdigest()}\n")
+        write_text(note, digest.hexdigest())
         return digest.hexdigest()
 
     def _hash(self, name: str) -> bytes:

@@ -1,9 +1,8 @@
 """``hf:NAME_OR_FOLDER``: an encoder from Hugging Face transformers, for images or texts."""
 
-import contextlib
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,9 @@ from noisebound.features.backbone import Backbone, TextCounts, hash_of_file
 from noisebound.features.examples import Example, Modality
 from noisebound.features.pooling import (
     POOLING_NAMES,
-    ImageEncoder,
+    PooledEncoder,
     Pooling,
     PoolingName,
-    TextEncoder,
     read_json,
     sentence_pooling,
 )
@@ -99,7 +97,7 @@ class HuggingFaceBackbone(Backbone):
             )
             cut += sum(len(ids) > self._limit for ids in tokens["input_ids"])
             unknown += sum(map(self._is_unknown, tokens["input_ids"]))
-        return TextCounts(len(texts), cut, unknown, self._limit)
+        return TextCounts(texts=len(texts), cut=cut, unknown=unknown, limit=self._limit)
 
     def _is_unknown(self, ids: Sequence[int]) -> bool:
         """True if most of these tokens stand for words that the tokenizer does not know."""
@@ -130,10 +128,8 @@ class HuggingFaceBackbone(Backbone):
         return vectors.float().cpu()
 
     def _encoder(self, modality: Modality) -> nn.Module:
-        if modality == "image":
-            return ImageEncoder(self.network, self.pooling(modality))
-        padding = self._tokenizer.pad_token_id or 0
-        return TextEncoder(self.network, self.pooling(modality), padding)
+        padding = None if modality == "image" else self._tokenizer.pad_token_id or 0
+        return PooledEncoder(self.network, self.pooling(modality), padding)
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         tokens = self._tokenizer(list(texts), truncation=True, max_length=self._limit)
@@ -165,17 +161,14 @@ class HuggingFaceBackbone(Backbone):
             return Pooling("features", False, "a model of images and texts")
         if modality == "text":
             return Pooling("mean", False, "its config names no pooling")
-        if _has_class_token(self.network):
+        ends = ("cls_token", "class_embedding")
+        if any(name.endswith(ends) for name, _ in self.network.named_parameters()):
             return Pooling("cls", False, "its config has a class token")
-        if self._has_pooler:
+        network, missing = self._network_and_missing
+        lacks_pooler = any("pooler" in name for name in missing)
+        if not lacks_pooler and any("pool" in name for name, _ in network.named_children()):
             return Pooling("pooler", False, "its config has no class token")
         return Pooling("mean", False, "its config has neither a class token nor a pooling")
-
-    @property
-    def _has_pooler(self) -> bool:
-        """True if the network pools, and by no weights that the folder lacks."""
-        is_trained = not any("pooler" in name for name in self._missing)
-        return is_trained and any("pool" in name for name, _ in self.network.named_children())
 
     @cached_property
     def _limit(self) -> int:
@@ -192,46 +185,26 @@ class HuggingFaceBackbone(Backbone):
 
     @cached_property
     def _tokenizer(self) -> Any:
-        with self._reading("the tokenizer"):
-            from transformers import AutoTokenizer
-
-            return AutoTokenizer.from_pretrained(
-                self.folder, trust_remote_code=False, local_files_only=True
-            )
+        return self._read("AutoTokenizer")
 
     @cached_property
     def _processor(self) -> Any:
-        with self._reading("the image processor"):
-            from transformers import AutoImageProcessor
-
-            return AutoImageProcessor.from_pretrained(
-                self.folder, trust_remote_code=False, local_files_only=True
-            )
+        return self._read("AutoImageProcessor")
 
     @property
     def network(self) -> nn.Module:
         """The encoder, in evaluation mode."""
-        return self._loaded[0]
-
-    @property
-    def _missing(self) -> Sequence[str]:
-        return self._loaded[1]
+        return self._network_and_missing[0]
 
     @cached_property
-    def _loaded(self) -> tuple[nn.Module, Sequence[str]]:
-        """The encoder, and the weights that the folder lacks."""
-        with self._reading("the model"):
-            from transformers import AutoModel
-
-            has_safetensors = any(self.folder.glob("*.safetensors"))
-            network, about = AutoModel.from_pretrained(
-                self.folder,
-                trust_remote_code=False,
-                local_files_only=True,
-                use_safetensors=has_safetensors,
-                weights_only=True,  # of a pickle, nothing but tensors is read
-                output_loading_info=True,
-            )
+    def _network_and_missing(self) -> tuple[nn.Module, Sequence[str]]:
+        """The encoder, and the names of the weights that the folder lacks."""
+        network, about = self._read(
+            "AutoModel",
+            use_safetensors=any(self.folder.glob("*.safetensors")),
+            weights_only=True,  # of a pickle, nothing but tensors is read
+            output_loading_info=True,
+        )
         missing = sorted(about["missing_keys"])
         if network.config.is_encoder_decoder:
             network = network.get_encoder()
@@ -250,10 +223,10 @@ class HuggingFaceBackbone(Backbone):
                 f"such as {needed[0]}: they are of another model; copy the whole model folder"
             )
 
-    @contextlib.contextmanager
-    def _reading(self, what: str) -> Iterator[None]:
-        """Turn whatever a damaged or foreign folder raises into one error that names it."""
+    def _read(self, kind: str, **options: bool) -> Any:
+        """Read a part of the folder by one of transformers' classes, without its log lines."""
         try:
+            import transformers
             from transformers.utils import logging as transformers_logging
         except ImportError as error:
             raise MissingExtraError(f"the backbone {self.name}", "transformers", "hf") from error
@@ -261,7 +234,9 @@ class HuggingFaceBackbone(Backbone):
         transformers_logging.set_verbosity(logging.CRITICAL)
         transformers_logging.disable_progress_bar()
         try:
-            yield
+            return getattr(transformers, kind).from_pretrained(
+                self.folder, trust_remote_code=False, local_files_only=True, **options
+            )
         except MemoryError:
             raise
         except Exception as error:
@@ -269,17 +244,12 @@ class HuggingFaceBackbone(Backbone):
             if "trust_remote_code" in reason:
                 reason = "it needs code from its folder, which is never executed"
             raise DataError(
-                f"{what} in {self.folder} cannot be read ({type(error).__name__}: {reason}): point "
+                f"{self.folder} cannot be read by {kind} ({type(error).__name__}: {reason}): point "
                 "`backbone` hf:FOLDER to a complete model folder with safetensors weights"
             ) from error
         finally:
             transformers_logging.set_verbosity(before)
             transformers_logging.enable_progress_bar()
-
-
-def _has_class_token(network: nn.Module) -> bool:
-    ends = ("cls_token", "class_embedding")
-    return any(name.endswith(ends) for name, _ in network.named_parameters())
 
 
 _READ = ("*.json", "*.txt", "*.model", "*.safetensors")  # no code, and pickles only if need be
@@ -308,7 +278,7 @@ def find_model_folder(place: str) -> Path:
 
 def _from_hub(name: str) -> Path:
     try:
-        from huggingface_hub import constants, snapshot_download
+        from huggingface_hub import constants, model_info, snapshot_download
     except ImportError as error:
         raise MissingExtraError(f"the backbone hf:{name}", "transformers", "hf") from error
     try:
@@ -317,11 +287,12 @@ def _from_hub(name: str) -> Path:
         reason = absent  # it is not in the cache, or the name is not one of the hub's
     if not constants.HF_HUB_OFFLINE:
         try:
-            files = _readable(name)
-            return Path(snapshot_download(name, allow_patterns=files))
-        except (
-            Exception
-        ) as error:  # the hub's, requests' and the disk's errors have no common class
+            # Offline, this request fails at once; the download would retry for a minute.
+            files = model_info(name, timeout=_HUB_TIMEOUT).siblings or []
+            has_safetensors = any(file.rfilename.endswith(".safetensors") for file in files)
+            wanted = [*_READ] if has_safetensors else [*_READ, _PICKLES]
+            return Path(snapshot_download(name, allow_patterns=wanted))
+        except Exception as error:  # of the hub, of requests or of the disk
             reason = error
     said = str(reason).strip().partition("\n")[0]
     raise DataError(
@@ -329,18 +300,6 @@ def _from_hub(name: str) -> Path:
         f"fetched ({type(reason).__name__}: {said}): download the model where there is a network, "
         "and point `backbone` to its folder, as hf:FOLDER"
     ) from reason
-
-
-def _readable(name: str) -> list[str]:
-    """Return the patterns of the files to fetch.
-
-    Offline, this request fails at once; the download would retry for a minute.
-    """
-    from huggingface_hub import model_info
-
-    files = model_info(name, timeout=_HUB_TIMEOUT).siblings or []
-    has_safetensors = any(file.rfilename.endswith(".safetensors") for file in files)
-    return [*_READ] if has_safetensors else [*_READ, _PICKLES]
 
 
 def model_files(folder: Path) -> Sequence[Path]:

@@ -49,11 +49,6 @@ class ImagePreparation(BaseModel):
     mean: Three = IMAGENET_MEAN
     std: Deviations = IMAGENET_STD
 
-    @property
-    def fingerprint(self) -> str:
-        """Hash of all attributes."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
-
     def pixels(self, image: Image.Image) -> NDArray[np.uint8]:
         """Return the pixels ``[height, width, 3]`` at the encoder's size."""
         image = image.convert("RGB")
@@ -76,15 +71,14 @@ _CHANNELS = 3
 _PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")
 
 
-class _GraphOptions(BaseModel):
-    """Options about the graph itself.
+class OnnxOptions(ImagePreparation):
+    """The preparation of images, and options about the graph itself.
 
     Attributes:
         layout: the place of the channels, by default the dimension of size 3
         output: name of the output to use, by default the first with two dimensions, or the first
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     layout: Literal["nchw", "nhwc"] | None = None
     output: str | None = None
 
@@ -110,32 +104,33 @@ class OnnxBackbone(Backbone):
                 f"there is no file {self.path}: `backbone` onnx:FILE names an ONNX file"
             )
         self._given = {**self._beside(), **(options or {})}
-        graph = {
-            name: self._given[name] for name in _GraphOptions.model_fields.keys() & self._given
-        }
-        images = {name: value for name, value in self._given.items() if name not in graph}
         try:
-            self._graph, self._wanted = _GraphOptions(**graph), ImagePreparation(**images)
+            self._options = OnnxOptions(**self._given)
         except ValidationError as error:
             first = error.errors()[0]
-            known = ", ".join([*ImagePreparation.model_fields, *_GraphOptions.model_fields])
             raise InvalidValueError(
                 f"`backbone` onnx:{self.path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; "
-                f"known options are {known}"
+                f"known options are {', '.join(OnnxOptions.model_fields)}"
             ) from error
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The name that leads to this backbone again."""
-        return f"onnx:{self.path.resolve()}{_query(self._given)}"
+        values = {
+            name: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+            for name, value in self._given.items()
+        }
+        query = "&".join(f"{name}={value}" for name, value in values.items())
+        self.name = f"onnx:{self.path.resolve()}" + (f"?{query}" if query else "")
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the file, of weights that lie beside it, and of the options."""
+        of_images = set(ImagePreparation.model_fields)
+        unset = set() if "size" in self._given else {"size"}
+        options = (
+            self._options.model_dump_json(include=of_images - unset),
+            self._options.model_dump_json(exclude=of_images),
+        )
         beside = [self.path.with_name(self.path.name + end) for end in (".data", "_data")]
         files = [self.path, *(path for path in beside if path.exists())]
-        wanted = self._wanted.model_dump_json(exclude=None if "size" in self._given else {"size"})
-        parts = [*map(hash_of_file, files), wanted, self._graph.model_dump_json()]
+        parts = [*map(hash_of_file, files), *options]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def describe(self, modality: Modality) -> str:
@@ -165,7 +160,7 @@ class OnnxBackbone(Backbone):
         """How images become inputs of the graph."""
         sides = [side for side in self._input.shape[1:] if isinstance(side, int) and side > 4]
         is_free = "size" in self._given or not sides
-        return self._wanted if is_free else self._wanted.model_copy(update={"size": sides[0]})
+        return self._options if is_free else self._options.model_copy(update={"size": sides[0]})
 
     def _as_input(self, prepared: Sequence[NDArray[np.uint8]]) -> NDArray[Any]:
         if self._input.type == "tensor(uint8)":  # the graph scales by itself
@@ -173,7 +168,7 @@ class OnnxBackbone(Backbone):
         else:
             images = self.preparation.batch(prepared).numpy()
             images = images.astype(np.float16 if self._input.type == "tensor(float16)" else "f4")
-        layout = self._graph.layout or ("nhwc" if self._input.shape[3] == _CHANNELS else "nchw")
+        layout = self._options.layout or ("nhwc" if self._input.shape[3] == _CHANNELS else "nchw")
         return np.ascontiguousarray(images.transpose(0, 2, 3, 1) if layout == "nhwc" else images)
 
     def _run(self, images: NDArray[Any]) -> Float32[Tensor, "batch dimension"]:
@@ -220,7 +215,7 @@ class OnnxBackbone(Backbone):
 
     @cached_property
     def _output(self) -> Any:
-        outputs, wanted = self._session.get_outputs(), self._graph.output
+        outputs, wanted = self._session.get_outputs(), self._options.output
         if wanted is None:
             return next((each for each in outputs if len(each.shape) == 2), outputs[0])
         for each in outputs:
@@ -240,13 +235,6 @@ class OnnxBackbone(Backbone):
         if not isinstance(found, dict):
             raise DataError(f"{path} must be an object of options, got {type(found).__name__}")
         return found
-
-
-def _query(options: Mapping[str, Any]) -> str:
-    def text(value: Any) -> str:
-        return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-    return "?" + "&".join(f"{name}={text(options[name])}" for name in options) if options else ""
 
 
 class TimmBackbone(Backbone):
@@ -271,7 +259,8 @@ class TimmBackbone(Backbone):
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the weights and of the preparation."""
-        digest = hashlib.sha256(f"{self.model} {self.preparation.fingerprint}".encode())
+        preparation = hashlib.sha256(self.preparation.model_dump_json().encode()).hexdigest()
+        digest = hashlib.sha256(f"{self.model} {preparation}".encode())
         for name, value in self._network.state_dict().items():
             digest.update(f"{name} {fingerprint(value.cpu())}".encode())
         return digest.hexdigest()
@@ -330,11 +319,9 @@ class TimmBackbone(Backbone):
             network: nn.Module = timm.create_model(
                 self.model, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay
             )
-        except (
-            Exception
-        ) as error:  # timm's, the hub's and the network's errors have no common class
+        except Exception as error:  # of timm, of the hub or of the connection
             raise DataError(
-                f"timm:{self.model} cannot be had ({type(error).__name__}: {error}): without a "
+                f"timm:{self.model} cannot be loaded ({type(error).__name__}: {error}): without a "
                 "network, name its safetensors file as timm:NAME?weights=FILE"
             ) from error
         device = "cuda" if torch.cuda.is_available() else "cpu"

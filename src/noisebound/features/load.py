@@ -1,8 +1,8 @@
 """Any source of images or texts as embeddings: `load`, with a backbone in between."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -14,10 +14,10 @@ from torch import Tensor
 from noisebound.data import Dataset, ReadingOptions, Splits, TableEncoder
 from noisebound.data.archives import Folder
 from noisebound.data.class_folders import ClassTree, find_trees
-from noisebound.data.columns import is_of_empty_texts
 from noisebound.data.dataset import check_classes_left
 from noisebound.data.load import image_folder, read
 from noisebound.data.rows import in_memory_if_small
+from noisebound.data.text_columns import is_of_empty_texts
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.features.backbone import Backbone
 from noisebound.features.embed_once import KINDS, embed_once, refuse_bad, text_notes
@@ -161,9 +161,9 @@ def embedded(
         kept=kept,
         test_kept=test_kept,
     )
-    beside = splits.encoded_with(raw.encoder)
-    assert isinstance(beside, EmbeddedSplits)
-    return beside
+    joined = splits.encoded_with(raw.encoder)
+    assert isinstance(joined, EmbeddedSplits)
+    return joined
 
 
 def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
@@ -172,49 +172,35 @@ def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
     folder = image_folder(source)
     if folder is not None:
         options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
-        return _folder(folder)
+        return _image_folder(folder)
     splits = read(source, options)
     if splits.embedded_by is not None:
         raise DataError(
             f"{splits.source} holds embeddings already, by {splits.embedded_by.name}: leave "
             "`backbone` out"
         )
-    if splits.encoder is not None and splits.encoder.text_columns:
-        return _texts_of_table(splits)
-    test = None if splits.test is None else _raw_part(splits.test)
-    train = _raw_part(splits.train, splits.train_names)
-    return RawSplits(
-        *(splits.name, train, test, splits.train.class_names, splits.source, splits.notes),
-        table=splits.table,
-        id_column=splits.id_column,
-    )
-
-
-def _texts_of_table(splits: Splits) -> RawSplits:
-    """Return the texts of a table, with the table itself for its other columns."""
     encoder = splits.encoder
-    assert encoder is not None
-    has_others = len(encoder.columns) > len(encoder.text_columns)
-    train = RawPart(
-        Texts(splits.texts() or [], splits.train_names),
-        splits.train.labels,
-        splits.train.true_labels,
-        splits.train_names,
-    )
-    test = None
-    if splits.test is not None:
-        test = RawPart(Texts(splits.texts("test") or []), splits.test.labels)
+    columns = () if encoder is None else encoder.text_columns
+
+    def part(
+        name: Literal["train", "test"], data: Dataset, names: tuple[str, ...] | None
+    ) -> RawPart:
+        texts = splits.texts(name) or []
+        examples = Texts(texts, names) if columns else examples_of(data.dense_inputs)
+        return RawPart(examples, data.labels, data.true_labels, names)
+
+    has_others = encoder is not None and 0 < len(columns) < len(encoder.columns)
     return RawSplits(
         splits.name,
-        train,
-        test,
+        part("train", splits.train, splits.train_names),
+        None if splits.test is None else part("test", splits.test, None),
         splits.train.class_names,
         splits.source,
         tuple(note for note in splits.notes if not is_of_empty_texts(note)),
-        encoder.text_columns,
-        splits.frame,
-        splits.test_frame,
-        encoder.beside_texts() if has_others else None,
+        columns,
+        splits.frame if columns else None,
+        splits.test_frame if columns else None,
+        encoder.beside_texts() if encoder is not None and has_others else None,
         splits.table,
         splits.id_column,
     )
@@ -268,22 +254,11 @@ def _rows_of(frame: pl.LazyFrame | None, kept: Tensor | None) -> pl.LazyFrame | 
     return frame.with_row_index(_ROW_INDEX).filter(is_kept).drop(_ROW_INDEX)
 
 
-def _folder(folder: Folder) -> RawSplits:
+def _image_folder(folder: Folder) -> RawSplits:
     train, test, notes = find_trees(folder)
-    return RawSplits(
-        folder.path.name,
-        _tree_part(train),
-        None if test is None else _tree_part(test),
-        train.class_names,
-        str(folder.path),
-        notes,
-    )
 
+    def part(tree: ClassTree) -> RawPart:
+        return RawPart(ImageFiles(tree.files, tree.names), tree.labels, names=tree.names)
 
-def _tree_part(tree: ClassTree) -> RawPart:
-    return RawPart(ImageFiles(tree.files, tree.names), tree.labels, names=tree.names)
-
-
-def _raw_part(data: Dataset, names: Sequence[str] | None = None) -> RawPart:
-    examples = examples_of(data.dense_inputs)
-    return RawPart(examples, data.labels, data.true_labels, None if names is None else tuple(names))
+    source, test_part = str(folder.path), None if test is None else part(test)
+    return RawSplits(folder.path.name, part(train), test_part, train.class_names, source, notes)

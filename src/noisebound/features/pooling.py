@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
-from jaxtyping import Float, Int32, Int64
+from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
 from noisebound.errors import DataError
@@ -66,10 +66,6 @@ class Pooling:
             return hidden.masked_fill(weights == 0, float("-inf")).amax(1)
         return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
 
-    def scaled(self, vectors: Float[Tensor, "batch d"]) -> Float[Tensor, "batch d"]:
-        """Return the vectors, scaled to length one if the pooling asks for it."""
-        return torch.nn.functional.normalize(vectors) if self.is_normalized else vectors
-
 
 def sentence_pooling(folder: Path) -> Pooling | None:
     """Return the pooling of a sentence-transformers folder; None for other folders."""
@@ -115,64 +111,46 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path} is damaged: {error}; fetch the model again") from error
 
 
-class TextEncoder(nn.Module):
-    """A transformer with its pooling, from tokens to vectors.
+class PooledEncoder(nn.Module):
+    """A transformer with its pooling, from tokens or pixels to vectors.
 
     Args:
         network: the transformer
         pooling: how token vectors become one
-        padding: the token that fills short texts
+        padding: the token that fills short texts; None for an encoder of images
     """
 
-    def __init__(self, network: nn.Module, pooling: Pooling, padding: int) -> None:
+    def __init__(self, network: nn.Module, pooling: Pooling, padding: int | None) -> None:
         super().__init__()
         self.network, self.pooling, self.padding = network, pooling, padding
 
-    def forward(self, tokens: Int32[Tensor, "batch length"]) -> Float[Tensor, "batch dimension"]:
-        """Return one vector per text; tokens after its end are negative."""
-        is_token = tokens >= 0
-        longest = int(is_token.sum(1).max())  # a part of a batch may be shorter than the batch
-        is_token, tokens = is_token[:, :longest], tokens[:, :longest]
-        ids, mask = tokens.long().masked_fill(~is_token, self.padding), is_token.long()
+    def forward(self, inputs: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch dimension"]:
+        """Return one vector per example.
+
+        Args:
+            inputs: pixels as the processor returns them; or tokens, negative after a text's end
+        """
+        is_text, mask = self.padding is not None, None
+        given = {"pixel_values": inputs}
+        if self.padding is not None:
+            is_token = inputs >= 0
+            longest = int(is_token.sum(1).max())  # a part of a batch may be shorter than the batch
+            is_token, inputs = is_token[:, :longest], inputs[:, :longest]
+            mask = is_token.long()
+            ids = inputs.long().masked_fill(~is_token, self.padding)
+            given = {"input_ids": ids, "attention_mask": mask}
         if self.pooling.name == "features":
-            found = self.network.get_text_features(input_ids=ids, attention_mask=mask)  # type: ignore[operator]
-            return self.pooling.scaled(_tensor(found))
-        found = self.network(input_ids=ids, attention_mask=mask)
-        if self.pooling.name == "pooler":
-            return self.pooling.scaled(found.pooler_output)
-        return self.pooling.scaled(self.pooling.tokens(found.last_hidden_state, mask))
-
-
-class ImageEncoder(nn.Module):
-    """A transformer with its pooling, from the pixels of its processor to vectors.
-
-    Args:
-        network: the transformer
-        pooling: how token vectors become one
-    """
-
-    def __init__(self, network: nn.Module, pooling: Pooling) -> None:
-        super().__init__()
-        self.network, self.pooling = network, pooling
-
-    def forward(
-        self, pixels: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch dimension"]:
-        """Return one vector per image."""
-        if self.pooling.name == "features":
-            found = self.network.get_image_features(pixel_values=pixels)  # type: ignore[operator]
-            return self.pooling.scaled(_tensor(found))
-        found = self.network(pixel_values=pixels)
-        if self.pooling.name == "pooler":
-            return self.pooling.scaled(found.pooler_output.flatten(1))
-        hidden = found.last_hidden_state
-        if hidden.ndim == 4:  # maps, channels first
-            hidden = hidden.flatten(2).transpose(1, 2)
-        mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
-        return self.pooling.scaled(self.pooling.tokens(hidden, mask))
-
-
-def _tensor(found: Any) -> Tensor:
-    """Return the vectors, which newer versions wrap in an output."""
-    vectors: Tensor = found if isinstance(found, Tensor) else found.pooler_output
-    return vectors
+            project = getattr(self.network, f"get_{'text' if is_text else 'image'}_features")
+            found = project(**given)
+            # Newer versions of transformers wrap the vectors.
+            vectors = found if isinstance(found, Tensor) else found.pooler_output
+        elif self.pooling.name == "pooler":
+            vectors = self.network(**given).pooler_output.flatten(1)
+        else:
+            hidden = self.network(**given).last_hidden_state
+            if hidden.ndim == 4:  # maps, channels first
+                hidden = hidden.flatten(2).transpose(1, 2)
+            if mask is None:
+                mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
+            vectors = self.pooling.tokens(hidden, mask)
+        return torch.nn.functional.normalize(vectors) if self.pooling.is_normalized else vectors

@@ -1,7 +1,7 @@
 """Networks by name, made for the shape of the data.
 
-To add a network, write its function, add its name to :data:`ModelName` in ``names.py`` and its
-:class:`ModelSpec` to :data:`MODELS` in ``networks.py``.
+To add a network, write its function, and add its name to :data:`ModelName` in ``names.py`` and to
+:data:`MODELS` in ``networks.py``.
 """
 
 from typing import TYPE_CHECKING
@@ -9,24 +9,15 @@ from typing import TYPE_CHECKING
 from noisebound.lazy import import_when_used
 
 if TYPE_CHECKING:
-    from noisebound.models.architectures import (
-        linear,
-        mlp,
-        mlp_head,
-        small_cnn,
-        small_mlp,
-        strided_cnn,
-        wide_head,
-    )
     from noisebound.models.names import MODEL_NAMES, ModelName
     from noisebound.models.networks import (
         DEFAULT_HEAD,
         MODELS,
-        ModelSpec,
         create_model,
         default_model,
+        linear,
+        mlp,
     )
-    from noisebound.models.resnet import ResNet, resnet18, resnet34
 
 import_when_used(__name__)
 
@@ -35,17 +26,8 @@ __all__ = [
     "MODELS",
     "MODEL_NAMES",
     "ModelName",
-    "ModelSpec",
-    "ResNet",
     "create_model",
     "default_model",
     "linear",
     "mlp",
-    "mlp_head",
-    "resnet18",
-    "resnet34",
-    "small_cnn",
-    "small_mlp",
-    "strided_cnn",
-    "wide_head",
 ]

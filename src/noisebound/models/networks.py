@@ -1,52 +1,132 @@
-"""The table of networks, and how one is made."""
+"""Networks by name: multilayer perceptrons, heads for embeddings, convolutional networks.
 
+Each function takes the shape of one example, ``(channels, height, width)`` for images, and the
+number of classes, which is the number of logits.
+"""
+
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
 
 import torch
 from torch import nn
 
 from noisebound.checks import check_num_classes
 from noisebound.errors import InvalidValueError
-from noisebound.models.architectures import (
-    linear,
-    mlp,
-    mlp_head,
-    small_cnn,
-    small_mlp,
-    strided_cnn,
-    wide_head,
-)
 from noisebound.models.names import MODEL_NAMES, ModelName
+from noisebound.models.regularized import USUAL_DROPOUT, QuickDropout
 from noisebound.models.resnet import resnet18, resnet34
 
+DEFAULT_HEAD: ModelName = "mlp_head"
+"""The network on the embeddings of a backbone."""
 
-@dataclass(frozen=True)
-class ModelSpec:
-    """A network by name.
 
-    Args:
-        make: returns the network for the shape of one example and the number of classes
-        takes: ``"images"`` if an example must be ``(channels, height, width)``; ``"anything"`` if
-            it may have any shape
+def mlp(
+    input_shape: Sequence[int], num_classes: int, hidden: Sequence[int] = (512, 512)
+) -> nn.Sequential:
+    """Return a network of hidden layers of these widths, with ReLU and without batch norm."""
+    widths = (math.prod(input_shape), *hidden)
+    layers: list[nn.Module] = [nn.Flatten()]
+    for width, next_width in pairwise(widths):
+        layers += [nn.Linear(width, next_width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], num_classes))
+
+
+def small_mlp(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
+    """Return an :func:`mlp` half as wide; for 28×28 images it is nearly three times as fast."""
+    return mlp(input_shape, num_classes, hidden=(256, 256))
+
+
+def wide_head(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
+    """Return a network of one hidden layer of 512 units.
+
+    It memorizes the wrong labels of its training data, as the paper's networks do.
     """
-
-    make: Callable[[Sequence[int], int], nn.Module]
-    takes: Literal["images", "anything"]
+    return mlp(input_shape, num_classes, hidden=(512,))
 
 
-MODELS: dict[ModelName, ModelSpec] = {
-    "mlp": ModelSpec(mlp, takes="anything"),
-    "small_mlp": ModelSpec(small_mlp, takes="anything"),
-    "small_cnn": ModelSpec(small_cnn, takes="images"),
-    "strided_cnn": ModelSpec(strided_cnn, takes="images"),
-    "resnet18": ModelSpec(resnet18, takes="images"),
-    "resnet34": ModelSpec(resnet34, takes="images"),
-    "linear": ModelSpec(linear, takes="anything"),
-    "mlp_head": ModelSpec(mlp_head, takes="anything"),
-    "wide_head": ModelSpec(wide_head, takes="anything"),
+def mlp_head(
+    input_shape: Sequence[int],
+    num_classes: int,
+    hidden: int = 256,
+    dropout: float = USUAL_DROPOUT,
+) -> nn.Sequential:
+    """Return a network of one hidden layer, with dropout before it and after it."""
+    return nn.Sequential(
+        nn.Flatten(),
+        QuickDropout(dropout),
+        nn.Linear(math.prod(input_shape), hidden),
+        nn.ReLU(),
+        QuickDropout(dropout),
+        nn.Linear(hidden, num_classes),
+    )
+
+
+def linear(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
+    """Return a linear classifier of the flattened inputs, which starts at zero.
+
+    A linear model has no symmetry to break, and random weights of rare features would never be
+    unlearned.
+    """
+    layer = nn.Linear(math.prod(input_shape), num_classes)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return nn.Sequential(nn.Flatten(), layer)
+
+
+def small_cnn(
+    input_shape: Sequence[int], num_classes: int, channels: Sequence[int] = (32, 64, 128)
+) -> nn.Sequential:
+    """Return a network of convolutional blocks, a mean over all positions and a linear layer.
+
+    A block is a 3×3 convolution, batch norm, ReLU and max pooling by two; ``channels`` has the
+    number of output channels of each.
+    """
+    size, before = min(input_shape[1:]), input_shape[0]
+    layers: list[nn.Module] = []
+    for after in channels:
+        convolution = nn.Conv2d(before, after, kernel_size=3, padding=1, bias=False)
+        layers += [convolution, nn.BatchNorm2d(after), nn.ReLU()]
+        if size >= 2:
+            layers.append(nn.MaxPool2d(2))
+        size, before = size // 2, after
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, num_classes)]
+    return nn.Sequential(*layers, *head)
+
+
+def strided_cnn(
+    input_shape: Sequence[int],
+    num_classes: int,
+    channels: Sequence[int] = (32, 64),
+    hidden: int = 128,
+) -> nn.Sequential:
+    """Return a network of 3×3 convolutions with stride two, one hidden layer and a linear layer.
+
+    Batch norm and ReLU follow each convolution. On a CPU it takes an eighth of the time of
+    ``small_cnn``, which spends most of its time in the first block, at full resolution.
+    """
+    before, height, width = input_shape
+    layers: list[nn.Module] = []
+    for after in channels:
+        convolution = nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1, bias=False)
+        layers += [convolution, nn.BatchNorm2d(after), nn.ReLU()]
+        before, height, width = after, (height + 1) // 2, (width + 1) // 2
+    layers += [nn.Flatten(), nn.Linear(before * height * width, hidden), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(hidden, num_classes))
+
+
+MODELS: dict[ModelName, Callable[[Sequence[int], int], nn.Module]] = {
+    "mlp": mlp,
+    "small_mlp": small_mlp,
+    "small_cnn": small_cnn,
+    "strided_cnn": strided_cnn,
+    "resnet18": resnet18,
+    "resnet34": resnet34,
+    "linear": linear,
+    "mlp_head": mlp_head,
+    "wide_head": wide_head,
 }
+_FOR_IMAGES = ("small_cnn", "strided_cnn", "resnet18", "resnet34")
 
 
 def default_model(input_shape: Sequence[int]) -> ModelName:
@@ -59,11 +139,7 @@ def default_model(input_shape: Sequence[int]) -> ModelName:
         >>> default_model((3, 32, 32)), default_model((13,))
         ('small_cnn', 'mlp')
     """
-    return "small_cnn" if _is_image(input_shape) else "mlp"
-
-
-DEFAULT_HEAD: ModelName = "mlp_head"
-"""The network on the embeddings of a backbone."""
+    return "small_cnn" if len(input_shape) == 3 else "mlp"
 
 
 def create_model(
@@ -85,15 +161,10 @@ def create_model(
     """
     if name not in MODELS:
         raise InvalidValueError(f"`model` must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
-    spec = MODELS[name]
-    if spec.takes == "images" and not _is_image(input_shape):
+    if name in _FOR_IMAGES and len(input_shape) != 3:
         raise InvalidValueError(
             f"{name} takes images, and these inputs have shape {tuple(input_shape)}: use 'mlp'"
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return spec.make(input_shape, check_num_classes(num_classes))
-
-
-def _is_image(input_shape: Sequence[int]) -> bool:
-    return len(input_shape) == 3
+        return MODELS[name](input_shape, check_num_classes(num_classes))

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import torch
 
 from noisebound.bounds import noise_bound
-from noisebound.catalog import LossName, create_loss
+from noisebound.catalog import create_loss
 from noisebound.estimation import GivenRate
-from noisebound.paper.columns import Column
 from noisebound.paper.frame import Record, pivot
-from noisebound.paper.methods import BOUNDED, label_of
 from noisebound.paper.presets import PAPER
+from noisebound.paper.protocol import BOUNDED, Column, label_of
 from noisebound.report.table import Cell, Table, number_cell
 from noisebound.training.objective import make_objective
 
@@ -47,25 +46,21 @@ def comparison_table() -> Table:
         "optimal": "optimal without seeing the labels",
     }
     methods = [record["method"] for record in records]
+    cells = {}
+    for each in records:
+        for name in headings:
+            paper = each[f"paper_{name}"]
+            beside = "" if paper is None else f"{paper:.3f}"
+            cells[each["method"], name] = Cell(f"{each[name]:.3f}", beside, each[name])
     return Table(
         name="bound-comparison",
         title="Training loss on two separable classes with 40 % symmetric label noise",
         header=("loss", *headings.values()),
         rows=pivot(
-            [
-                {"row": each["method"], "column": name, "level": each[name], "paper": theirs}
-                for each in records
-                for name in headings
-                for theirs in [each[f"paper_{name}"]]
-            ],
+            cells,
             {method: label_of(method) for method in methods},
             headings,
-            lambda each: Cell(
-                f"{each['level']:.3f}",
-                "" if each["paper"] is None else f"{each['paper']:.3f}",
-                each["level"],
-            ),
-            shaded=[method for method in methods if LossName.parse(method).is_bounded],
+            shaded=[method for method in methods if method.endswith("+b")],
         ),
         records=tuple(records),
         notes=("in brackets the paper's",),
@@ -93,10 +88,9 @@ def noise_bound_table(columns: Sequence[Column]) -> Table:
         title="The noise-bound of each loss on each column",
         header=("loss", *(column.title for column in columns)),
         rows=pivot(
-            [record | {"row": record["loss"]} for record in records],
+            {(r["loss"], r["column"]): number_cell(r["bound"], ".3f") for r in records},
             {name: label_of(name) for name in BOUNDED},
             [column.name for column in columns],
-            lambda record: number_cell(record["bound"], ".3f"),
         ),
         records=tuple(records),
         notes=("non-uniform EMNIST: c = 2 in the bound, as in the paper",),

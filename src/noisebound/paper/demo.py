@@ -1,12 +1,13 @@
 """The demo: digits with 60 % wrong labels, learned by five losses, plain and bounded."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import torch
+from pydantic import BaseModel, computed_field
 
 from noisebound.corruption import corrupt
 from noisebound.data import Splits, load
@@ -17,7 +18,7 @@ from noisebound.pages.run_page import memorizing_since, run_page
 from noisebound.pages.training_plots import draw_loss_against_floor
 from noisebound.report.page import Fact, Page, write_page
 from noisebound.report.plots import one_panel, save_figure
-from noisebound.runs import Run, load_run, train_run
+from noisebound.runs import Run, train_run
 from noisebound.system.files import write_text
 from noisebound.training import TrainingConfig
 
@@ -26,16 +27,10 @@ LOSSES = ("ce", "fce", "gce", "sce", "cep")
 MODEL: ModelName = "mlp"  # it memorizes 1,257 digits in seconds
 
 
-@dataclass(frozen=True)
-class Row:
-    """A loss without and with its bound.
+class Row(BaseModel):
+    """A loss without and with its bound: accuracies on clean test labels in percent.
 
-    Args:
-        loss: the name of the loss
-        bound: its noise-bound
-        plain: the accuracy on clean test labels without the bound, in percent, of the averaged
-            weights after the last epoch
-        bounded: the same with the bound
+    They are those of the averaged weights after the last epoch.
     """
 
     loss: str
@@ -43,22 +38,14 @@ class Row:
     plain: float
     bounded: float
 
-    @property
+    @computed_field
     def gain(self) -> float:
         """The percentage points that the bound adds."""
         return self.bounded - self.plain
 
 
-@dataclass(frozen=True)
-class Auto:
-    """The training that is not given the noise rate.
-
-    Args:
-        noise_rate: the estimated noise rate
-        interval: its interval at 95 % confidence
-        recipe: the chosen recipe, in words
-        accuracy: the accuracy on clean test labels, in percent
-    """
+class Auto(BaseModel):
+    """The training that is not given the noise rate: its estimate, its recipe, its accuracy."""
 
     noise_rate: float
     interval: tuple[float, float]
@@ -66,11 +53,10 @@ class Auto:
     accuracy: float
 
 
-@dataclass(frozen=True)
-class Demo:
+class Demo(BaseModel):
     """The outcome of the demo.
 
-    Args:
+    Attributes:
         noise_rate: the realized noise rate
         examples: the number of training examples
         rows: one row per loss, with the noise rate given
@@ -84,8 +70,7 @@ class Demo:
 
     def to_json(self) -> str:
         """Return the outcome for a program."""
-        rows = [asdict(row) | {"gain": row.gain} for row in self.rows]
-        return json.dumps(asdict(self) | {"rows": rows}, indent=2)
+        return self.model_dump_json(indent=2)
 
     def to_text(self) -> str:
         """Return the outcome for a terminal."""
@@ -99,15 +84,12 @@ class Demo:
             f"{row.gain:>+8.1f}"
             for row in self.rows
         ]
-        low, high = self.auto.interval
-        lines.append(
+        auto, (low, high) = self.auto, self.auto.interval
+        lines += [
             f"with the noise rate not given, noisebound estimates it as "
-            f"{self.auto.noise_rate:.1%} ({low:.1%} to {high:.1%}, "
-            f"{UNPREDICTABLE}),"
-        )
-        lines.append(
-            f"chooses a recipe by trials ({self.auto.recipe}) and reaches {self.auto.accuracy:.1f}"
-        )
+            f"{auto.noise_rate:.1%} ({low:.1%} to {high:.1%}, {UNPREDICTABLE}),",
+            f"chooses a recipe by trials ({auto.recipe}) and reaches {auto.accuracy:.1f}",
+        ]
         return "\n".join(lines)
 
     def to_markdown(self) -> str:
@@ -128,68 +110,73 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
         out: the folder for the table, the page and the runs
         epochs: the number of epochs of each training
     """
-    splits, realized = noisy_digits()
-    names = [name + suffix for name in LOSSES for suffix in ("", "+b")]
-    results = {}
-    for name in names:
-        config = TrainingConfig(loss=name, noise_rate=NOISE_RATE, epochs=epochs, model=MODEL)
-        results[name] = train_run(splits, config, out / "runs" / name, resume=True)
+    splits, realized = _noisy_digits()
+
+    def trained(name: str, config: TrainingConfig) -> Run:
+        return train_run(splits, config, out / "runs" / name, resume=True)
+
+    shared: dict[str, Any] = {"epochs": epochs, "model": MODEL}
+    runs = {
+        name: trained(name, TrainingConfig(loss=name, noise_rate=NOISE_RATE, **shared))
+        for loss in LOSSES
+        for name in (loss, f"{loss}+b")
+    }
     rows = tuple(
         Row(
-            name,
-            results[f"{name}+b"].result.bound or float("nan"),
-            *(_accuracy(results[name + suffix]) for suffix in ("", "+b")),
+            loss=loss,
+            bound=runs[f"{loss}+b"].result.bound or float("nan"),
+            plain=_accuracy(runs[loss]),
+            bounded=_accuracy(runs[f"{loss}+b"]),
         )
-        for name in LOSSES
+        for loss in LOSSES
     )
-    config = TrainingConfig(recipe="auto", epochs=epochs, model=MODEL)
-    estimated = train_run(splits, config, out / "runs" / "auto", resume=True)
-    outcome = Demo(realized, len(splits.train), rows, _auto(estimated))
-    for file, text in (("table.md", outcome.to_markdown()), ("table.json", outcome.to_json())):
-        write_text(out / file, text)
-    _plot(out)
-    write_page(_page(outcome, out / "runs", names, splits), out / "report.html")
+    estimated = trained("auto", TrainingConfig(recipe="auto", **shared))
+    outcome = Demo(
+        noise_rate=realized, examples=len(splits.train), rows=rows, auto=_auto(estimated)
+    )
+    write_text(out / "table.md", outcome.to_markdown())
+    write_text(out / "table.json", outcome.to_json())
+    _plot(runs["ce+b"], runs["ce"], out / "training.png")
+    write_page(_page(outcome, [*runs.values()], estimated, splits), out / "report.html")
     return outcome
 
 
-def noisy_digits() -> tuple[Splits, float]:
+def _noisy_digits() -> tuple[Splits, float]:
     """Return the digits with symmetric noise, and the realized noise rate."""
     splits = load("digits")
-    noisy = corrupt(
-        splits.train.labels,
-        "symmetric",
-        NOISE_RATE,
-        splits.train.num_classes,
-        generator=torch.Generator().manual_seed(0),
-    )
+    generator = torch.Generator().manual_seed(0)
+    labels, classes = splits.train.labels, splits.train.num_classes
+    noisy = corrupt(labels, "symmetric", NOISE_RATE, classes, generator=generator)
     return replace(splits, train=splits.train.with_labels(noisy.labels)), noisy.noise_rate
 
 
 def _accuracy(run: Run) -> float:
-    """Return the accuracy on clean test labels in percent."""
     return 100 * (run.final("test_top1") or 0.0)
 
 
 def _auto(run: Run) -> Auto:
     assert run.recipe is not None
-    interval = run.noise.interval or (0.0, 1.0)
-    return Auto(run.noise.assumed_rate, interval, run.recipe.label, _accuracy(run))
+    return Auto(
+        noise_rate=run.noise.assumed_rate,
+        interval=run.noise.interval or (0.0, 1.0),
+        recipe=run.recipe.label,
+        accuracy=_accuracy(run),
+    )
 
 
-def _plot(out: Path) -> None:
-    bounded, plain = (load_run(out / "runs" / name) for name in ("ce+b", "ce"))
+def _plot(bounded: Run, plain: Run, path: Path) -> None:
     figure, axes = one_panel()
     histories = {"CE, bounded": bounded.epochs, "CE": plain.epochs}
     draw_loss_against_floor(axes, histories, bounded.floor, memorizing_since(plain))
-    save_figure(figure, out / "training.png")
+    save_figure(figure, path)
 
 
-def _page(outcome: Demo, runs: Path, names: Sequence[str], splits: Splits) -> Page:
+def _page(outcome: Demo, runs: Sequence[Run], estimated: Run, splits: Splits) -> Page:
     """Return the page: plain against bounded, then the training that estimated the noise."""
     title = f"Digits of which {NOISE_RATE:.0%} are labeled wrong"
-    given = comparison_page([load_run(runs / name) for name in names], title, "noisebound demo")
+    given = comparison_page(runs, title, "noisebound demo")
     *sections, repeat = given.sections
-    *found, _ = run_page(load_run(runs / "auto"), splits).sections
+    *found, _ = run_page(estimated, splits).sections
     sections += [replace(section, title=f"Noise not given: {section.title}") for section in found]
     auto = outcome.auto
     low, high = auto.interval

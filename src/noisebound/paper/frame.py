@@ -1,16 +1,17 @@
 """Finished runs as one long frame: a row per run, weights and metric. Every table starts here."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import polars as pl
 from pydantic import ValidationError
 from scipy import stats
 
 from noisebound.errors import InvalidValueError, NoiseboundError
+from noisebound.paper import Weights
 from noisebound.paper.plan import RunConfig
 from noisebound.paper.run import RunStore
 from noisebound.report.table import EMPTY, Cell, Row
@@ -19,8 +20,6 @@ from noisebound.runs.keeper import read_metrics
 from noisebound.runs.result import RunResult, read_result
 from noisebound.training.metrics import Evaluated
 
-Weights: TypeAlias = Literal["last", "averaged"]
-"""The weights that a table judges: the last epoch's, as in the paper, or the averaged weights."""
 Record: TypeAlias = dict[str, Any]
 
 _METRICS: dict[str, Evaluated] = {
@@ -29,12 +28,13 @@ _METRICS: dict[str, Evaluated] = {
     "validation": "validation_top1",
     "memorized": "memorized",
 }
-_PLACE = ("column", "method", "offset", "given_rate")
-_SCHEMA = {
+_PLACE = {
     "column": pl.String,
     "method": pl.String,
     "offset": pl.Float64,
     "given_rate": pl.Float64,
+}
+_SCHEMA = _PLACE | {
     "seed": pl.Int64,
     "bound": pl.Float64,
     "weights": pl.String,
@@ -66,9 +66,9 @@ def all_finished_runs(store: RunStore) -> tuple[list[FinishedRun], list[Noisebou
     found: list[FinishedRun] = []
     damages: list[NoiseboundError] = []
     for path in sorted(store.path.glob(f"*/{RunFolder(store.path).experiment.name}")):
+        folder = RunFolder(path.parent)
         try:
-            config, folder = _read_config(path), RunFolder(path.parent)
-            result = read_result(folder)
+            config, result = _read_config(path), read_result(folder)
             read_metrics(folder.metrics)
         except NoiseboundError as error:
             damages.append(error)
@@ -126,28 +126,21 @@ def summaries(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def in_place(frame: pl.DataFrame, **place: str | float) -> pl.DataFrame:
-    """Return the rows with these values."""
-    return frame.filter(*(pl.col(name) == value for name, value in place.items()))
-
-
 def pivot(
-    records: Iterable[Record],
+    cells: Mapping[tuple[Any, Any], Cell],
     rows: Mapping[Any, str],
-    columns: Iterable[object],
-    cell: Callable[[Record], Cell],
-    shaded: Sequence[Any] = (),
+    columns: Iterable[Any],
+    shaded: Collection[Any] = (),
 ) -> tuple[Row, ...]:
     """Return the rows of a table.
 
     Args:
-        records: long form: each has its ``row`` and its ``column``, and becomes one cell
-        rows: the headings of the rows, by the records' ``row``
-        columns: the records' ``column`` of each column, in order
-        cell: makes the cell of a record
+        cells: the cells by row and column
+        rows: the headings of the rows
+        columns: the columns, in order
         shaded: the rows to shade
     """
-    cells = {(record["row"], record["column"]): cell(record) for record in records}
+    columns = list(columns)
     return tuple(
         Row(
             heading,
@@ -158,24 +151,23 @@ def pivot(
     )
 
 
-def spread(mean: float, std: float | None) -> str:
-    """Return a mean with its deviation, rounded for a table.
+def spread(mean: float | None, std: float | None) -> str:
+    """Return a mean with its deviation, rounded for a table; nothing for no mean.
 
     Example:
         >>> spread(82.04, 1.96)
         '82.0 ± 2.0'
     """
+    if mean is None:
+        return ""
     return f"{mean:.1f}" + ("" if std is None else f" ± {std:.1f}")
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The gain from a bound, seed by seed with the same examples, noise and initial weights.
+    """The mean gain from a bound, and the p-value of a two-sided paired t-test over seeds.
 
-    Args:
-        mean: the mean of the differences; 0 is a tie
-        p_value: of a two-sided paired t-test; None where all differences are equal, as with one
-            seed
+    The p-value is None where all differences are equal, as with one seed.
     """
 
     mean: float

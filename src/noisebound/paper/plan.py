@@ -10,14 +10,12 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from noisebound.catalog import LossName
 from noisebound.corruption import NoiseKind
-from noisebound.paper.columns import Column
 from noisebound.paper.presets import Preset
+from noisebound.paper.protocol import Column
 from noisebound.paper.sources import DataSources
 from noisebound.training import TrainingConfig
 from noisebound.training.config import Precision
 
-_OFFSET_STEP = 0.05  # the paper's
-_SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 # Fields that runs of earlier versions have, with the values that every run of a table has.
 _RETIRED = {
     "knows": "noise rate",
@@ -57,9 +55,7 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_retired(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
+    def _without_retired(cls, fields: dict[str, Any]) -> dict[str, Any]:
         return {
             name: value
             for name, value in fields.items()
@@ -103,70 +99,57 @@ class Plan:
     seeds: tuple[int, ...]
     sources: DataSources
 
-    def method_runs(self, column: Column, method: str) -> tuple[RunConfig, ...]:
-        """Return one run per seed."""
-        return tuple(self._run(column, method, seed) for seed in self.seeds)
+    def runs(self, column: Column, method: str, **changes: float) -> list[RunConfig]:
+        """Return one run per seed.
 
-    def offset_runs(self, column: Column, method: str) -> dict[float, tuple[RunConfig, ...]]:
-        """Return one run per seed, by the offset from the noise-bound; the best offset is B*."""
-        bounded = str(LossName.parse(method).bounded)
-        return {
-            offset: tuple(
-                self._run(column, bounded, seed, bound_offset=offset) for seed in self.seeds
+        Args:
+            column: the data and its noise
+            method: the name of a loss, such as ``"ce+b"``
+            changes: fields of the training that differ, such as ``bound_offset`` or ``noise_rate``
+        """
+        settings = self.preset.settings_for(column.dataset)
+        return [
+            RunConfig(
+                column=column.name,
+                dataset=column.dataset,
+                source=self.sources.source_of(column.dataset),
+                noise=column.noise,
+                noise_rate=column.noise_rate,
+                train_examples=settings.train_examples,
+                backbone=self.sources.backbone_for(column.modality),
+                precision=settings.precision,
+                training=self.preset.training(column, method, seed).model_copy(update=changes),
             )
-            for offset in offsets(column)
-        }
+            for seed in self.seeds
+        ]
 
-    def rate_runs(self, column: Column, method: str) -> dict[float, tuple[RunConfig, ...]]:
-        """Return one run per seed, by the noise rate that the method is given."""
-        return {
-            rate: tuple(self._run(column, method, seed, noise_rate=rate) for seed in self.seeds)
-            for rate in swept_rates(column)
-        }
+    def offset_runs(self, column: Column, method: str) -> list[RunConfig]:
+        """Return the runs at all offsets from the noise-bound; the best offset is B*."""
+        bounded = str(LossName.parse(method).bounded)
+        return [
+            run
+            for offset in column.offsets
+            for run in self.runs(column, bounded, bound_offset=offset)
+        ]
+
+    def rate_runs(self, column: Column, method: str) -> list[RunConfig]:
+        """Return the runs that are given the true noise rate, and those given other rates."""
+        return [
+            run for rate in column.swept_rates for run in self.runs(column, method, noise_rate=rate)
+        ]
 
     def table_runs(self, columns: Sequence[Column], methods: Sequence[str]) -> list[RunConfig]:
         """Return the runs of all methods on all columns.
 
         They are ordered by column, so that a worker does not load a data set twice.
         """
-        runs: list[RunConfig] = []
-        for column in columns:
-            for method in methods:
-                if LossName.parse(method).is_searched:
-                    for group in self.offset_runs(column, method).values():
-                        runs += group
-                else:
-                    runs += self.method_runs(column, method)
-        return runs
-
-    def _run(self, column: Column, method: str, seed: int, **changes: float) -> RunConfig:
-        settings = self.preset.settings_for(column.dataset)
-        training = self.preset.training(column, method, seed).model_copy(update=changes)
-        return RunConfig(
-            column=column.name,
-            dataset=column.dataset,
-            source=self.sources.source_of(column.dataset),
-            noise=column.noise,
-            noise_rate=column.noise_rate,
-            train_examples=settings.train_examples,
-            backbone=self.sources.backbone_for(column.modality),
-            precision=settings.precision,
-            training=training,
-        )
-
-
-def swept_rates(column: Column) -> tuple[float, ...]:
-    """Return the noise rates that methods are given in a sweep, the true one included."""
-    return tuple(sorted({*_SWEPT_RATES, column.noise_rate}))
-
-
-def offsets(column: Column) -> tuple[float, ...]:
-    """Return the offsets from the noise-bound among which B* is searched.
-
-    Example:
-        >>> from noisebound.paper.columns import COLUMNS
-        >>> offsets(COLUMNS["mnist-0.4"])
-        (-0.2, -0.15, -0.1, -0.05, 0.0, 0.05, 0.1, 0.15, 0.2)
-    """
-    count = round(column.offset_range / _OFFSET_STEP)
-    return tuple(round(step * _OFFSET_STEP, 2) for step in range(-count, count + 1))
+        return [
+            run
+            for column in columns
+            for method in methods
+            for run in (
+                self.offset_runs(column, method)
+                if LossName.parse(method).is_searched
+                else self.runs(column, method)
+            )
+        ]

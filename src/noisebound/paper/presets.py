@@ -1,20 +1,20 @@
 """The settings of the experiments: the paper's, or those that two CPU cores can finish."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from noisebound.catalog import SPECS, LossName
 from noisebound.errors import InvalidValueError
 from noisebound.models import DEFAULT_HEAD, ModelName
-from noisebound.paper.columns import COLUMNS, Column
-from noisebound.paper.methods import BASELINES, BOUNDED
+from noisebound.paper.protocol import BASELINES, BOUNDED, COLUMNS, Column, choose
 from noisebound.training import TrainingConfig
 from noisebound.training.config import PAPER_LEARNING_RATE, Precision
 
+Model = TypeVar("Model", bound=BaseModel)
 Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 PAPER_LEARNING_RATES = {
@@ -58,11 +58,8 @@ class Settings(BaseModel):
     @field_validator("learning_rates")
     @classmethod
     def _of_methods(cls, rates: dict[str, float]) -> dict[str, float]:
-        for name in rates:
-            if name not in (*BASELINES, *BOUNDED):
-                raise InvalidValueError(
-                    f"{name!r} is not a method: {', '.join((*BASELINES, *BOUNDED))}"
-                )
+        if rates:
+            choose(rates, (*BASELINES, *BOUNDED), "method")
         return rates
 
 
@@ -81,17 +78,17 @@ class Preset(BaseModel):
     settings: Settings = Settings()
     for_dataset: dict[str, dict[str, Any]] = {}
 
-    @field_validator("for_dataset")
-    @classmethod
-    def _of_datasets(cls, particular: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        for dataset, fields in particular.items():
+    @model_validator(mode="after")
+    def _of_datasets(self) -> "Preset":
+        for dataset in self.for_dataset:
             check_dataset(dataset)
-            _revised(Settings(), fields)
-        return particular
+            self.settings_for(dataset)
+        return self
 
     def settings_for(self, dataset: str) -> Settings:
         """Return the settings of a data set."""
-        return _revised(self.settings, self.for_dataset.get(dataset, {}))
+        changes = self.for_dataset.get(dataset, {})
+        return _checked(Settings.model_validate, self.settings.model_dump() | changes)
 
     def training(self, column: Column, method: str, seed: int) -> TrainingConfig:
         """Return the config of a method on a column."""
@@ -113,10 +110,25 @@ class Preset(BaseModel):
         Args:
             changes: ``field=value`` for all data sets, or ``data-set.field=value`` for one
         """
-        preset = self
+        fields = self.model_dump()
+        settings, exceptions = fields["settings"], fields["for_dataset"]
         for change in changes:
-            preset = _with_change(preset, change)
-        return preset
+            place, equals, text = change.partition("=")
+            dataset, _, name = place.rpartition(".")
+            if not equals or name not in Settings.model_fields:
+                raise InvalidValueError(
+                    f"a setting must be written field=value, with a field out of "
+                    f"{', '.join(Settings.model_fields)}; got {change!r}"
+                )
+            changed = exceptions.setdefault(dataset, {}) if dataset else settings
+            value = _parsed(text)
+            if name == "learning_rates" and isinstance(value, dict):
+                value = (settings | changed)[name] | value  # the other methods keep theirs
+            if not dataset:  # for all data sets, also those that had an exception
+                for exception in exceptions.values():
+                    exception.pop(name, None)
+            changed[name] = value
+        return _checked(Preset.model_validate, fields)
 
 
 def check_dataset(name: str) -> str:
@@ -127,74 +139,44 @@ def check_dataset(name: str) -> str:
     return name
 
 
-def _with_change(preset: Preset, change: str) -> Preset:
-    field, equals, text = change.partition("=")
-    dataset, dot, name = field.rpartition(".")
-    if not equals or name not in Settings.model_fields:
-        raise InvalidValueError(
-            f"a setting must be written field=value, with a field out of "
-            f"{', '.join(Settings.model_fields)}; got {change!r}"
-        )
+def _parsed(text: str) -> Any:
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except json.JSONDecodeError:
-        value = text
-    particular, settings = preset.for_dataset, preset.settings
-    if name == "learning_rates" and isinstance(value, dict):  # the other methods keep theirs
-        value = (preset.settings_for(dataset) if dot else settings).learning_rates | value
-    if dot:
-        check_dataset(dataset)
-        _revised(settings, {name: value})  # an error now is better than at the first run
-        particular = particular | {dataset: particular.get(dataset, {}) | {name: value}}
-    else:  # for all data sets, also those that had an exception
-        settings = _revised(settings, {name: value})
-        particular = {
-            key: {other: old for other, old in fields.items() if other != name}
-            for key, fields in particular.items()
-        }
-    return preset.model_copy(update={"settings": settings, "for_dataset": particular})
+        return text
 
 
-def _revised(settings: Settings, changes: dict[str, Any]) -> Settings:
+def _checked(validate: Callable[[Any], Model], fields: object) -> Model:
+    """Return the validated model, or raise an error in one line."""
     try:
-        return Settings.model_validate(settings.model_dump() | changes)
+        return validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
+        if "error" in (context := first.get("ctx", {})):  # raised by a validator of ours
+            raise InvalidValueError(str(context["error"])) from error
+        place = ".".join(map(str, first["loc"])).removeprefix("settings.")
         raise InvalidValueError(
-            f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
+            f"setting {place}: {first['msg']}, got {first['input']!r}"
         ) from error
 
 
+_CIFAR10N = ("cifar10n-aggregate", "cifar10n-random1", "cifar10n-worst")
+_CIFAR = ("cifar10", "cifar100", *_CIFAR10N)
+_LARGE_IMAGES = ("tiny-imagenet", "animals-10n")
+
 _LONGER = {"epochs": 120}
-_LARGE_IMAGES = {"model": "resnet34", "batch_size": 200}
+_LARGER = {"model": "resnet34", "batch_size": 200}
+_PHOTOGRAPHS = {"model": "strided_cnn", "epochs": 30, "drop_epoch": 18}
 
 PAPER = Preset(
     name="paper",
     for_dataset={
-        "emnist": _LONGER,
-        "cifar10": _LONGER,
-        "cifar100": _LONGER,
-        "cifar10n-aggregate": _LONGER,
-        "cifar10n-random1": _LONGER,
-        "cifar10n-worst": _LONGER,
-        "tiny-imagenet": _LARGE_IMAGES,
-        "animals-10n": _LARGE_IMAGES,
+        **dict.fromkeys(("emnist", *_CIFAR), _LONGER),
+        **dict.fromkeys(_LARGE_IMAGES, _LARGER),
     },
 )
-"""The paper's networks, epochs, batches, learning rates and schedule. That validation keeps a tenth
-of the training data, and that weights are averaged too, is ours; the tables say which weights they
-judge."""
-
-_OF_PHOTOGRAPHS = (
-    "cifar10",
-    "cifar100",
-    "cifar10n-aggregate",
-    "cifar10n-random1",
-    "cifar10n-worst",
-    "tiny-imagenet",
-    "animals-10n",
-)
-_PHOTOGRAPHS = {"model": "strided_cnn", "epochs": 30, "drop_epoch": 18}
+"""The paper's networks, epochs, batches, learning rates and schedule. We add a validation split of
+10% of the training data, and averaged weights; the tables say which weights they evaluate."""
 
 CPU = Preset(
     name="cpu",
@@ -209,7 +191,7 @@ CPU = Preset(
     ),
     for_dataset={
         "digits": {"train_examples": None},
-        **dict.fromkeys(_OF_PHOTOGRAPHS, _PHOTOGRAPHS),
+        **dict.fromkeys((*_CIFAR, *_LARGE_IMAGES), _PHOTOGRAPHS),
     },
 )
 """Settings that two cores can finish: 10,000 training images, small networks, 50 epochs."""
@@ -248,10 +230,8 @@ def find_preset(name_or_path: str) -> Preset:
             f"{name_or_path!r} is neither a preset ({', '.join(PRESETS)}) nor a file that holds one"
         )
     try:
-        return Preset.model_validate_json(path.read_text(encoding="utf-8"))
-    except ValidationError as error:
-        first = error.errors()[0]
+        return _checked(Preset.model_validate_json, path.read_text(encoding="utf-8"))
+    except InvalidValueError as error:
         raise InvalidValueError(
-            f"{path} is not a preset: {'.'.join(map(str, first['loc']))}: {first['msg']}; "
-            "print one with: noisebound preset cpu"
+            f"{path} is not a preset: {error}; print one with: noisebound preset cpu"
         ) from error

@@ -4,33 +4,32 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from noisebound.errors import InvalidValueError
+from noisebound.paper import Target, Weights
 from noisebound.paper.bound_table import comparison_table, noise_bound_table
-from noisebound.paper.columns import COLUMNS, Column, columns_of, find_columns
 from noisebound.paper.figures import rate_sweep_figure, write_figure
-from noisebound.paper.frame import FinishedRun, Weights, finished_runs, long_frame
-from noisebound.paper.methods import BOUNDED, METHODS, check_bounded, check_methods
+from noisebound.paper.frame import FinishedRun, finished_runs, long_frame
 from noisebound.paper.plan import Plan, RunConfig
-from noisebound.paper.run import RunStore
-from noisebound.paper.sweep import run_sweep
-from noisebound.paper.tables import (
-    Selection,
-    accuracy_table,
-    offset_table,
-    rate_curves,
-    rate_table,
+from noisebound.paper.protocol import (
+    BOUNDED,
+    COLUMNS,
+    METHODS,
+    SEARCHED_METHODS,
+    Column,
+    choose,
+    columns_of,
+    find_columns,
 )
-from noisebound.paper.workers import Workers
+from noisebound.paper.run import RunStore
+from noisebound.paper.sweep import Workers, run_sweep
+from noisebound.paper.tables import Selection, accuracy_table, offset_table, rate_table
 from noisebound.report.table import Table
 from noisebound.report.table_formats import write_table
 from noisebound.system.files import write_json, write_text
 
-Target: TypeAlias = Literal[
-    "table1", "table2", "open-set", "own", "offsets", "rate-sweep", "bound-table"
-]
 _TABLES = {"offsets": offset_table, "rate-sweep": rate_table}
 
 
@@ -84,7 +83,7 @@ class Request:
             case "bound-table":
                 return tuple(each for each in COLUMNS.values() if each.table != "pretrained")
             case "offsets":
-                return (*columns_of("table1"), *columns_of("table2"))
+                return columns_of("table1", "table2")
             case "rate-sweep":
                 return find_columns(["emnist-0.4", "cifar10-0.4"])
             case table:
@@ -92,15 +91,13 @@ class Request:
 
     def chosen_methods(self) -> tuple[str, ...]:
         """Return the methods of the table, as it spells them."""
-        match self.target:
-            case "offsets":
-                among = BOUNDED if self.methods is None else self.methods
-                return check_bounded(among, lambda name: name.searched)
-            case "rate-sweep":
-                among = ("ce", "sce") if self.methods is None else self.methods
-                return check_bounded(among, lambda name: name.bounded)
-            case _:
-                return check_methods(METHODS if self.methods is None else self.methods)
+        if self.target not in ("offsets", "rate-sweep"):
+            names = METHODS if self.methods is None else self.methods
+            return choose(names, (*METHODS, *SEARCHED_METHODS), "method")
+        usual, suffix = (BOUNDED, "+b*") if self.target == "offsets" else (("ce", "sce"), "+b")
+        names = usual if self.methods is None else self.methods
+        losses = choose([name.partition("+")[0] for name in names], BOUNDED, "bounded loss")
+        return tuple(loss + suffix for loss in losses)
 
     def due_runs(self) -> list[RunConfig]:
         """Return the runs to do, unless they are finished."""
@@ -112,13 +109,8 @@ class Request:
         if self.target == "bound-table":
             return []
         if self.target == "rate-sweep":
-            return [
-                run
-                for column in columns
-                for method in methods
-                for runs in self.plan.rate_runs(column, method).values()
-                for run in runs
-            ]
+            pairs = product(columns, methods)
+            return [run for pair in pairs for run in self.plan.rate_runs(*pair)]
         return self.plan.table_runs(columns, methods)
 
 
@@ -158,7 +150,7 @@ def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
     tables = _tables(request, finished_runs(store, runs))
     files = [path for table in tables for path in write_table(table, out)]
     if request.target == "rate-sweep" and tables[0].records:
-        figure = rate_sweep_figure(rate_curves(tables[0].records))
+        figure = rate_sweep_figure(tables[0].records)
         files += write_figure(figure, out, request.file_name)
     return Reproduction(tuple(tables), tuple(files), failures)
 

@@ -15,7 +15,7 @@ from noisebound.data import ReadingOptions, Splits, load
 from noisebound.data.cache import cache_folder
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.features import Backbone, load_embedded, parse_backbone
-from noisebound.paper.columns import Modality
+from noisebound.paper.protocol import Modality
 from noisebound.system.files import fingerprint, load_tensors, save_tensors
 
 _HASH_DIGITS = 16  # of the hash of a backbone, in the config of a run
@@ -41,12 +41,10 @@ class DataSources:
         path = self.paths.get(dataset)
         return None if path is None else path.resolve().name
 
-    def load(self, dataset: str) -> Splits:
-        """Return the data set."""
-        return _load(*self._place(dataset))
-
-    def embedded(self, dataset: str, backbone: str) -> Splits:
-        """Return the data set as the embeddings of the backbone with this hash."""
+    def load(self, dataset: str, backbone: str | None = None) -> Splits:
+        """Return the data set, or its embeddings by the backbone with this hash."""
+        if backbone is None:
+            return _load(*self._place(dataset))
         for name in self.backbones:
             if _hash(name) == backbone:
                 return _load_embedded(*self._place(dataset), name)

@@ -1,22 +1,30 @@
-"""Many runs, which may be interrupted and continued, and their progress.
+"""Many runs, done by processes of this machine or of a Ray cluster.
 
 The result of a run is in its folder alone, so it does not matter which worker does it, or in how
-many attempts.
+many attempts. A run is always done in another process than the sweep's, so that the sweep survives
+if the run is killed or takes all the memory.
 """
 
 import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import torch
+from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky.process_executor import ProcessPoolExecutor, TerminatedWorkerError
+
+from noisebound.errors import InvalidValueError
 from noisebound.paper.plan import RunConfig
-from noisebound.paper.run import Execution, RunStore, State
+from noisebound.paper.run import Execution, RunStore, State, execute
 from noisebound.paper.sources import DataSources
-from noisebound.paper.workers import WorkerDiedError, Workers, do_runs
-from noisebound.progress import ProgressText, time_left
+from noisebound.system.progress import ProgressText, time_left
+from noisebound.system.ray_cluster import connected, first_line
+from noisebound.system.signals import interruption
+from noisebound.training.devices import usable_cores
 
 # Heuristics: one death may be an accident, and every further one costs the start of workers.
 _DEATHS_OF_A_SUSPECT = 2
@@ -25,6 +33,27 @@ _DEATHS_IN_VAIN = 3
 """A sweep ends with an error after this many workers in a row died without doing a run."""
 _LOOK_SECONDS = 1.0  # between looks at the runs' folders, on a terminal
 _LOG_SECONDS = 60.0  # between lines of a log: sweeps take hours
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How many workers there are, and where they run.
+
+    Args:
+        jobs: the number of runs at once; by default one per core, or one if this machine has a GPU,
+            or one per GPU of a cluster
+        cluster: the address of a Ray cluster, ``"auto"`` for the one running here,
+            ``"local"`` to start one; by default processes of this machine
+        threads: torch's threads per worker; by default a share of the cores, on a cluster one
+    """
+
+    jobs: int | None = None
+    cluster: str | None = None
+    threads: int | None = None
+
+
+class WorkerDiedError(ChildProcessError):
+    """A worker ended during a run: it was killed, or out of memory."""
 
 
 def run_sweep(
@@ -47,136 +76,160 @@ def run_sweep(
         workers: how many processes do them, and where
         checkpoint_seconds: seconds between checkpoints, which are written after an epoch
     """
-    sweep = _Sweep(runs, store, sources, workers, checkpoint_seconds)
-    with SweepProgress(sweep.runs, store, sweep.name).shown():
-        sweep.run()
-    errors = {run: store.error(run) for run in sweep.runs if store.result(run) is None}
+    store = RunStore(store.path.resolve())  # workers may run in another folder
+    name = secrets.token_hex(8)
+    execution = Execution(store, sources.resolved(), name, checkpoint_seconds=checkpoint_seconds)
+    runs = list(dict.fromkeys(runs))
+    with _shown_progress(runs, store, name):
+        _do_all(runs, execution, workers)
+    errors = {run: store.error(run) for run in runs if store.result(run) is None}
     return {run: error for run, error in errors.items() if error is not None}
 
 
-class _Sweep:
-    """The runs of a sweep, and which of them were under way when workers died."""
-
-    def __init__(
-        self,
-        runs: Sequence[RunConfig],
-        store: RunStore,
-        sources: DataSources,
-        workers: Workers,
-        checkpoint_seconds: float,
-    ) -> None:
-        self.name = secrets.token_hex(8)
-        self.runs = list(dict.fromkeys(runs))
-        # absolute, because workers may run in another folder
-        self.store = RunStore(store.path.resolve())
-        self.workers = workers
-        self.execution = Execution(
-            self.store,
-            sources.resolved(),
-            self.name,
-            checkpoint_seconds=checkpoint_seconds,
-        )
-        self.deaths: Counter[RunConfig] = Counter()
-        self.deaths_in_vain = 0
-
-    def run(self) -> None:
-        to_do = [run for run in self.runs if self.store.state(run) != "finished"]
-        for run in to_do:
-            self.store.forget_failure(run)
-        while to_do:
-            suspects = [run for run in to_do if self.deaths[run] >= _DEATHS_OF_A_SUSPECT]
-            for run in suspects:
-                self._do_alone(run)
-            self._do_together([run for run in to_do if run not in suspects])
-            to_do = [run for run in to_do if self.store.state(run) not in ("finished", "failed")]
-
-    def _do_together(self, runs: Sequence[RunConfig]) -> None:
+def _do_all(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -> None:
+    store = execution.store
+    to_do = [run for run in runs if store.state(run) != "finished"]
+    for run in to_do:
+        store.folder(run).failure.unlink(missing_ok=True)
+    deaths: Counter[RunConfig] = Counter()
+    deaths_in_vain = 0
+    while to_do:
+        suspects = [run for run in to_do if deaths[run] >= _DEATHS_OF_A_SUSPECT]
+        for run in suspects:
+            try:
+                do_runs([run], execution, replace(workers, jobs=1))
+            except WorkerDiedError as error:
+                store.record_failure(run, f"its worker died: {error}")
+        others = [run for run in to_do if run not in suspects]
         try:
-            do_runs(runs, self.execution, self.workers)
-        except WorkerDiedError as error:
-            self._note_death(runs, error)
-            return
-        for run in runs:
-            if self.store.state(run) not in ("finished", "failed"):
-                raise FileNotFoundError(
-                    f"{run.description} was done, but there is no result in "
-                    f"{self.store.folder(run).path}: do all machines see that folder?"
+            do_runs(others, execution, workers)
+        except WorkerDiedError:
+            under_way = [run for run in others if store.state(run, execution.sweep) == "running"]
+            for run in under_way:
+                store.folder(run).running.unlink(missing_ok=True)
+            deaths.update(under_way)
+            deaths_in_vain = 0 if under_way else deaths_in_vain + 1
+            if deaths_in_vain >= _DEATHS_IN_VAIN:
+                raise
+        else:
+            _check_done(others, store)
+        to_do = [run for run in to_do if store.state(run) not in ("finished", "failed")]
+
+
+def _check_done(runs: Sequence[RunConfig], store: RunStore) -> None:
+    for run in runs:
+        if store.state(run) not in ("finished", "failed"):
+            raise FileNotFoundError(
+                f"{run.description} was done, but there is no result in "
+                f"{store.folder(run).path}: do all machines see that folder?"
+            )
+
+
+def do_runs(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -> None:
+    """Do all runs, in any order; results are in their folders.
+
+    Raises:
+        WorkerDiedError: a worker died; some of the runs may be done
+    """
+    try:
+        if workers.cluster is None:
+            _do_here(runs, execution, workers)
+        else:
+            _do_on_ray(runs, execution, workers, workers.cluster)
+    except Exception as error:
+        # Ctrl-C at a bad moment makes the workers fail while they are stopped.
+        raise interruption(error) or error from error
+
+
+def _do_here(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -> None:
+    cores = usable_cores()
+    jobs = workers.jobs or (1 if torch.cuda.is_available() else cores)
+    threads = workers.threads or max(1, cores // jobs)
+    execution = replace(execution, threads=threads)
+    variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    executor = ProcessPoolExecutor(max_workers=jobs, env=dict.fromkeys(variables, str(threads)))
+    try:
+        for task in [executor.submit(execute, run, execution) for run in runs]:
+            task.result()
+    except BaseException as error:  # Ctrl-C too: the runs under way must not go on
+        executor.shutdown(kill_workers=True)
+        if isinstance(error, TerminatedWorkerError):
+            raise WorkerDiedError(first_line(error)) from error
+        raise
+    executor.shutdown()
+
+
+def _do_on_ray(
+    runs: Sequence[RunConfig], execution: Execution, workers: Workers, cluster: str
+) -> None:
+    with connected(cluster) as ray:
+        from ray.util.joblib import register_ray
+
+        register_ray()
+        resources = ray.cluster_resources()
+        gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 0))
+        threads = workers.threads or 1
+        room = min(gpus or cores, cores // threads)
+        jobs = workers.jobs or room
+        if not 1 <= jobs <= room:
+            raise InvalidValueError(
+                f"the cluster has room for {room} runs at once ({gpus} GPUs, {cores} CPUs, "
+                f"{threads} per run): lower `jobs` to that"
+            )
+        needs = {"num_cpus": threads, "num_gpus": 1 if gpus else 0}
+        execution = replace(execution, threads=None if gpus else threads)
+        try:
+            if jobs == 1:  # joblib would do them in this process, which may have no GPU
+                task = ray.remote(execute).options(**needs, max_retries=0)
+                for run in runs:
+                    ray.get(task.remote(run, execution))
+                return
+            with parallel_config("ray", n_jobs=jobs, ray_remote_args=needs):
+                Parallel(batch_size=1, pre_dispatch="all")(
+                    delayed(execute)(run, execution) for run in runs
                 )
-
-    def _note_death(self, runs: Sequence[RunConfig], error: WorkerDiedError) -> None:
-        under_way = [run for run in runs if self.store.state(run, self.name) == "running"]
-        for run in under_way:
-            self.store.unmark(run)
-        self.deaths.update(under_way)
-        self.deaths_in_vain = 0 if under_way else self.deaths_in_vain + 1
-        if self.deaths_in_vain >= _DEATHS_IN_VAIN:
-            raise error
-
-    def _do_alone(self, run: RunConfig) -> None:
-        try:
-            do_runs([run], self.execution, replace(self.workers, jobs=1))
-        except WorkerDiedError as error:
-            self.store.unmark(run)
-            self.store.record_failure(run, f"its worker died: {error}", "")
+        except ray.exceptions.RayError as error:
+            raise WorkerDiedError(first_line(error)) from error
 
 
-class SweepProgress:
-    """Shows the progress: one live line on a terminal, or one log line per minute.
+@contextmanager
+def _shown_progress(runs: Sequence[RunConfig], store: RunStore, sweep: str) -> Iterator[None]:
+    """Show the progress: one live line on a terminal, or one log line per minute."""
+    begun, states = time.monotonic(), {run: store.state(run, sweep) for run in runs}
+    done_before, ended = Counter(states.values())["finished"], threading.Event()
+
+    def line() -> str:
+        unfinished = [run for run, state in states.items() if state != "finished"]
+        states.update({run: store.state(run, sweep) for run in unfinished})
+        return progress_line(states, done_before, time.monotonic() - begun)
+
+    def watch() -> None:
+        with ProgressText(log_seconds=_LOG_SECONDS) as text:
+            while not ended.wait(_LOOK_SECONDS):
+                text.show(line())
+            text.show(line())
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def progress_line(states: Mapping[RunConfig, State], done_before: int, seconds: float) -> str:
+    """Return the progress of a sweep in words.
 
     Args:
-        runs: the runs of the sweep
-        store: the folders of the runs
-        sweep: the name of the sweep
+        states: the states of its runs
+        done_before: the number of runs that were finished when the sweep began
+        seconds: the time since then
     """
-
-    def __init__(self, runs: Sequence[RunConfig], store: RunStore, sweep: str) -> None:
-        self._runs, self._store, self._sweep = runs, store, sweep
-        self._begun = time.monotonic()
-        self._finished: set[RunConfig] = set()
-        self._done_before = self._counts()["finished"]
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def line(self) -> str:
-        """Return the progress in words."""
-        counts = self._counts()
-        done = counts["finished"] + counts["failed"] - self._done_before
-        left = counts["waiting"] + counts["running"]
-        line = (
-            f"{len(self._runs)} runs: {counts['finished']} finished, {counts['running']} running, "
-            f"{counts['failed']} failed"
-        )
-        if left and done > 0:
-            # a running run counts as half done
-            elapsed = time.monotonic() - self._begun
-            each = elapsed / (done + counts["running"] / 2)
-            line += f", {time_left(each * (left - counts['running'] / 2))}"
-        return line
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Keep the line up to date within the context."""
-        self._thread.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            self._thread.join()
-
-    def _counts(self) -> Counter[State]:
-        return Counter(self._state(run) for run in self._runs)
-
-    def _state(self, run: RunConfig) -> State:
-        if run in self._finished:  # it remains so, and its folder need not be read again
-            return "finished"
-        state = self._store.state(run, self._sweep)
-        if state == "finished":
-            self._finished.add(run)
-        return state
-
-    def _watch(self) -> None:
-        with ProgressText(log_seconds=_LOG_SECONDS) as text:
-            while not self._ended.wait(_LOOK_SECONDS):
-                if text.is_due:
-                    text.update(self.line())
-            text.update(self.line())
+    counts = Counter(states.values())
+    running, failed = counts["running"], counts["failed"]
+    line = f"{len(states)} runs: {counts['finished']} finished, {running} running, {failed} failed"
+    done, left = counts["finished"] + failed - done_before, counts["waiting"] + running
+    if left and done > 0:  # a running run counts as half done
+        line += f", {time_left(seconds / (done + running / 2) * (left - running / 2))}"
+    return line

@@ -1,26 +1,25 @@
 """The paper's tables from the long frame: accuracies, B*, and the sweep over noise rates."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import polars as pl
 
 from noisebound.catalog import LossName
-from noisebound.paper.columns import COLUMNS, TABLE_TITLES, Column
-from noisebound.paper.figures import RateCurve
-from noisebound.paper.frame import (
-    Record,
-    Weights,
-    in_place,
-    paired_gain,
-    pivot,
-    spread,
-    summaries,
+from noisebound.paper import Weights
+from noisebound.paper.frame import Record, paired_gain, pivot, spread, summaries
+from noisebound.paper.protocol import (
+    BOUNDED,
+    COLUMNS,
+    SEARCHED_METHODS,
+    TABLE_TITLES,
+    Column,
+    label_of,
+    paper_offset,
+    paper_score,
 )
-from noisebound.paper.methods import BOUNDED, label_of
-from noisebound.paper.plan import offsets, swept_rates
-from noisebound.paper.published import paper_offset, paper_score
-from noisebound.report.table import Cell, Table, Value
+from noisebound.report.table import Cell, Table
 
 _SIGNIFICANT = 0.05  # the usual level of a test
 _CAPTIONS = {
@@ -52,27 +51,27 @@ class Selection:
 
 def accuracy_table(selection: Selection) -> Table:
     """Return the accuracies on clean test labels in percent, as far as runs are finished."""
-    columns, methods, weights = selection.columns, selection.methods, selection.weights
+    columns, methods = selection.columns, selection.methods
     records = [record for column in columns for record in _accuracies(selection, column)]
     most_seeds = max((record["seeds"] for record in records), default=0)
-    best: dict[str, float] = {}
+    best: dict[tuple[str, str], float] = {}
     for record in records:
-        best[record["place"]] = max(best.get(record["place"], 0.0), round(record["mean"], 1))
+        place = (record["column"], record["metric"])
+        best[place] = max(best.get(place, 0.0), round(record["mean"], 1))
 
     def cell(record: Record) -> Cell:
-        paper = record["paper_mean"]
         fewer = "" if record["seeds"] == most_seeds else f" [n = {record['seeds']}]"
         return Cell(
             spread(record["mean"], record["std"]) + fewer,
-            "" if paper is None else spread(paper, record["paper_std"]),
+            spread(record["paper_mean"], record["paper_std"]),
             record["mean"],
-            is_best=round(record["mean"], 1) == best[record["place"]],
+            is_best=round(record["mean"], 1) == best[record["column"], record["metric"]],
             is_gain=record["gain"] is not None and record["gain"] >= 0,
         )
 
     title = " and ".join(dict.fromkeys(TABLE_TITLES[column.table] for column in columns))
-    places = {
-        f"{column.name} {metric}": column.title + (" top-5" if metric == "top5" else "")
+    headings = {
+        (column.name, metric): column.title + (" top-5" if metric == "top5" else "")
         for column in columns
         for metric in column.metrics
     }
@@ -80,20 +79,19 @@ def accuracy_table(selection: Selection) -> Table:
         "mean ± unbiased standard deviation over seeds; in brackets the paper's; bold: best of its "
         "column; ↑: the unrounded mean is at least as high as without the bound"
     ]
-    if any(LossName.parse(method).is_searched for method in methods):
+    if any(method in SEARCHED_METHODS for method in methods):
         notes.append("B*: ours is chosen on noisy validation data, the paper's on the test set")
     return Table(
         name=selection.name,
-        title=f"{title}: accuracy on clean test labels in %, {_CAPTIONS[weights]}",
-        header=("method", *places.values()),
+        title=f"{title}: accuracy on clean test labels in %, {_CAPTIONS[selection.weights]}",
+        header=("method", *headings.values()),
         rows=pivot(
-            [record | {"row": record["method"], "column": record["place"]} for record in records],
+            {(each["method"], (each["column"], each["metric"])): cell(each) for each in records},
             {method: label_of(method) for method in methods},
-            places,
-            cell,
+            headings,
             shaded=[method for method in methods if LossName.parse(method).is_bounded],
         ),
-        records=_without(records, "place"),
+        records=tuple(records),
         notes=(*notes, *selection.notes),
         summary=_pairs_in_words(records, title),
     )
@@ -101,31 +99,31 @@ def accuracy_table(selection: Selection) -> Table:
 
 def _accuracies(selection: Selection, column: Column) -> list[Record]:
     """Return a record for each metric and method of a column, with the gain from the bound."""
-    here = in_place(selection.frame, column=column.name, given_rate=column.noise_rate)
-    unmoved = in_place(here, offset=0.0)
+    here = selection.frame.filter(column=column.name, given_rate=column.noise_rate)
     searched = [
         _searched(here, method, search)
         for method in selection.methods
-        if LossName.parse(method).is_searched
+        if method in SEARCHED_METHODS
         and (search := search_offset(selection, column, method)) is not None
     ]
     found = {
         (each["method"], each["weights"], each["metric"]): each
-        for each in summaries(pl.concat([unmoved, *searched])).to_dicts()
+        for each in summaries(pl.concat([here.filter(offset=0.0), *searched])).to_dicts()
     }
     records = []
     for metric in column.metrics:
         for method in selection.methods:
-            place = (method, selection.weights, metric)
-            if place not in found:
+            each = found.get((method, selection.weights, metric))
+            if each is None:
                 continue
-            each, name = found[place], LossName.parse(method)
-            plain = found.get((str(name.plain), *place[1:])) if name.is_bounded else None
-            gain = None if plain is None else paired_gain(_by_seed(plain), _by_seed(each))
-            memorized = found.get((*place[:2], "memorized"), {})
+            name = LossName.parse(method)
+            plain = found.get((str(name.plain), selection.weights, metric))
+            gain = None
+            if name.is_bounded and plain is not None:
+                gain = paired_gain(_by_seed(plain), _by_seed(each))
+            memorized = found.get((method, selection.weights, "memorized"), {})
             averaged = found.get((method, "averaged", metric), {})
             paper = paper_score(column, method, metric)
-            values = " ".join(f"{seed}:{value:.4f}" for seed, value in _by_seed(each).items())
             records.append(
                 {
                     "column": column.name,
@@ -135,7 +133,7 @@ def _accuracies(selection: Selection, column: Column) -> list[Record]:
                     "mean": each["mean"],
                     "std": each["std"],
                     "seeds": each["seeds"],
-                    "values": values,
+                    "values": " ".join(f"{seed}:{v:.4f}" for seed, v in _by_seed(each).items()),
                     "bound": each["bound"],
                     "gain": gain.mean if gain else None,
                     "gain_p_value": gain.p_value if gain else None,
@@ -144,7 +142,6 @@ def _accuracies(selection: Selection, column: Column) -> list[Record]:
                     "averaged_std": averaged.get("std"),
                     "paper_mean": paper.mean if paper else None,
                     "paper_std": paper.std if paper else None,
-                    "place": f"{column.name} {metric}",
                 }
             )
     return records
@@ -153,7 +150,7 @@ def _accuracies(selection: Selection, column: Column) -> list[Record]:
 def _searched(here: pl.DataFrame, method: str, search: "OffsetSearch") -> pl.DataFrame:
     """Return the runs at the chosen offset as those of the method with a searched bound."""
     bounded = str(LossName.parse(method).bounded)
-    chosen = in_place(here, method=bounded, offset=search.by_validation)
+    chosen = here.filter(method=bounded, offset=search.by_validation)
     return chosen.filter(pl.col("seed").is_in(search.seeds)).with_columns(
         pl.lit(method).alias("method"), pl.lit(0.0).alias("offset")
     )
@@ -161,10 +158,6 @@ def _searched(here: pl.DataFrame, method: str, search: "OffsetSearch") -> pl.Dat
 
 def _by_seed(summary: Record) -> dict[int, float]:
     return dict(zip(summary["seed_list"], summary["value_list"], strict=True))
-
-
-def _without(records: Iterable[Record], *names: str) -> tuple[dict[str, Value], ...]:
-    return tuple({k: v for k, v in record.items() if k not in names} for record in records)
 
 
 def _pairs_in_words(records: Sequence[Record], title: str) -> str:
@@ -175,31 +168,24 @@ def _pairs_in_words(records: Sequence[Record], title: str) -> str:
         return ""
     gains = [each["gain"] for each in pairs]
     helped = sum(gain >= 0 for gain in gains)
-    clear = [
-        each["gain"]
-        for each in pairs
-        if each["gain_p_value"] is not None and each["gain_p_value"] < _SIGNIFICANT
-    ]
+    clear = [each["gain"] for each in pairs if (each["gain_p_value"] or 1.0) < _SIGNIFICANT]
     upwards = sum(gain > 0 for gain in clear)
     words = (
         f"{title}: the bound helps in {helped} of {len(gains)} pairs "
-        f"({helped / len(gains):.0%}, counting ties), by {sum(gains) / len(gains):+.1f} points on "
-        f"average; by a paired t-test over seeds (p < {_SIGNIFICANT}) it helps in {upwards} and "
-        f"harms in {len(clear) - upwards}."
+        f"({helped / len(gains):.0%}, counting ties), by {fmean(gains):+.1f} points on average; "
+        f"by a paired t-test over seeds (p < {_SIGNIFICANT}) it helps in {upwards} and harms in "
+        f"{len(clear) - upwards}."
     )
-    theirs = [is_helped for each in pairs if (is_helped := _helps_in_paper(each)) is not None]
+    theirs = []
+    for each in pairs:
+        plain = str(LossName.parse(each["method"]).plain)
+        score = paper_score(COLUMNS[each["column"]], plain, each["metric"])
+        if score is not None and each["paper_mean"] is not None:
+            theirs.append(each["paper_mean"] >= score.mean)
     if theirs:
         words += f" In the paper, of the same pairs: {sum(theirs)} of {len(theirs)} "
-        words += f"({sum(theirs) / len(theirs):.0%})."
+        words += f"({fmean(theirs):.0%})."
     return words
-
-
-def _helps_in_paper(record: Record) -> bool | None:
-    method = str(LossName.parse(record["method"]).plain)
-    plain = paper_score(COLUMNS[record["column"]], method, record["metric"])
-    if plain is None or record["paper_mean"] is None:
-        return None
-    return bool(record["paper_mean"] >= plain.mean)
 
 
 @dataclass(frozen=True)
@@ -222,13 +208,13 @@ class OffsetSearch:
 
 def search_offset(selection: Selection, column: Column, method: str) -> OffsetSearch | None:
     """Return the best offset for a loss on a column; None if fewer than two offsets were run."""
-    runs = in_place(
-        selection.frame,
+    runs = selection.frame.filter(
+        pl.col("metric").is_in(["top1", "validation"]),
         column=column.name,
         method=str(LossName.parse(method).bounded),
         given_rate=column.noise_rate,
         weights=selection.weights,
-    ).filter(pl.col("metric").is_in(["top1", "validation"]))
+    )
     scores = runs.pivot(on="metric", index=["offset", "seed"], values="value").drop_nulls()
     tried = scores["offset"].n_unique()
     if tried < 2 or len(scores.columns) < 4:
@@ -261,19 +247,16 @@ def search_offset(selection: Selection, column: Column, method: str) -> OffsetSe
 def offset_table(selection: Selection) -> Table:
     """Return, by loss and column, the accuracies without offset and with the chosen ones."""
     rows: dict[str, str] = {}
-    cells: list[Record] = []
-    records: list[dict[str, Value]] = []
+    cells: dict[tuple[str, str], Cell] = {}
+    records: list[Record] = []
     for column in selection.columns:
         for loss in (LossName.parse(method).spec.name for method in selection.methods):
             search = search_offset(selection, column, loss)
             if search is None:
                 continue
-            row = f"{loss} {column.name}"
-            rows[row] = f"{label_of(loss)}, {column.title}"
-            cells += [
-                {"row": row, "column": name, "cell": cell}
-                for name, cell in _offset_cells(column, loss, search).items()
-            ]
+            row = f"{label_of(loss)}, {column.title}"
+            rows[row] = row
+            cells |= {(row, k): cell for k, cell in _offset_cells(column, loss, search).items()}
             records += [
                 {
                     "column": column.name,
@@ -298,7 +281,7 @@ def offset_table(selection: Selection) -> Table:
         name=selection.name,
         title="B*: bounds around the noise-bound; clean test accuracy in % and offset",
         header=("loss and column", *headings.values()),
-        rows=pivot(cells, rows, headings, lambda record: record["cell"]),
+        rows=pivot(cells, rows, headings),
         records=tuple(records),
         notes=(
             "positive offsets lie above the noise-bound; in brackets the paper's",
@@ -309,32 +292,31 @@ def offset_table(selection: Selection) -> Table:
 
 
 def _offset_cells(column: Column, loss: str, search: OffsetSearch) -> dict[str, Cell]:
-    plain, starred = (paper_score(column, loss + suffix, "top1") for suffix in ("+b", "+b*"))
-    paper = paper_offset(column, loss)
-    tried, whole = len(search.curve), len(offsets(column))
-    of = "" if tried == whole else f" of {whole}"
+    tried, grid = len(search.curve), len(column.offsets)
+    of_grid = "" if tried == grid else f" of {grid}"
 
-    def score(offset: float, beside: str = "") -> Cell:
+    def score(offset: float, paper_method: str = "") -> Cell:
         each = search.curve[offset]
+        paper = paper_score(column, paper_method, "top1") if paper_method else None
+        beside = f"{paper.mean:.1f}" if paper else ""
         return Cell(spread(each["test_mean"], each["test_std"]), beside, each["test_mean"])
+
+    def place(offset: float, paper: float | None = None) -> Cell:
+        return Cell(f"{offset:+.2f}", "" if paper is None else f"{paper:+.2f}", offset)
 
     cells = {
         "validation": score(search.by_validation),
-        "validation offset": Cell(f"{search.by_validation:+.2f}", "", search.by_validation),
-        "test": score(search.by_test, f"{starred.mean:.1f}" if starred else ""),
-        "test offset": Cell(
-            f"{search.by_test:+.2f}", "" if paper is None else f"{paper:+.2f}", search.by_test
-        ),
-        "tried": Cell(f"{tried}{of}, {len(search.seeds)} seeds each", "", tried),
+        "validation offset": place(search.by_validation),
+        "test": score(search.by_test, f"{loss}+b*"),
+        "test offset": place(search.by_test, paper_offset(column, loss)),
+        "tried": Cell(f"{tried}{of_grid}, {len(search.seeds)} seeds each", "", tried),
     }
-    if 0.0 in search.curve:
-        cells["noise-bound"] = score(0.0, f"{plain.mean:.1f}" if plain else "")
-    return cells
+    return cells | ({"noise-bound": score(0.0, f"{loss}+b")} if 0.0 in search.curve else {})
 
 
 def rate_table(selection: Selection) -> Table:
     """Return the accuracies by the noise rate that the method is given."""
-    here = in_place(selection.frame, weights=selection.weights, offset=0.0)
+    here = selection.frame.filter(weights=selection.weights, offset=0.0)
     wide = summaries(here).pivot(
         on="metric",
         index=["column", "method", "given_rate", "bound"],
@@ -357,50 +339,28 @@ def rate_table(selection: Selection) -> Table:
         }
         for column in selection.columns
         for method in selection.methods
-        for rate in swept_rates(column)
+        for rate in column.swept_rates
         if (each := found.get((column.name, method, rate))) is not None
     ]
-
-    def cell(record: Record) -> Cell:
-        is_true = record["believed_rate"] == record["true_rate"]
-        text = spread(record["mean"], record["std"])
-        return Cell(text, "", record["mean"], is_best=is_true)
-
+    labels = [f"{label_of(r['method'])}, {COLUMNS[r['column']].title}" for r in records]
     rates = sorted({record["believed_rate"] for record in records})
     return Table(
         name=selection.name,
         title="Clean test accuracy in %, by the noise rate that the method is given",
         header=("method and column", *(f"{rate:g}" for rate in rates)),
         rows=pivot(
-            [
-                each | {"row": (each["method"], each["column"]), "column": each["believed_rate"]}
-                for each in records
-            ],
             {
-                (method, column): f"{label_of(method)}, {COLUMNS[column].title}"
-                for method, column in ((each["method"], each["column"]) for each in records)
+                (label, each["believed_rate"]): Cell(
+                    spread(each["mean"], each["std"]),
+                    "",
+                    each["mean"],
+                    is_best=each["believed_rate"] == each["true_rate"],
+                )
+                for label, each in zip(labels, records, strict=True)
             },
+            dict(zip(labels, labels, strict=True)),
             rates,
-            cell,
         ),
         records=tuple(records),
         notes=("bold: the true noise rate", *selection.notes),
     )
-
-
-def rate_curves(records: Sequence[Mapping[str, Value]]) -> list[RateCurve]:
-    """Return the lines of the figure from the records of the table, or of its CSV file."""
-    groups: dict[tuple[str, str], list[Mapping[str, Value]]] = {}
-    for record in records:
-        groups.setdefault((str(record["method"]), str(record["column"])), []).append(record)
-    return [
-        RateCurve(
-            label_of(method),
-            COLUMNS[column].title,
-            COLUMNS[column].noise_rate,
-            [float(str(record["believed_rate"])) for record in group],
-            [float(str(record["mean"])) for record in group],
-            [float(str(record["std"] or 0)) for record in group],
-        )
-        for (method, column), group in groups.items()
-    ]

@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from noisebound.console import print_note
 from noisebound.data import Splits
 from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoRoomError
 from noisebound.features import Backbone
@@ -27,6 +26,7 @@ from noisebound.runs.result import RunResult, read_result, write_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
 from noisebound.search.fit import Fitted, Problem, fit_network, model_name, network_for
+from noisebound.system.console import print_note
 from noisebound.system.files import fingerprint, write_text
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation

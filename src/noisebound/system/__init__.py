@@ -1,1 +1,1 @@
-"""Access to the machine: files, spreadsheets, a Ray cluster."""
+"""Access to the machine: console, progress, signals, files, spreadsheets, a Ray cluster."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import mean
 from types import TracebackType
 
-from noisebound.progress import ProgressText, time_left
+from noisebound.system.progress import ProgressText, time_left
 from noisebound.training.metrics import EpochMetrics
 
 _WIDTH, _HEIGHT = 60, 8
@@ -64,7 +64,7 @@ class Display:
         self._losses.append(metrics.train_loss)
         self._seconds.append(metrics.seconds)
         line = self.line(metrics)
-        self._text.update(line, f"{line}\n{draw_loss(self._losses, metrics.bound)}")
+        self._text.show(line, f"{line}\n{draw_loss(self._losses, metrics.bound)}")
 
     def line(self, metrics: EpochMetrics) -> str:
         """Return the state after an epoch in one line."""

@@ -120,7 +120,6 @@ TINY_IMAGENET = Published(
             ),
         ),
     ),
-    assemble=lambda splits: splits,
     counts=((100_000, 10_000),),
 )
 
@@ -186,6 +185,5 @@ ANIMALS_10N = Published(
             ),
         ),
     ),
-    assemble=lambda splits: splits,
     counts=((50_000, 5_000),),
 )

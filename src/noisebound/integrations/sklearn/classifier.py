@@ -1,41 +1,36 @@
 """A multilayer perceptron for scikit-learn: an adapter over the one training engine."""
 
-import copy
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from types import MethodType
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from noisebound.errors import InvalidValueError
-from noisebound.estimation import BoundChoice, EstimatedNoise, Noise, NoiseEstimate, UnknownNoise
-from noisebound.integrations.sklearn.parameters import (
-    check_parameters,
-    class_weight_by_position,
-    hidden_widths,
-)
+from noisebound.estimation import EstimatedNoise, Noise, NoiseEstimate, UnknownNoise
+from noisebound.integrations.sklearn.inputs import InputScaling
+from noisebound.integrations.sklearn.parameters import config_of, hidden_widths, objective_of
 from noisebound.losses import Loss
 from noisebound.models import linear, mlp
 from noisebound.models.regularized import without_factors
 
 # Methods import the training engine when they need it: its packages take a second to import.
 if TYPE_CHECKING:
-    from noisebound.data import Dataset, Normalization
-    from noisebound.data.rows import Rows, SparseRows
+    from noisebound.data import Dataset
+    from noisebound.data.rows import Rows
     from noisebound.search.choice import Choice
     from noisebound.search.fit import Plan
-    from noisebound.training import TrainingConfig
     from noisebound.training.config import RecipeName
     from noisebound.training.data import TrainingData
     from noisebound.training.devices import OneDevice
@@ -44,32 +39,20 @@ if TYPE_CHECKING:
 
 _LARGEST_SEED = 2**31 - 1
 _FLOATS = (np.float64, np.float32)
-_ROW_LENGTH = 10.0  # as for TF-IDF in `fit`: a network learns little from rows of length one
 
 
 class InterruptedTrainingWarning(UserWarning):
     """Training was stopped by Ctrl-C; the model is as it was then."""
 
 
-class _WithGivenNoise:
-    """A method that an estimator has only if its noise is given.
-
-    scikit-learn's ``available_if`` does the same, but hides the reason behind "has no attribute".
-    """
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self.method = method
-
-    def __get__(self, estimator: Any, owner: type) -> Callable[..., Any]:
-        if estimator is None:
-            return self.method
-        if not estimator.is_noise_given:
-            raise AttributeError(
-                f"{self.method.__name__} sees one part of the data at a time, from which the noise "
-                "cannot be estimated: give noise_rate as a number, or a loss with its transition "
-                "matrix"
-            )
-        return MethodType(self.method, estimator)
+def _has_given_noise(estimator: "NoiseBoundedClassifier") -> bool:
+    """True if the noise is not estimated: by a noise rate, or by the loss's own matrix."""
+    if estimator.noise_rate == "auto" and estimator.loss_transition is None:
+        raise AttributeError(
+            "partial_fit sees one part of the data at a time, from which the noise cannot be "
+            "estimated: give noise_rate as a number, or a loss with its transition matrix"
+        )
+    return True
 
 
 class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
@@ -131,9 +114,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         >>> from noisebound import corrupt
         >>> X, y = load_digits(return_X_y=True)
         >>> noisy = corrupt(y, "symmetric", 0.4, 10, generator=torch.Generator().manual_seed(0))
-        >>> model = NoiseBoundedClassifier(max_iter=30, random_state=0)
-        >>> model = model.fit(X[:1000], noisy.labels[:1000].numpy())
-        >>> abs(model.noise_rate_ - 0.4) < 0.1, model.score(X[1000:], y[1000:]) > 0.8
+        >>> model = NoiseBoundedClassifier(max_iter=20, random_state=0)
+        >>> model = model.fit(X[:600], noisy.labels[:600].numpy())
+        >>> abs(model.noise_rate_ - 0.4) < 0.1, model.score(X[600:], y[600:]) > 0.8
         (True, True)
     """
 
@@ -142,6 +125,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     bound_: float | None
     loss_curve_: list[float]
     _state: "TrainingState | None"
+    _scaling: InputScaling | None
 
     def __init__(
         self,
@@ -194,19 +178,17 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         from noisebound.training.session import Session
 
         self._forget()
-        check_parameters(self)
         if y is not None:  # scikit-learn has an error of its own for None
             check_none_missing(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_FLOATS)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         self._begin(X)
-        whole = self._dataset(X, y, sample_weight)
-        kept = _with_weight(whole)
-        data = self._training_data(whole.subset(kept), kept)
+        config = config_of(self, self.classes_.tolist(), self._seed)
+        whole, data = self._training_data(X, y, sample_weight)
         # Trials compare recipes, for which float32 has enough digits.
         session = Session(self._devices(), OneDevice("cpu"), show=self.verbose)
-        problem = Problem(data, self._config(), self._network(), session, self._objective)
+        problem = Problem(data, config, self._network(), session, partial(objective_of, self))
         plan: Plan | None = None
         try:
             plan = plan_training(problem)
@@ -228,7 +210,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self._judge(whole, plan)
         return self
 
-    @_WithGivenNoise
+    @available_if(_has_given_noise)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         X: Any,
@@ -256,7 +238,6 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         if is_first:
             self._forget()
         _check_partial_fit_first_call(self, classes)
-        check_parameters(self)
         if self.class_weight is not None:
             raise InvalidValueError(
                 "partial_fit sees one part of the labels at a time, and class_weight is about all "
@@ -272,15 +253,15 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             )
         if is_first:
             self._begin(X)
-        whole = self._dataset(self._in_first_form(X), y, sample_weight)
-        kept = _with_weight(whole)
-        data = self._training_data(whole.subset(kept), kept)
-        config, devices = self._config(), self._devices()
+        config, devices = config_of(self, self.classes_.tolist(), self._seed), self._devices()
+        _, data = self._training_data(X, y, sample_weight)
         noise = known_noise(config, data.train)
         assert noise is not None
-        objective = self._objective(config, len(self.classes_), len(kept), noise)
+        objective = objective_of(self, config, len(self.classes_), len(data.train), noise)
         if self._state is None:
-            self._state = initial_state(self._network(), objective, config, len(kept), devices)
+            self._state = initial_state(
+                self._network(), objective, config, len(data.train), devices
+            )
         self._state.criterion = objective.criterion
         for group in self._state.optimizer.param_groups:
             group["weight_decay"] = config.weight_decay
@@ -300,7 +281,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "network_")
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
-        return self._probabilities(self._inputs(self._in_first_form(X))).numpy()
+        assert self._scaling is not None
+        return self._probabilities(self._scaling.inputs(X)).numpy()
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class of each row.
@@ -324,33 +306,18 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     def _begin(self, X: Any) -> None:
         if len(self.classes_) < 2:
             raise InvalidValueError("a classifier needs at least two classes, got one class")
-        self._check_loss()
         self._state = None
-        self._normalization: Normalization | None = None
+        self._scaling = None
         self._seed = int(check_random_state(self.random_state).randint(_LARGEST_SEED))
         self._dtype = X.dtype
-        self._is_sparse = issparse(X)
-        self._sparse_scale: float | None = None if self.standardize else 1.0
         self.loss_curve_ = []
 
-    def _check_loss(self) -> None:
-        """Refuse a loss for other classes, and one whose floor needs the true classes' shares."""
-        if not isinstance(self.loss, Loss):
-            return
-        num_classes = len(self.classes_)
-        if self.loss.num_classes not in (None, num_classes):
-            raise InvalidValueError(
-                f"the loss was made for {self.loss.num_classes} classes, and y has {num_classes}: "
-                f"create it for {num_classes} classes"
-            )
-        if self.bound == "auto" and self.loss.class_weights(num_classes) is not None:
-            raise InvalidValueError(
-                "the floor of a loss with class weights, or one that ignores a class, is not known "
-                "from the noise alone: pass sample_weight to fit instead, or a bound"
-            )
-
-    def _dataset(self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None) -> "Dataset":
+    def _training_data(
+        self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None
+    ) -> "tuple[Dataset, TrainingData]":
+        """Return all examples, and those with a weight as training data."""
         from noisebound.data import Dataset
+        from noisebound.training.data import TrainingData
 
         weights = _check_sample_weight(
             sample_weight, X, dtype=X.dtype, ensure_non_negative=True, copy=True
@@ -359,34 +326,18 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidValueError(
                 "sample_weight is zero for all examples: none is left to train on"
             )
-        if issparse(X) and self._sparse_scale is None:
-            self._sparse_scale = _usual_scale(X, weights)
-        return Dataset(
-            self._inputs(X),
+        if self._scaling is None:
+            self._scaling = InputScaling(X, weights, standardize=self.standardize)
+        whole = Dataset(
+            self._scaling.inputs(X),
             torch.from_numpy(np.searchsorted(self.classes_, y)),
             tuple(map(str, range(len(self.classes_)))),
             weights=None if sample_weight is None else torch.from_numpy(weights),
         )
-
-    def _in_first_form(self, X: Any) -> Any:
-        """Return rows sparse or dense as the first ones were, which decided how they are scaled."""
-        if issparse(X) == self._is_sparse:
-            return X
-        return csr_array(X) if self._is_sparse else X.toarray()
-
-    def _inputs(self, X: Any) -> "Tensor | SparseRows":
-        if issparse(X):
-            return _scaled_rows(X, self._sparse_scale)
-        return torch.from_numpy(np.require(X, requirements=["C", "W"]))
-
-    def _training_data(self, train: "Dataset", kept: Tensor) -> "TrainingData":
-        from noisebound.data import Normalization
-        from noisebound.training.data import TrainingData, normalization_of
-
-        if self._normalization is None:
-            identity = Normalization.identity()
-            self._normalization = normalization_of(train) if self.standardize else identity
-        return TrainingData(train, None, None, self._normalization, kept)
+        kept = torch.from_numpy(weights.nonzero()[0])
+        train = whole.subset(kept)
+        normalization = self._scaling.normalization_for(train)
+        return whole, TrainingData(train, None, None, normalization, kept)
 
     @property
     def is_by_recipe(self) -> bool:
@@ -394,66 +345,17 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         return self.loss == "auto" and self.noise_rate == "auto" and self.bound == "auto"
 
     @property
-    def is_noise_given(self) -> bool:
-        """True if the noise is not estimated: by a noise rate, or by the loss's own matrix."""
-        return self.noise_rate != "auto" or self._loss_transition is not None
-
-    @property
-    def _loss_transition(self) -> Tensor | None:
+    def loss_transition(self) -> Tensor | None:
+        """The transition matrix of a loss object that has one."""
         return self.loss.assumed_transition if isinstance(self.loss, Loss) else None
 
-    def _bounded_loss(self) -> str:
-        if self.loss == "auto" or isinstance(self.loss, Loss):
-            return "ce+b"
-        return f"{self.loss.removesuffix('+b')}+b"
-
-    def _config(self) -> "TrainingConfig":
-        from noisebound.training.config import DEFAULT_LOSS, TrainingConfig
-
-        matrix = self._loss_transition if self.noise_rate == "auto" else None
-        return TrainingConfig(
-            loss=DEFAULT_LOSS if self.is_by_recipe else self._bounded_loss(),
-            recipe=self.recipe if self.is_by_recipe else None,
-            noise_rate=self.noise_rate if self.noise_rate == "auto" else float(self.noise_rate),
-            transition=None if matrix is None else tuple(map(tuple, matrix.tolist())),
-            epochs=int(self.max_iter),
-            batch_size=int(self.batch_size),
-            learning_rate=float(self.learning_rate),
-            drop_epoch=None,
-            weight_decay=float(self.alpha),
-            class_weight=class_weight_by_position(self.class_weight, self.classes_.tolist()),
-            average_epochs=float(self.average_epochs),
-            cross_fit_epochs=max(1, int(self.max_iter) // 2),
-            measure_every=int(self.max_iter),
-            seed=self._seed,
-        )
-
-    def _objective(
-        self, config: "TrainingConfig", num_classes: int, num_samples: int, noise: Noise
-    ) -> "Objective":
-        """Make the objective: the loss by name or as given, and the bound as asked for."""
-        from noisebound.training.objective import Objective, make_criterion, make_objective
-
-        if self.is_by_recipe:
-            return make_objective(config, num_classes, num_samples, noise)
-        if isinstance(self.loss, Loss):
-            criterion = copy.deepcopy(self.loss)
-        else:
-            criterion = make_criterion(config, num_classes, num_samples, noise)
-        if self.bound is None:
-            chosen = None
-        elif self.bound == "auto":
-            chosen = noise.bound(criterion)
-        else:
-            chosen = BoundChoice(float(self.bound), "given", "the level that was given")
-        return Objective(criterion, chosen)
-
     def _network(self) -> nn.Module:
+        assert self._scaling is not None
+        shape, num_classes = (self.n_features_in_,), len(self.classes_)
+        widths = hidden_widths(self.hidden_layer_sizes, is_sparse=self._scaling.is_sparse)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            widths = hidden_widths(self.hidden_layer_sizes, is_sparse=self._is_sparse)
-            shape, classes = (self.n_features_in_,), len(self.classes_)
-            return mlp(shape, classes, widths) if len(widths) else linear(shape, classes)
+            return mlp(shape, num_classes, widths) if widths else linear(shape, num_classes)
 
     def _devices(self) -> "OneDevice":
         from noisebound.training.devices import OneDevice
@@ -503,29 +405,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         from noisebound.data import Dataset
         from noisebound.training.evaluation import predict_logits
 
-        assert self._normalization is not None
+        assert self._scaling is not None
+        assert self._scaling.normalization is not None
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
-        return predict_logits(self.network_, data, self._normalization, self._devices()).softmax(1)
-
-
-def _with_weight(whole: "Dataset") -> Tensor:
-    """Return the positions of the examples that count at all."""
-    if whole.weights is None:
-        return torch.arange(len(whole))
-    return whole.weights.nonzero().squeeze(1)
-
-
-def _usual_scale(X: Any, weights: NDArray[Any]) -> float:
-    """Return the factor that gives sparse rows their usual length: one for all keeps zeros."""
-    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-    length = float(np.average(lengths, weights=weights))
-    return _ROW_LENGTH / length if length > 0 else 1.0
-
-
-def _scaled_rows(X: Any, factor: float | None) -> "SparseRows":
-    from noisebound.data.rows import SparseRows
-
-    scaled = X.tocsr(copy=True)
-    scaled.data *= factor
-    return SparseRows(scaled)
+        normalization = self._scaling.normalization
+        return predict_logits(self.network_, data, normalization, self._devices()).softmax(1)

@@ -1,69 +1,139 @@
-"""The parameters of the scikit-learn estimator: checked, and translated into the engine's."""
+"""The parameters of the scikit-learn estimator as the config and objective of a training."""
 
+import copy
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from noisebound.catalog import LOSS_NAMES, SPECS
-from noisebound.checks import check_count, check_finite_number, check_non_negative, check_within
+from noisebound.checks import check_count
 from noisebound.errors import InvalidTypeError, InvalidValueError
+from noisebound.estimation import BoundChoice, Noise
 from noisebound.losses import Loss
 
 if TYPE_CHECKING:
     from noisebound.integrations.sklearn.classifier import NoiseBoundedClassifier
+    from noisebound.training import TrainingConfig
+    from noisebound.training.objective import Objective
 
 _NAMES = tuple(name for name in LOSS_NAMES if SPECS[name].floor is not None)
 _DENSE_WIDTHS = (256, 256)
+# Config fields that scikit-learn calls by another name.
+_PARAMETERS = {"epochs": "max_iter", "weight_decay": "alpha"}
 
 
-def check_parameters(estimator: "NoiseBoundedClassifier") -> None:
-    """Refuse invalid parameters; by scikit-learn's convention `fit` does so."""
-    from noisebound.search.recipes import RECIPES  # here, as it takes long to import
+def config_of(
+    estimator: "NoiseBoundedClassifier", classes: list[Any], seed: int
+) -> "TrainingConfig":
+    """Return the config of an estimator; invalid parameters raise an error that names them."""
+    from pydantic import ValidationError
 
-    if isinstance(estimator.loss, str):
-        if estimator.loss != "auto" and estimator.loss.removesuffix("+b") not in _NAMES:
-            raise InvalidValueError(
-                f"loss must be 'auto', one of {', '.join(_NAMES)}, or a noisebound.Loss; "
-                f"got {estimator.loss!r}"
-            )
-    elif not isinstance(estimator.loss, Loss):
-        raise InvalidTypeError(f"loss must be a name or a noisebound.Loss, got {estimator.loss!r}")
-    if estimator.recipe not in ("auto", *RECIPES):
+    from noisebound.training.config import DEFAULT_LOSS, TrainingConfig
+
+    _check_method(estimator, len(classes))
+    rate, matrix = _plain(estimator.noise_rate), None
+    if rate == "auto" and estimator.loss_transition is not None:
+        matrix = tuple(map(tuple, estimator.loss_transition.tolist()))
+    epochs = _plain(estimator.max_iter)
+    fields = {
+        "loss": DEFAULT_LOSS if estimator.is_by_recipe else _bounded_loss(estimator.loss),
+        "recipe": estimator.recipe if estimator.is_by_recipe else None,
+        "noise_rate": rate,
+        "transition": matrix,
+        "bound": None if estimator.bound == "auto" else _plain(estimator.bound),
+        "epochs": epochs,
+        "batch_size": _plain(estimator.batch_size),
+        "learning_rate": _plain(estimator.learning_rate),
+        "drop_epoch": None,
+        "weight_decay": _plain(estimator.alpha),
+        "class_weight": _class_weight_by_position(estimator.class_weight, classes),
+        "average_epochs": _plain(estimator.average_epochs),
+        "cross_fit_epochs": max(1, epochs // 2),
+        "measure_every": epochs,
+        "seed": seed,
+    }
+    try:  # strict: neither "0.4" nor True is a number
+        config = TrainingConfig.model_validate(fields, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0])
+        message = first["msg"].removeprefix("Value error, ")
         raise InvalidValueError(
-            f"recipe must be 'auto' or one of {', '.join(RECIPES)}; got {estimator.recipe!r}"
+            f"{_PARAMETERS.get(field, field)}: {message}; got {first['input']!r}"
+        ) from error
+    # The objective takes the bound from the estimator; here it would replace the estimate.
+    return config.model_copy(update={"bound": None})
+
+
+def objective_of(
+    estimator: "NoiseBoundedClassifier",
+    config: "TrainingConfig",
+    num_classes: int,
+    num_samples: int,
+    noise: Noise,
+) -> "Objective":
+    """Return the objective: the loss by name or as given, and the bound as asked for."""
+    from noisebound.training.objective import Objective, make_criterion, make_objective
+
+    if estimator.is_by_recipe:
+        return make_objective(config, num_classes, num_samples, noise)
+    if isinstance(estimator.loss, Loss):
+        criterion = copy.deepcopy(estimator.loss)
+    else:
+        criterion = make_criterion(config, num_classes, num_samples, noise)
+    if estimator.bound is None:
+        return Objective(criterion, None)
+    if estimator.bound == "auto":
+        return Objective(criterion, noise.bound(criterion))
+    bound = BoundChoice(float(estimator.bound), "given", "the level that was given")
+    return Objective(criterion, bound)
+
+
+def hidden_widths(sizes: int | Sequence[int] | str, *, is_sparse: bool) -> Sequence[int]:
+    """Return the widths of the hidden layers; by default a linear model for sparse features."""
+    if isinstance(sizes, str):
+        if sizes != "auto":
+            raise InvalidValueError(f"hidden_layer_sizes must be widths, or 'auto'; got {sizes!r}")
+        return () if is_sparse else _DENSE_WIDTHS
+    widths = (sizes,) if isinstance(sizes, int | np.integer) else sizes
+    return [check_count("hidden_layer_sizes", width) for width in widths]
+
+
+def _check_method(estimator: "NoiseBoundedClassifier", num_classes: int) -> None:
+    loss = estimator.loss
+    if not isinstance(loss, str | Loss):
+        raise InvalidTypeError(f"loss must be a name or a noisebound.Loss, got {loss!r}")
+    if isinstance(loss, str) and loss != "auto" and loss.removesuffix("+b") not in _NAMES:
+        raise InvalidValueError(
+            f"loss must be 'auto', one of {', '.join(_NAMES)}, or a noisebound.Loss; got {loss!r}"
+        )
+    if isinstance(loss, Loss) and loss.num_classes not in (None, num_classes):
+        raise InvalidValueError(
+            f"the loss was made for {loss.num_classes} classes, and y has {num_classes}: "
+            f"create it for {num_classes} classes"
+        )
+    has_weights = isinstance(loss, Loss) and loss.class_weights(num_classes) is not None
+    if has_weights and estimator.bound == "auto":
+        raise InvalidValueError(
+            "the floor of a loss with class weights, or one that ignores a class, is not known "
+            "from the noise alone: pass sample_weight to fit instead, or a bound"
         )
     if estimator.recipe != "auto" and not estimator.is_by_recipe:
         raise InvalidValueError(
             f"recipe={estimator.recipe!r} brings its own loss and bound, and asks for no noise "
             "rate: leave loss, noise_rate and bound at 'auto', or leave recipe at 'auto'"
         )
-    if estimator.noise_rate != "auto":
-        check_within(
-            "noise_rate", number("noise_rate", estimator.noise_rate), 0, 1, open_at_low=False
-        )
-    if estimator.bound is not None and estimator.bound != "auto":
-        check_finite_number("bound", number("bound", estimator.bound))
-    check_within("learning_rate", estimator.learning_rate, 0, np.inf, open_at_low=True)
-    check_non_negative("alpha", estimator.alpha)
-    check_non_negative("average_epochs", estimator.average_epochs)
-    for name in ("max_iter", "batch_size"):
-        check_count(name, getattr(estimator, name))
-    for width in hidden_widths(estimator.hidden_layer_sizes):
-        check_count("hidden_layer_sizes", width)
+    if estimator.noise_rate is None:
+        raise InvalidTypeError("noise_rate must be a number or 'auto', got None")
 
 
-def hidden_widths(sizes: int | Sequence[int] | str, *, is_sparse: bool = False) -> Sequence[int]:
-    """Return the widths of the hidden layers; by default a linear model for sparse features."""
-    if isinstance(sizes, str):
-        if sizes != "auto":
-            raise InvalidValueError(f"hidden_layer_sizes must be widths, or 'auto'; got {sizes!r}")
-        return () if is_sparse else _DENSE_WIDTHS
-    return (int(sizes),) if isinstance(sizes, int | np.integer) else sizes
+def _bounded_loss(loss: str | Loss) -> str:
+    """Return the bounded loss of this name; an object takes its place in the objective."""
+    return "ce+b" if loss == "auto" or isinstance(loss, Loss) else f"{loss.removesuffix('+b')}+b"
 
 
-def class_weight_by_position(
+def _class_weight_by_position(
     given: Mapping[Any, float] | str | None, classes: list[Any]
 ) -> dict[str, float] | Literal["balanced"] | None:
     """Return weights by the position of their class, which is its name in a `Dataset`."""
@@ -78,16 +148,9 @@ def class_weight_by_position(
         raise InvalidValueError(
             f"class_weight names {unknown[0]!r}, which is none of the classes {classes}"
         )
-    weights = {label: number("class_weight", weight) for label, weight in given.items()}
-    return {
-        str(index): check_non_negative("class_weight", weights[label])
-        for index, label in enumerate(classes)
-        if label in weights
-    }
+    return {str(classes.index(label)): _plain(weight) for label, weight in given.items()}
 
 
-def number(name: str, value: object) -> float:
-    """Return a number; refuse anything else, truth values too."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise InvalidTypeError(f"{name} must be a number, or 'auto'; got {value!r}")
-    return float(value)
+def _plain(value: Any) -> Any:
+    """Return a number of numpy's as one of Python's."""
+    return value.item() if isinstance(value, np.generic) else value

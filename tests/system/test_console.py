@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from noisebound.cli import main
-from noisebound.console import Console, print_note, warnings_as_notes
+from noisebound.system.console import Console, print_note, warnings_as_notes
 
 HOSTILE = "cat\x1b]0;owned\x07\x1b[2J\x9b31m"
 SPELLED = r"cat\x1b]0;owned"

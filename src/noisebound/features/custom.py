@@ -1,4 +1,4 @@
-"""A backbone of the user's own, and `parse_backbone`, which takes any backbone."""
+"""A user's module or function as a backbone, and `parse_backbone`, which takes any backbone."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ from noisebound.features.hugging_face import HuggingFaceBackbone
 from noisebound.features.image_backbones import OnnxBackbone, TimmBackbone
 from noisebound.features.tunable import Tunable, trainable_copy
 
-_OF_EVERY_MODULE = frozenset(vars(nn.Module()))  # hooks, and the weights themselves
+_IN_EVERY_MODULE = frozenset(vars(nn.Module()))  # hooks, and the weights themselves
 _SETTINGS = (str, int, float, tuple, list, dict, Tensor)
 
 
-class OwnBackbone(Backbone):
+class CustomBackbone(Backbone):
     """Calls a module or a function with each batch.
 
     It gets images as float32 ``[batch, channels, height, width]`` from 0 to 1, texts as a list of
@@ -57,7 +57,7 @@ class OwnBackbone(Backbone):
             settings = {
                 key: value
                 for key, value in vars(layer).items()
-                if key not in _OF_EVERY_MODULE and isinstance(value, _SETTINGS)
+                if key not in _IN_EVERY_MODULE and isinstance(value, _SETTINGS)
             }
             digest.update(f"{name} {settings}".encode())
         digest.update(hash_of_weights(self.encoder.state_dict()).encode())
@@ -100,7 +100,7 @@ class OwnBackbone(Backbone):
         assert isinstance(self.encoder, nn.Module)
         network = trainable_copy(self.encoder)
         if modality == "text":
-            return Tunable(_OfTexts(network), self._input, _letters)
+            return Tunable(_FromCodePoints(network), self._input, _code_points)
         return Tunable(network, self._input)
 
     def _input(self, example: Example) -> Tensor:
@@ -122,20 +122,21 @@ class OwnBackbone(Backbone):
             self.encoder.train(was_training)
 
 
-class _OfTexts(nn.Module):
-    """Adapter of a module that takes strings to a loader that gives code points."""
+class _FromCodePoints(nn.Module):
+    """Gives strings to a module; the loader has them as code points."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
-    def forward(self, letters: Int32[Tensor, "batch length"]) -> Float[Tensor, "batch dimension"]:
-        rows = ([chr(letter) for letter in row if letter >= 0] for row in letters.tolist())
-        vectors: Tensor = self.module(["".join(row) for row in rows])
+    def forward(self, codes: Int32[Tensor, "batch length"]) -> Float[Tensor, "batch dimension"]:
+        rows = codes.tolist()
+        texts = ["".join(chr(code) for code in row if code >= 0) for row in rows]
+        vectors: Tensor = self.module(texts)
         return vectors
 
 
-def _letters(texts: Sequence[str]) -> list[list[int]]:
+def _code_points(texts: Sequence[str]) -> list[list[int]]:
     return [list(map(ord, text)) for text in texts]
 
 
@@ -191,7 +192,7 @@ def parse_backbone(backbone: BackboneLike, image_size: int | None = None) -> Bac
         place, _, query = rest.partition("?")
         return _KINDS[kind](place, _options(backbone, query))
     if callable(backbone):
-        return OwnBackbone(backbone, image_size)
+        return CustomBackbone(backbone, image_size)
     raise InvalidTypeError(
         "`backbone` must be a name, an nn.Module, or a function from a batch to vectors; got "
         f"{type(backbone).__name__}"

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from noisebound.errors import InvalidValueError
-from noisebound.interrupts import Terminated, interruption
 from noisebound.runs.keeper import whole_epochs
+from noisebound.system.signals import Terminated, interruption
 from processes import environment
 
 FIT = (

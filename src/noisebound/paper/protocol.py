@@ -1,0 +1,198 @@
+"""The columns and rows of the paper's tables, and the accuracies and offsets in them.
+
+All of it is data: ``data/columns.csv`` has one line per column, ``data/accuracies.csv`` and
+``data/optimal_bound_offsets.csv`` hold the paper's figures. The rows are losses of the catalog.
+"""
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from noisebound.catalog import SPECS, LossName
+from noisebound.corruption import NoiseKind
+from noisebound.errors import InvalidValueError
+
+TableName: TypeAlias = Literal["table1", "table2", "open-set", "own", "beyond", "pretrained"]
+Metric: TypeAlias = Literal["top1", "top5"]
+Modality: TypeAlias = Literal["image", "text"]
+
+TABLE_TITLES: dict[str, str] = {
+    "table1": "Table 1",
+    "table2": "Table 2",
+    "open-set": "TinyImageNet and Animals-10N",
+    "own": "Other columns",
+    "beyond": "Beyond the paper",
+    "pretrained": "On embeddings",
+}
+_OF_BENCHMARKS = ("beyond", "pretrained")  # named one by one, or by the scripts in benchmarks/
+
+BASELINES = tuple(name for name, spec in SPECS.items() if spec.table_role == "baseline")
+BOUNDED = tuple(name for name, spec in SPECS.items() if spec.table_role == "bounded")
+"""The losses that the paper's tables show without and with their bound."""
+
+METHODS = (*BASELINES, *(name + suffix for name in BOUNDED for suffix in ("", "+b")))
+"""The rows of a table, in the paper's order."""
+
+SEARCHED_METHODS = tuple(f"{name}+b*" for name in BOUNDED)
+"""The rows whose bound is searched around the noise-bound: the paper's B*."""
+
+_OFFSET_STEP = 0.05  # the paper's
+_SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+
+
+class Column(BaseModel):
+    """A data set with noisy labels, and the accuracies evaluated on it.
+
+    Attributes:
+        name: the name on the command line
+        title: the name in tables and pages
+        table: the paper's table; ``own``, ``beyond`` or ``pretrained`` for columns of ours
+        dataset: the name of a published data set
+        num_classes: the number of its classes
+        modality: the kind of its examples, which decides the backbone that embeds them
+        noise: the kind of noise that `noisebound.corrupt` adds; None to keep the labels
+        noise_rate: the probability that a label is wrong, given to the methods
+        bound_classes: c in the noise-bound; by default the number of classes
+        metrics: the accuracies shown: top-1, or top-1 and top-5
+        offset_range: how far below and above the noise-bound B* is searched
+        paper_dataset: the paper's name of the data set; None if the paper does not have it
+        paper_noise: the paper's name of the noise
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    title: str
+    table: TableName
+    dataset: str
+    num_classes: int
+    modality: Modality = "image"
+    noise: NoiseKind | None = None
+    noise_rate: float
+    bound_classes: int | None = None
+    metrics: tuple[Metric, ...] = ("top1",)
+    offset_range: float = 0.2
+    paper_dataset: str | None = None
+    paper_noise: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_line(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Leave out empty fields, and split the metrics, of a line of the CSV file."""
+        given = {name: value for name, value in fields.items() if value != ""}
+        if isinstance(given.get("metrics"), str):
+            given["metrics"] = tuple(given["metrics"].split())
+        return given
+
+    @property
+    def offsets(self) -> tuple[float, ...]:
+        """The offsets from the noise-bound among which B* is searched.
+
+        Example:
+            >>> COLUMNS["mnist-0.4"].offsets
+            (-0.2, -0.15, -0.1, -0.05, 0.0, 0.05, 0.1, 0.15, 0.2)
+        """
+        count = round(self.offset_range / _OFFSET_STEP)
+        return tuple(round(step * _OFFSET_STEP, 2) for step in range(-count, count + 1))
+
+    @property
+    def swept_rates(self) -> tuple[float, ...]:
+        """The noise rates that methods are given in a sweep, the true one included."""
+        return tuple(sorted({*_SWEPT_RATES, self.noise_rate}))
+
+
+def _read_data(name: str) -> list[dict[str, str]]:
+    text = files("noisebound.paper").joinpath("data", name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+COLUMNS = {line["name"]: Column.model_validate(line) for line in _read_data("columns.csv")}
+
+
+def columns_of(*tables: TableName) -> tuple[Column, ...]:
+    """Return the columns of some tables."""
+    return tuple(column for column in COLUMNS.values() if column.table in tables)
+
+
+def find_columns(names: Sequence[str]) -> tuple[Column, ...]:
+    """Return the columns with these names; a data set's name means all its usual columns."""
+    groups: dict[str, list[Column]] = {}
+    for column in COLUMNS.values():
+        if column.table not in _OF_BENCHMARKS:
+            groups.setdefault(column.dataset, []).append(column)
+    groups |= {name: [column] for name, column in COLUMNS.items()}
+    chosen = choose(names, groups, "column", shown=COLUMNS)
+    return tuple(dict.fromkeys(column for name in chosen for column in groups[name]))
+
+
+def choose(
+    names: Iterable[str], known: Iterable[str], kind: str, shown: Iterable[str] | None = None
+) -> tuple[str, ...]:
+    """Return the names in lower case, each once, or raise an error that lists the known ones."""
+    found = tuple(dict.fromkeys(name.lower() for name in names))
+    unknown = [name for name in found if name not in known]
+    if unknown:
+        raise InvalidValueError(
+            f"unknown {kind} {unknown[0]!r}: choose from {', '.join(shown or known)}"
+        )
+    if not found:
+        raise InvalidValueError(f"name at least one {kind}")
+    return found
+
+
+def label_of(method: str) -> str:
+    """Return the name of a method in the paper's tables.
+
+    Example:
+        >>> label_of("sce+b*")
+        'SCE+B*'
+    """
+    return LossName.parse(method).label
+
+
+@dataclass(frozen=True)
+class PaperScore:
+    """An accuracy in percent, and its standard deviation over three seeds if the paper has it."""
+
+    mean: float
+    std: float | None
+
+
+def paper_score(column: Column, method: str, metric: Metric) -> PaperScore | None:
+    """Return the paper's accuracy of a method on a column; None if it has none."""
+    where = (column.paper_dataset, column.paper_noise, column.noise_rate, metric)
+    return _scores().get((label_of(method), *where))
+
+
+def paper_offset(column: Column, method: str) -> float | None:
+    """Return the offset of the paper's best bound from the noise-bound; positive is above it.
+
+    The paper's caption says the reverse; its text and its colors agree with the sign here.
+    """
+    where = (column.paper_dataset, column.paper_noise, column.noise_rate)
+    for row in _read_data("optimal_bound_offsets.csv"):
+        here = (row["dataset"], row["noise"], float(row["noise_rate"]))
+        if here == where and row["loss"] == LossName.parse(method).spec.label:
+            return float(row["offset"])
+    return None
+
+
+@cache
+def _scores() -> dict[tuple[Any, ...], PaperScore]:
+    """Return the first of the paper's figures by method, data set, noise, rate and metric."""
+    scores: dict[tuple[Any, ...], PaperScore] = {}
+    for row in _read_data("accuracies.csv"):
+        where = (row["dataset"], row["noise"], float(row["noise_rate"]), row["metric"])
+        score = PaperScore(
+            float(row["accuracy_percent"]), float(row["std"]) if row["std"] else None
+        )
+        scores.setdefault((row["loss"], *where), score)
+    # The paper has the two figures of FCE on TinyImageNet 0.4 swapped.
+    top1, top5 = (("FCE", "TinyImageNet", "symmetric", 0.4, metric) for metric in ("top1", "top5"))
+    scores[top1], scores[top5] = scores[top5], scores[top1]
+    return scores

@@ -1,0 +1,189 @@
+"""Progress: live on a terminal or in a notebook, one log line every 10 s elsewhere."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from rich import progress as rich_progress
+from rich.filesize import decimal
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
+from rich.text import Text
+
+from noisebound.system.console import Console
+
+LOG_SECONDS = 10.0
+"""Seconds between the lines of a log."""
+
+_NOTEBOOK_SECONDS = 0.2
+
+Item = TypeVar("Item")
+
+
+class Progress(rich_progress.Progress):
+    """Rich's progress, with a notebook output or log lines where there is no terminal.
+
+    Args:
+        columns: the columns to draw
+        show: False to show nothing
+        log_seconds: the least time between two lines of a log
+        log_short: False to log nothing if the work ends before the first line is due
+        get_time: the clock, in seconds
+    """
+
+    def __init__(
+        self,
+        *columns: ProgressColumn,
+        show: bool = True,
+        log_seconds: float = LOG_SECONDS,
+        log_short: bool = True,
+        get_time: Callable[[], float] | None = None,
+    ) -> None:
+        is_first_rank = os.environ.get("LOCAL_RANK", "0") == "0"  # all ranks do the same work
+        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        if _is_notebook():  # where rich's own progress needs ipywidgets
+            console = Console(force_jupyter=False, force_terminal=False)
+        super().__init__(
+            *columns,
+            console=console,
+            refresh_per_second=4,
+            transient=True,
+            get_time=get_time,
+            disable=not (show and is_first_rank),
+        )
+        self._log_seconds = _NOTEBOOK_SECONDS if _is_notebook() else log_seconds
+        self._must_log = log_short or _is_notebook()
+        self._logged_at = self.get_time()
+        self._line: Callable[[], str] | None = None  # the newest state, if it is not logged yet
+        self._output: Any = None  # of the notebook's cell
+
+    def start(self) -> None:
+        """Begin to draw, on a terminal."""
+        if self.console.is_terminal:
+            super().start()
+
+    def stop(self) -> None:
+        """Remove the drawing from a terminal, or log the last state."""
+        if self.console.is_terminal:
+            super().stop()
+        elif self._must_log:
+            self._log()
+
+    def log_state(self, line: Callable[[], str]) -> None:
+        """Log the newest state, if it is time and there is no terminal."""
+        self._line = line
+        is_due = self.get_time() - self._logged_at >= self._log_seconds
+        if is_due and not self.console.is_terminal:
+            self._must_log = True
+            self._log()
+
+    def _log(self) -> None:
+        if self.disable or self._line is None:
+            return
+        if not _is_notebook():
+            self.console.print(self._line(), markup=False)
+        else:
+            from IPython.display import display
+
+            with self.console.capture() as drawn:
+                self.console.print(self.get_renderable())
+            content = {"text/plain": drawn.get()}
+            if self._output is None:
+                self._output = display(content, raw=True, display_id=True)
+            else:
+                self._output.update(content, raw=True)
+        self._logged_at, self._line = self.get_time(), None
+
+
+class ProgressText(Progress):
+    """Text about the current state of some work, to be used as a context."""
+
+    def __init__(
+        self,
+        *,
+        show: bool = True,
+        log_seconds: float = LOG_SECONDS,
+        get_time: Callable[[], float] | None = None,
+    ) -> None:
+        column = TextColumn("{task.description}", markup=False)
+        super().__init__(column, show=show, log_seconds=log_seconds, get_time=get_time)
+        self._task = self.add_task("", total=None)
+
+    def show(self, line: str, drawn: str | None = None) -> None:
+        """Show the newest state: one line in a log, and ``drawn`` where text changes in place."""
+        self.update(self._task, description=drawn or line)
+        self.log_state(lambda: line)
+
+
+class _Words(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(_in_words(task))
+
+
+def _in_words(task: Task) -> str:
+    amount = decimal if task.fields["unit"] == "bytes" else "{:,}".format
+    words = amount(int(task.completed))
+    if task.total is not None:
+        words += f" of {amount(int(task.total))}"
+    if task.speed is not None and task.speed >= 1:
+        words += f", {amount(int(task.speed))} per second"
+    return f"{words}, {time_left(task.time_remaining)}" if task.time_remaining else words
+
+
+@contextmanager
+def counting(
+    description: str,
+    total: int | None,
+    *,
+    unit: str = "",
+    done: int = 0,
+    get_time: Callable[[], float] | None = None,
+) -> Iterator[Callable[[int], None]]:
+    """Show how many things are done, and yield a function that counts more of them.
+
+    Args:
+        description: the name of the work
+        total: the number of things, or None if it is unknown
+        unit: ``"bytes"`` to show bytes, kilobytes and so on
+        done: the number of things that were done before
+        get_time: the clock, in seconds
+
+    Example:
+        >>> with counting("embedding", 6_000) as advance:
+        ...     advance(64)
+    """
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), _Words())
+    with Progress(*columns, log_short=False, get_time=get_time) as progress:
+        task = progress.add_task(description, total=total, completed=done, unit=unit)
+
+        def advance(number: int) -> None:
+            progress.advance(task, number)
+            progress.log_state(lambda: f"{description}: {_in_words(progress.tasks[0])}")
+
+        yield advance
+
+
+def track(items: Iterable[Item], description: str, total: int) -> Iterator[Item]:
+    """Yield the items and count them, as in ``track(images, "reading", len(images))``."""
+    with counting(description, total) as advance:
+        for item in items:
+            yield item
+            advance(1)
+
+
+def time_left(seconds: float) -> str:
+    """Return a duration in words.
+
+    Example:
+        >>> time_left(75.2)
+        'about 0:01:15 left'
+    """
+    return f"about {timedelta(seconds=round(seconds))} left"
+
+
+def _is_notebook() -> bool:
+    """True in a Jupyter kernel; IPython is not imported to find out."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
