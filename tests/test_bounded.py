@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 import noisebound as nb
 from all_losses import ALL_LOSSES, BATCH, CLASSES
-from noisebound.bounded import GradientBound, step_sign
+from noisebound.bounded import step_sign
+from noisebound.step_bound import GradientBound
 
 GENERATOR = torch.Generator().manual_seed(0)
 LOGITS = torch.randn(BATCH, CLASSES, generator=GENERATOR, dtype=torch.float64)

@@ -103,9 +103,9 @@ def test_lists_are_taken_in_float64():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Power(1.0), "no noise model"),
+        (lambda: Power(1.0), r"`a` must lie in \(0, 1\)"),
         (lambda: Power(0.0), "`a` must lie in"),
-        (lambda: Saturating(-1.0), "`A` must be"),
+        (lambda: Saturating(-1.0), "`A` must lie in"),
         (lambda: Linear([[0.5, 0.5], [0.5, 0.5]]).inverse([0.5, 0.5]), "singular"),
         (lambda: Symmetric(0.9, 10).inverse([0.1] * 10), "singular"),
     ],

@@ -326,14 +326,10 @@ class Wrapper:
         self.inner.step()
 
 
-def test_an_optimizer_without_hooks_is_refused_and_its_base_named():
+def test_an_optimizer_without_hooks_is_refused():
     optimizer = make_optimizer(make_model())
-    with pytest.raises(
-        TypeError, match=r"Wrapper has no hooks: pass optimizer\.inner, the SGD that it wraps"
-    ):
+    with pytest.raises(TypeError, match=r"Wrapper has no hooks: pass the torch\.optim\.Optimizer"):
         nb.StepBound(Wrapper(optimizer), 1.0)
-    with pytest.raises(TypeError, match=r"float has no hooks: pass the torch\.optim\.Optimizer"):
-        nb.StepBound(1.0, 1.0)
 
 
 def test_state_is_saved_and_restored(tmp_path):

@@ -8,12 +8,7 @@ from noisebound.lazy import import_when_used
 if TYPE_CHECKING:
     from noisebound.averaging import AveragedWeights
     from noisebound.bayes_risk import BoundSearchWarning
-    from noisebound.bounded import (
-        BoundedLoss,
-        ClassCountWarning,
-        NoiseBoundedLoss,
-        StepBound,
-    )
+    from noisebound.bounded import BoundedLoss, ClassCountWarning, NoiseBoundedLoss
     from noisebound.bounds import (
         entropy,
         entropy_interval,
@@ -68,6 +63,7 @@ if TYPE_CHECKING:
     )
     from noisebound.monitor import MemorizationMonitor, MemorizationWarning
     from noisebound.runs import Run
+    from noisebound.step_bound import StepBound
 
 import_when_used(__name__)
 

@@ -1,8 +1,9 @@
 """The one catalog of losses, and the only place that reads ``"+b"``."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 from torch import nn
 
@@ -10,7 +11,7 @@ from noisebound import losses
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss
 from noisebound.errors import InvalidValueError
 
-Fact: TypeAlias = Literal["noise_rate", "num_classes", "num_samples"]
+Fact: TypeAlias = Literal["noise_rate", "num_samples", "num_classes"]
 """A fact about the data that some losses need."""
 
 _NOISE_FACTS: tuple[Fact, ...] = ("noise_rate", "num_classes")
@@ -26,8 +27,7 @@ class LossSpec:
         title: its full name
         formula: ``L(q, y)`` as text, with ``u`` the noise vector and ``r = η/(c-1)``
         floor: the formula of its noise-bound as text; None for a loss without a bound
-        make: makes the loss from the facts in ``needs``
-        needs: the facts that the loss depends on
+        make: makes the loss; its arguments without a default are facts about the data
         from_transition: makes the loss from a matrix ``T[noisy, true]``, if it corrects noise
         table_role: ``"bounded"`` if the paper's tables show it with and without a bound
         learning_rate: the paper's, if it differs from that of the other losses
@@ -40,15 +40,20 @@ class LossSpec:
     formula: str
     floor: str | None
     make: Callable[..., losses.Loss]
-    needs: tuple[Fact, ...] = ()
     from_transition: Callable[[Any], losses.Loss] | None = None
     table_role: Literal["bounded", "baseline"] | None = None
     learning_rate: float | None = None
     mixes: bool = False
 
+    @property
+    def needs(self) -> tuple[Fact, ...]:
+        """The facts that the loss depends on."""
+        arguments = inspect.signature(self.make).parameters
+        required = [name for name, each in arguments.items() if each.default is each.empty]
+        return tuple(fact for fact in get_args(Fact) if fact in required)
+
 
 class _Options(TypedDict, total=False):
-    needs: tuple[Fact, ...]
     from_transition: Callable[[Any], losses.Loss]
     table_role: Literal["bounded", "baseline"]
     learning_rate: float
@@ -76,7 +81,6 @@ _OF_THE_PAPER = (
         ("fce", "FCE", "forward-corrected cross-entropy"),
         ("-log (T q)_y", "H(u)"),
         losses.ForwardCrossEntropy.symmetric,
-        needs=_NOISE_FACTS,
         from_transition=losses.ForwardCrossEntropy,
         table_role="bounded",
     ),
@@ -96,14 +100,12 @@ _OF_THE_PAPER = (
         ("cep", "CEP", "cross-entropy with a prior"),
         ("-log q_y - Σ_i u_i log q_σ(i), σ sorting downwards", "2 H(u)"),
         losses.PriorCrossEntropy,
-        needs=_NOISE_FACTS,
         table_role="bounded",
     ),
     _spec(
         ("backward", "Backward CE", "backward correction"),
         ("Σ_k T⁻¹[k, y] (-log q_k)", "clean entropy"),
         losses.BackwardCrossEntropy.symmetric,
-        needs=_NOISE_FACTS,
         from_transition=losses.BackwardCrossEntropy,
     ),
     _spec(
@@ -148,21 +150,18 @@ _OF_THE_PAPER = (
         ("truncated", "Truncated", "truncated GCE"),
         ("v_i (GCE - GCE at k)", None),
         losses.Truncated,
-        needs=("num_samples",),
         table_role="baseline",
     ),
     _spec(
         ("curriculum", "Curriculum", "noise-pruned curriculum"),
         ("hinge of the easiest examples", None),
         losses.Curriculum,
-        needs=("noise_rate",),
         table_role="baseline",
     ),
     _spec(
         ("elr", "ELR", "early-learning regularization"),
         ("-log q_y + λ log(1 - <t, q>)", None),
         losses.EarlyLearning,
-        needs=("num_samples", "num_classes"),
         learning_rate=1e-2,
         table_role="baseline",
     ),
@@ -175,6 +174,14 @@ def _nce() -> losses.Normalized:
 
 def _nfl() -> losses.Normalized:
     return losses.Normalized(losses.Focal(gamma=0.5))  # the γ of Ma et al.
+
+
+def _nce_with(passive: str, make: Callable[[], losses.LikelihoodLoss]) -> LossSpec:
+    return _spec(
+        (f"nce-{passive.lower()}", f"NCE-{passive}", f"normalized cross-entropy and {passive}"),
+        (f"NCE + 4 {passive}", f"r + 4 times that of {passive}"),
+        lambda: losses.ActivePassive(_nce(), make(), beta=4),
+    )
 
 
 # The weights and parameters of the sums are those that Ma et al. (2020) and Zhou et al. (2021) use
@@ -220,23 +227,9 @@ _OF_OTHER_PAPERS = (
         ("exp(-q_y / a)", "η + (1-η) exp(-1/a) at the vertex"),
         losses.AsymmetricExponential,
     ),
-    _spec(
-        ("nce-agce", "NCE-AGCE", "normalized cross-entropy and AGCE"),
-        ("NCE + 4 AGCE", "r + 4 times that of AGCE"),
-        lambda: losses.ActivePassive(
-            _nce(), losses.AsymmetricGeneralizedCrossEntropy(a=6, q=1.5), beta=4
-        ),
-    ),
-    _spec(
-        ("nce-aul", "NCE-AUL", "normalized cross-entropy and AUL"),
-        ("NCE + 4 AUL", "r + 4 times that of AUL"),
-        lambda: losses.ActivePassive(_nce(), losses.AsymmetricUnhinged(a=6.3, p=1.5), beta=4),
-    ),
-    _spec(
-        ("nce-ael", "NCE-AEL", "normalized cross-entropy and AEL"),
-        ("NCE + 4 AEL", "r + 4 times that of AEL"),
-        lambda: losses.ActivePassive(_nce(), losses.AsymmetricExponential(a=5), beta=4),
-    ),
+    _nce_with("AGCE", lambda: losses.AsymmetricGeneralizedCrossEntropy(a=6, q=1.5)),
+    _nce_with("AUL", lambda: losses.AsymmetricUnhinged(a=6.3, p=1.5)),
+    _nce_with("AEL", lambda: losses.AsymmetricExponential(a=5)),
     _spec(
         ("taylor", "Taylor-CE", "Taylor cross-entropy"),
         ("Σ_{i≤t} (1 - q_y)^i / i", "η Σ_{i≤t} 1/i at the vertex"),

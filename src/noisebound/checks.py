@@ -152,34 +152,26 @@ def check_invertible(transition: Float[Tensor, "classes classes"]) -> None:
         )
 
 
-def check_within(name: str, value: float, low: float, high: float, *, open_at_low: bool) -> float:
-    """Return ``value``, a number in ``(low, high]`` or ``[low, high]``."""
+def check_number(name: str, value: float, interval: str = "(-∞, ∞)") -> float:
+    """Return ``value``, a finite number in an interval such as ``"(0, 1]"`` or ``"[0, ∞)"``."""
     number = float(value)
-    if not (low < number <= high or (number == low and not open_at_low)):
-        interval = f"{'(' if open_at_low else '['}{low:g}, {high:g}]"
-        raise InvalidValueError(f"`{name}` must lie in {interval}, got {value!r}")
+    low, high = (float(end.replace("∞", "inf")) for end in interval[1:-1].split(","))
+    is_high_enough = number >= low if interval[0] == "[" else number > low
+    is_low_enough = number <= high if interval[-1] == "]" else number < high
+    if not (is_high_enough and is_low_enough):
+        wanted = f"lie in {interval}" if interval != "(-∞, ∞)" else "be a finite number"
+        raise InvalidValueError(f"`{name}` must {wanted}, got {value!r}")
     return number
 
 
-def check_non_negative(name: str, value: float) -> float:
-    """Return ``value``, a finite number that is not negative."""
-    number = float(value)
-    if not (number >= 0 and math.isfinite(number)):
-        raise InvalidValueError(f"`{name}` must be finite and not negative, got {value!r}")
-    return number
+def check_mean_loss(loss: Tensor) -> None:
+    """Refuse losses per example, where their mean is expected."""
+    if loss.ndim != 0:
+        raise InvalidValueError(
+            f"observe takes the mean loss, one number, got a tensor of shape {tuple(loss.shape)}"
+        )
 
 
-def check_finite_number(name: str, value: float) -> float:
-    """Return ``value``, a number that is neither NaN nor infinite."""
-    number = float(value)
-    if not math.isfinite(number):
-        raise InvalidValueError(f"`{name}` must be a finite number, got {value!r}")
-    return number
-
-
-def check_above(name: str, value: float, low: float) -> float:
-    """Return ``value``, a finite number above ``low``."""
-    number = float(value)
-    if not (number > low and math.isfinite(number)):
-        raise InvalidValueError(f"`{name}` must be finite and above {low:g}, got {value!r}")
-    return number
+def best_precision(device: torch.device) -> torch.dtype:
+    """Return the most precise type that the device has."""
+    return torch.float32 if device.type == "mps" else torch.float64

@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from noisebound.checks import check_finite_number
-from noisebound.errors import InvalidValueError, MisuseError
+from noisebound.checks import best_precision, check_mean_loss, check_number
+from noisebound.errors import MisuseError
 
 
 class MemorizationWarning(UserWarning):
@@ -55,7 +55,7 @@ class MemorizationMonitor:
     """
 
     def __init__(self, floor: float) -> None:
-        self.floor = check_finite_number("floor", floor)
+        self.floor = check_number("floor", floor)
         self.epoch_losses: list[float] = []
         self._parts: list[Tensor] = []
 
@@ -72,13 +72,8 @@ class MemorizationMonitor:
             count: the number of examples in the batch.
         """
         mean = torch.as_tensor(loss).detach()
-        if mean.ndim:
-            shape = tuple(mean.shape)
-            raise InvalidValueError(
-                f"observe takes the mean loss, one number, got a tensor of shape {shape}"
-            )
-        precision = torch.float32 if mean.device.type == "mps" else torch.float64
-        mean = mean.to(precision)
+        check_mean_loss(mean)
+        mean = mean.to(best_precision(mean.device))
         self._parts.append(torch.stack([mean * count, torch.full_like(mean, count)]))
 
     @property

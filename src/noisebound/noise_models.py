@@ -18,10 +18,9 @@ from noisebound.checks import (
     as_float64,
     check_invertible,
     check_noise_rate,
-    check_non_negative,
     check_num_classes,
+    check_number,
     check_transition,
-    check_within,
 )
 from noisebound.errors import InvalidValueError
 
@@ -146,11 +145,7 @@ class Power(NoiseModel):
     """
 
     def __init__(self, a: float) -> None:
-        self.a = check_within("a", a, 0, 1, open_at_low=True)
-        if self.a == 1:
-            raise InvalidValueError(
-                "`a` must be below 1: at 1 GCE is MAE, which has no noise model"
-            )
+        self.a = check_number("a", a, "(0, 1)")  # at 1 GCE is MAE, which has no noise model
 
     def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """Return ``q^(1-a)``, normalized."""
@@ -187,7 +182,7 @@ class Saturating(NoiseModel):
     """
 
     def __init__(self, A: float) -> None:
-        self.A = check_non_negative("A", A)
+        self.A = check_number("A", A, "[0, ∞)")
 
     def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
         """Return ``q / (1 + A q)``, normalized."""

@@ -10,7 +10,7 @@ from commands import command
 
 import noisebound as nb
 from noisebound.data import ReadingOptions, load
-from noisebound.data.columns import Terms
+from noisebound.data.text_columns import Terms
 from noisebound.errors import DataError
 from noisebound.features import load_embedded, parse_backbone
 

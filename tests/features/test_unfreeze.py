@@ -23,7 +23,7 @@ from noisebound.features import Texts, load_embedded, parse_backbone
 from noisebound.features.tunable import TokenRows
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.runs import train_run
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.keeper import read_metrics
 from noisebound.training import TrainingConfig
 from processes import environment
 from training_data import noisy_images

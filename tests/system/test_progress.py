@@ -1,14 +1,14 @@
-"""Progress is told where nobody is looking, too, and never too often."""
+"""Progress on a terminal, in a log and in a notebook."""
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from noisebound.system.progress import Count, ProgressText, counting, track
+from noisebound.system.progress import Progress, ProgressText, counting, track
 
 
 class Clock:
-    """A clock that stands still until it is told to go on."""
+    """A clock that only the test moves."""
 
     def __init__(self):
         self.now = 0.0
@@ -19,56 +19,69 @@ class Clock:
 
 def test_a_log_gets_a_line_every_ten_seconds_and_the_last_state(capsys):
     clock = Clock()
-    with ProgressText(clock=clock) as text:
+    with ProgressText(get_time=clock) as text:
         for number in range(26):
             clock.now = float(number)
-            text.update(f"at {number}", drawn="a picture")
+            text.show(f"at {number}", drawn="a picture")
     assert capsys.readouterr().err.split("\n") == ["at 10", "at 20", "at 25", ""]
 
 
 @pytest.mark.parametrize(("seconds", "lines"), [(9, 0), (10, 1), (11, 2)])
-def test_brief_work_leaves_no_line_in_a_log(seconds, lines, capsys):
+def test_short_work_leaves_no_line_in_a_log(seconds, lines, capsys):
     clock = Clock()
-    with ProgressText(is_brief=True, clock=clock) as text:
+    with Progress(log_short=False, get_time=clock) as progress:
         for number in range(seconds + 1):
             clock.now = float(number)
-            text.update(f"at {number}")
+            progress.log_state(lambda number=number: f"at {number}")
     assert capsys.readouterr().err.count("\n") == lines
 
 
 def test_a_count_says_how_fast_it_is_and_how_long_it_takes(capsys):
     clock = Clock()
-    with ProgressText(clock=clock) as text:
-        count = Count(text, "embedding", 6_000, done=1_000, unit="texts", clock=clock)
+    with counting("embedding", 6_000, done=1_000, get_time=clock) as advance:
         for _ in range(5):
             clock.now += 5.0
-            count.advance(1_000)
+            advance(1_000)
     assert capsys.readouterr().err.split("\n")[:-1] == [
-        "embedding: 3,000 of 6,000 texts, 200 per second, about 0:00:15 left",
-        "embedding: 5,000 of 6,000 texts, 200 per second, about 0:00:05 left",
-        "embedding: 6,000 of 6,000 texts, 200 per second",
+        "embedding: 3,000 of 6,000, 200 per second, about 0:00:15 left",
+        "embedding: 5,000 of 6,000, 200 per second, about 0:00:05 left",
+        "embedding: 6,000 of 6,000, 200 per second",
     ]
 
 
 def test_bytes_are_megabytes_and_a_total_may_be_unknown(capsys):
     clock = Clock()
-    with ProgressText(clock=clock) as text:
-        count = Count(text, "file.gz", None, unit="bytes", clock=clock)
-        clock.now = 10.0
-        count.advance(25_000_000)
-    assert capsys.readouterr().err == "file.gz: 25.0 MB, 2.5 MB per second\n"
+    with counting("file.gz", None, unit="bytes", get_time=clock) as advance:
+        for clock.now in (5.0, 10.0):
+            advance(25_000_000)
+    assert capsys.readouterr().err == "file.gz: 50.0 MB, 5.0 MB per second\n"
 
 
 def test_only_the_first_rank_speaks(monkeypatch, capsys):
     monkeypatch.setenv("LOCAL_RANK", "1")
-    with counting("reading", 1, is_brief=False) as count:
-        count.advance()
+    with ProgressText() as text:
+        text.show("reading")
     assert capsys.readouterr().err == ""
 
 
 def test_tracked_items_come_through(capsys):
     assert list(track(iter("abc"), "reading", 3)) == ["a", "b", "c"]
     assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_a_bar_and_no_log_lines(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes any output for a terminal
+    monkeypatch.setenv("COLUMNS", "100")
+    with counting("reading [bold]", 4_000) as advance:
+        advance(2_000)
+    with ProgressText() as text:
+        text.show("epoch 1", "epoch 1\n●──")
+    drawn = capsys.readouterr().err
+    assert "reading [bold] " in drawn
+    assert "━" in drawn
+    assert "2,000 of 4,000" in drawn
+    assert "●──" in drawn
+    assert "reading [bold]:" not in drawn
 
 
 NOTEBOOK = """

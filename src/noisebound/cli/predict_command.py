@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.markup import escape
 
 from noisebound.cli.options import DataDir, Encoding, QuoteFormulas, RunPath, SkipBad
-from noisebound.system.console import Console
+from noisebound.system.console import print_text
 
 
 def predict(
@@ -47,4 +46,4 @@ def predict(
         data, data_dir=data_dir, skip_bad=skip_bad, encoding=encoding, id=id
     )
     write_frame(predictions, out, quotes_formulas=quote_formulas)
-    Console(soft_wrap=True).print(f"{len(predictions):,} labels: {escape(str(out))}")
+    print_text(f"{len(predictions):,} labels: {out}")

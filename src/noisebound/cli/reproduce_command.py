@@ -2,26 +2,17 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
-from rich.markup import escape
 
 from noisebound.cli.options import DataDir, command_line
 from noisebound.errors import InvalidValueError
 from noisebound.paper import Target, Weights
-from noisebound.paper.page import report_on
-from noisebound.paper.plan import Plan
-from noisebound.paper.presets import check_dataset, find_preset
-from noisebound.paper.reproduce import Reproduction, Request
-from noisebound.paper.reproduce import reproduce as run_reproduce
-from noisebound.paper.run import RunStore
-from noisebound.paper.sources import DataSources
-from noisebound.paper.sweep import Workers
-from noisebound.report.page import write_page
-from noisebound.report.table_formats import to_text
-from noisebound.runs.folder import RunFolder
-from noisebound.system.console import Console
+from noisebound.system.console import Console, print_text
+
+if TYPE_CHECKING:
+    from noisebound.paper.reproduce import Reproduction
 
 Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]
 Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
@@ -91,8 +82,18 @@ def reproduce(
     dry_run
         Only list the runs.
     """
+    from noisebound.paper.page import report_on
+    from noisebound.paper.plan import Plan
+    from noisebound.paper.presets import find_preset
+    from noisebound.paper.reproduce import Request
+    from noisebound.paper.reproduce import reproduce as run_reproduce
+    from noisebound.paper.run import RunStore
+    from noisebound.paper.sources import DataSources
+    from noisebound.paper.sweep import Workers
+    from noisebound.report.page import write_page
+    from noisebound.runs.folder import RunFolder
+
     backbones = tuple(backbone or ())
-    console = Console(soft_wrap=True, highlight=False)
     plan = Plan(
         find_preset(preset or ("features" if backbones else "cpu")).override(set_),
         _seeds(_split(seeds)),
@@ -107,21 +108,20 @@ def reproduce(
         name,
         None if only is None else _split(only),
     )
+    store = RunStore(out / "runs")
     if dry_run:
-        store = RunStore(out / "runs")
         for run in dict.fromkeys(request.due_runs()):
-            console.print(f"{run.key}  {store.state(run):8}  {run.description}")
+            print_text(f"{run.key}  {store.state(run):8}  {run.description}")
         return
     try:
         outcome = run_reproduce(request, out, Workers(jobs, cluster))
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted; the same command continues from here")
         raise
-    store = RunStore(out / "runs")
     if any(store.state(run) == "finished" for run in request.runs()):
         RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
-    _print(outcome, out, console)
+    _print(outcome, out)
 
 
 def _split(words: tuple[str, ...]) -> list[str]:
@@ -139,6 +139,8 @@ def _seeds(words: list[str]) -> tuple[int, ...]:
 
 
 def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
+    from noisebound.paper.presets import check_dataset
+
     paths = {}
     for source in sources:
         dataset, equals, path = source.partition("=")
@@ -150,14 +152,16 @@ def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
     return paths
 
 
-def _print(outcome: Reproduction, out: Path, console: Console) -> None:
+def _print(outcome: "Reproduction", out: Path) -> None:
+    from noisebound.report.table_formats import to_text
+
     for table in outcome.tables:
-        console.print(escape(to_text(table)))
-    console.print(f"written to {escape(str(out))}: {', '.join(p.name for p in outcome.files)}")
+        print_text(to_text(table))
+    print_text(f"written to {out}: {', '.join(path.name for path in outcome.files)}")
     if outcome.failures:
-        complaint = Console(stderr=True, soft_wrap=True)
-        complaint.print(f"[bold red]failed runs: {len(outcome.failures)}[/]")
+        complaint = Console(stderr=True, soft_wrap=True, markup=False)
+        complaint.print(f"failed runs: {len(outcome.failures)}", style="bold red")
         for run, error in outcome.failures.items():
-            complaint.print(escape(f"  {run.key} {run.description}: {error}"))
+            complaint.print(f"  {run.key} {run.description}: {error}")
         complaint.print("the same command tries them again; the other runs are in the tables")
         sys.exit(1)

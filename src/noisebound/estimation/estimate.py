@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from noisebound.checks import ArrayLike, as_float64, check_within
+from noisebound.checks import ArrayLike, as_float64, check_number
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.identification import identify
 from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
@@ -157,7 +157,7 @@ def estimate_noise(
     """
     predictions = check_predictions(probs)
     observed = check_labels(labels, predictions, "probs")
-    level = check_within("confidence", confidence, 0.0, 1.0, open_at_low=True)
+    level = check_number("confidence", confidence, "(0, 1]")
     in_doubt = None
     if second_probs is not None:
         second = _check_second(second_probs, predictions, method)

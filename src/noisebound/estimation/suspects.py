@@ -189,12 +189,6 @@ def suspects_by_evidence(
     return Evidence(found.suspects.neutral(), is_supported=False, is_informed=False)
 
 
-def _in_errors(gains: Float64[Tensor, " n"]) -> float:
-    """Return the mean of gains in standard errors."""
-    error = float(gains.std(correction=0)) / math.sqrt(len(gains))
-    return float(gains.mean()) / max(error, LEAST_PROBABILITY)
-
-
 def _by_supported_noise(
     probs: Float64[Tensor, "n classes"],
     labels: Int64[Tensor, " n"],
@@ -205,18 +199,18 @@ def _by_supported_noise(
     rate = _below_chance(estimate.noise_rate, num_classes)
     calibrated = calibrated_by(probs, learned)
     even = symmetric_columns(torch.tensor(rate, dtype=torch.float64), num_classes)
-    even_fit = _fit_of_matrix(calibrated, learned, even)
+    even_gain, even_distance = _fit_of_matrix(calibrated, learned, even)
     differing = (probs.argmax(1) != labels).double().mean().item()
     differing = min(differing, estimate.interval[1])  # the rest are the model's own mistakes
     # A matrix that explains few of the labels that differ would take the others to be right.
-    if even_fit.gain < -CLEAR and rate > differing / 2:
+    if even_gain < -CLEAR and rate > differing / 2:
         matrix = estimate.transition
-        fit = _fit_of_matrix(calibrated, learned, matrix)
-        if fit.gain > CLEAR or fit.distance < _MUCH_NEARER * even_fit.distance:
+        gain, distance = _fit_of_matrix(calibrated, learned, matrix)
+        if gain > CLEAR or distance < _MUCH_NEARER * even_distance:
             return Evidence(suspects_through(calibrated, labels, matrix), True)
     rate = min(rate, differing)
     share = rate + _SEEN_AS_NOISE * (differing - rate)
-    return Evidence(_least_probable(probs, calibrated, labels, share), even_fit.gain > CLEAR)
+    return Evidence(_least_probable(probs, calibrated, labels, share), even_gain > CLEAR)
 
 
 def _least_probable(
@@ -275,25 +269,15 @@ def calibrated_by(
     return (logits / floor.temperature).softmax(1)
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """How well predictions fit a noise matrix.
-
-    Args:
-        gain: gain in the log-likelihood of the labels through the matrix, in standard errors
-        distance: how far the matrix moves the predictions, in total variation
-    """
-
-    gain: float
-    distance: float
-
-
 def _fit_of_matrix(
     probs: Float64[Tensor, "n classes"],
     labels: Int64[Tensor, " n"],
     transition: Float64[Tensor, "classes classes"],
-) -> _Fit:
+) -> tuple[float, float]:
     """Return how well predictions fit a matrix, by a sample of the labels.
+
+    The first number is the gain in the labels' log-likelihood through the matrix, in standard
+    errors; the second is how far the matrix moves the predictions, in total variation.
 
     A prediction that no true class can cause through the matrix is replaced by the nearest one that
     it can. This removes errors from the predictions if the matrix is right, and adds some if not.
@@ -303,8 +287,9 @@ def _fit_of_matrix(
     seen = true_class_probabilities(probs, transition) @ transition.mT
     gain = seen.gather(1, labels).clamp(min=1e-6).log()
     gain -= probs.gather(1, labels).clamp(min=1e-6).log()
+    error = float(gain.std(correction=0)) / math.sqrt(len(gain))
     distance = float((seen - probs).abs().sum(1).mean()) / 2
-    return _Fit(_in_errors(gain.squeeze(1)), distance)
+    return float(gain.mean()) / max(error, LEAST_PROBABILITY), distance
 
 
 def _judges(count: int) -> Int64[Tensor, " m"]:

@@ -40,14 +40,6 @@ def agreement_transition(
     return _shrunk(_counts(sureness, predicted, labels, num_classes, SUREST))
 
 
-def observed_given_predicted(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
-) -> Float64[Tensor, "classes classes"]:
-    """Return the distribution of labels among the examples of each predicted class."""
-    sureness, predicted = probs.max(1)
-    return _shares(_counts(sureness, predicted, labels, probs.shape[1], share=1.0))
-
-
 def _counts(
     sureness: Float[Tensor, " n"],
     predicted: Int64[Tensor, " n"],
@@ -151,7 +143,9 @@ def dual_transition(
     by counting. It is meant for predictions of a network on training labels that it has memorized:
     with out-of-fold predictions both steps contain the noise, and it counts twice.
     """
-    transition = observed_given_predicted(probs, labels) @ anchor_transition(probs)
+    sureness, predicted = probs.max(1)
+    counts = _counts(sureness, predicted, labels, probs.shape[1], share=1.0)
+    transition = _shares(counts) @ anchor_transition(probs)
     return transition / transition.sum(0)
 
 

@@ -77,42 +77,29 @@ def check_trusted(trusted: Any, labels: Int64[Tensor, " n"], num_classes: int) -
         raise InvalidValueError(
             "`trusted` must be a pair (positions, true_labels) of whole numbers"
         ) from error
-    for name, part in (("positions", positions), ("true_labels", true_labels)):
-        if part.ndim != 1 or part.is_floating_point() or part.dtype == torch.bool:
-            raise InvalidValueError(
-                f"the {name} of `trusted` must be a list of whole numbers, got {part.dtype} of "
-                f"shape {tuple(part.shape)}"
-            )
     if len(positions) != len(true_labels) or len(positions) < FEWEST_TRUSTED:
         raise InvalidValueError(
             f"`trusted` needs as many positions as true labels, and at least {FEWEST_TRUSTED}; got "
             f"{len(positions)} and {len(true_labels)}"
         )
-    if len(set(positions.tolist())) != len(positions):
-        raise InvalidValueError("the positions of `trusted` must be distinct")
     for name, part, most in (
         ("positions", positions, len(labels)),
         ("true_labels", true_labels, num_classes),
     ):
+        if part.ndim != 1 or part.is_floating_point() or part.dtype == torch.bool:
+            raise InvalidValueError(
+                f"the {name} of `trusted` must be a list of whole numbers, got {part.dtype} of "
+                f"shape {tuple(part.shape)}"
+            )
         if int(part.min()) < 0 or int(part.max()) >= most:
             raise InvalidValueError(f"the {name} of `trusted` must lie in 0 … {most - 1}")
-    found = Trusted(positions.long(), true_labels.long())
-    return found if given is None else _with_weights(found, given, len(labels))
-
-
-def _with_weights(found: Trusted, given: Trusted, num_examples: int) -> Trusted:
-    weights, suspicion = given.weights, given.suspicion
-    if weights is not None and (weights.shape != found.positions.shape or not (weights > 0).all()):
-        raise InvalidValueError(
-            f"the weights of `trusted` must be {len(found.positions)} positive numbers, one for "
-            "each position"
-        )
-    if suspicion is not None and suspicion.shape != (num_examples,):
-        raise InvalidValueError(
-            f"the suspicion of `trusted` must be {num_examples} numbers, one for each example; got "
-            f"{list(suspicion.shape)}"
-        )
-    return replace(found, weights=weights, suspicion=suspicion)
+    if len(set(positions.tolist())) != len(positions):
+        raise InvalidValueError("the positions of `trusted` must be distinct")
+    return replace(
+        given or Trusted(positions, true_labels),
+        positions=positions.long(),
+        true_labels=true_labels.long(),
+    )
 
 
 def audited_rate(
@@ -131,6 +118,8 @@ def audited_rate(
         confidence: the probability with which the interval holds the rate
         weights: how many examples each checked label represents; by default all the same
     """
+    from scipy.special import stdtrit  # takes longer to import than all of noisebound
+
     wrong = is_wrong.double()
     count, size = len(wrong), len(all_suspicion)
     parts = torch.full_like(wrong, 1 / count) if weights is None else weights / weights.sum()
@@ -143,7 +132,7 @@ def audited_rate(
     if bool((checked == checked[0]).all() and (parts == parts[0]).all()):
         exact = clopper_pearson(int(wrong.sum()), count, confidence)
         return AuditedRate(float(wrong.mean()), exact, count)
-    limit = _quantile(count - 1, confidence)
+    limit = float(stdtrit(count - 1, (1 + confidence) / 2))
     low, high = _uncontradicted(rate, curve, checked, _thinned(others), shares, limit)
     # If all checked labels are right, or all wrong, the rate may be 0, or 1.
     interval = (low if is_wrong.any() else 0.0, 1.0 if is_wrong.all() else high)
@@ -214,7 +203,8 @@ def _uncontradicted(
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             supposed = curve.moved(middle)
-            error = math.sqrt(float(_variance(supposed(checked), shares)))
+            expected = supposed(checked)
+            error = math.sqrt(float(shares @ (expected * (1 - expected))))
             is_below = rate - float(supposed(others).mean()) > sign * limit * error
             low, high = (middle, high) if is_below else (low, middle)
         return float(curve.moved(low)(others).mean())
@@ -222,13 +212,6 @@ def _uncontradicted(
     lowest = 0.0 if rate <= 0 else end(1.0)
     highest = 1.0 if rate >= 1 else end(-1.0)
     return lowest, highest
-
-
-def _variance(
-    expected: Float64[Tensor, " m"], shares: Float64[Tensor, " m"]
-) -> Float64[Tensor, ""]:
-    """Return the variance of a weighted sum of answers, by their expected shares of wrong ones."""
-    return shares @ (expected * (1 - expected))
 
 
 def _thinned(values: Float64[Tensor, " n"]) -> Float64[Tensor, " k"]:
@@ -266,9 +249,3 @@ def clopper_pearson(count: float, of: float, confidence: float) -> tuple[float, 
     low = 0.0 if count <= 0 else float(betaincinv(count, of - count + 1, tail))
     high = 1.0 if count >= of else float(betaincinv(count + 1, of - count, 1 - tail))
     return low, high
-
-
-def _quantile(freedom: int, confidence: float) -> float:
-    from scipy.special import stdtrit  # takes longer to import than all of noisebound
-
-    return float(stdtrit(freedom, (1 + confidence) / 2))

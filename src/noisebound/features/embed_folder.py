@@ -220,6 +220,6 @@ def _pass(
         num_gpus=1 if gpus else 0,
     )
     done = store.count - sum(len(store.rows_of(shard)) for shard in missing)
-    with counting("embedding", store.count, done=done) as count:
+    with counting("embedding", store.count, done=done) as advance:
         for row in embedded.iter_rows():
-            count.advance(int(row["rows"]))
+            advance(int(row["rows"]))

@@ -56,8 +56,8 @@ def embed_once(
     backbone.check_modality(examples.modality)
     if backbone.fingerprint is None:
         log(embedding_plan(examples, backbone) + "; not cached, because a function has no hash")
-        with counting("embedding", len(examples)) as count:
-            return embed_rows(examples, range(len(examples)), backbone, count.advance)
+        with counting("embedding", len(examples)) as advance:
+            return embed_rows(examples, range(len(examples)), backbone, advance)
     store = cached_store(examples, backbone)
     store.path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(store.path.with_suffix(".lock")):
@@ -106,11 +106,9 @@ def fill(
     missing = store.missing()
     done = store.count - sum(len(store.rows_of(shard)) for shard in missing)
     log(embedding_plan(examples, backbone) + (f"; {done:,} were embedded before" if done else ""))
-    with counting("embedding", len(examples), done=done) as count:
+    with counting("embedding", len(examples), done=done) as advance:
         for shard in missing:
-            store.write_shard(
-                shard, embed_rows(examples, store.rows_of(shard), backbone, count.advance)
-            )
+            store.write_shard(shard, embed_rows(examples, store.rows_of(shard), backbone, advance))
 
 
 def embed_rows(

@@ -14,10 +14,10 @@ from torch import Tensor
 from noisebound.data import Dataset, ReadingOptions, Splits, TableEncoder
 from noisebound.data.archives import Folder
 from noisebound.data.class_folders import ClassTree, find_trees
-from noisebound.data.columns import is_of_empty_texts
 from noisebound.data.dataset import check_classes_left
 from noisebound.data.load import image_folder, read
 from noisebound.data.rows import in_memory_if_small
+from noisebound.data.text_columns import is_of_empty_texts
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.features.backbone import Backbone
 from noisebound.features.embed_once import KINDS, embed_once, refuse_bad, text_notes

@@ -5,8 +5,9 @@ import math
 from torch import nn
 
 from noisebound.averaging import AveragedWeights
-from noisebound.bounded import GradientBound, Monitored
-from noisebound.checks import check_non_negative
+from noisebound.bounded import Monitored
+from noisebound.checks import check_number
+from noisebound.step_bound import GradientBound
 
 _LARGEST_SHARE = 0.1  # of a training: in a longer average the first weights would still count
 _STEPS_OF_A_STREAM = 1000.0  # heuristic, if neither an epoch nor the training has a known length
@@ -18,7 +19,7 @@ class BoundedTraining(Monitored):
     def __init__(self, bound: float, average_epochs: float) -> None:
         self._gradients = GradientBound(bound)
         self.monitor = self._gradients.monitor
-        self.average_epochs = check_non_negative("average_epochs", average_epochs)
+        self.average_epochs = check_number("average_epochs", average_epochs, "[0, ∞)")
         self._average: AveragedWeights | None = None
         self._is_shown = False
 

@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisebound.bounded import BoundedLoss, NoiseBoundedLoss, has_gradients
+from noisebound.bounded import BoundedLoss, NoiseBoundedLoss
 from noisebound.errors import InvalidTypeError, InvalidValueError, MissingExtraError, MisuseError
 from noisebound.integrations.bounded_training import BoundedTraining
 from noisebound.losses import Loss, RememberingLoss
+from noisebound.step_bound import has_gradients
 
 try:
     from accelerate.utils.deepspeed import DeepSpeedOptimizerWrapper

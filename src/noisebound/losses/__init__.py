@@ -1,4 +1,8 @@
-"""Losses ``L(q, y)``, by families; each has its noise model and its entropy."""
+"""Losses ``L(q, y)``, by families; each has its noise model and its entropy.
+
+Every loss also takes the options of :class:`Loss` as keywords; ``refused_options`` names those that
+have no meaning for it.
+"""
 
 from noisebound.losses.corrections import (
     BackwardCrossEntropy,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from noisebound.checks import ArrayLike, check_finite_number, check_invertible
+from noisebound.checks import ArrayLike, check_invertible, check_number
 from noisebound.errors import InvalidValueError
 from noisebound.losses.loss import (
     AtLabels,
@@ -56,7 +56,6 @@ class SymmetricForwardCrossEntropy(_ForwardCorrection, LikelihoodLoss):
     Args:
         noise_rate: η, the probability that a label changes, in ``[0, 1]``.
         num_classes: c, at least two.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb
@@ -98,7 +97,6 @@ class ForwardCrossEntropy(_ForwardCorrection):
 
     Args:
         transition: ``T[noisy, true]``, columns summing to one.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -178,8 +176,6 @@ class SymmetricBackwardCrossEntropy(_BackwardCorrection):
     Args:
         noise_rate: η, the probability that a label changes, in ``[0, 1]`` but not ``(c-1)/c``.
         num_classes: c, at least two.
-        **options: the options of :class:`~noisebound.losses.loss.Loss` except class weights and
-            label smoothing.
     """
 
     hyperparameters = ("noise_rate", "num_classes")
@@ -208,8 +204,6 @@ class BackwardCrossEntropy(_BackwardCorrection):
 
     Args:
         transition: ``T[noisy, true]``, invertible, columns summing to one.
-        **options: the options of :class:`~noisebound.losses.loss.Loss` except class weights and
-            label smoothing.
 
     Example:
         >>> import noisebound as nb
@@ -258,8 +252,6 @@ class LabelSmoothing(Loss):
 
     Args:
         smoothing: the rate ``s``, at most 1; Szegedy et al. use 0.1.
-        **options: the options of :class:`~noisebound.losses.loss.Loss` except class weights and
-            label smoothing.
 
     Example:
         >>> import noisebound as nb
@@ -273,9 +265,7 @@ class LabelSmoothing(Loss):
 
     def __init__(self, smoothing: float = 0.1, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
-        self.smoothing = check_finite_number("smoothing", smoothing)
-        if self.smoothing > 1:
-            raise InvalidValueError(f"`smoothing` must be at most 1, got {smoothing!r}")
+        self.smoothing = check_number("smoothing", smoothing, "(-∞, 1]")
 
     def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
         """Return ``-(1-s) log q_y - (s/c) Σ_k log q_k``."""

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from noisebound.checks import check_within
+from noisebound.checks import check_number
 from noisebound.errors import InvalidValueError
 from noisebound.losses.loss import (
     AtLabels,
@@ -60,7 +60,6 @@ class Curriculum(Loss):
         noise_rate: ε, the share of wrong labels, in ``[0, 1]``.
         base: ``"hinge"``, which is ``max(0, 1 - z_y + max_{k≠y} z_k)`` of the logits z, or
             ``"cross-entropy"``.
-        **options: ``reduction`` and ``check_finite``, as in :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -79,7 +78,7 @@ class Curriculum(Loss):
         **options: Unpack[LossOptions],
     ) -> None:
         super().__init__(**options)
-        self.noise_rate = check_within("noise_rate", noise_rate, 0, 1, open_at_low=False)
+        self.noise_rate = check_number("noise_rate", noise_rate, "[0, 1]")
         if base not in get_args(BaseLoss):
             raise InvalidValueError(f"`base` must be 'hinge' or 'cross-entropy', got {base!r}")
         self.base = base

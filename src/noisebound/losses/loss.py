@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from noisebound.bayes_risk import bayes_risk
-from noisebound.checks import ArrayLike, check_within
+from noisebound.checks import ArrayLike, check_number
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses.best_prediction import Array, balanced_prediction, likeliest_vertex
 from noisebound.losses.labels import check_shapes, kernels_check, one_hot, refuse_out_of_range
@@ -115,9 +115,7 @@ class Loss(nn.Module):
         else:
             self.register_buffer("weight", _check_weight(weight))
             self.num_classes = len(self.get_buffer("weight"))
-        self.label_smoothing = check_within(
-            "label_smoothing", label_smoothing, 0, 1, open_at_low=False
-        )
+        self.label_smoothing = check_number("label_smoothing", label_smoothing, "[0, 1]")
         self.check_finite = check_finite
 
     def require_num_classes(self, num_classes: int) -> None:

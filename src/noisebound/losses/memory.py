@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from noisebound.checks import check_count, check_non_negative, check_num_classes, check_within
+from noisebound.checks import check_count, check_num_classes, check_number
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.losses.labels import check_shapes, is_traced
 from noisebound.losses.loss import (
@@ -35,7 +35,6 @@ class RememberingLoss(LikelihoodLoss):
 
     Args:
         num_samples: number of examples in the training set.
-        **options: ``reduction`` and ``check_finite``, as in :class:`~noisebound.losses.loss.Loss`.
     """
 
     refused_options = ("ignore_index", "weight", "label_smoothing")
@@ -121,7 +120,6 @@ class Truncated(RememberingLoss):
         k: the probability of its label below which an example is dropped, in ``(0, 1]``.
         start_prune: the first epoch, counted from one, after which examples are dropped.
         prune_every: after ``start_prune``, examples are chosen in every epoch divisible by this.
-        **options: ``reduction`` and ``check_finite``, as in :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -145,8 +143,8 @@ class Truncated(RememberingLoss):
         **options: Unpack[LossOptions],
     ) -> None:
         super().__init__(num_samples, **options)
-        self.q = check_within("q", q, 0, 1, open_at_low=True)
-        self.k = check_within("k", k, 0, 1, open_at_low=True)
+        self.q = check_number("q", q, "(0, 1]")
+        self.k = check_number("k", k, "(0, 1]")
         self.start_prune = check_count("start_prune", start_prune)
         self.prune_every = check_count("prune_every", prune_every)
         self.register_buffer("kept", torch.ones(self.num_samples, dtype=torch.bool))
@@ -199,7 +197,6 @@ class EarlyLearning(RememberingLoss):
         num_classes: c, at least two.
         lam: λ, the weight of the regularizer, at least zero.
         beta: β, the share of its old value that a target keeps, in ``[0, 1]``.
-        **options: ``reduction`` and ``check_finite``, as in :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -222,8 +219,8 @@ class EarlyLearning(RememberingLoss):
     ) -> None:
         super().__init__(num_samples, **options)
         self.require_num_classes(check_num_classes(num_classes))
-        self.lam = check_non_negative("lam", lam)
-        self.beta = check_within("beta", beta, 0, 1, open_at_low=False)
+        self.lam = check_number("lam", lam, "[0, ∞)")
+        self.beta = check_number("beta", beta, "[0, 1]")
         self.register_buffer("targets", torch.zeros(self.num_samples, num_classes))
 
     def of_surprisal(self, surprisal: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from typing import TypeVar, Unpack
 
 import torch
 
-from noisebound.checks import check_non_negative
+from noisebound.checks import check_number
 from noisebound.errors import InvalidTypeError
 from noisebound.losses.loss import (
     AtLabels,
@@ -16,7 +16,8 @@ from noisebound.losses.loss import (
     LossOptions,
     Pick,
 )
-from noisebound.losses.robust import least_mean_absolute_error, mean_absolute_error
+from noisebound.losses.proper import CrossEntropy
+from noisebound.losses.robust import MeanAbsoluteError, mean_absolute_error
 
 
 class Normalized(Loss):
@@ -29,7 +30,6 @@ class Normalized(Loss):
 
     Args:
         loss: a function of ``q_y`` alone; only its formula is used, not its options.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -73,7 +73,6 @@ class ActivePassive(Loss):
             used, not their options.
         alpha: weight of the active loss, at least zero.
         beta: weight of the passive loss, at least zero.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb
@@ -95,8 +94,8 @@ class ActivePassive(Loss):
         super().__init__(**options)
         self.active = _check_kind("active", active, Normalized)
         self.passive = _check_kind("passive", passive, LikelihoodLoss)
-        self.alpha = check_non_negative("alpha", alpha)
-        self.beta = check_non_negative("beta", beta)
+        self.alpha = check_number("alpha", alpha, "[0, ∞)")
+        self.beta = check_number("beta", beta, "[0, ∞)")
 
     def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
         """Return ``alpha · active + beta · passive``."""
@@ -117,7 +116,7 @@ class ActivePassive(Loss):
         return floors
 
 
-class NormalizedCrossEntropyMAE(Loss):
+class NormalizedCrossEntropyMAE(ActivePassive):
     """``alpha · log q_y / Σ_k log q_k + beta · (1 - q_y)`` (Ma et al., 2020).
 
     No noise model makes it a proper loss. Its Bayes risk ``alpha min_k p_k + beta (1 - max_k p_k)``
@@ -127,7 +126,6 @@ class NormalizedCrossEntropyMAE(Loss):
     Args:
         alpha: weight of the normalized cross-entropy, at least zero.
         beta: weight of MAE, at least zero.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -135,23 +133,16 @@ class NormalizedCrossEntropyMAE(Loss):
         tensor(1.)
     """
 
-    hyperparameters = ("alpha", "beta")
-
     def __init__(
         self, alpha: float = 1.0, beta: float = 1.0, **options: Unpack[LossOptions]
     ) -> None:
-        super().__init__(**options)
-        self.alpha = check_non_negative("alpha", alpha)
-        self.beta = check_non_negative("beta", beta)
+        nce, mae = Normalized(CrossEntropy()), MeanAbsoluteError()
+        super().__init__(nce, mae, alpha, beta, **options)
 
     def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
         """Return ``alpha log q_y / Σ_k log q_k + beta (1 - q_y)``."""
         normalized = at(log_q) / log_q.sum(1, keepdim=True)
         return self.alpha * normalized + self.beta * mean_absolute_error(-at(log_q))
-
-    def entropy(self, p: Distributions) -> Entropies:
-        """Return ``alpha min_k p_k + beta (1 - max_k p_k)``."""
-        return self.alpha * p.amin(-1) + self.beta * least_mean_absolute_error(p)
 
 
 _Kind = TypeVar("_Kind", bound=Loss)

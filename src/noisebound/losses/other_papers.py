@@ -15,13 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from noisebound.checks import (
-    check_above,
-    check_count,
-    check_non_negative,
-    check_within,
-)
-from noisebound.errors import InvalidValueError
+from noisebound.checks import check_count, check_number
 from noisebound.losses.best_prediction import Array
 from noisebound.losses.loss import (
     AtLabels,
@@ -47,7 +41,6 @@ class Focal(LikelihoodLoss):
 
     Args:
         gamma: γ, at least zero; Lin et al. use 2. At 0 the loss is cross-entropy.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -62,7 +55,7 @@ class Focal(LikelihoodLoss):
 
     def __init__(self, gamma: float = 2.0, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
-        self.gamma = check_non_negative("gamma", gamma)
+        self.gamma = check_number("gamma", gamma, "[0, ∞)")
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``(1 - q_y)^γ (-log q_y)``."""
@@ -84,7 +77,6 @@ class ReverseCrossEntropy(LikelihoodLoss):
 
     Args:
         A: at least zero; if not given, ``-log 1e-4 ≈ 9.21``, as in the authors' code.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb
@@ -97,7 +89,7 @@ class ReverseCrossEntropy(LikelihoodLoss):
 
     def __init__(self, A: float = _SURPRISAL_OF_ZERO, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
-        self.A = check_non_negative("A", A)
+        self.A = check_number("A", A, "[0, ∞)")
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``A (1 - q_y)``."""
@@ -116,7 +108,6 @@ class TaylorCrossEntropy(LikelihoodLoss):
     Args:
         order: t, the number of terms, at least one. Feng et al. choose it on validation data; two
             is the first order that is not MAE.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -158,7 +149,6 @@ class JensenShannon(LikelihoodLoss):
 
     Args:
         label_weight: π, the weight of the label, in ``(0, 1)``; 0.5 is the ordinary divergence.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -171,11 +161,7 @@ class JensenShannon(LikelihoodLoss):
 
     def __init__(self, label_weight: float = 0.5, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
-        self.label_weight = check_within("label_weight", label_weight, 0, 1, open_at_low=True)
-        if self.label_weight == 1:
-            raise InvalidValueError(
-                "`label_weight` must be below 1, where the loss becomes MAE: use MeanAbsoluteError"
-            )
+        self.label_weight = check_number("label_weight", label_weight, "(0, 1)")
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the divergence.
@@ -208,7 +194,6 @@ class LabelDistributionallyRobust(LikelihoodLoss):
     Args:
         lam: λ, the temperature, above 0; 1 as in most public copies of the authors' code.
         margin: m, at least zero; 0.1 as in these copies.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -222,8 +207,8 @@ class LabelDistributionallyRobust(LikelihoodLoss):
         self, lam: float = 1.0, margin: float = 0.1, **options: Unpack[LossOptions]
     ) -> None:
         super().__init__(**options)
-        self.lam = check_above("lam", lam, 0)
-        self.margin = check_non_negative("margin", margin)
+        self.lam = check_number("lam", lam, "(0, ∞)")
+        self.margin = check_number("margin", margin, "[0, ∞)")
         # as a function of the probability at temperature λ, whose best value slope gives
         self.curvature = "convex" if self.margin <= self.lam * math.log(2) else None
 
@@ -264,7 +249,6 @@ class AsymmetricGeneralizedCrossEntropy(LikelihoodLoss):
         a: shifts the probability away from zero; above 0, and 0.6 in Zhou et al. on CIFAR-10.
         q: the exponent, above 0, and 0.6 in Zhou et al.; from 1 on, the vertex of the likeliest
             class is always the best prediction.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -276,7 +260,7 @@ class AsymmetricGeneralizedCrossEntropy(LikelihoodLoss):
 
     def __init__(self, a: float = 0.6, q: float = 0.6, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
-        self.a, self.q = check_above("a", a, 0), check_above("q", q, 0)
+        self.a, self.q = check_number("a", a, "(0, ∞)"), check_number("q", q, "(0, ∞)")
         self.curvature = "concave" if self.q >= 1 else "convex"
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -298,7 +282,6 @@ class AsymmetricUnhinged(LikelihoodLoss):
         a: above 1, and 5.5 in Zhou et al. on CIFAR-10.
         p: the exponent, above 0, and 3 in Zhou et al.; up to 1, the vertex of the likeliest class
             is always the best prediction.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -310,7 +293,7 @@ class AsymmetricUnhinged(LikelihoodLoss):
 
     def __init__(self, a: float = 5.5, p: float = 3.0, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
-        self.a, self.p = check_above("a", a, 1), check_above("p", p, 0)
+        self.a, self.p = check_number("a", a, "(1, ∞)"), check_number("p", p, "(0, ∞)")
         self.curvature = "concave" if self.p <= 1 else "convex"
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -332,7 +315,6 @@ class AsymmetricExponential(LikelihoodLoss):
 
     Args:
         a: above 0, and 2.5 in Zhou et al. on CIFAR-10.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb
@@ -345,7 +327,7 @@ class AsymmetricExponential(LikelihoodLoss):
 
     def __init__(self, a: float = 2.5, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
-        self.a = check_above("a", a, 0)
+        self.a = check_number("a", a, "(0, ∞)")
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return ``exp(-q_y / a)``."""

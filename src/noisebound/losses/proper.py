@@ -26,8 +26,6 @@ def shannon_entropy(p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch
 class CrossEntropy(LikelihoodLoss):
     """Cross-entropy ``-log q_y``. Its noise model is the identity, its entropy Shannon's.
 
-    The arguments are those of :class:`~noisebound.losses.loss.Loss`.
-
     Example:
         >>> import noisebound as nb, torch
         >>> nb.CrossEntropy()(torch.zeros(1, 4), torch.tensor([2]))
@@ -66,8 +64,6 @@ class MeanSquaredError(Loss):
     Its noise model is the identity, its entropy ``1 - Σ_k p_k²``. For class probabilities ``t`` it
     is the expected loss, ``Σ_k (q_k - t_k)²`` plus a constant.
 
-    The arguments are those of :class:`~noisebound.losses.loss.Loss`.
-
     Example:
         >>> import noisebound as nb, torch
         >>> nb.MeanSquaredError()(torch.zeros(1, 4), torch.tensor([2]))
@@ -84,8 +80,6 @@ class MeanSquaredError(Loss):
 
 class Spherical(Loss):
     """Spherical score ``-q_y / ‖q‖₂``. Its noise model is the identity, its entropy ``-‖p‖₂``.
-
-    The arguments are those of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch

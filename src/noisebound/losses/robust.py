@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from noisebound.checks import check_non_negative, check_within
+from noisebound.checks import check_number
 from noisebound.errors import InvalidValueError
 from noisebound.losses.labels import is_traced
 from noisebound.losses.loss import (
@@ -54,8 +54,6 @@ class MeanAbsoluteError(LikelihoodLoss):
     Whatever the noise, it is least at a vertex of the simplex, so no noise model makes it a proper
     loss. Its entropy is the Bayes risk ``1 - max_k p_k``, and its noise-bound is the noise rate.
 
-    The arguments are those of :class:`~noisebound.losses.loss.Loss`.
-
     Example:
         >>> import noisebound as nb
         >>> nb.noise_bound(nb.MeanAbsoluteError(), noise_rate=0.4, num_classes=10)
@@ -80,7 +78,6 @@ class GeneralizedCrossEntropy(LikelihoodLoss):
 
     Args:
         a: exponent in ``(0, 1]``; the paper uses 0.4. At 1 the loss is MAE and has no noise model.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -92,7 +89,7 @@ class GeneralizedCrossEntropy(LikelihoodLoss):
 
     def __init__(self, a: float = 0.4, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
-        self.a = check_within("a", a, 0, 1, open_at_low=True)
+        self.a = check_number("a", a, "(0, 1]")
         self.noise_model = Power(self.a) if self.a < 1 else None
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -111,7 +108,6 @@ class SymmetricCrossEntropy(LikelihoodLoss):
 
     Args:
         A: weight of the MAE term, at least zero; the paper uses 8.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -123,7 +119,7 @@ class SymmetricCrossEntropy(LikelihoodLoss):
 
     def __init__(self, A: float = 8.0, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
-        self.A = check_non_negative("A", A)
+        self.A = check_number("A", A, "[0, ∞)")
         self.noise_model = Saturating(self.A)
 
     def of_surprisal(self, surprisal: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -139,7 +135,6 @@ class Bootstrapping(Loss):
     Args:
         mode: ``"soft"`` mixes in the predicted probabilities, ``"hard"`` the predicted class.
         beta: the share of the label, in ``[0, 1]``; if not given, 0.95 for soft and 0.8 for hard.
-        **options: the options of :class:`~noisebound.losses.loss.Loss`.
 
     Example:
         >>> import noisebound as nb, torch
@@ -159,9 +154,7 @@ class Bootstrapping(Loss):
         if mode not in _DEFAULT_BETA:
             raise InvalidValueError(f"`mode` must be 'soft' or 'hard', got {mode!r}")
         self.mode = mode
-        self.beta = check_within(
-            "beta", _DEFAULT_BETA[mode] if beta is None else beta, 0, 1, open_at_low=False
-        )
+        self.beta = check_number("beta", _DEFAULT_BETA[mode] if beta is None else beta, "[0, 1]")
 
     def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
         """Return ``-β log q_y`` minus ``1-β`` times ``Σ_k q_k log q_k`` or ``max_k log q_k``."""
@@ -247,8 +240,6 @@ class PriorCrossEntropy(Loss):
     Args:
         noise_rate: η, the probability that a label changes, in ``[0, 1]``.
         num_classes: c, at least two.
-        **options: the options of :class:`~noisebound.losses.loss.Loss` except class weights and
-            label smoothing.
 
     Example:
         >>> import noisebound as nb

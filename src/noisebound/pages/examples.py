@@ -21,7 +21,7 @@ from noisebound.data.load import image_folder
 from noisebound.data.rows import Rows, TensorRows
 from noisebound.errors import DataError
 from noisebound.report.images import as_picture, png
-from noisebound.runs.suspects import cut
+from noisebound.runs.judgment import shortened
 from noisebound.system.files import written_whole
 
 Kind: TypeAlias = Literal["image", "text", "row"]
@@ -78,7 +78,7 @@ class ShownExamples:
         text = self.text(position)
         if text is None:
             text = " · ".join(f"{name} {value}" for name, value in self.columns(position))
-        return cut(text, _SHORT)
+        return shortened(text, _SHORT)
 
     @cached_property
     def _texts(self) -> list[str] | None:

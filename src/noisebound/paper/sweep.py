@@ -206,9 +206,8 @@ def _shown_progress(runs: Sequence[RunConfig], store: RunStore, sweep: str) -> I
     def watch() -> None:
         with ProgressText(log_seconds=_LOG_SECONDS) as text:
             while not ended.wait(_LOOK_SECONDS):
-                if text.is_due:
-                    text.update(line())
-            text.update(line())
+                text.show(line())
+            text.show(line())
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from noisebound.checks import check_within
+from noisebound.checks import check_number
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import Suspects
 from noisebound.review.decisions import Decision, DecisionFile
@@ -88,7 +88,7 @@ class ReviewQueue:
         if suspects.suggested is None:
             raise InvalidValueError("a review needs suggested labels, and these suspects have none")
         self.decisions, self.data = decisions, decisions.data
-        self.least = check_within("least", least, 0.0, 1.0, open_at_low=False)
+        self.least = check_number("least", least, "[0, 1]")
         self.suggested: Int64[Tensor, " n"] = suspects.suggested
         self.probability: Float64[Tensor, " n"] = suspects.probability
         self._score = suspects.score

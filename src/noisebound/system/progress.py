@@ -1,161 +1,135 @@
-"""Progress: live on a terminal or in a notebook, one log line every 10 s elsewhere.
-
-On a terminal it is live text that disappears at the end, in Jupyter an output that changes in
-place, and elsewhere, such as in a log file, a line on standard error every ten seconds.
-"""
+"""Progress: live on a terminal or in a notebook, one log line every 10 s elsewhere."""
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from rich.live import Live
+from rich import progress as rich_progress
+from rich.filesize import decimal
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from noisebound.system.console import Console
 
 LOG_SECONDS = 10.0
-"""Between lines of a log: often enough to see that work goes on, and six lines per minute."""
+"""Seconds between the lines of a log."""
 
-_DRAW_SECONDS = 0.2  # between changes that the eye can follow
-_BAR_WIDTH = 30
+_NOTEBOOK_SECONDS = 0.2
 
 Item = TypeVar("Item")
 
 
-class _Surface(Protocol):
-    """A place that shows the newest state."""
-
-    seconds: float
-
-    def show(self, line: str, drawn: str) -> None:
-        """Show a state: a line for logs, and what is drawn where it can change in place."""
-
-    def end(self) -> None:
-        """Show nothing more."""
-
-
-class ProgressText:
-    """Text about work under way, to be used as a context.
+class Progress(rich_progress.Progress):
+    """Rich's progress, with a notebook output or log lines where there is no terminal.
 
     Args:
+        columns: the columns to draw
         show: False to show nothing
         log_seconds: the least time between two lines of a log
-        is_brief: True for work that is not worth a line in a log if it ends before the first is due
-        clock: tells the time in seconds
+        log_short: False to log nothing if the work ends before the first line is due
+        get_time: the clock, in seconds
     """
+
+    def __init__(
+        self,
+        *columns: ProgressColumn,
+        show: bool = True,
+        log_seconds: float = LOG_SECONDS,
+        log_short: bool = True,
+        get_time: Callable[[], float] | None = None,
+    ) -> None:
+        is_first_rank = os.environ.get("LOCAL_RANK", "0") == "0"  # all ranks do the same work
+        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        if _is_notebook():  # where rich's own progress needs ipywidgets
+            console = Console(force_jupyter=False, force_terminal=False)
+        super().__init__(
+            *columns,
+            console=console,
+            refresh_per_second=4,
+            transient=True,
+            get_time=get_time,
+            disable=not (show and is_first_rank),
+        )
+        self._log_seconds = _NOTEBOOK_SECONDS if _is_notebook() else log_seconds
+        self._must_log = log_short or _is_notebook()
+        self._logged_at = self.get_time()
+        self._line: Callable[[], str] | None = None  # the newest state, if it is not logged yet
+        self._output: Any = None  # of the notebook's cell
+
+    def start(self) -> None:
+        """Begin to draw, on a terminal."""
+        if self.console.is_terminal:
+            super().start()
+
+    def stop(self) -> None:
+        """Remove the drawing from a terminal, or log the last state."""
+        if self.console.is_terminal:
+            super().stop()
+        elif self._must_log:
+            self._log()
+
+    def log_state(self, line: Callable[[], str]) -> None:
+        """Log the newest state, if it is time and there is no terminal."""
+        self._line = line
+        is_due = self.get_time() - self._logged_at >= self._log_seconds
+        if is_due and not self.console.is_terminal:
+            self._must_log = True
+            self._log()
+
+    def _log(self) -> None:
+        if self.disable or self._line is None:
+            return
+        if not _is_notebook():
+            self.console.print(self._line(), markup=False)
+        else:
+            from IPython.display import display
+
+            with self.console.capture() as drawn:
+                self.console.print(self.get_renderable())
+            content = {"text/plain": drawn.get()}
+            if self._output is None:
+                self._output = display(content, raw=True, display_id=True)
+            else:
+                self._output.update(content, raw=True)
+        self._logged_at, self._line = self.get_time(), None
+
+
+class ProgressText(Progress):
+    """Text about the current state of some work, to be used as a context."""
 
     def __init__(
         self,
         *,
         show: bool = True,
         log_seconds: float = LOG_SECONDS,
-        is_brief: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        get_time: Callable[[], float] | None = None,
     ) -> None:
-        is_first_rank = os.environ.get("LOCAL_RANK", "0") == "0"  # the others do the same work
-        self._make = _surface_factory(log_seconds) if show and is_first_rank else None
-        self._is_brief, self._clock = is_brief, clock
-        self._surface: _Surface | None = None
-        self._newest: tuple[str, str] | None = None
-        self._shown_at = 0.0
-        self._was_shown = False
+        column = TextColumn("{task.description}", markup=False)
+        super().__init__(column, show=show, log_seconds=log_seconds, get_time=get_time)
+        self._task = self.add_task("", total=None)
 
-    def __enter__(self) -> "ProgressText":
-        if self._make is not None:
-            self._surface = self._make()
-            self._shown_at = self._clock()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._surface is None:
-            return
-        if self._newest is not None and (self._was_shown or not self._is_brief):
-            self._surface.show(*self._newest)
-        self._surface.end()
-
-    @property
-    def is_due(self) -> bool:
-        """True if an update would be shown now."""
-        if self._surface is None:
-            return False
-        return self._clock() - self._shown_at >= self._surface.seconds
-
-    def update(self, line: str, drawn: str | None = None) -> None:
-        """Take note of the newest state, and show it if it is time.
-
-        Args:
-            line: the state in one line, for a log
-            drawn: what is shown where text can change in place; the line if not given
-        """
-        self._newest = (line, line if drawn is None else drawn)
-        if self._surface is not None and self.is_due:
-            self._surface.show(*self._newest)
-            self._newest, self._was_shown = None, True
-            self._shown_at = self._clock()
+    def show(self, line: str, drawn: str | None = None) -> None:
+        """Show the newest state: one line in a log, and ``drawn`` where text changes in place."""
+        self.update(self._task, description=drawn or line)
+        self.log_state(lambda: line)
 
 
-class Count:
-    """How many things are done, how many per second, and how long the rest may take.
+class _Words(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(_in_words(task))
 
-    Args:
-        text: where it is shown
-        description: what is being done
-        total: the number of things; None if it is unknown
-        done: how many were done before
-        unit: what the things are called, in the plural
-        clock: tells the time in seconds
-    """
 
-    def __init__(
-        self,
-        text: ProgressText,
-        description: str,
-        total: int | None,
-        *,
-        done: int = 0,
-        unit: str = "",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._text, self._description, self._total = text, description, total
-        self._done = self._done_before = done
-        self._unit, self._clock = unit, clock
-        self._begun = clock()
-
-    def advance(self, count: int = 1) -> None:
-        """Count ``count`` more things."""
-        self._done += count
-        if self._text.is_due or self._done == self._total:
-            words = self._words()
-            self._text.update(f"{self._description}: {words}", self._drawn(words))
-
-    def _words(self) -> str:
-        elapsed = self._clock() - self._begun
-        done = _amount(self._done, self._unit)
-        words = done if self._total is None else f"{done} of {_amount(self._total, self._unit)}"
-        words += f" {self._unit}" if self._unit not in ("", "bytes") else ""
-        fresh = self._done - self._done_before
-        if elapsed <= 0 or fresh <= 0:
-            return words
-        words += f", {_amount(fresh / elapsed, self._unit)} per second"
-        if self._total is not None and self._done < self._total:
-            words += f", {time_left((self._total - self._done) * elapsed / fresh)}"
-        return words
-
-    def _drawn(self, words: str) -> str:
-        if not self._total:
-            return f"{self._description} {words}"
-        full = min(_BAR_WIDTH, _BAR_WIDTH * self._done // self._total)
-        return f"{self._description} {'━' * full}{'─' * (_BAR_WIDTH - full)} {words}"
+def _in_words(task: Task) -> str:
+    amount = decimal if task.fields["unit"] == "bytes" else "{:,}".format
+    words = amount(int(task.completed))
+    if task.total is not None:
+        words += f" of {amount(int(task.total))}"
+    if task.speed is not None and task.speed >= 1:
+        words += f", {amount(int(task.speed))} per second"
+    return f"{words}, {time_left(task.time_remaining)}" if task.time_remaining else words
 
 
 @contextmanager
@@ -165,39 +139,38 @@ def counting(
     *,
     unit: str = "",
     done: int = 0,
-    show: bool = True,
-    is_brief: bool = True,
-) -> Iterator[Count]:
-    """Show how many things are done, and yield the count to advance.
+    get_time: Callable[[], float] | None = None,
+) -> Iterator[Callable[[int], None]]:
+    """Show how many things are done, and yield a function that counts more of them.
 
     Args:
-        description: what is being done
-        total: the number of things; None if it is unknown
-        unit: what the things are called, in the plural; ``"bytes"`` are shown as megabytes
-        done: how many were done before
-        show: False to show nothing
-        is_brief: False to write a line to a log even if the work ends before the first is due
+        description: the name of the work
+        total: the number of things, or None if it is unknown
+        unit: ``"bytes"`` to show bytes, kilobytes and so on
+        done: the number of things that were done before
+        get_time: the clock, in seconds
 
     Example:
-        >>> with counting("embedding", 6_000, unit="texts", show=False) as count:
-        ...     count.advance(64)
+        >>> with counting("embedding", 6_000) as advance:
+        ...     advance(64)
     """
-    with ProgressText(show=show, is_brief=is_brief) as text:
-        yield Count(text, description, total, done=done, unit=unit)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), _Words())
+    with Progress(*columns, log_short=False, get_time=get_time) as progress:
+        task = progress.add_task(description, total=total, completed=done, unit=unit)
+
+        def advance(number: int) -> None:
+            progress.advance(task, number)
+            progress.log_state(lambda: f"{description}: {_in_words(progress.tasks[0])}")
+
+        yield advance
 
 
 def track(items: Iterable[Item], description: str, total: int) -> Iterator[Item]:
-    """Yield the items while they are counted.
-
-    Args:
-        items: what to iterate over
-        description: what is being done
-        total: number of items
-    """
-    with counting(description, total) as count:
+    """Yield the items and count them, as in ``track(images, "reading", len(images))``."""
+    with counting(description, total) as advance:
         for item in items:
             yield item
-            count.advance()
+            advance(1)
 
 
 def time_left(seconds: float) -> str:
@@ -210,70 +183,7 @@ def time_left(seconds: float) -> str:
     return f"about {timedelta(seconds=round(seconds))} left"
 
 
-def _amount(count: float, unit: str) -> str:
-    if unit == "bytes":
-        return f"{count / 1e6:,.1f} MB"
-    return f"{count:,.1f}" if count < 10 and count != int(count) else f"{count:,.0f}"
-
-
-def _surface_factory(log_seconds: float) -> Callable[[], _Surface]:
-    console = Console(stderr=True)
-    if console.is_terminal:
-        return lambda: _Terminal(console)
-    return _Notebook if _is_notebook() else lambda: _Log(log_seconds)
-
-
 def _is_notebook() -> bool:
     """True in a Jupyter kernel; IPython is not imported to find out."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
-
-
-class _Terminal:
-    """Live text, which disappears at the end."""
-
-    seconds = 0.0  # rich draws the newest state four times per second, however often it changes
-
-    def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, transient=True)
-        self._live.start()
-
-    def show(self, line: str, drawn: str) -> None:
-        self._live.update(Text(drawn))
-
-    def end(self) -> None:
-        self._live.stop()
-
-
-class _Notebook:
-    """An output of the cell, which changes in place and shows the last state in the end."""
-
-    seconds = _DRAW_SECONDS
-
-    def __init__(self) -> None:
-        self._handle: Any = None
-
-    def show(self, line: str, drawn: str) -> None:
-        from IPython.display import display
-
-        content = {"text/plain": drawn}
-        if self._handle is None:
-            self._handle = display(content, raw=True, display_id=True)
-        else:
-            self._handle.update(content, raw=True)
-
-    def end(self) -> None:
-        pass
-
-
-class _Log:
-    """Lines on standard error."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def show(self, line: str, drawn: str) -> None:
-        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(line)
-
-    def end(self) -> None:
-        pass

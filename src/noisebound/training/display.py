@@ -64,7 +64,7 @@ class Display:
         self._losses.append(metrics.train_loss)
         self._seconds.append(metrics.seconds)
         line = self.line(metrics)
-        self._text.update(line, f"{line}\n{draw_loss(self._losses, metrics.bound)}")
+        self._text.show(line, f"{line}\n{draw_loss(self._losses, metrics.bound)}")
 
     def line(self, metrics: EpochMetrics) -> str:
         """Return the state after an epoch in one line."""

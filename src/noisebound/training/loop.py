@@ -12,12 +12,13 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from noisebound.averaging import RunningAverage
-from noisebound.bounded import multiply_gradients, step_sign
+from noisebound.bounded import step_sign
 from noisebound.data import Batch, CropAndFlip, Dataset, Loader
 from noisebound.data.loader import derived_seed
 from noisebound.data.rows import takes_sparse
 from noisebound.errors import InvalidValueError
 from noisebound.models.fine_tuned import FineTuned
+from noisebound.step_bound import multiply_gradients
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import Devices, share_buffers, sum_over_ranks
