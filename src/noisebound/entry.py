@@ -137,8 +137,8 @@ def fit(
     if encoder is None:
         splits = read(data, reading)  # texts are encoded when validation is taken
     else:
-        tell = print_note if is_shown else lambda line: None
-        splits = load_embedded(data, encoder, reading, tell=tell)
+        log = print_note if is_shown else lambda line: None
+        splits = load_embedded(data, encoder, reading, log=log)
     config = with_head(config, splits)
     if not overwrite:
         folder.check(config, resume=resume)

@@ -40,7 +40,7 @@ def embed(
     encoder = parse_backbone(backbone, options.image_size)
     raw = load_raw(data, options)
     notes = embed_folder(
-        raw, encoder, out, skip_bad=options.skip_bad, cluster=cluster, tell=print_note
+        raw, encoder, out, skip_bad=options.skip_bad, cluster=cluster, log=print_note
     )
     for note in (*raw.notes, *notes):
         print_note(note)

@@ -75,7 +75,7 @@ def estimate(
     from noisebound.estimation import EstimatedNoise, UnknownNoise
     from noisebound.estimation.transitions import require_cleanlab
     from noisebound.runs.folder import RunFolder
-    from noisebound.runs.stored_noise import estimate_record, noise_record
+    from noisebound.runs.result import estimate_record, noise_record
     from noisebound.search import estimate_label_noise
     from noisebound.search.fit import with_head
     from noisebound.training.devices import use_threads
@@ -109,7 +109,7 @@ def _print_stored(run: str, out: Path | None, *, as_json: bool) -> None:
     """Print the noise of a run."""
     from noisebound.estimation import EstimatedNoise, UnknownNoise
     from noisebound.runs import load_run
-    from noisebound.runs.stored_noise import noise_record
+    from noisebound.runs.result import noise_record
 
     trained = load_run(run)
     noise = trained.result.noise
@@ -143,7 +143,7 @@ def _embedded(origin: "DataOrigin", backbone: str) -> "Splits":
     from noisebound.features import load_embedded, parse_backbone
 
     encoder = parse_backbone(backbone, origin.image_size)
-    return load_embedded(origin.data, encoder, origin.options, tell=print_note)
+    return load_embedded(origin.data, encoder, origin.options, log=print_note)
 
 
 def _from_probabilities(path: Path, train: "Dataset", method: EstimationMethod) -> "NoiseEstimate":

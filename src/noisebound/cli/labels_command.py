@@ -55,7 +55,7 @@ def labels(
     trained, splits = (reading or ReadingFlags()).load_run(run, data)
     decisions = trained.decisions_about(splits)
     if read is not None:
-        made = read_answers(read, trained.review_queue_of(splits))
+        made = read_answers(read, trained.review_queue(splits))
         print_text(f"{len(made):,} decisions were read from {read}")
         decisions.refresh()
     for note in decisions.notes:
@@ -68,7 +68,7 @@ def labels(
         changed = int((table["label"] != table["corrected"]).sum())
         print_text(f"{len(table):,} labels, of which {changed:,} are corrected: {out}")
         return
-    queue = trained.review_queue_of(splits)
+    queue = trained.review_queue(splits)
     tasks = label_studio_tasks if format == "label-studio" else argilla_records
     write_text(out, json.dumps(tasks(queue, splits), ensure_ascii=False, indent=1) + "\n")
     print_text(f"{len(queue.data):,} examples for {format}: {out}")

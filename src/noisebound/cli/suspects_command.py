@@ -40,8 +40,8 @@ def suspects(
     from noisebound.estimation import EstimatedNoise, GivenTransition
     from noisebound.pages.suspects import suspects_page
     from noisebound.report.page import write_page
+    from noisebound.runs.judgment import suspects_frame
     from noisebound.runs.predict import check_writable, write_frame
-    from noisebound.runs.suspects import suspects_frame
 
     check_writable(out)
     trained, splits = (reading or ReadingFlags()).load_run(run, data)
