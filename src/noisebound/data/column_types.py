@@ -1,7 +1,7 @@
 """The type of a table's column: given by the user, or decided once from all its values."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
@@ -226,10 +226,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {spelled[similar[0]]!r}?)" if similar else ""
 
 
-def listed_names(columns: list[str], most: int = 30) -> str:
-    """Return the names of columns, at most the first 30."""
-    more = f" and {len(columns) - most} more" if len(columns) > most else ""
-    return f"{', '.join(columns[:most])}{more}"
+def listed_names(names: Sequence[str], most: int = 30, separator: str = ", ") -> str:
+    """Return the first names of a list, and how many more there are.
+
+    Example:
+        >>> listed_names(["a", "b", "c"], most=2)
+        'a, b and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{separator.join(names[:most])}{more}"
 
 
 def _note_of_slips(slips: pl.Series, kind: ColumnType) -> str:

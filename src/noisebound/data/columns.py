@@ -15,6 +15,7 @@ from noisebound.data.column_types import (
     is_number,
     is_scalar,
     is_string,
+    listed_names,
 )
 from noisebound.data.labels import listed_spellings, spellings
 from noisebound.data.text_columns import PlainTextColumn
@@ -160,11 +161,10 @@ class CategoryColumn(BaseModel):
         unseen = texts.filter(~texts.is_in(list(self.categories)))
         if not len(unseen):
             return ""
-        names = unseen.unique().sort().to_list()
-        more = f" and {len(names) - _UNSEEN_SHOWN} more" if len(names) > _UNSEEN_SHOWN else ""
+        names = [repr(name) for name in unseen.unique().sort()]
         return (
             f"column {self.name!r}: {len(unseen):,} of {len(column):,} rows have categories that "
-            f"the training data lacks: {', '.join(map(repr, names[:_UNSEEN_SHOWN]))}{more}"
+            f"the training data lacks: {listed_names(names, _UNSEEN_SHOWN)}"
         )
 
     @property
