@@ -168,7 +168,7 @@ def _train(run: RunConfig, execution: Execution) -> None:
 
 
 def one_device(precision: Precision) -> "Fabric | None":
-    """Return Lightning Fabric for another precision; None where training needs none."""
+    """Return Lightning Fabric for another precision, or None if it is not needed."""
     if precision == "32-true":
         return None
     from lightning_fabric import Fabric
