@@ -154,7 +154,7 @@ def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
 
 
 def _print(outcome: "Reproduction", out: Path) -> None:
-    from noisebound.report.table_formats import to_text
+    from noisebound.report.table import to_text
 
     for table in outcome.tables:
         print_text(to_text(table))
