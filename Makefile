@@ -44,7 +44,6 @@ bench: $(VENV)/.cli
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/loader.py
 	$(BIN)/python benchmarks/corruption.py
 	$(BIN)/python benchmarks/importing.py
-	$(BIN)/python benchmarks/sweep.py
 	$(KEEP_MEMORY) $(BIN)/python benchmarks/training.py
 
 docs: $(VENV)/.docs

@@ -8,7 +8,7 @@
 
 Every contest writes one CSV file with a line per column, method and seed, and prints the accuracy
 on clean test labels in percent, of the averaged weights. `beyond` also prints the estimated noise
-rates and how well wrong labels are found, `pretrained` where `auto` stands.
+rates and how well wrong labels are found.
 """
 
 from collections.abc import Mapping, Sequence
@@ -273,7 +273,7 @@ def report(name: str, frame: pl.DataFrame) -> str:
                 text += f"\n{value}\n{table(frame, 'method', 'column', value, labels=labels)}"
     if name in ("losses", "bounds"):
         text += "\n" + pairs(name, frame)
-    return text + ("\n" + standing(frame) if name == "pretrained" else "")
+    return text
 
 
 def _means(frame: pl.DataFrame) -> dict[tuple[str, str], float]:
@@ -300,35 +300,6 @@ def pairs(name: str, frame: pl.DataFrame) -> str:
                 f"{min(gains):+.1f}"
             )
     return "; ".join(sentences) + "\n"
-
-
-def standing(frame: pl.DataFrame) -> str:
-    """Return `auto` in each column, beside plain training, the best others and the ceiling."""
-    means = _means(frame)
-    simple = [name for name, each in PRETRAINED.items() if each.is_simple]
-    given = [name for name, each in PRETRAINED.items() if each.given == RATE]
-    lines = [
-        "| column | auto | over plain | best simple | over it | best given | over it | ceiling |"
-    ]
-    lines.append("|---" * 8 + "|")
-
-    def best(column: str, names: Sequence[str]) -> str | None:
-        known = [name for name in names if (column, name) in means]
-        return max(known, key=lambda name: means[column, name], default=None)
-
-    def over(column: str, name: str | None) -> str:
-        pair = [means.get((column, each or "")) for each in ("auto", name)]
-        return "–" if None in pair else f"{pair[0] - pair[1]:+.1f}"  # type: ignore[operator]
-
-    for column in dict.fromkeys(column for column, _ in means):
-        firsts = [best(column, simple), best(column, given)]
-        cells = [f"{means.get((column, 'auto'), float('nan')):.1f}", over(column, "plain")]
-        for name in firsts:
-            shown = "–" if name is None else f"{PRETRAINED[name].label} {means[column, name]:.1f}"
-            cells += [shown, over(column, name)]
-        cells.append(f"{means.get((column, 'ceiling'), float('nan')):.1f}")
-        lines.append(f"| {column} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

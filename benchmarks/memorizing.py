@@ -4,23 +4,22 @@ Each run changes one thing at a time: the learning rate, the epochs and the size
 number of images, the network, or how Curriculum reads its base loss and its threshold. The noise
 and the images are those of the tables in ``results/``, with seed 0. Nothing is bounded.
 
-Run it with ``python benchmarks/memorizing.py --emnist FOLDER``; it writes a table in Markdown.
+    python benchmarks/memorizing.py --source emnist=FOLDER --out memorizing
 """
 
-import argparse
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import noisebound as nb
-from noisebound.data import Dataset, Splits
+from cells import Cell, argument_parser, measure, sources_of, write
+from noisebound.data import Dataset
 from noisebound.losses.curriculum import choose_by_curriculum, hinge
-from noisebound.models import ModelName, create_model
+from noisebound.models import create_model
 from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU
 from noisebound.paper.protocol import COLUMNS
@@ -28,31 +27,8 @@ from noisebound.paper.run import noisy_splits
 from noisebound.paper.sources import DataSources
 
 RATE, BATCH = 0.4, 300
+STANDARDIZED, SMALL = "mean 0, deviation 1", "from -0.5 to 0.5"
 Criterion = Callable[[Tensor, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One training.
-
-    Args:
-        column: the data set and its noise, as in the tables
-        loss: a name of the catalogue or of :data:`CURRICULA`
-        images: the number of training images; None for all
-        learning_rate: Adam's
-        epochs: passes over the images
-        standardized: True for pixels with mean 0 and standard deviation 1, as in the tables; False
-            for pixels between -0.5 and 0.5, which are three times smaller
-        model: the network
-    """
-
-    column: str
-    loss: str
-    images: int | None = 10_000
-    learning_rate: float = 1e-3
-    epochs: int = 30
-    standardized: bool = False
-    model: ModelName = "small_mlp"
 
 
 def surprisal(logits: Tensor, labels: Tensor) -> Tensor:
@@ -92,46 +68,50 @@ CURRICULA: dict[str, Criterion] = {
 }
 
 
-def settings() -> Iterator[Setting]:
-    """Return what is compared, the cheapest runs first."""
-    first = Setting("emnist-0.4", "curriculum of CE")
+def cells() -> Iterator[Cell]:
+    """Return the trainings to compare, the cheapest first."""
+    first = {
+        "column": "emnist-0.4",
+        "loss": "curriculum of CE",
+        "network": "small_mlp",
+        "images": 10_000,
+        "rate": 1e-3,
+        "epochs": 30,
+        "pixels": SMALL,
+    }
     for name in (*CURRICULA, "curriculum"):
-        yield replace(first, loss=name)
-    yield replace(first, learning_rate=1e-4)
+        yield first | {"loss": name}
+    yield first | {"rate": 1e-4}
     for name in ("gce", "mse", "cep", "spherical"):
-        gentle = Setting("mnist-0.4", name)
-        as_in_the_tables = replace(gentle, epochs=50, standardized=True)
+        gentle = first | {"column": "mnist-0.4", "loss": name}
+        as_in_the_tables = gentle | {"epochs": 50, "pixels": STANDARDIZED}
         yield as_in_the_tables
-        yield replace(as_in_the_tables, learning_rate=1e-4)
+        yield as_in_the_tables | {"rate": 1e-4}
         yield gentle
-        yield replace(gentle, learning_rate=1e-4)
-        yield replace(as_in_the_tables, images=None)
-    convolutional = Setting("mnist-0.4", "gce", epochs=50, standardized=True, model="strided_cnn")
+        yield gentle | {"rate": 1e-4}
+        yield as_in_the_tables | {"images": 60_000}
+    convolutional = first | {"column": "mnist-0.4", "loss": "gce", "network": "strided_cnn"}
+    convolutional |= {"epochs": 50, "pixels": STANDARDIZED}
     yield convolutional
-    yield replace(convolutional, learning_rate=1e-4)
+    yield convolutional | {"rate": 1e-4}
 
 
-def data_of(setting: Setting, sources: DataSources) -> Splits:
-    """Return the images and the noisy labels of a column, with seed 0."""
-    (run,) = Plan(CPU, (0,), sources).runs(COLUMNS[setting.column], "ce")
-    return noisy_splits(run.model_copy(update={"train_examples": setting.images}), sources)
-
-
-def inputs_of(setting: Setting, data: Dataset) -> Tensor:
+def inputs_of(cell: Cell, data: Dataset) -> Tensor:
     """Return the images as numbers of the chosen size."""
     pixels = data.dense_inputs.float().div(255)
-    return (pixels - pixels.mean()) / pixels.std() if setting.standardized else pixels - 0.5
+    is_standardized = cell["pixels"] == STANDARDIZED
+    return (pixels - pixels.mean()) / pixels.std() if is_standardized else pixels - 0.5
 
 
-def train(setting: Setting, data: Dataset) -> nn.Module:
+def train(cell: Cell, data: Dataset) -> nn.Module:
     """Return a trained network."""
     torch.manual_seed(0)
-    inputs = inputs_of(setting, data)
-    model = create_model(setting.model, inputs.shape[1:], data.num_classes)
+    inputs = inputs_of(cell, data)
+    model = create_model(cell["network"], inputs.shape[1:], data.num_classes)
     facts = {"noise_rate": RATE, "num_classes": data.num_classes}
-    criterion = CURRICULA.get(setting.loss) or nb.create_loss(setting.loss, **facts)
-    optimizer = torch.optim.Adam(model.parameters(), lr=setting.learning_rate)
-    for _ in range(setting.epochs):
+    criterion = CURRICULA.get(cell["loss"]) or nb.create_loss(cell["loss"], **facts)
+    optimizer = torch.optim.Adam(model.parameters(), lr=cell["rate"])
+    for _ in range(cell["epochs"]):
         for chosen in torch.randperm(len(inputs)).split(BATCH):
             optimizer.zero_grad()
             criterion(model(inputs[chosen]), data.labels[chosen]).backward()
@@ -145,42 +125,37 @@ def predict(model: nn.Module, inputs: Tensor) -> Tensor:
     return torch.cat([model(chunk).argmax(1) for chunk in torch.split(inputs, 2000)])
 
 
-def row_of(setting: Setting, sources: DataSources) -> str:
-    """Train, and return a row of the table."""
+def measured(cell: Cell, sources: DataSources) -> dict[str, float]:
+    """Train, and return the accuracy and the share of wrong labels reproduced, in percent."""
     start = time.process_time()
-    splits = data_of(setting, sources)
-    model = train(setting, splits.train)
+    (run,) = Plan(CPU, (0,), sources).runs(COLUMNS[cell["column"]], "ce")
+    splits = noisy_splits(run.model_copy(update={"train_examples": cell["images"]}), sources)
+    model = train(cell, splits.train)
     predicted, on_test = (
-        predict(model, inputs_of(setting, split)) for split in (splits.train, splits.test)
+        predict(model, inputs_of(cell, split)) for split in (splits.train, splits.test)
     )
-    accuracy = (on_test == splits.test.labels).double().mean()
     is_wrong = splits.train.labels != splits.train.true_labels
-    memorized = (predicted == splits.train.labels)[is_wrong].double().mean()
-    cells = (
-        setting.column,
-        setting.loss,
-        setting.model,
-        f"{len(splits.train):,}",
-        f"{setting.learning_rate:g}",
-        f"{setting.epochs}",
-        "mean 0, deviation 1" if setting.standardized else "from -0.5 to 0.5",
-        f"{100 * accuracy:.1f}",
-        f"{100 * memorized:.1f}",
-        f"{time.process_time() - start:.0f}",
-    )
-    return f"| {' | '.join(cells)} |"
+    memorized = (predicted == splits.train.labels)[is_wrong]
+    return {
+        "accuracy": round(100 * (on_test == splits.test.labels).double().mean().item(), 1),
+        "memorized": round(100 * memorized.double().mean().item(), 1),
+        "CPU s": round(time.process_time() - start),
+    }
 
 
-def main() -> None:
-    """Write the table, one row as soon as its run is done."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--emnist", type=Path, required=True, help="folder with EMNIST's files")
-    sources = DataSources(paths={"emnist": parser.parse_args().emnist})
-    titles = ("column", "loss", "network", "images", "rate", "epochs", "pixels", "accuracy")
-    print(f"| {' | '.join((*titles, 'memorized', 'CPU s'))} |")
-    print("|---" * (len(titles) + 2) + "|", flush=True)
-    for setting in settings():
-        print(row_of(setting, sources), flush=True)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure the missing cells, and show the table."""
+    options = argument_parser(__doc__).parse_args(arguments)
+    chosen = list(cells())
+    if options.quick:
+        chosen = [
+            cell | {"column": "digits-0.4", "images": 200, "epochs": 1} for cell in chosen[3:7]
+        ]
+    work = partial(measured, sources=sources_of(options))
+    frame = measure(chosen, work, options.out, options.jobs)
+    lines = [frame.columns, ["---"] * frame.width, *frame.rows()]
+    text = "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    write(frame, text, options.out, "memorizing")
 
 
 if __name__ == "__main__":

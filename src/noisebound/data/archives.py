@@ -54,27 +54,18 @@ def as_data_error(name: str | Path, remedy: str = "fetch it again") -> Iterator[
         ) from error
 
 
-def unpacked_limit(packed: int) -> int:
-    """Return how many bytes a file may unpack to: 100 times its size, and always a gigabyte.
+def check_unpacked(name: str, packed: int, unpacked: int) -> None:
+    """Raise a `DataError` if a file would unpack to over 100 times its size and over a gigabyte.
 
     A few kilobytes can claim to hold gigabytes, by mistake or by intent. The environment variable
     ``NOISEBOUND_MAX_UNPACKED`` replaces the gigabyte.
 
     Args:
+        name: the file, for messages
         packed: size of the compressed file, in bytes
-
-    Example:
-        >>> unpacked_limit(1000) == 2**30, unpacked_limit(10**9) == 100 * 10**9
-        (True, True)
+        unpacked: size of its content, in bytes
     """
-    given = os.environ.get(UNPACKED_VARIABLE)
-    allowed = _number(UNPACKED_VARIABLE, given) if given else _ALWAYS_ALLOWED
-    return max(allowed, _USUAL_RATIO * packed)
-
-
-def check_unpacked(name: str, packed: int, unpacked: int) -> None:
-    """Raise a `DataError` if a file of ``packed`` bytes would unpack to more than the limit."""
-    limit = unpacked_limit(packed)
+    limit = max(_number(UNPACKED_VARIABLE, _ALWAYS_ALLOWED), _USUAL_RATIO * packed)
     if unpacked > limit:
         raise DataError(
             f"{name} of {readable_size(packed)} would unpack to {readable_size(unpacked)} or more, "
@@ -86,8 +77,7 @@ def check_unpacked(name: str, packed: int, unpacked: int) -> None:
 
 def pixel_limit() -> int:
     """Return how many pixels one image may have."""
-    given = os.environ.get(PIXELS_VARIABLE)
-    return _number(PIXELS_VARIABLE, given) if given else _USUAL_PIXELS
+    return _number(PIXELS_VARIABLE, _USUAL_PIXELS)
 
 
 def too_many_pixels() -> str:
@@ -100,7 +90,10 @@ def is_of_other_pixel_limit(reason: str) -> bool:
     return reason.endswith(_TOO_MANY) and reason != too_many_pixels()
 
 
-def _number(variable: str, text: str) -> int:
+def _number(variable: str, default: int) -> int:
+    text = os.environ.get(variable)
+    if not text:
+        return default
     match = re.fullmatch(r"(\d{1,15})\s*([KMGT]?)B?", text.strip(), re.IGNORECASE)
     if match is None:
         raise InvalidValueError(
@@ -311,34 +304,29 @@ def plain_text(path: Path, encoding: str | None = None) -> Iterator[Path]:
     is_packed = path.suffix.lower() == ".gz"
     with gzip.open(path) if is_packed else path.open("rb") as file:
         first = file.read(4)
-    marked = (name for mark, name in _BYTE_ORDER_MARKS.items() if first.startswith(mark))
-    encoding = encoding or next(marked, None)
-    if encoding is not None:
-        encoding = known_encoding(encoding)
-    if not is_packed and encoding in (None, "utf-8"):
-        yield path
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder) / (path.stem if is_packed else path.name)
-        with gzip.open(path) if is_packed else path.open("rb") as file, plain.open("wb") as out:
-            for part in _as_utf8(_chunks(file, str(path), path.stat().st_size), encoding, path):
-                out.write(part)
-        yield plain
+        marked = (name for mark, name in _BYTE_ORDER_MARKS.items() if first.startswith(mark))
+        encoding = known_encoding(encoding or next(marked, "utf-8"))
+        if not is_packed and encoding == "utf-8":
+            yield path
+            return
+        file.seek(0)
+        chunks = _chunks(file, str(path), path.stat().st_size)
+        with tempfile.TemporaryDirectory() as folder:
+            plain = Path(folder) / (path.stem if is_packed else path.name)
+            with plain.open("wb") as out:
+                try:
+                    out.writelines(chunks if encoding == "utf-8" else _recoded(chunks, encoding))
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"{path} is not written in {encoding}: name another `encoding`, such as "
+                        "latin-1"
+                    ) from error
+            yield plain
 
 
-def _as_utf8(chunks: Iterable[bytes], encoding: str | None, path: Path) -> Iterator[bytes]:
-    if encoding in (None, "utf-8"):
-        yield from chunks
-        return
-    decoder = codecs.getincrementaldecoder(encoding)()
-    try:
-        for chunk in chunks:
-            yield decoder.decode(chunk).encode()
-        yield decoder.decode(b"", final=True).encode()
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not written in {encoding}: name another `encoding`, such as latin-1"
-        ) from error
+def _recoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """Yield the same text in UTF-8; a character may lie in two chunks."""
+    return (text.encode() for text in codecs.iterdecode(chunks, encoding))
 
 
 def known_encoding(name: str) -> str:
@@ -354,18 +342,12 @@ def known_encoding(name: str) -> str:
 
 def check_utf8(plain: Path, path: Path) -> None:
     """Raise a `DataError` that names ``path`` and the first line of ``plain`` that is not UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    line = 1
     with plain.open("rb") as file:
-        is_last = False
-        while not is_last:
-            chunk = file.read(_CHUNK)
-            is_last = not chunk
+        for number, line in enumerate(file, start=1):
             try:
-                line += decoder.decode(chunk, is_last).count("\n")
+                line.decode()
             except UnicodeDecodeError as error:
-                line += chunk[: error.start].count(b"\n")
                 raise DataError(
-                    f"{path} is not written in UTF-8 (line {line}): name its encoding, such as "
+                    f"{path} is not written in UTF-8 (line {number}): name its encoding, such as "
                     "latin-1 or cp1252: `encoding`"
                 ) from error

@@ -16,16 +16,12 @@ from torch import Tensor
 
 from noisebound.data.archives import as_data_error
 from noisebound.data.cache import cache_folder
-from noisebound.data.column_types import ColumnDecision, ColumnType, Style, decide_type
-from noisebound.data.columns import (
-    CategoryColumn,
-    NumberColumn,
-    PlainTextColumn,
-    TextColumn,
-    fit_column,
-)
+from noisebound.data.column_types import ColumnType, decide_type
+from noisebound.data.columns import CategoryColumn, NumberColumn, fit_column
 from noisebound.data.rows import HELD_IN_MEMORY, SparseRows
 from noisebound.data.table_files import as_lazy
+from noisebound.data.text_columns import PlainTextColumn, TextColumn
+from noisebound.data.text_values import Style
 from noisebound.errors import DataError
 
 _BLOCK = 2**24  # numbers encoded at once: 128 MB of float64
@@ -80,9 +76,9 @@ class TableEncoder(BaseModel):
         for name in lazy.collect_schema().names():
             series = lazy.select(name).collect().to_series()
             decision = decide_type(series, wanted.get(name), (styles or {}).get(name))
-            column, said = _fit(decision, is_wanted=name in wanted)
+            column, note = fit_column(decision, is_wanted=name in wanted)
             columns += [] if column is None else [column]
-            notes += [note for note in said if note]
+            notes += filter(None, (decision.note, note))
         if not columns:
             reasons = "; ".join(notes) or "there is none beside the labels"
             raise DataError(f"no column can be used as a feature: {reasons}")
@@ -228,16 +224,6 @@ class TableEncoder(BaseModel):
 
 
 _TEXTS = (TextColumn, PlainTextColumn)
-
-
-def _fit(decision: ColumnDecision, *, is_wanted: bool) -> tuple[Column | None, tuple[str, ...]]:
-    if decision.kind is None:
-        return None, (decision.note,)
-    if decision.kind == "text":
-        text_column, note = PlainTextColumn.fit(decision.values)
-        return text_column, (decision.note, note)
-    column, note = fit_column(decision, is_wanted=is_wanted)
-    return column, (decision.note, note)
 
 
 def _room_for(rows: int, features: int) -> np.ndarray:

@@ -5,7 +5,7 @@ import csv
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,12 @@ from noisebound.data.archives import (
     plain_text,
 )
 from noisebound.data.cache import cache_folder, temporary_file
-from noisebound.data.column_types import LEADING_ZERO, MISSING_FIELDS, nulls_for_missing
+from noisebound.data.column_types import (
+    LEADING_ZERO,
+    MISSING_FIELDS,
+    listed_names,
+    nulls_for_missing,
+)
 from noisebound.errors import DataError, MissingExtraError
 
 
@@ -132,7 +137,6 @@ def read_csv(
         raw_columns: columns that stay text even if they are all digits
         skip_bad: True to leave out lines with too many fields
     """
-    _check_line_ends(plain, path)
     separator = _separator(plain, separator)
     header = _header(plain, separator, path)
     repeated = [name for name in header if name and header.count(name) > 1]
@@ -142,20 +146,19 @@ def read_csv(
         return _read(plain, separator, raw_columns), ()
     except pl.exceptions.PolarsError:
         check_utf8(plain, path)
-        ragged = _first_ragged_line(plain, separator, len(header))
-        if ragged is None:
-            raise
-    if not skip_bad:
+        with tempfile.TemporaryDirectory() as folder:
+            whole = Path(folder) / plain.name
+            ragged = _copy_whole_records(plain, whole, separator, len(header))
+            if not ragged:
+                raise
+            if skip_bad:
+                return _read(whole, separator, raw_columns), tuple(ragged)
+        line, fields = next(iter(ragged.values()))
         raise DataError(
-            f"{path} cannot be read: the record that ends in line {ragged[0]} has {ragged[1]} "
-            f"fields, and the header has {len(header)}; quote the fields that hold a separator, or "
-            "leave such lines out: `skip_bad`"
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder) / plain.name
-        left_out = _copy_whole_records(plain, whole, separator, len(header))
-        frame, _ = read_csv(whole, path, separator, raw_columns, skip_bad)
-        return frame, left_out
+            f"{path} cannot be read: the record that ends in line {line} has {fields} fields, and "
+            f"the header has {len(header)}; quote the fields that hold a separator, or leave such "
+            "lines out: `skip_bad`"
+        ) from None
 
 
 def _read(plain: Path, separator: str, raw_columns: Collection[str]) -> pl.LazyFrame:
@@ -207,47 +210,25 @@ def _header(plain: Path, separator: str, path: Path) -> list[str]:
     return header
 
 
-def _check_line_ends(plain: Path, path: Path) -> None:
-    """Refuse a file whose lines end in bare carriage returns: it would be read as one line."""
-    with plain.open("rb") as file:
-        start = file.read(_CHUNK)
-    if b"\r" in start and b"\n" not in start:
-        raise DataError(
-            f"the lines of {path} end in bare carriage returns, as old Macintosh programs wrote "
-            "them: save it with line feeds (in Excel as 'CSV UTF-8')"
-        )
+def _copy_whole_records(
+    plain: Path, copy: Path, separator: str, width: int
+) -> dict[int, tuple[int, int]]:
+    """Write the records that have no more fields than the header.
 
-
-def _records(plain: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield every record, and the number of the line that it ends in."""
-    with plain.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=separator)
-        for record in reader:
-            yield reader.line_num, record
-
-
-def _first_ragged_line(plain: Path, separator: str, width: int) -> tuple[int, int] | None:
-    """Return the line and the number of fields of the first record with more than the header."""
-    try:
-        for line, record in _records(plain, separator):
-            if len(record) > width:
-                return line, len(record)
-    except csv.Error:  # such as an oversized field: polars' own error is raised instead
-        return None
-    return None
-
-
-def _copy_whole_records(plain: Path, copy: Path, separator: str, width: int) -> tuple[int, ...]:
-    """Write the records that have no more fields than the header; return where the others are."""
-    left_out = []
-    with copy.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter=separator)
-        for position, (_, record) in enumerate(_records(plain, separator), start=-1):  # the header
+    Returns the position of each of the others, with the line it ends in and its number of fields.
+    """
+    ragged = {}
+    with (
+        plain.open(encoding="utf-8-sig", newline="") as file,
+        copy.open("w", encoding="utf-8", newline="") as out,
+    ):
+        reader, writer = csv.reader(file, delimiter=separator), csv.writer(out, delimiter=separator)
+        for position, record in enumerate(reader, start=-1):  # the header
             if len(record) <= width:
                 writer.writerow(record)
             else:
-                left_out.append(position)
-    return tuple(left_out)
+                ragged[position] = (reader.line_num, len(record))
+    return ragged
 
 
 def _separator(plain: Path, usual: str) -> str:
@@ -311,12 +292,10 @@ class TableFile:
         """Return a note on the rows that were left out."""
         if not self.left_out:
             return ()
-        count = len(self.left_out)
-        more = f" and {count - _MOST_LISTED} more" if count > _MOST_LISTED else ""
-        shown = ", ".join(str(position) for position in self.left_out[:_MOST_LISTED])
+        shown = listed_names([str(position) for position in self.left_out], _MOST_LISTED)
         return (
-            f"{count} rows with more fields than the header were left out (counted from 0: "
-            f"{shown}{more})",
+            f"{len(self.left_out)} rows with more fields than the header were left out (counted "
+            f"from 0: {shown})",
         )
 
 

@@ -9,8 +9,6 @@ from noisebound.data.archives import Folder, Tar
 from noisebound.data.published import DATASETS
 from noisebound.data.published.cifar import (
     CIFAR10_PART,
-    CIFAR100_PART,
-    cifar_splits,
     read_binary,
     read_human_labels,
     read_name_lines,
@@ -41,7 +39,7 @@ def test_cifar10(tmp_path, packed):
         with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
             archive.add(tmp_path / folder, folder)
         files = Tar(tmp_path / "x.tar.gz")
-    splits = cifar_splits(release_in(CIFAR10_PART, folder).read(files), "cifar10", -1)
+    splits = release_in(CIFAR10_PART, folder).read(files)
     np.testing.assert_array_equal(splits.train.inputs, images)
     np.testing.assert_array_equal(splits.train.labels, labels)
     assert splits.train.class_names == tuple(TEN)
@@ -50,8 +48,10 @@ def test_cifar10(tmp_path, packed):
 
 def test_cifar100_fine_and_coarse(tmp_path):
     images, coarse, fine = write_cifar100_binary(tmp_path)
-    cifar = release_in(CIFAR100_PART, "cifar-100-binary").read(Folder(tmp_path))
-    by_fine, by_coarse = (cifar_splits(cifar, "cifar100", kind) for kind in (-1, 0))
+    by_fine, by_coarse = (
+        release_in(DATASETS[name].parts[0], "cifar-100-binary").read(Folder(tmp_path))
+        for name in ("cifar100", "cifar100-coarse")
+    )
     np.testing.assert_array_equal(by_fine.train.inputs, images)
     np.testing.assert_array_equal(by_fine.train.labels, fine)
     np.testing.assert_array_equal(by_coarse.train.labels, coarse)

@@ -17,7 +17,7 @@ from noisebound.data import DATASETS, DataError
 from noisebound.data.archives import Folder
 from noisebound.data.load import load, load_published
 from noisebound.data.published import find_published
-from noisebound.data.published.mnist import read_pairs
+from noisebound.data.published.mnist import Characters, read_pairs
 from noisebound.data.published.releases import Part, Published, PublishedFile, Release, download
 from published_files import some_images, write_idx_pair
 
@@ -46,11 +46,10 @@ def small(tmp_path):
     files = tuple(
         PublishedFile(name, (md5((tmp_path / "origin" / name).read_bytes()),)) for name in NAMES
     )
-    read = partial(
-        read_pairs, name="small", prefixes=("train", "t10k"), class_names=("zero", "one")
-    )
+    classes = Characters(("zero", "one"), is_transposed=False)
+    read = partial(read_pairs, name="small", prefixes=("train", "t10k"), published=classes)
     part = Part(("small", "SMALL/raw"), (Release(files, Folder, read),), "ask for it and put it")
-    return Published("small", "a title", (part,), lambda splits: splits, ((6, 4),))
+    return Published("small", "a title", (part,), ((6, 4),))
 
 
 def place(tmp_path, folder):
@@ -142,7 +141,7 @@ def test_second_packing_of_the_same_content(small, tmp_path):
     (release,) = part.releases
     first = PublishedFile(NAMES[0], (*release.files[0].hashes, md5(repacked)))
     widened = Release((first, *release.files[1:]), release.open, release.read)
-    known = Published("s", "", (Part(part.folders, (widened,)),), small.assemble, small.counts)
+    known = Published("s", "", (Part(part.folders, (widened,)),), small.counts)
     assert len(load_published(known, tmp_path / "data").train) == 6
 
 

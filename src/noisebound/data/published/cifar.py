@@ -25,21 +25,22 @@ from noisebound.errors import DataError
 if TYPE_CHECKING:
     from noisebound.data.dataset import Dataset, Splits
 
+Labels = NDArray[np.int64]
 _PIXELS = 3 * 32 * 32
 _URL = "https://www.cs.toronto.edu/~kriz/"
 
 
-@dataclass(frozen=True, eq=False)
-class CifarPart:
-    """Images ``[n, 3, 32, 32]``, and one array per kind of label: fine, or coarse and fine."""
+def read_binary(
+    files: Files, names: Sequence[str], num_classes: Sequence[int]
+) -> tuple[NDArray[np.uint8], Labels]:
+    """Return the images ``[n, 3, 32, 32]`` and the labels ``[n, kinds]`` of several files.
 
-    images: NDArray[np.uint8]
-    labels: tuple[NDArray[np.int64], ...]
-
-
-def read_binary(files: Files, names: Sequence[str], num_classes: Sequence[int]) -> CifarPart:
-    """Return the records of several files; ``num_classes`` has one number per kind of label."""
-    width = len(num_classes) + _PIXELS
+    Args:
+        files: the folder or archive
+        names: the files
+        num_classes: one number per kind of label: fine, or coarse and fine
+    """
+    kinds, width = len(num_classes), len(num_classes) + _PIXELS
     parts = []
     for name in names:
         content, where = files.read(name), files.where(name)
@@ -49,15 +50,12 @@ def read_binary(files: Files, names: Sequence[str], num_classes: Sequence[int]) 
                 "is truncated or damaged; fetch it again"
             )
         records = np.frombuffer(content, np.uint8).reshape(-1, width)
-        labels = records[:, : len(num_classes)].astype(np.int64)
         for kind, count in enumerate(num_classes):
-            check_label_range(labels[:, kind], count, where)
-        parts.append((records[:, len(num_classes) :], labels))
-    labels = np.concatenate([labels for _, labels in parts])
-    return CifarPart(
-        images=np.concatenate([pixels for pixels, _ in parts]).reshape(-1, 3, 32, 32),
-        labels=tuple(np.ascontiguousarray(column) for column in labels.T),
-    )
+            check_label_range(records[:, kind].astype(np.int64), count, where)
+        parts.append(records)
+    records = np.concatenate(parts)
+    images = np.ascontiguousarray(records[:, kinds:]).reshape(-1, 3, 32, 32)
+    return images, records[:, :kinds].astype(np.int64)
 
 
 def read_name_lines(files: Files, name: str, num_classes: int) -> tuple[str, ...]:
@@ -69,119 +67,93 @@ def read_name_lines(files: Files, name: str, num_classes: int) -> tuple[str, ...
     return names
 
 
-@dataclass(frozen=True, eq=False)
-class Cifar:
-    """A release of CIFAR, with the class names of each kind of label."""
+@dataclass(frozen=True)
+class _Release:
+    """The files of a binary release, the class names of each kind of label, and their hashes."""
 
-    train: CifarPart
-    test: CifarPart
-    class_names: tuple[tuple[str, ...], ...]
-    source: str
+    parents: tuple[str, ...]
+    folder: str
+    train: tuple[str, ...]
+    test: str
+    class_names: dict[str, int]
+    md5s: tuple[str, ...]
+    archive: str
+    archive_md5: str
 
-
-def _read_cifar10_binary(files: Files) -> Cifar:
-    folder = "cifar-10-batches-bin/"
-    return Cifar(
-        read_binary(files, [f"{folder}data_batch_{i}.bin" for i in range(1, 6)], [10]),
-        read_binary(files, [f"{folder}test_batch.bin"], [10]),
-        (read_name_lines(files, f"{folder}batches.meta.txt", 10),),
-        files.where(),
-    )
-
-
-# A record of CIFAR-100 has its coarse label first.
-def _read_cifar100_binary(files: Files) -> Cifar:
-    folder = "cifar-100-binary/"
-    return Cifar(
-        read_binary(files, [f"{folder}train.bin"], [20, 100]),
-        read_binary(files, [f"{folder}test.bin"], [20, 100]),
-        (
-            read_name_lines(files, f"{folder}coarse_label_names.txt", 20),
-            read_name_lines(files, f"{folder}fine_label_names.txt", 100),
-        ),
-        files.where(),
-    )
+    def part(self, kind: int = -1) -> Part:
+        """Return the release with one kind of label, packed or not; the last kind is the finest."""
+        read = partial(read_cifar, release=self, kind=kind)
+        archive = PublishedFile(self.archive, (f"md5:{self.archive_md5}",), _URL + self.archive)
+        images = zip((*self.train, self.test), self.md5s, strict=True)
+        unpacked = (
+            *(PublishedFile(f"{self.folder}/{name}", (f"md5:{md5}",)) for name, md5 in images),
+            *(PublishedFile(f"{self.folder}/{name}") for name in self.class_names),
+        )
+        releases = (archived(archive, Tar, read), Release(unpacked, Folder, read))
+        return Part(self.parents, releases)
 
 
-def _archive(name: str, md5: str, read: Callable[[Files], Cifar]) -> Release:
-    return archived(PublishedFile(name, (f"md5:{md5}",), _URL + name), Tar, read)
-
-
-def _unpacked(folder: str, md5s: dict[str, str], read: Callable[[Files], Cifar]) -> Release:
-    files = tuple(
-        PublishedFile(f"{folder}/{name}", (f"md5:{md5}",) if md5 else ())
-        for name, md5 in md5s.items()
-    )
-    return Release(files, Folder, read)
-
-
-CIFAR10_PART = Part(
-    folders=("cifar10", "", "cifar-10", "CIFAR10"),
-    releases=(
-        _archive(
-            "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", _read_cifar10_binary
-        ),
-        _unpacked(
-            "cifar-10-batches-bin",
-            {
-                "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
-                "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
-                "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
-                "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
-                "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
-                "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
-                "batches.meta.txt": "",
-            },
-            _read_cifar10_binary,
-        ),
+_CIFAR10 = _Release(
+    parents=("cifar10", "", "cifar-10", "CIFAR10"),
+    folder="cifar-10-batches-bin",
+    train=tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
+    test="test_batch.bin",
+    class_names={"batches.meta.txt": 10},
+    md5s=(
+        "5dd7e06a14cb22eb9f671a540d1b7c25",
+        "5ea93a67294ea407fff1d09f752e9692",
+        "942cd6a4bcdd0dd3c604fbe906cb4421",
+        "ae636b3ba5c66a11e91e8cb52e771fcb",
+        "53f37980c15c3d472c316c40844f3f0d",
+        "803d5f7f4d78ea53de84dbe85f74fb6d",
     ),
+    archive="cifar-10-binary.tar.gz",
+    archive_md5="c32a1d4ab5d03f1284b67883e8d87530",
 )
-CIFAR100_PART = Part(
-    folders=("cifar100", "", "cifar-100", "CIFAR100"),
-    releases=(
-        _archive(
-            "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", _read_cifar100_binary
-        ),
-        _unpacked(
-            "cifar-100-binary",
-            {
-                "train.bin": "6172c7755cfe09b2fe270c85cebc1b15",
-                "test.bin": "4499cfba6c016c1be1438163640a0898",
-                "fine_label_names.txt": "",
-                "coarse_label_names.txt": "",
-            },
-            _read_cifar100_binary,
-        ),
-    ),
+_CIFAR100 = _Release(
+    parents=("cifar100", "", "cifar-100", "CIFAR100"),
+    folder="cifar-100-binary",
+    train=("train.bin",),
+    test="test.bin",
+    class_names={"coarse_label_names.txt": 20, "fine_label_names.txt": 100},
+    md5s=("6172c7755cfe09b2fe270c85cebc1b15", "4499cfba6c016c1be1438163640a0898"),
+    archive="cifar-100-binary.tar.gz",
+    archive_md5="03b5dce01913d631647c71ecec9e9cb8",
 )
 
 
-def cifar_splits(cifar: Cifar, name: str, kind: int) -> "Splits":
-    """Return training and test examples with one kind of label; the last kind is the finest."""
+def read_cifar(files: Files, release: _Release, kind: int) -> "Splits":
+    """Return training and test examples with one kind of label."""
     import torch
 
     from noisebound.data.dataset import Dataset, Splits
 
-    def dataset(part: CifarPart) -> "Dataset":
-        labels: NDArray[np.int64] = part.labels[kind]
-        return Dataset(
-            torch.from_numpy(part.images), torch.from_numpy(labels), cifar.class_names[kind]
-        )
+    name, count = list(release.class_names.items())[kind]
+    class_names = read_name_lines(files, f"{release.folder}/{name}", count)
 
-    return Splits(name, dataset(cifar.train), dataset(cifar.test), source=cifar.source)
+    def dataset(names: Sequence[str]) -> "Dataset":
+        paths = [f"{release.folder}/{name}" for name in names]
+        images, labels = read_binary(files, paths, list(release.class_names.values()))
+        chosen = np.ascontiguousarray(labels[:, kind])
+        return Dataset(torch.from_numpy(images), torch.from_numpy(chosen), class_names)
 
-
-def _published(name: str, title: str, part: Part, kind: int) -> Published:
-    assemble = partial(cifar_splits, name=name, kind=kind)
-    return Published(name, title, (part,), assemble, counts=((50_000, 10_000),))
-
-
-CIFAR10 = _published("cifar10", "photographs, 32×32", CIFAR10_PART, kind=-1)
-CIFAR100 = _published("cifar100", "photographs, 100 classes, 32×32", CIFAR100_PART, kind=-1)
-CIFAR100_COARSE = _published("cifar100-coarse", "CIFAR-100, 20 superclasses", CIFAR100_PART, kind=0)
+    train, test = dataset(release.train), dataset([release.test])
+    return Splits(release.folder, train, test, source=files.where())
 
 
-Labels = NDArray[np.int64]
+def _published(name: str, title: str, part: Part) -> Published:
+    return Published(name, title, (part,), _COUNTS, lambda splits: replace(splits, name=name))
+
+
+_COUNTS = ((50_000, 10_000),)
+CIFAR10_PART, CIFAR100_PART = _CIFAR10.part(), _CIFAR100.part()
+CIFAR10 = _published("cifar10", "photographs, 32×32", CIFAR10_PART)
+CIFAR100 = _published("cifar100", "photographs, 100 classes, 32×32", CIFAR100_PART)
+CIFAR100_COARSE = _published(
+    "cifar100-coarse", "CIFAR-100, 20 superclasses", _CIFAR100.part(kind=0)
+)
+
+
 _RECONSTRUCT = cast(Callable[..., Any], np.empty(0).__reduce__()[0])
 _NUMPY_GLOBALS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
     np.ndarray,
@@ -244,10 +216,9 @@ def _labels(value: object, key: str, num_classes: int, where: str) -> Labels:
     return labels
 
 
-def _assemble(cifar: Cifar, human: HumanLabels, *, name: str) -> "Splits":
+def _with_human_labels(splits: "Splits", human: HumanLabels, *, name: str) -> "Splits":
     import torch
 
-    splits = cifar_splits(cifar, name, kind=-1)
     if not torch.equal(torch.from_numpy(human.clean), splits.train.labels):
         raise DataError(
             f"{human.source} belongs to other images than those in {splits.source}, or to the same "
@@ -255,6 +226,7 @@ def _assemble(cifar: Cifar, human: HumanLabels, *, name: str) -> "Splits":
         )
     return replace(
         splits,
+        name=name,
         train=splits.train.with_labels(torch.from_numpy(human.noisy)),
         source=f"{splits.source}, labels from {human.source}",
     )
@@ -267,13 +239,8 @@ def _human(name: str, title: str, images: Part, file: PublishedFile, key: str) -
         folders=("cifar-n", "", "cifar-10n", "cifar-100n", "cifar10n", "cifar100n"),
         releases=(Release((file,), Folder, read),),
     )
-    return Published(
-        name,
-        title,
-        (images, labels),
-        partial(_assemble, name=name),
-        counts=((50_000, 10_000),),
-    )
+    assemble = partial(_with_human_labels, name=name)
+    return Published(name, title, (images, labels), _COUNTS, assemble)
 
 
 _HUMAN_URL = "https://raw.githubusercontent.com/UCSC-REAL/cifar-10-100n/main/data/"

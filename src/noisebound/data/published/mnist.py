@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from noisebound.data.archives import Files, Folder, Zip, gunzip
+from noisebound.data.archives import Files, Folder, Zip, as_data_error, gunzip
 from noisebound.data.labels import check_label_range, encode_labels
 from noisebound.data.published.releases import Part, Published, PublishedFile, Release, archived
 from noisebound.errors import DataError
@@ -21,38 +21,27 @@ from noisebound.errors import DataError
 if TYPE_CHECKING:
     from noisebound.data.dataset import Dataset, Splits
 
-_UNSIGNED_BYTE = 0x08
-_MOST_DIMENSIONS = 32  # numpy's limit; images have 3
+_IMAGES, _LABELS = "-images-idx3-ubyte", "-labels-idx1-ubyte"
 
 
 def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
     """Return the array in an uncompressed IDX file of unsigned bytes, named in messages."""
-    if len(content) < 4:
-        raise DataError(f"{name} is truncated: {len(content)} bytes do not hold an IDX header")
-    zeros, kind, dimensions = struct.unpack(">HBB", content[:4])
-    if zeros != 0 or kind != _UNSIGNED_BYTE:
+    start = 4 + 4 * content[3] if len(content) >= 4 else 4
+    if len(content) >= 4 and content[:3] != b"\0\0\x08":
         raise DataError(
             f"{name} is not an IDX file of unsigned bytes: it begins with {content[:4].hex()}, "
             "expected 0000 08 and the number of dimensions"
         )
-    if dimensions > _MOST_DIMENSIONS:
-        raise DataError(
-            f"{name} claims to have {dimensions} dimensions, expected 3 for images and 1 for "
-            "labels: it is damaged or of another kind; fetch it again"
-        )
-    start = 4 + 4 * dimensions
     if len(content) < start:
-        raise DataError(f"{name} is truncated: its header should list {dimensions} dimensions")
-    shape = struct.unpack(f">{dimensions}I", content[4:start])
-    expected = math.prod(shape)
-    if len(content) - start != expected:
+        raise DataError(f"{name} is truncated: {len(content)} bytes do not hold an IDX header")
+    shape = struct.unpack(f">{content[3]}I", content[4:start])
+    if len(content) - start != math.prod(shape):
         raise DataError(
             f"{name} holds {len(content) - start} values, its header {list(shape)} says "
-            f"{expected}: it is truncated or damaged; fetch it again"
+            f"{math.prod(shape)}: it is truncated or damaged; fetch it again"
         )
-    if math.prod(max(size, 1) for size in shape) > np.iinfo(np.intp).max:
-        raise DataError(f"{name} has a header of impossible dimensions, {list(shape)}")
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    with as_data_error(name):  # numpy refuses impossible shapes
+        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
 def read_idx(files: Files, name: str) -> NDArray[np.uint8]:
@@ -61,13 +50,42 @@ def read_idx(files: Files, name: str) -> NDArray[np.uint8]:
     return parse_idx(gunzip(content, where) if name.endswith(".gz") else content, where)
 
 
-def read_idx_pair(
-    files: Files, images: str, labels: str, *, num_classes: int, first_label: int, transposed: bool
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return images ``[n, 1, height, width]`` and their class indices from a pair of IDX files.
+@dataclass(frozen=True)
+class Characters:
+    """The classes of published IDX files.
 
-    EMNIST's images are ``transposed``: height and width are exchanged.
+    Args:
+        class_names: in the order of their labels
+        counts: the numbers of training and test examples, one pair per edition of the files
+        first_label: the label of the first class
+        is_transposed: True if height and width are exchanged, as in EMNIST
     """
+
+    class_names: tuple[str, ...]
+    counts: tuple[tuple[int, int], ...] = ((60_000, 10_000),)
+    first_label: int = 0
+    is_transposed: bool = True
+
+
+def read_idx_pair(
+    files: Files,
+    images: str,
+    published: Characters | None = None,
+    class_names: tuple[str, ...] | None = None,
+) -> "Dataset":
+    """Return the examples of a file of images and the file of labels beside it.
+
+    Args:
+        files: the folder or archive
+        images: the name of the file of images
+        published: the classes of a published file
+        class_names: the classes of a user's file; by default its distinct labels
+    """
+    import torch
+
+    from noisebound.data.dataset import Dataset
+
+    labels = images.replace(_IMAGES, _LABELS)
     pixels, marks = read_idx(files, images), read_idx(files, labels)
     if pixels.ndim != 3 or marks.ndim != 1:
         raise DataError(
@@ -79,10 +97,25 @@ def read_idx_pair(
             f"{files.where(images)} has {len(pixels)} images but {files.where(labels)} has "
             f"{len(marks)} labels"
         )
-    indices = marks.astype(np.int64) - first_label
-    check_label_range(indices, num_classes, files.where(labels))
-    upright = pixels.transpose(0, 2, 1) if transposed else pixels
-    return np.ascontiguousarray(upright)[:, None], indices
+    indices = marks.astype(np.int64)
+    if published is None:
+        indices, class_names = encode_labels(indices, class_names)
+    else:
+        indices, class_names = indices - published.first_label, published.class_names
+        check_label_range(indices, len(class_names), files.where(labels))
+        pixels = pixels.transpose(0, 2, 1) if published.is_transposed else pixels
+    inputs = torch.from_numpy(np.array(pixels, order="C"))[:, None]
+    return Dataset(inputs, torch.from_numpy(indices), class_names)
+
+
+def read_pairs(
+    files: Files, *, name: str, prefixes: tuple[str, str], published: Characters
+) -> "Splits":
+    """Return training and test examples from four IDX files, whose names begin with a prefix."""
+    from noisebound.data.dataset import Splits
+
+    train, test = (read_idx_pair(files, f"{prefix}{_IMAGES}.gz", published) for prefix in prefixes)
+    return Splits(name, train, test, source=files.where())
 
 
 _DIGITS = tuple("0123456789")
@@ -95,61 +128,17 @@ _CAPITALS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _MERGED = (*_DIGITS, *_CAPITALS, *"abdefghnqrt")
 
 
-@dataclass(frozen=True)
-class EmnistSplit:
-    """One of EMNIST's divisions into classes and into training and test examples.
-
-    Args:
-        class_names: the characters, in the order of their labels
-        counts: the numbers of training and test examples, one pair per edition of the files
-        first_label: the label of the first class
-    """
-
-    class_names: tuple[str, ...]
-    counts: tuple[tuple[int, int], ...]
-    first_label: int = 0
-
-
 EMNIST_SPLITS = {
-    "balanced": EmnistSplit(_MERGED, ((112_800, 18_800),)),
-    "byclass": EmnistSplit(
+    "balanced": Characters(_MERGED, ((112_800, 18_800),)),
+    "byclass": Characters(
         (*_DIGITS, *_CAPITALS, *"abcdefghijklmnopqrstuvwxyz"), ((697_932, 116_323),)
     ),
-    "bymerge": EmnistSplit(_MERGED, ((697_932, 116_323),)),
+    "bymerge": Characters(_MERGED, ((697_932, 116_323),)),
     # Labels begin at 1. The second edition of the files has more examples than the article says.
-    "letters": EmnistSplit(_CAPITALS, ((124_800, 20_800), (88_800, 14_800)), first_label=1),
-    "digits": EmnistSplit(_DIGITS, ((240_000, 40_000),)),
-    "mnist": EmnistSplit(_DIGITS, ((60_000, 10_000),)),
+    "letters": Characters(_CAPITALS, ((124_800, 20_800), (88_800, 14_800)), first_label=1),
+    "digits": Characters(_DIGITS, ((240_000, 40_000),)),
+    "mnist": Characters(_DIGITS),
 }
-
-
-def read_pairs(
-    files: Files,
-    *,
-    name: str,
-    prefixes: tuple[str, str],
-    class_names: tuple[str, ...],
-    first_label: int = 0,
-    transposed: bool = False,
-) -> "Splits":
-    """Return training and test examples from four IDX files, whose names begin with a prefix."""
-    import torch
-
-    from noisebound.data.dataset import Dataset, Splits
-
-    def read(prefix: str) -> "Dataset":
-        images, labels = read_idx_pair(
-            files,
-            f"{prefix}-images-idx3-ubyte.gz",
-            f"{prefix}-labels-idx1-ubyte.gz",
-            num_classes=len(class_names),
-            first_label=first_label,
-            transposed=transposed,
-        )
-        return Dataset(torch.tensor(images), torch.from_numpy(labels), class_names)
-
-    train, test = (read(prefix) for prefix in prefixes)
-    return Splits(name, train, test, source=files.where())
 
 
 def _four_files(
@@ -168,14 +157,10 @@ def _four_files(
         )
         for file, digests in hashes.items()
     )
-    read = partial(read_pairs, name=name, prefixes=("train", "t10k"), class_names=class_names)
-    return Published(
-        name,
-        title,
-        parts=(Part(folders, (Release(files, Folder, read),)),),
-        assemble=lambda splits: splits,
-        counts=((60_000, 10_000),),
-    )
+    characters = Characters(class_names, is_transposed=False)
+    read = partial(read_pairs, name=name, prefixes=("train", "t10k"), published=characters)
+    part = Part(folders, (Release(files, Folder, read),))
+    return Published(name, title, (part,), counts=characters.counts)
 
 
 MNIST = _four_files(
@@ -226,40 +211,28 @@ _EMNIST_ZIP = PublishedFile(
 
 
 def _emnist(split: str) -> Published:
-    record = EMNIST_SPLITS[split]
+    characters = EMNIST_SPLITS[split]
     name = "emnist" if split == "balanced" else f"emnist-{split}"
-    prefixes = (f"emnist-{split}-train", f"emnist-{split}-test")
 
-    def read(files: Files, folder: str) -> "Splits":
-        return read_pairs(
-            files,
-            name=name,
-            prefixes=(f"{folder}{prefixes[0]}", f"{folder}{prefixes[1]}"),
-            class_names=record.class_names,
-            first_label=record.first_label,
-            transposed=True,
-        )
+    def reader(folder: str) -> "partial[Splits]":
+        prefixes = (f"{folder}emnist-{split}-train", f"{folder}emnist-{split}-test")
+        return partial(read_pairs, name=name, prefixes=prefixes, published=characters)
 
     unpacked = tuple(
-        PublishedFile(f"{prefix}-{kind}-ubyte.gz")
-        for prefix in prefixes
-        for kind in ("images-idx3", "labels-idx1")
+        PublishedFile(f"emnist-{split}-{part}{kind}.gz")
+        for part in ("train", "test")
+        for kind in (_IMAGES, _LABELS)
     )
     releases = (
-        archived(_EMNIST_ZIP, Zip, partial(read, folder="gzip/")),
-        Release(unpacked, Folder, partial(read, folder="")),
+        archived(_EMNIST_ZIP, Zip, reader("gzip/")),
+        Release(unpacked, Folder, reader("")),
     )
-    title = f"handwritten, {len(record.class_names)} classes, 28×28"
-    folders = ("emnist", "EMNIST", "EMNIST/raw", "emnist/gzip")
-    return Published(
-        name, title, (Part(folders, releases),), lambda splits: splits, counts=record.counts
-    )
+    title = f"handwritten, {len(characters.class_names)} classes, 28×28"
+    part = Part(("emnist", "EMNIST", "EMNIST/raw", "emnist/gzip"), releases)
+    return Published(name, title, (part,), counts=characters.counts)
 
 
 EMNIST = tuple(_emnist(split) for split in EMNIST_SPLITS)
-
-
-_IMAGES, _LABELS = "-images-idx3-ubyte", "-labels-idx1-ubyte"
 
 
 def holds_idx(folder: Folder) -> bool:
@@ -288,31 +261,16 @@ def read_idx_folder(folder: Folder) -> "Splits":
             f"{path} must have one file *train{_IMAGES}[.gz] and at most one *test{_IMAGES}[.gz]; "
             f"it has {names}"
         )
-    train_data = _read(folder, train[0], None)
-    test_data = _read(folder, test[0], train_data.class_names) if test else None
+    train_data = read_idx_pair(folder, train[0], _published(train[0]))
+    test_data = None
+    if test:
+        test_data = read_idx_pair(folder, test[0], _published(test[0]), train_data.class_names)
     return Splits(path.name, train_data, test_data, source=str(path))
 
 
-def _read(folder: Folder, images: str, class_names: tuple[str, ...] | None) -> "Dataset":
-    import torch
-
-    from noisebound.data.dataset import Dataset
-
-    kind = images.split("-")[1] if images.startswith("emnist-") else ""
-    split = EMNIST_SPLITS.get(kind)
-    pixels, labels = read_idx_pair(
-        folder,
-        images,
-        images.replace(_IMAGES, _LABELS),
-        num_classes=len(split.class_names) if split else 256,
-        first_label=split.first_label if split else 0,
-        transposed=split is not None,
-    )
-    if split:
-        names, indices = split.class_names, labels
-    else:
-        indices, names = encode_labels(labels, class_names)
-    return Dataset(torch.tensor(pixels), torch.from_numpy(indices.astype(np.int64)), names)
+def _published(images: str) -> Characters | None:
+    start, _, split = images.partition(_IMAGES)[0].rpartition("-")[0].partition("-")
+    return EMNIST_SPLITS.get(split) if start == "emnist" else None
 
 
 _TRAIN = 1257  # 70 % of the 1,797 images
@@ -345,6 +303,6 @@ DIGITS = Published(
     "digits",
     "handwritten digits, 8×8",
     parts=(),
-    assemble=_read_digits,
     counts=((_TRAIN, 1797 - _TRAIN),),
+    assemble=_read_digits,
 )

@@ -94,6 +94,5 @@ NOISY_AG_NEWS = Published(
             ),
         ),
     ),
-    assemble=lambda splits: splits,
     counts=((10_000, 7_600),),
 )

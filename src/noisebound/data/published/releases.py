@@ -82,6 +82,10 @@ class Part:
     how_to_obtain: str = ""
 
 
+def _only_part(splits: "Splits") -> "Splits":
+    return splits
+
+
 @dataclass(frozen=True)
 class Published:
     """A published data set, known by name.
@@ -90,15 +94,16 @@ class Published:
         name: its name in this library
         title: its description in the list of data sets
         parts: the parts that it is read from
-        assemble: returns training and test examples from the results of each part's `read`
         counts: the pairs of numbers of training and test examples that it may have
+        assemble: returns training and test examples from the results of each part's `read`; by
+            default, the only part is the data set
     """
 
     name: str
     title: str
     parts: tuple[Part, ...]
-    assemble: "Callable[..., Splits]"
     counts: tuple[tuple[int, int], ...]
+    assemble: "Callable[..., Splits]" = _only_part
 
 
 _CHUNK = 1 << 16  # bytes
