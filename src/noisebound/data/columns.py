@@ -1,5 +1,6 @@
 """Columns of numbers, dates and categories as features, by stored rules."""
 
+import re
 from typing import Annotated, Literal
 
 import numpy as np
@@ -9,17 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from noisebound.data.column_types import (
     ColumnDecision,
     ColumnType,
+    Style,
     as_category,
     as_text,
-    identifier_reason,
     is_number,
     is_scalar,
     is_string,
     listed_names,
+    read_values,
+    unreadable,
 )
 from noisebound.data.labels import listed_spellings, spellings
-from noisebound.data.text_columns import PlainTextColumn
-from noisebound.data.text_values import DATE_STYLES, NUMBER_STYLES, Style, read_best, unreadable
+from noisebound.data.text_columns import TextColumn
 from noisebound.errors import DataError
 
 # Heuristics.
@@ -86,9 +88,8 @@ class NumberColumn(BaseModel):
         """Return the values as numbers or dates, also where a file has them as text."""
         has_values = column.null_count() < len(column)
         if is_string(column.dtype) and has_values:
-            usual = DATE_STYLES if self.is_time else NUMBER_STYLES
             column = column if self.is_time else _truth_as_numbers(column)
-            _, values = read_best(column, usual if self.style is None else (self.style,))
+            _, values = read_values(column, self.column_type, self.style)
             if len(unreadable(column, values)) <= _MOST_SLIPS * len(column):
                 return values
         is_right = is_number(column.dtype) or column.dtype.is_temporal()
@@ -135,9 +136,8 @@ class CategoryColumn(BaseModel):
             has_other=distinct > MAX_CATEGORIES,
             has_missing=texts.null_count() > 0,
         )
-        groups = spellings(dict(counts.iter_rows()))
         notes = []
-        if groups:
+        if groups := spellings(dict(counts.iter_rows())):
             notes.append(
                 f"column {series.name!r} has categories that differ only by case or spaces, and "
                 f"count as different: {listed_spellings(groups)}"
@@ -211,18 +211,18 @@ class CategoryColumn(BaseModel):
 
 def fit_column(
     decision: ColumnDecision, *, is_wanted: bool
-) -> tuple[NumberColumn | CategoryColumn | PlainTextColumn | None, str]:
+) -> tuple[NumberColumn | CategoryColumn | TextColumn | None, str]:
     """Return a column, None if it is left out, and a note; ``is_wanted`` keeps identifiers."""
     series = decision.values
     if decision.kind is None:
         return None, ""
     if decision.kind == "text":
-        return PlainTextColumn.fit(series)
+        return TextColumn.fit(series)
     if series.null_count() == len(series):
         return None, f"column {series.name!r} is empty and was left out"
     if decision.kind == "category":
         return CategoryColumn.fit(series, is_wanted=is_wanted)
-    reason = None if is_wanted else identifier_reason(series)
+    reason = None if is_wanted else _identifier_reason(series)
     if reason is not None:
         return None, (
             f"column {series.name!r} was left out: {reason}; to use it all the same, set its type: "
@@ -233,8 +233,13 @@ def fit_column(
 
 def _numbers(series: pl.Series) -> np.ndarray:
     """Return float64, NaN for missing values and those beyond float32; times in microseconds."""
-    numbers = _microseconds(series) if series.dtype.is_temporal() else series
-    values = numbers.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    if series.dtype == pl.Time:
+        series = series.cast(pl.Duration("us"))
+    if series.dtype == pl.Duration:
+        series = series.dt.total_microseconds()
+    elif series.dtype.is_temporal():
+        series = series.dt.epoch("us")
+    values = series.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
     return np.where(np.abs(values) <= np.finfo(np.float32).max, values, np.nan)
 
 
@@ -244,14 +249,64 @@ def _truth_as_numbers(texts: pl.Series) -> pl.Series:
     Booleans are numbers, but a new file has them as text if one of its values is neither.
     """
     lower = texts.cast(pl.String).str.strip_chars().str.to_lowercase()
-    is_truth = lower.is_in(["true", "false"]).fill_null(False)
-    return lower.replace({"true": "1", "false": "0"}).zip_with(is_truth, texts.cast(pl.String))
+    return lower.replace({"true": "1", "false": "0"})
 
 
-def _microseconds(series: pl.Series) -> pl.Series:
-    """Return times in microseconds, whatever unit the file keeps them in."""
-    if series.dtype == pl.Duration:
-        return series.dt.total_microseconds()
-    if series.dtype == pl.Time:
-        return series.cast(pl.Duration("us")).dt.total_microseconds()
-    return series.dt.epoch("us")
+# Heuristics for columns that number the rows. They mean nothing on new data, and a network would
+# trust them.
+_FEWEST_ROWS = 30  # in fewer rows, a column may ascend by chance
+_ROWS_LOOKED_AT = 10_000  # evenly spread over the table
+_DISTINCT_SHARE = 0.9  # of an identifier's values
+# Rank correlation with the row number. It is 1 for sorted values; for random ones it is far below
+# 0.999, as its standard error is 1/sqrt(rows).
+_FOLLOWS = 0.999
+_SPARSE = 2  # an index still counts as one if every second row was dropped
+_COUNTED_SHARE = 0.9  # of an index's steps that are one up; the others restart it
+_WRITTEN_INDEX = frozenset({"", "unnamed: 0", "__index_level_0__"})  # pandas' names for its index
+_INDEX_NAMES = _WRITTEN_INDEX | {"index", "rowid", "row_id"}
+_ID_NAME = re.compile(r"(?:(?i:(?:^|[_ -])id)|[a-z0-9]I[dD])$")  # customer_id, userID, but not Paid
+
+
+def _identifier_reason(series: pl.Series) -> str | None:
+    """Return why a column of numbers or dates only identifies its row; None if it does not."""
+    present, name = _whole(series), series.name.strip()
+    has_enough = len(present) >= _FEWEST_ROWS and present.dtype != pl.Boolean
+    if has_enough and _follows_rows(present):
+        return "it follows the order of the rows"
+    if not present.dtype.is_integer():
+        return None
+    if name.lower() in _WRITTEN_INDEX:
+        return "it is the index of a data frame that was written beside the columns"
+    if not has_enough:
+        return None
+    is_named = name.lower() in _INDEX_NAMES or _ID_NAME.search(name) is not None
+    steps = present.cast(pl.Int64, strict=False).diff()
+    if is_named and (steps == 1).sum() >= _COUNTED_SHARE * len(present):
+        return "it counts the rows, several times from the start"
+    low, high = present.min(), present.max()
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    is_narrow = high - low < _SPARSE * len(present)
+    if (is_named or is_narrow) and present.n_unique() == len(present):
+        return "it is an identifier, another whole number in every row"
+    return None
+
+
+def _whole(series: pl.Series) -> pl.Series:
+    """Return the values that are not missing, as integers if all are whole.
+
+    In pandas, integers become floats in a column with missing values.
+    """
+    if not series.dtype.is_float():
+        return series.drop_nulls()
+    present = series.fill_nan(None).drop_nulls()
+    whole = present.cast(pl.Int64, strict=False)
+    return whole if len(whole) and (whole == present).fill_null(False).all() else present
+
+
+def _follows_rows(series: pl.Series) -> bool:
+    sample = series.gather_every(max(1, len(series) // _ROWS_LOOKED_AT))
+    if sample.n_unique() < _DISTINCT_SHARE * len(sample):
+        return False
+    ranks = pl.DataFrame({"rank": sample.rank(), "row": range(len(sample))})
+    return bool(abs(ranks.select(pl.corr("rank", "row")).item()) >= _FOLLOWS)

@@ -16,7 +16,7 @@ from noisebound.checks import check_count
 from noisebound.data.column_types import check_named
 from noisebound.data.rows import JoinedRows, Rows, SparseRows, TensorRows, as_rows
 from noisebound.data.table_encoder import TableEncoder
-from noisebound.data.text_evidence import MOST_ROWS, TextEvidence, weigh_text
+from noisebound.data.text_columns import MOST_ROWS, TextEvidence, weigh_text
 from noisebound.errors import DataError
 from noisebound.system.files import fingerprint_of_texts
 

@@ -1,13 +1,19 @@
-"""Columns of texts as TF-IDF features of words and of runs of letters, by stored rules."""
+"""Columns of texts as TF-IDF features, and whether they help beside the other columns."""
 
+import warnings
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
+from jaxtyping import Int64
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import csr_matrix, hstack, issparse
+from torch import Tensor
 
+from noisebound.data.column_types import ColumnType
 from noisebound.errors import DataError, InvalidValueError
 
 _MOST_WORDS = 20_000  # terms; heuristic: ten thousand texts use about this many often
@@ -61,62 +67,51 @@ class Terms(BaseModel):
         return vectorizer
 
 
-class PlainTextColumn(BaseModel):
-    """A column of texts to embed, or to encode later; it has no features yet.
+class TextColumn(BaseModel):
+    """A column of texts: one feature per term of its vocabularies; an empty text has none.
+
+    Without vocabularies it has no features: its texts are encoded later, or a backbone embeds them.
 
     Attributes:
+        kind: ``"text"`` with vocabularies, ``"plain text"`` without
         name: the name of the column
-        scale: factor of the embeddings of the texts beside the other columns of the table; 0 if
-            the texts do not help
+        vocabularies: of words, of runs of letters, or of both
+        scale: factor of the features, or of the embeddings, beside the other columns of the table;
+            0 if the texts do not help
     """
 
     model_config = ConfigDict(frozen=True)
-    kind: Literal["plain text"] = "plain text"
+    kind: Literal["text", "plain text"] = "plain text"
     name: str
+    vocabularies: tuple[Terms, ...] = ()
     scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
 
     @classmethod
-    def fit(cls, series: pl.Series) -> tuple["PlainTextColumn", str]:
-        """Return the column of these texts, and a note, which may be empty."""
-        return cls(name=series.name), _note_of_empty(series)
+    def fit(cls, series: pl.Series) -> tuple["TextColumn", str]:
+        """Return the column without vocabularies, and a note, which may be empty."""
+        texts = _texts(series)
+        empty = sum(not text.strip() for text in texts)
+        if empty == len(texts):
+            raise DataError(f"column {series.name!r} holds no text: name another column: `text`")
+        note = f"column {series.name!r}: {empty} {_ARE_EMPTY}" if empty else ""
+        return cls(name=series.name), note
 
-    @property
-    def feature_names(self) -> list[str]:
-        """Return an empty list."""
-        return []
-
-    def encode(self, column: pl.Series) -> np.ndarray:
-        """Return an array without columns."""
-        return np.empty((len(column), 0))
-
-
-class TextColumn(BaseModel):
-    """A column of texts, one feature per term of its vocabularies; an empty text has none.
-
-    Attributes:
-        name: the name of the column
-        vocabularies: of words, of runs of letters, or of both
-        scale: factor of the features beside the other columns of the table
-    """
-
-    model_config = ConfigDict(frozen=True)
-    kind: Literal["text"] = "text"
-    name: str
-    vocabularies: Annotated[tuple[Terms, ...], Field(min_length=1)]
-    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-
-    @classmethod
-    def fit(cls, series: pl.Series) -> "TextColumn":
-        """Return the column with the vocabulary of these texts."""
+    def with_words(self, series: pl.Series) -> "TextColumn":
+        """Return the column with the vocabularies of these texts."""
         texts = _texts(series)
         found = [Terms.fit("words", texts), Terms.fit("letters", texts)]
         vocabularies = tuple(terms for terms in found if terms is not None)
         if not vocabularies:
             raise DataError(
-                f"the texts of column {series.name!r} have no words in common and none of three "
+                f"the texts of column {self.name!r} have no words in common and none of three "
                 "letters: there is nothing to learn from"
             )
-        return cls(name=series.name, vocabularies=vocabularies)
+        return TextColumn(kind="text", name=self.name, vocabularies=vocabularies)
+
+    @property
+    def column_type(self) -> ColumnType:
+        """The type that the values are read as."""
+        return "text"
 
     @property
     def feature_names(self) -> list[str]:
@@ -134,14 +129,6 @@ class TextColumn(BaseModel):
         scale = np.float32(self.scale * _ROW_LENGTH / len(parts) ** 0.5)
         features: csr_matrix = hstack(parts, format="csr", dtype=np.float32) * scale
         return features
-
-
-def _note_of_empty(series: pl.Series) -> str:
-    texts = _texts(series)
-    empty = sum(not text.strip() for text in texts)
-    if empty == len(texts):
-        raise DataError(f"column {series.name!r} holds no text: name another column: `text`")
-    return f"column {series.name!r}: {empty} {_ARE_EMPTY}" if empty else ""
 
 
 def is_of_empty_texts(note: str) -> bool:
@@ -166,3 +153,105 @@ def _vectorizer(kind: str, **options: Any) -> Any:
         dtype=np.float32,
         **options,
     )
+
+
+# Does a text help beside the other columns of a table, and at which scale? Words are many and the
+# other columns are few. On noisy labels a network memorizes by the words and the columns drown,
+# unless the block of words is scaled down, or left out. Held-out log loss decides.
+
+SCALES = (1.0, 0.3, 0.1, 0.03)
+"""The scales to choose from, as multiples of the scale of a text without other columns."""
+
+MOST_ROWS = 3000
+"""The examples to compare on, at most: a few seconds."""
+
+_FOLDS = 3
+_FEWEST_PER_CLASS = 2 * _FOLDS
+_INVERSE_PENALTY = 3.0  # about as weak a penalty as 50 epochs of a linear network (measured)
+
+
+@dataclass(frozen=True)
+class TextEvidence:
+    """The out-of-fold log loss of linear models without and with the text.
+
+    Args:
+        scale: one of `SCALES`, or 0 if the text does not help
+        without: mean log loss of the other columns alone
+        best: mean log loss with the text, at the best scale
+        error: standard error of the difference, paired by example
+    """
+
+    scale: float
+    without: float
+    best: float
+    error: float
+
+    def note(self, names: tuple[str, ...]) -> str:
+        """Return the decision on these columns of texts with its figures."""
+        listed = ", ".join(map(repr, names))
+        decision = f"used, scaled by {self.scale:g}" if self.scale else "not used: it does not help"
+        return (
+            f"text {listed}: {decision} (held-out log loss {self.without:.4f} without the text, "
+            f"{self.best:.4f} with it, by linear models; standard error of the difference "
+            f"{self.error:.4f})"
+        )
+
+
+def weigh_text(
+    columns: NDArray[Any], text: Any, labels: Int64[Tensor, " n"]
+) -> TextEvidence | None:
+    """Return the scale at which a block of text features helps; None if the examples are too few.
+
+    The gain must exceed its standard error. Tables with words train a linear network, tables
+    without words a deeper one, so the text must also beat boosted trees on the other columns.
+
+    Args:
+        columns: the other columns as features, standardized, ``[n, features]``
+        text: the text as features, a scipy matrix or an array, ``[n, features]``
+        labels: the class of each example
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier  # takes a second to import
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold
+
+    targets = labels.numpy()
+    counts = np.bincount(targets)
+    rows = np.flatnonzero(counts[targets] >= _FEWEST_PER_CLASS)  # rarer classes cannot be divided
+    if len(np.unique(targets[rows])) < 2:
+        return None
+    _, targets = np.unique(targets[rows], return_inverse=True)
+    columns, text = columns[rows], text[rows]
+    folds = list(StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(targets, targets))
+
+    def losses(model: Any, features: Any) -> NDArray[np.float64]:
+        found = np.empty(len(targets))
+        for train, held_out in folds:
+            probs = model.fit(features[train], targets[train]).predict_proba(features[held_out])
+            right = probs[np.arange(len(held_out)), targets[held_out]]
+            found[held_out] = -np.log(right.clip(1e-6))
+        return found
+
+    linear = LogisticRegression(C=_INVERSE_PENALTY, max_iter=100, tol=1e-3)
+    boosted = HistGradientBoostingClassifier(
+        max_iter=30, max_leaf_nodes=8, early_stopping=False, random_state=0
+    )
+    with warnings.catch_warnings():
+        # Nearly converged is good enough: only large differences count.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        without = min(losses(linear, columns), losses(boosted, columns), key=np.mean)
+        by_scale = {scale: losses(linear, _beside(columns, text * scale)) for scale in SCALES}
+    scale = min(SCALES, key=lambda scale: by_scale[scale].mean())
+    gain = without - by_scale[scale]
+    error = float(gain.std(ddof=1) / len(gain) ** 0.5)
+    helps = gain.mean() > error
+    return TextEvidence(
+        scale if helps else 0.0, float(without.mean()), float(by_scale[scale].mean()), error
+    )
+
+
+def _beside(columns: NDArray[Any], text: Any) -> Any:
+    if issparse(text):
+        blocks: list[Any] = [csr_matrix(columns), text]
+        return hstack(blocks, format="csr")
+    return np.hstack([columns, text])
