@@ -14,9 +14,10 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
+from noisebound.data.loader import derived_seed
 from noisebound.errors import InvalidValueError
 
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of work per period
@@ -125,15 +126,9 @@ class OneDevice:
     def barrier(self, name: str | None = None) -> None:
         """Do nothing."""
 
-    @contextmanager
-    def init_module(self) -> Iterator[None]:
-        """Set torch's default type."""
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(self.dtype)
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(before)
+    def init_module(self) -> AbstractContextManager[None]:
+        """Return a context in which torch's default type is that of the precision."""
+        return default_type(self.dtype)
 
     def log_dict(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Give metrics to the loggers."""
@@ -145,6 +140,32 @@ def _best_device() -> torch.device:
     if torch.cuda.is_available():
         return torch.device("cuda", 0)
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+@contextmanager
+def default_type(dtype: torch.dtype) -> Iterator[None]:
+    """Set torch's default type of numbers for a while."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextmanager
+def seeded(seed: int, epoch: int, devices: Devices) -> Iterator[Generator]:
+    """Make dropout follow from the seed, the epoch and the rank; yield a generator for mixing."""
+    seeds = [derived_seed(seed, epoch, 1 + devices.global_rank, use) for use in (0, 1)]
+    device = devices.device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        if device.type == "cpu":
+            # torch.manual_seed records a stack trace for unused accelerators, which takes a tenth
+            # of the time of a small network's epoch.
+            torch.default_generator.manual_seed(seeds[0])
+        else:
+            torch.manual_seed(seeds[0])
+        yield Generator().manual_seed(seeds[1])
 
 
 def sum_over_ranks(values: Tensor, devices: Devices) -> Tensor:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -13,6 +14,7 @@ from torch.optim.swa_utils import AveragedModel
 from noisebound.data import Batch, Dataset, Loader, Normalization
 from noisebound.data.rows import takes_sparse
 from noisebound.models.fine_tuned import FineTuned
+from noisebound.training.data import TrainingData
 from noisebound.training.devices import Devices, sum_over_ranks
 
 _BATCH = 1000  # examples at once: large enough for full speed, small enough for any memory
@@ -29,6 +31,48 @@ class Evaluation:
     loss: float | None
     top1: float
     top5: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """Evaluates a network after an epoch, on all splits that there are.
+
+    Args:
+        data: the splits
+        criterion: the loss
+        devices: the ranks, of which each evaluates its share
+    """
+
+    data: TrainingData
+    criterion: nn.Module
+    devices: Devices
+
+    def evaluate(self, model: nn.Module, averaged: nn.Module | None) -> dict[str, float | None]:
+        """Return losses and accuracies of the last weights, and of the averaged ones."""
+        found = self._evaluate("", model)
+        return found if averaged is None else found | self._evaluate("averaged_", averaged)
+
+    def _evaluate(self, prefix: str, model: nn.Module) -> dict[str, float | None]:
+        found: dict[str, float | None] = {}
+        others = (self.data.normalization, self.criterion, self.devices)
+        if self.data.validation is not None:
+            noisy = evaluate(model, self.data.validation, *others)
+            found |= {"validation_loss": noisy.loss, "validation_top1": noisy.top1}
+        if self.data.test is not None:
+            clean = evaluate(model, self.data.test, *others)
+            found |= {"test_top1": clean.top1, "test_top5": clean.top5}
+        if self._mislabeled is not None:
+            found["memorized"] = evaluate(model, self._mislabeled, *others).top1
+        return {f"{prefix}{name}": value for name, value in found.items()}
+
+    @cached_property
+    def _mislabeled(self) -> Dataset | None:
+        """The training examples whose label is known to be wrong."""
+        train = self.data.train
+        if train.true_labels is None:
+            return None
+        is_wrong = train.labels != train.true_labels
+        return train.subset(is_wrong) if is_wrong.any() else None
 
 
 @torch.no_grad()
