@@ -110,7 +110,7 @@ def review(order: str, run: Run, splits: Splits, folder: Path, scale: Scale) -> 
     path, train = folder / f"{order}.jsonl", splits.train
     path.unlink(missing_ok=True)
     file = DecisionFile(path, ReviewedData.of(splits, run.result.inputs))
-    queue = run.queue_of(splits, file)
+    queue = run.review_queue(splits, decisions=file)
     planned = None if "noisebound" in order else _planned(order, run, splits)
     if order.startswith("audit"):
         audit = Audit(run.label_probabilities(splits), run.find_suspects(splits), file)

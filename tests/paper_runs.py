@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from noisebound.data import Splits
-from noisebound.estimation import BoundChoice, UnknownNoise
+from noisebound.estimation import UnknownNoise
 from noisebound.paper.frame import FinishedRun
 from noisebound.paper.plan import Plan, RunConfig
 from noisebound.paper.presets import CPU
@@ -61,8 +61,19 @@ def finished_run(
     store: RunStore | None = None,
 ) -> FinishedRun:
     """A finished run that nobody has trained."""
-    chosen = None if bound is None else BoundChoice(bound, "given", "made up")
-    result = RunResult("", "", chosen, UnknownNoise(10), bound, None, final, best)
+    result = RunResult(
+        identity="",
+        inputs="",
+        bound=bound,
+        bound_origin=None if bound is None else "given",
+        bound_reason=None if bound is None else "made up",
+        noise=UnknownNoise(10),
+        choice=None,
+        floor=bound,
+        memorizing_since=None,
+        final=final,
+        best_on_validation=best,
+    )
     return FinishedRun(run, (store or RunStore(Path("nowhere"))).folder(run), result)
 
 

@@ -13,7 +13,7 @@ from torch import nn
 import noisebound as nb
 from noisebound.data import dataset_from_arrays
 from noisebound.errors import DataError, FolderTakenError
-from noisebound.runs.stored_noise import noise_record
+from noisebound.runs.result import noise_record
 from training_data import noisy_clouds
 
 QUICK = {"noise_rate": 0.2, "epochs": 2, "batch_size": 50, "show": False}

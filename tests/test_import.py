@@ -57,6 +57,7 @@ QUICK = [
         for command in (
             *("fit", "estimate", "suspects", "review", "labels", "predict", "embed", "bound"),
             *("explore", "demo", "report", "data", "data info", "data fetch", "data cache"),
+            *("reproduce", "figure", "preset"),
         )
     ),
     ["data", "list"],

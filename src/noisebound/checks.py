@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -44,6 +45,23 @@ def check_count(name: str, value: int, least: int = 1) -> int:
 def check_num_classes(num_classes: int) -> int:
     """Return the number of classes, which is at least two."""
     return check_count("num_classes", num_classes, least=2)
+
+
+def check_indices(name: str, values: Any, count: int) -> Int64[Tensor, " n"]:
+    """Return a vector of whole numbers in ``0 … count - 1``, such as labels."""
+    given = values.detach() if isinstance(values, Tensor) else np.asarray(values)
+    if given.ndim != 1 or len(given) == 0:
+        raise InvalidValueError(
+            f"`{name}` must be a vector of whole numbers, got shape {tuple(given.shape)}"
+        )
+    if not str(given.dtype).removeprefix("torch.").startswith(("int", "uint")):
+        raise InvalidTypeError(f"`{name}` must be whole numbers, as indices are; got {given.dtype}")
+    # Converted to int64 first, because torch cannot compare uint16, uint32 and uint64.
+    indices = given.long() if isinstance(given, Tensor) else torch.tensor(given.astype(np.int64))
+    low, high = int(indices.min()), int(indices.max())
+    if low < 0 or high >= count:
+        raise InvalidValueError(f"`{name}` must lie in 0 … {count - 1}, got {low} … {high}")
+    return indices
 
 
 def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*rates"]:

@@ -16,10 +16,6 @@ from noisebound.data.options import reading_options
 from noisebound.errors import InvalidValueError
 from noisebound.features import Backbone, BackboneLike, load_embedded, parse_backbone
 from noisebound.models import ModelName
-from noisebound.pages.run_page import run_page
-from noisebound.pages.training_plots import training_figure
-from noisebound.report.page import write_page
-from noisebound.report.plots import save_figure
 from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.search.fit import with_head
@@ -141,8 +137,8 @@ def fit(
     if encoder is None:
         splits = read(data, reading)  # texts are encoded when validation is taken
     else:
-        tell = print_note if is_shown else lambda line: None
-        splits = load_embedded(data, encoder, reading, tell=tell)
+        log = print_note if is_shown else lambda line: None
+        splits = load_embedded(data, encoder, reading, log=log)
     config = with_head(config, splits)
     if not overwrite:
         folder.check(config, resume=resume)
@@ -176,6 +172,11 @@ def fit(
 
 def _write_pages(run: Run, splits: Splits) -> None:
     """Write the pages; the model is there already, and no trouble with a page may hide that."""
+    from noisebound.pages.run_page import run_page  # with matplotlib, which takes a second
+    from noisebound.pages.training_plots import training_figure
+    from noisebound.report.page import write_page
+    from noisebound.report.plots import save_figure
+
     try:
         save_figure(training_figure(run.epochs), run.folder.picture)
         write_page(run_page(run, splits, run.folder.read_command()), run.folder.report)

@@ -72,10 +72,10 @@ def check_gzipped_idx(path):
 
 
 def check_binary(path):
-    part = read_binary(Folder(path.parent), [path.name], [10])
-    assert part.images.shape[1:] == (3, 32, 32)
-    assert len(part.labels[0]) == len(part.images)
-    assert part.labels[0].max() < 10
+    images, labels = read_binary(Folder(path.parent), [path.name], [10])
+    assert images.shape[1:] == (3, 32, 32)
+    assert labels.shape == (len(images), 1)
+    assert labels.max() < 10
 
 
 def check_human(path):

@@ -16,7 +16,7 @@ from noisebound.estimation import (
     UnknownNoise,
     estimated_noise,
 )
-from noisebound.runs.stored_noise import noise_of_record, noise_record
+from noisebound.runs.result import noise_of_record, noise_record
 
 MATRIX = torch.tensor([[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7]], dtype=torch.float64)
 PRIOR = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 import noisebound as nb
 from noisebound.estimation import UnknownNoiseWarning, estimate_noise
 from noisebound.estimation.suspects import suspects_by_evidence
-from noisebound.estimation.true_class import true_class_probabilities
+from noisebound.estimation.transitions import true_class_probabilities
 
 CLASSES = 6
 
@@ -130,7 +130,7 @@ def test_rows_that_settle_early_end_where_em_ends(kind, monkeypatch):
     by_em = probs
     for _ in range(5000):
         by_em = by_em * ((given / (by_em @ transition.T)) @ transition)
-    monkeypatch.setattr("noisebound.estimation.true_class._NUMBERS_AT_ONCE", 64 * CLASSES)
+    monkeypatch.setattr("noisebound.estimation.transitions._NUMBERS_AT_ONCE", 64 * CLASSES)
     found = true_class_probabilities(given, transition)
 
     def log_likelihood(true_probs):
@@ -174,7 +174,7 @@ def test_losses_alone():
             TypeError,
             "apply to probabilities",
         ),
-        ({"probs_or_losses": torch.ones(39)}, ValueError, "must be as many"),
+        ({"probs_or_losses": torch.ones(39)}, ValueError, "one label for each"),
         ({"probs_or_losses": torch.full((40,), torch.nan)}, ValueError, "losses must be finite"),
     ],
 )

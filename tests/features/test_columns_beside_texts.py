@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from commands import command
 
 import noisebound as nb
-from noisebound.cli import main
 from noisebound.data import ReadingOptions, load
-from noisebound.data.columns import Terms
+from noisebound.data.text_columns import Terms
 from noisebound.errors import DataError
 from noisebound.features import load_embedded, parse_backbone
 
@@ -134,18 +134,14 @@ def test_the_noise_is_estimated_with_them(minilm, tmp_path, capsys):
     frame.with_columns(label=pl.Series(labels)).write_csv(tmp_path / "all.csv")
     words = ["estimate", tmp_path / "all.csv", "--target", "label", "--text", "review"]
     words += ["--backbone", f"hf:{minilm}", "--epochs", 120, "--learning-rate", 0.01, "--json"]
-    with pytest.raises(SystemExit) as end:
-        main([str(word) for word in words])
-    assert end.value.code == 0
+    assert command(*words) == 0
     record = json.loads(capsys.readouterr().out)
     assert (record.get("rejected") or record)["noise_rate"] < 0.1
 
 
 def test_a_folder_of_embeddings_says_that_it_lacks_them(table, minilm, tmp_path, capsys):
     words = ["embed", table, "--target", "label", "--text", "review", "--backbone", f"hf:{minilm}"]
-    with pytest.raises(SystemExit) as end:
-        main([str(word) for word in [*words, "--out", tmp_path / "vectors"]])
-    assert end.value.code == 0
+    assert command(*words, "--out", tmp_path / "vectors") == 0
     assert "the embeddings of the texts alone, without the columns stars, shop" in " ".join(
         capsys.readouterr().err.split()
     )

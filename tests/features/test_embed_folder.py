@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
+from commands import command
 
 import noisebound as nb
-from noisebound.cli import main
 from noisebound.data import ReadingOptions, load
 from noisebound.errors import DataError, FolderTakenError, RunError
 from noisebound.features import parse_backbone
@@ -33,12 +33,6 @@ class MeanColor(torch.nn.Module):
 
 def colors(factor=1.0):
     return parse_backbone(MeanColor(factor), image_size=8)
-
-
-def command(*words):
-    with pytest.raises(SystemExit) as end:
-        main([str(word) for word in words])
-    return end.value.code
 
 
 def test_a_folder_of_embeddings_is_data_like_any_other(photos, onnx_file, tmp_path, capsys):

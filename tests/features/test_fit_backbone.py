@@ -8,21 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from commands import command
 from PIL import Image
 
 import noisebound as nb
-from noisebound.cli import main
 from noisebound.data import load
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.features import UnsuitedTextWarning, load_embedded, parse_backbone
-
-
-def command(*words):
-    """Run a command, and return its exit code."""
-    with pytest.raises(SystemExit) as end:
-        main([str(word) for word in words])
-    return end.value.code
-
 
 QUICK = {"loss": "ce+b", "noise_rate": 0.1, "epochs": 30, "learning_rate": 1e-2, "show": False}
 

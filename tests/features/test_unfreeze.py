@@ -10,20 +10,20 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from commands import command
 from lightning_fabric import Fabric
 from safetensors.torch import load_file
 from transformers import AutoModel
 from tuning import EXACT, SmallEncoder, texts_and_numbers, tune_images, tune_texts
 
 import noisebound as nb
-from noisebound.cli import main
 from noisebound.data.rows import as_rows
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.features import Texts, load_embedded, parse_backbone
 from noisebound.features.tunable import TokenRows
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.runs import train_run
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.keeper import read_metrics
 from noisebound.training import TrainingConfig
 from processes import environment
 from training_data import noisy_images
@@ -248,12 +248,6 @@ def test_the_command(short_minilm, tmp_path, capsys):
     labels = tmp_path / "labels.csv"
     assert command("predict", tmp_path / "run", tmp_path / "all.csv", "--out", labels) == 0
     assert pl.read_csv(labels).height == 24
-
-
-def command(*words):
-    with pytest.raises(SystemExit) as end:
-        main([str(word) for word in words])
-    return end.value.code
 
 
 def test_encoders_that_cannot_be_trained(reviews, tmp_path):

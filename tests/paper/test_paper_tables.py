@@ -19,8 +19,10 @@ from noisebound.paper.tables import (
     rate_table,
     search_offset,
 )
-from noisebound.report.table import Cell, Row, Table
-from noisebound.report.table_formats import (
+from noisebound.report.table import (
+    Cell,
+    Row,
+    Table,
     to_csv,
     to_markdown,
     to_text,

@@ -7,7 +7,7 @@ from safetensors import safe_open
 import noisebound as nb
 from noisebound.averaging import AveragedWeights
 from noisebound.models import create_model
-from noisebound.runs.checkpoints import CheckpointWarning, load_checkpoint, save_checkpoint
+from noisebound.runs.keeper import CheckpointWarning, load_checkpoint, save_checkpoint
 from noisebound.training.state import TrainingState
 
 

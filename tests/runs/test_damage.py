@@ -14,8 +14,7 @@ from test_resume import is_same_run
 
 from noisebound.errors import DataError, NoRoomError, RunError
 from noisebound.runs import SavedModel, load_run, train_run
-from noisebound.runs.checkpoints import CheckpointWarning
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.keeper import CheckpointWarning, read_metrics
 from noisebound.system.files import load_tensors
 from noisebound.training import TrainingConfig
 from processes import environment

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from noisebound.runs import train_run
-from noisebound.runs.fit_again import fit_again
+from noisebound.runs.corrections import fit_again
 from noisebound.training import TrainingConfig
 from training_data import noisy_clouds
 
@@ -25,7 +25,7 @@ def test_it_names_what_differs_from_the_defaults(tmp_path):
         class_weight={names[0]: 2.0, names[1]: 0.5},
     )
     run = train_run(splits, config, tmp_path / "run", show=False)
-    words = fit_again(run, Path("decisions.jsonl"), Path("again"))
+    words = fit_again(run.folder, run.config, Path("decisions.jsonl"), Path("again"))
     assert words == [
         *("noisebound", "fit", "DATA", "--loss", "fce", "--model", "linear", "--epochs", "1"),
         *("--class-weight", f"{names[0]}=2.0", f"{names[1]}=0.5", "--transition", "MATRIX.csv"),

@@ -15,7 +15,7 @@ import pytest
 from noisebound.errors import FolderTakenError
 from noisebound.runs import train_run
 from noisebound.runs.folder import RunFolder
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.keeper import read_metrics
 from noisebound.training import TrainingConfig
 from processes import environment
 from training_data import NOISE_RATE, noisy_clouds

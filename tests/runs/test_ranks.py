@@ -12,7 +12,7 @@ from two_ranks import METHODS
 
 from noisebound.estimation import UnknownNoise
 from noisebound.runs import SavedModel, load_run
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.keeper import read_metrics
 from noisebound.training import TrainingConfig
 from noisebound.training.data import split_validation
 from processes import environment

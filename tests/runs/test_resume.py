@@ -12,8 +12,7 @@ import pytest
 from killing import CONFIG
 
 from noisebound.runs import train_run
-from noisebound.runs.checkpoints import CheckpointWarning
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.keeper import CheckpointWarning, read_metrics
 from processes import environment
 from training_data import noisy_clouds
 

@@ -1,5 +1,6 @@
 """Wrong labels from one training: found, ranked, named, shown."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,10 @@ from sklearn.metrics import roc_auc_score
 from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError, RunError
 from noisebound.pages.suspects import suspects_page
-from noisebound.runs import load_run, train_run
-from noisebound.runs.suspects import suspects_frame
+from noisebound.runs import SavedModel, load_run, train_run
+from noisebound.runs.judgment import suspects_frame
 from noisebound.training import TrainingConfig
-from training_data import mistaken_digits, noisy_clouds
+from training_data import NOISE_RATE, mistaken_digits, noisy_clouds
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +120,38 @@ def test_an_unfinished_run(run, digits, tmp_path):
     (tmp_path / "config.json").write_text("{}}")
     with pytest.raises(ValueError, match="is damaged"):
         load_run(tmp_path)
+
+
+def test_the_training_data_is_inferred_once(tmp_path, monkeypatch):
+    """Another process finds the judgment in the folder; a damaged or outdated one is made again."""
+    splits, folder = noisy_clouds(), tmp_path / "run"
+    config = TrainingConfig(loss="ce", noise_rate=NOISE_RATE, epochs=1, model="linear")
+    train_run(splits, config, folder, show=False)
+    inferred = []
+    probabilities = SavedModel.probabilities
+    monkeypatch.setattr(
+        SavedModel,
+        "probabilities",
+        lambda self, inputs: inferred.append(len(inputs)) or probabilities(self, inputs),
+    )
+    first = load_run(folder).judgment(splits)
+    again = load_run(folder).judgment(splits)
+    assert len(inferred) == 1
+    assert torch.equal(first.probabilities, again.probabilities)
+    assert torch.equal(first.suspects.score, again.suspects.score)
+    assert torch.equal(first.suspects.suggested, again.suspects.suggested)
+
+    labels = splits.train.labels.roll(1)
+    corrected = replace(splits, train=replace(splits.train, labels=labels))
+    load_run(folder).judgment(corrected)
+    assert len(inferred) == 2
+    kept = load_run(folder).folder.judgment
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert torch.equal(load_run(folder).judgment(splits).probabilities, first.probabilities)
+    assert len(inferred) == 3
+    shutil.rmtree(folder / "checkpoints")
+    other = tmp_path / "other"
+    train_run(splits, config.model_copy(update={"seed": 1}), other, show=False)
+    for name in ("model.json", "model.safetensors"):
+        shutil.copy(other / name, folder / name)
+    assert not torch.equal(load_run(folder).judgment(splits).probabilities, first.probabilities)

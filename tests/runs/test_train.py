@@ -12,7 +12,7 @@ from noisebound.catalog import METHOD_NAMES
 from noisebound.data import Normalization
 from noisebound.errors import RunError
 from noisebound.runs import SavedModel, train_run
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.keeper import read_metrics
 from noisebound.training import TrainingConfig
 from noisebound.training.data import split_validation
 from training_data import NOISE_RATE, noisy_clouds, noisy_images
@@ -182,7 +182,7 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     first = train_run(noisy_clouds(), TrainingConfig(**QUICK), tmp_path / "run")
     modified = (tmp_path / "run" / "metrics.jsonl").stat().st_mtime_ns
     again = train_run(noisy_clouds(), TrainingConfig(**QUICK), tmp_path / "run", resume=True)
-    assert again.result.record() == first.result.record()
+    assert again.result.model_dump() == first.result.model_dump()
     assert (tmp_path / "run" / "metrics.jsonl").stat().st_mtime_ns == modified
 
 

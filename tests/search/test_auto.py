@@ -9,7 +9,7 @@ import torch
 import noisebound as nb
 from noisebound.estimation import EstimatedNoise, UnknownNoise
 from noisebound.runs import train_run
-from noisebound.runs.stored_noise import noise_record
+from noisebound.runs.result import noise_record
 from noisebound.search import cross_fit, estimate_label_noise
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from training_data import NOISE_RATE, noisy_clouds

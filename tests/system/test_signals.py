@@ -9,7 +9,7 @@ import time
 import pytest
 
 from noisebound.errors import InvalidValueError
-from noisebound.runs.metrics_file import whole_epochs
+from noisebound.runs.keeper import whole_epochs
 from noisebound.system.signals import Terminated, interruption
 from processes import environment
 

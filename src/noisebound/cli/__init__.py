@@ -41,16 +41,8 @@ app.register_install_completion_command(
     help="Install completion of commands and options for your shell: bash, zsh, fish or PowerShell."
 )
 for _name, _help, _example in (
-    (
-        "demo",
-        "Show what a bound does on digits of which 60 % are mislabeled.",
-        "--out demo",
-    ),
-    (
-        "fit",
-        "Train a robust classifier and save it in a folder.",
-        "photos/ --out run",
-    ),
+    ("demo", "Show what a bound does on digits of which 60 % are mislabeled.", "--out demo"),
+    ("fit", "Train a robust classifier and save it in a folder.", "photos/ --out run"),
     (
         "estimate",
         "Estimate how many labels are wrong, and which classes are mistaken for which.",
@@ -61,11 +53,7 @@ for _name, _help, _example in (
         "Rank the labels of a run's training data by how likely they are wrong.",
         "run --out suspects.csv",
     ),
-    (
-        "review",
-        "Check labels in the browser: a random sample first, then the suspects.",
-        "run",
-    ),
+    ("review", "Check labels in the browser: a random sample first, then the suspects.", "run"),
     (
         "labels",
         "Write the labels after a review: as given, as they should be, and why.",

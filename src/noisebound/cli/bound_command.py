@@ -1,12 +1,11 @@
 """``noisebound bound``: show the noise-bound of a loss."""
 
-import json as json_format
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from noisebound.cli.options import Json, as_share
-from noisebound.system.console import Console
+from noisebound.system.console import print_json, print_text
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,16 +51,15 @@ def bound(
             "lower": lower,
             "upper": upper,
         }
-        print(json_format.dumps(record))  # noqa: T201
+        print_json(record)
         return
     vector = symmetric_noise(noise_rate, num_classes).tolist()
     shown = ", ".join(f"{share:.4g}" for share in vector[:_MOST_SHOWN])
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(f"{name} at noise rate {noise_rate:g} with {num_classes} classes")
-    console.print(f"bound     {level:.6g}")
+    print_text(f"{name} at noise rate {noise_rate:g} with {num_classes} classes")
+    print_text(f"bound     {level:.6g}")
     if lower is not None:
-        console.print(f"interval  {lower:.6g} (pairwise noise) to {upper:.6g} (symmetric noise)")
-    console.print(f"noise     {shown}{', …' if num_classes > _MOST_SHOWN else ''}")
+        print_text(f"interval  {lower:.6g} (pairwise noise) to {upper:.6g} (symmetric noise)")
+    print_text(f"noise     {shown}{', …' if num_classes > _MOST_SHOWN else ''}")
 
 
 def _interval(

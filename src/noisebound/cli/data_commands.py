@@ -1,6 +1,5 @@
 """``noisebound data``: list data sets, fetch one, look at one, clear the cache folder."""
 
-import json as json_format
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -10,7 +9,7 @@ from rich.table import Table
 
 from noisebound.cli.options import DataDir, Json, Reading, ReadingFlags, Source
 from noisebound.data.column_types import ColumnType, listed_names
-from noisebound.system.console import Console, worded
+from noisebound.system.console import Console, print_json, print_text, spell_arguments
 
 if TYPE_CHECKING:
     from noisebound.data.cache import CachedFiles
@@ -24,7 +23,7 @@ _MANY_CLASSES = 20  # heuristic: more classes are not listed one by one
 
 @data_app.command(name="list")
 def list_datasets(*, data_dir: DataDir = None) -> None:
-    """List the data sets that have a name, and where they are on this machine.
+    """List the published data sets, and where they are on this machine.
 
     Example: `noisebound data list`
     """
@@ -72,9 +71,9 @@ def fetch(name: str, *, data_dir: DataDir = None) -> None:
     for part in published.parts:
         found = find_or_download(part, data_dir)
         for file in found.release.files:
-            print(found.folder / file.name)  # noqa: T201
+            print_text(str(found.folder / file.name))
     if not published.parts:
-        print(f"{published.name} comes with scikit-learn: there is nothing to fetch")  # noqa: T201
+        print_text(f"{published.name} comes with scikit-learn: there is nothing to fetch")
 
 
 @data_app.command
@@ -92,22 +91,22 @@ def info(
 
     summary = summarize((reading or ReadingFlags()).origin(name_or_path).load())
     if json:
-        print(json_format.dumps(summary.model_dump(mode="json"), indent=2))  # noqa: T201
+        print_json(summary.model_dump(mode="json"))
     else:
-        _print_summary(summary, Console())
+        _print_summary(summary)
 
 
 @data_app.command
 def cache(
     *,
     clear: Annotated[
-        bool, Parameter(negative=(), help="Remove what can be made again; downloads stay.")
+        bool, Parameter(negative=(), help="Remove files that can be made again; keep downloads.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show what noisebound keeps on this machine to be faster the next time, or remove it.
+    """Show the size of the cache, or clear it.
 
-    The environment variable NOISEBOUND_CACHE names another folder for it.
+    The environment variable NOISEBOUND_CACHE sets the cache folder.
 
     Example: `noisebound data cache --clear`
     """
@@ -117,14 +116,13 @@ def cache(
 
     found = clear_cache() if clear else cached_files(download_folders())
     if json:
-        print(json_format.dumps([_cache_record(each) for each in found], indent=2))  # noqa: T201
+        print_json([_cache_record(each) for each in found])
         return
-    console = Console(soft_wrap=True)
     if found:
-        console.print(_cache_table(found))
+        Console(soft_wrap=True).print(_cache_table(found))
     total = readable_size(sum(each.nbytes for each in found))
     verb = "removed" if clear else "kept"
-    console.print(f"{total} {verb} in {escape(str(cache_folder()))}")
+    print_text(f"{total} {verb} in {cache_folder()}")
 
 
 def _cache_record(found: "CachedFiles") -> dict[str, object]:
@@ -153,22 +151,22 @@ def _cache_table(found: "list[CachedFiles]") -> Table:
     return table
 
 
-def _print_summary(summary: "DataSummary", console: Console) -> None:
-    console.print(f"[bold]{escape(summary.name)}[/] from {escape(summary.source)}")
+def _print_summary(summary: "DataSummary") -> None:
+    print_text(f"{summary.name} from {summary.source}", style="bold")
     for part, name in ((summary.train, "train"), (summary.test, "test")):
         if part is not None:
-            console.print(f"{name:<6}{_described(part)}")
+            print_text(f"{name:<6}{_described(part)}")
     if 0 < len(summary.mean) <= 4:
         pairs = zip(summary.mean, summary.std, strict=True)
         constants = ", ".join(f"{mean:.2f} ± {std:.2f}" for mean, std in pairs)
-        console.print(f"mean ± deviation of each channel: {constants}")
+        print_text(f"mean ± deviation of each channel: {constants}")
     for kind in get_args(ColumnType):
         names = [name for name, found in summary.columns.items() if found == kind]
         if names:
-            console.print(f"{kind + ' columns':<18}{escape(listed_names(names))}")
+            print_text(f"{kind + ' columns':<18}{listed_names(names)}")
     for note in summary.notes:
-        console.print(f"note: {escape(worded(note))}")
-    console.print(_class_table(summary))
+        print_text(f"note: {spell_arguments(note)}")
+    Console().print(_class_table(summary))
 
 
 def _described(part: "PartSummary") -> str:

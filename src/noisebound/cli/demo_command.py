@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-from rich.markup import escape
-
 from noisebound.cli.options import Json
-from noisebound.system.console import Console
+from noisebound.system.console import print_text
 
 
 def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
@@ -25,9 +23,7 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
     outcome = run_demo(out)
     RunFolder(out).save_command("noisebound demo")
     if json:
-        print(outcome.to_json())  # noqa: T201
+        print_text(outcome.to_json())
         return
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(outcome.to_text())
-    files = "report.html, table.md, table.json, training.png and the runs"
-    console.print(f"written to {escape(str(out))}: {files}")
+    print_text(outcome.to_text())
+    print_text(f"written to {out}: report.html, table.md, table.json, training.png and the runs")

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.markup import escape
 
 from noisebound.cli.options import Reading, ReadingFlags
-from noisebound.system.console import Console, worded
+from noisebound.system.console import print_note, print_text
 
 
 def embed(
@@ -37,19 +36,13 @@ def embed(
     from noisebound.features.embed_folder import embed_folder
     from noisebound.features.load import load_raw
 
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
     options = (reading or ReadingFlags()).options
     encoder = parse_backbone(backbone, options.image_size)
     raw = load_raw(data, options)
     notes = embed_folder(
-        raw,
-        encoder,
-        out,
-        skip_bad=options.skip_bad,
-        cluster=cluster,
-        tell=lambda line: console.print(escape(line)),
+        raw, encoder, out, skip_bad=options.skip_bad, cluster=cluster, log=print_note
     )
     for note in (*raw.notes, *notes):
-        console.print(f"note: {escape(worded(note))}")
+        print_note(note)
     count = len(raw.train.examples) + (0 if raw.test is None else len(raw.test.examples))
-    Console(soft_wrap=True, highlight=False).print(f"{count:,} examples: {escape(str(out))}")
+    print_text(f"{count:,} examples: {out}")

@@ -1,13 +1,10 @@
 """``noisebound estimate``: estimate how noisy the labels of a data set are."""
 
-import json as json_format
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
-from rich.markup import escape
 
-from noisebound.cli.messages import with_flags
 from noisebound.cli.options import (
     BackboneName,
     Json,
@@ -19,7 +16,7 @@ from noisebound.cli.options import (
 )
 from noisebound.errors import InvalidValueError
 from noisebound.estimation.names import EstimationMethod
-from noisebound.system.console import Console
+from noisebound.system.console import print_json, print_note, print_text, spell_arguments
 from noisebound.training.config import TrainingConfig, TrainingSettings, make_config
 
 if TYPE_CHECKING:
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 
 _CONFUSIONS = 8  # heuristic: a list of this length is still read
 _RARE = 0.005  # rarer confusions are not listed: they would round to 0 %
-_FLAGS = {"epochs": "--epochs", "learning_rate": "--learning-rate"}
 _SHOWN = ("model", "epochs", "learning_rate", "batch_size", "augment", "seed")
 
 
@@ -69,17 +65,17 @@ def estimate(
     Parameters
     ----------
     method
-        The estimator. The estimator confident needs cleanlab.
+        The estimator; confident needs the package cleanlab.
     probs
         A .npy file with the out-of-fold class probabilities of the training examples, in their
-            order. Without it, two networks are trained on one half of the examples each.
+            order. Without it, two networks are trained, each on one half of the examples.
     out
         The .json file for the estimate with the whole transition matrix.
     """
     from noisebound.estimation import EstimatedNoise, UnknownNoise
     from noisebound.estimation.transitions import require_cleanlab
     from noisebound.runs.folder import RunFolder
-    from noisebound.runs.stored_noise import estimate_record, noise_record
+    from noisebound.runs.result import estimate_record, noise_record
     from noisebound.search import estimate_label_noise
     from noisebound.search.fit import with_head
     from noisebound.training.devices import use_threads
@@ -113,7 +109,7 @@ def _print_stored(run: str, out: Path | None, *, as_json: bool) -> None:
     """Print the noise of a run."""
     from noisebound.estimation import EstimatedNoise, UnknownNoise
     from noisebound.runs import load_run
-    from noisebound.runs.stored_noise import noise_record
+    from noisebound.runs.result import noise_record
 
     trained = load_run(run)
     noise = trained.result.noise
@@ -134,11 +130,11 @@ def _output(
     as_json: bool,
 ) -> None:
     if out is not None:
-        from noisebound.system.files import write_text
+        from noisebound.system.files import write_json
 
-        write_text(out, json_format.dumps(record, indent=2) + "\n")
+        write_json(out, record)
     if as_json:
-        print(json_format.dumps(record))  # noqa: T201
+        print_json(record)
     else:
         _print(found, record, class_names, unknown_because)
 
@@ -146,13 +142,8 @@ def _output(
 def _embedded(origin: "DataOrigin", backbone: str) -> "Splits":
     from noisebound.features import load_embedded, parse_backbone
 
-    console = Console(stderr=True, soft_wrap=True)
-    return load_embedded(
-        origin.data,
-        parse_backbone(backbone, origin.image_size),
-        origin.options,
-        tell=lambda line: console.print(escape(line)),
-    )
+    encoder = parse_backbone(backbone, origin.image_size)
+    return load_embedded(origin.data, encoder, origin.options, log=print_note)
 
 
 def _from_probabilities(path: Path, train: "Dataset", method: EstimationMethod) -> "NoiseEstimate":
@@ -175,43 +166,41 @@ def _print(
     class_names: tuple[str, ...],
     unknown_because: str | None,
 ) -> None:
-    console = Console(soft_wrap=True, highlight=False)
     if unknown_because is not None:
-        reason = escape(with_flags(unknown_because, _FLAGS))
-        console.print(f"[bold]the noise is unknown[/]: {reason}")
+        print_text(f"the noise is unknown: {spell_arguments(unknown_because)}", style="bold")
     elif found is not None:
-        _print_estimate(found, record, class_names, console)
+        _print_estimate(found, record, class_names)
     elif "rate" in record:
-        console.print(f"[bold]given noise rate: {record['rate']:.1%}[/]")
+        print_text(f"given noise rate: {record['rate']:.1%}", style="bold")
     else:
-        console.print("the run did not need the noise and has not estimated it")
+        print_text("the run did not need the noise and has not estimated it")
     if found is None:
         return
-    console.print(
+    print_text(
         f"to know the rate to ±3 points, check {found.labels_to_check:,} labels by hand, at random"
     )
     for warning in found.diagnostics.warnings:
         if warning != unknown_because:
-            console.print(f"[yellow]note:[/] {escape(with_flags(warning, _FLAGS))}")
+            print_note(warning)
 
 
 def _print_estimate(
-    found: "NoiseEstimate", record: dict[str, Any], class_names: tuple[str, ...], console: Console
+    found: "NoiseEstimate", record: dict[str, Any], class_names: tuple[str, ...]
 ) -> None:
     about = f"by {found.diagnostics.method}, {found.diagnostics.examples:,} examples"
-    console.print(f"[bold]estimated noise rate: {escape(found.summary)}[/]; {about}")
-    console.print(escape(found.words))
+    print_text(f"estimated noise rate: {found.summary}; {about}", style="bold")
+    print_text(found.words)
     if "floor" in record:
         floor = record["floor"]
-        console.print(
+        print_text(
             f"measured floor of the cross-entropy: {floor['level']:.3f} ± "
             f"{floor['standard_error']:.3f}"
         )
     confusions = _confusions(found, class_names)
     if confusions:
-        console.print("most frequent confusions:")
+        print_text("most frequent confusions:")
         for line in confusions:
-            console.print(escape(f"  {line}"))
+            print_text(f"  {line}")
 
 
 def _confusions(found: "NoiseEstimate", class_names: tuple[str, ...]) -> list[str]:

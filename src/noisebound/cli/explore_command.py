@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from rich.markup import escape
-
-from noisebound.system.console import Console
+from noisebound.system.console import print_text
 
 
 def explore(*, out: Path = Path("explorer.html")) -> None:
@@ -18,4 +16,4 @@ def explore(*, out: Path = Path("explorer.html")) -> None:
     from noisebound.report.explorer import write_explorer
 
     write_explorer(out)
-    Console(soft_wrap=True, highlight=False).print(f"written: {escape(str(out))}")
+    print_text(f"written: {out}")

@@ -1,24 +1,15 @@
 """``noisebound figure``: draw a figure of the paper."""
 
-import csv
 from pathlib import Path
-from typing import Literal
-
-from rich.markup import escape
+from typing import Any
 
 from noisebound.errors import InvalidValueError
-from noisebound.paper.figures import (
-    noise_models_figure,
-    rate_sweep_figure,
-    sensitivity_figure,
-    write_figure,
-)
-from noisebound.paper.protocol import COLUMNS
-from noisebound.system.console import Console
+from noisebound.paper import FigureName
+from noisebound.system.console import print_text
 
 
 def figure(
-    name: Literal["sensitivity", "noise-models", "rate-sweep"],
+    name: FigureName,
     *,
     out: Path = Path(),
     table: Path = Path("reproduction/rate-sweep.csv"),
@@ -28,44 +19,45 @@ def figure(
     Parameters
     ----------
     name
-        sensitivity: the limits between which a floor lies. noise-models: the inverse noise models
-        of the losses. rate-sweep: accuracy by the noise rate that the bound is computed with.
+        sensitivity: the range of the floor for noise of any structure. noise-models: the losses'
+        inverse noise models. rate-sweep: accuracy over the noise rate assumed for the bound.
     out
         The folder to write to.
     table
         For rate-sweep, the CSV file that `noisebound reproduce rate-sweep` wrote.
     """
+    from noisebound.paper import figures
+
     match name:
         case "sensitivity":
-            drawn = sensitivity_figure()
+            drawn = figures.sensitivity_figure()
         case "noise-models":
-            drawn = noise_models_figure()
+            drawn = figures.noise_models_figure()
         case "rate-sweep":
-            drawn = rate_sweep_figure(_records(table))
-    written = write_figure(drawn, out, name)
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(escape(f"written: {', '.join(map(str, written))}"))
+            drawn = figures.rate_sweep_figure(_records(table))
+    print_text(f"written: {', '.join(map(str, figures.write_figure(drawn, out, name)))}")
 
 
-def _records(table: Path) -> list[dict[str, str | float | None]]:
-    foreign = InvalidValueError(f"{table} is not what  noisebound reproduce rate-sweep  writes")
-    needed = {"method", "column", "believed_rate", "mean", "std"}
-    try:
-        with table.open(encoding="utf-8", newline="") as lines:
-            reader = csv.DictReader(lines)
-            names, records = reader.fieldnames, [dict(record) for record in reader]
-        for record in records:
-            float(record["believed_rate"]), float(record["mean"]), float(record["std"] or 0)
-            COLUMNS[record["column"]]
-    except FileNotFoundError as error:
+def _records(table: Path) -> list[dict[str, Any]]:
+    import polars as pl
+
+    from noisebound.paper.protocol import COLUMNS
+
+    if not table.exists():
         raise InvalidValueError(
             f"there is no {table}: make it with  noisebound reproduce rate-sweep , and pass it as "
             "`table`"
+        )
+    text, number = ("method", "column"), ("believed_rate", "mean", "std")
+    try:
+        frame = pl.read_csv(table, infer_schema=False).select(
+            *text, *(pl.col(name).cast(pl.Float64) for name in number)
+        )
+    except pl.exceptions.PolarsError as error:  # not text, or another table
+        raise InvalidValueError(
+            f"{table} is not a table of  noisebound reproduce rate-sweep : {error}"
         ) from error
-    except (ValueError, KeyError, TypeError, csv.Error) as error:  # not text, or another table
-        raise foreign from error
-    if not needed <= {*(names or needed)}:
-        raise foreign
-    if not records:
-        raise InvalidValueError(f"{table} holds no finished runs")
-    return records
+    frame = frame.filter(pl.col("column").is_in(list(COLUMNS)))
+    if frame.is_empty():
+        raise InvalidValueError(f"{table} holds no finished runs of the paper's columns")
+    return frame.to_dicts()

@@ -190,7 +190,7 @@ def _print_run(run: "Run", *, as_json: bool) -> None:
 
     result = run.result
     if as_json:
-        record = result.record() | {"out": str(run.path)}
+        record = result.model_dump(mode="json") | {"out": str(run.path)}
         print(json_format.dumps(record))  # noqa: T201
         return
     console = Console(soft_wrap=True, highlight=False)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from rich.markup import escape
 
 from noisebound.cli.options import (
     QuoteFormulas,
@@ -15,7 +14,7 @@ from noisebound.cli.options import (
     TrainingSource,
 )
 from noisebound.errors import InvalidValueError
-from noisebound.system.console import Console
+from noisebound.system.console import print_note, print_text
 
 
 def labels(
@@ -49,43 +48,34 @@ def labels(
         label_studio_tasks,
         read_answers,
     )
-    from noisebound.runs import load_run
     from noisebound.runs.predict import write_frame
     from noisebound.system.files import write_text
 
     _check(out, format, read)
-    flags = reading or ReadingFlags()
-    if data is None:
-        flags.refuse_all_but("data_dir", "id", what="data that is not named beside it")
-    trained = load_run(run)
-    origin = trained.folder.read_origin() if data is None else flags.origin(data)
-    if data is None and flags.data_dir is not None:
-        origin = origin.model_copy(update={"data_dir": flags.data_dir})
-    splits = trained.load_again(origin).named_by(flags.id)
+    trained, splits = (reading or ReadingFlags()).load_run(run, data)
     decisions = trained.decisions_about(splits)
-    console = Console(soft_wrap=True, highlight=False)
     if read is not None:
-        made = read_answers(read, trained.review_queue_of(splits))
-        console.print(f"{len(made):,} decisions were read from {escape(str(read))}")
+        made = read_answers(read, trained.review_queue(splits))
+        print_text(f"{len(made):,} decisions were read from {read}")
         decisions.refresh()
     for note in decisions.notes:
-        console.print(f"[yellow]note:[/] {escape(note)}")
+        print_note(note)
     if out is None:
         return
     if format == "table":
         table = corrected_labels(decisions, drop_unusable=drop_unusable)
         write_frame(table, out, quotes_formulas=quote_formulas)
         changed = int((table["label"] != table["corrected"]).sum())
-        console.print(f"{len(table):,} labels, of which {changed:,} are corrected: {out}")
+        print_text(f"{len(table):,} labels, of which {changed:,} are corrected: {out}")
         return
-    queue = trained.review_queue_of(splits)
+    queue = trained.review_queue(splits)
     tasks = label_studio_tasks if format == "label-studio" else argilla_records
     write_text(out, json.dumps(tasks(queue, splits), ensure_ascii=False, indent=1) + "\n")
-    console.print(f"{len(queue.data):,} examples for {format}: {escape(str(out))}")
+    print_text(f"{len(queue.data):,} examples for {format}: {out}")
     if format == "label-studio":
         config = out.with_suffix(".xml")
         write_text(config, label_studio_config(splits))
-        console.print(f"the project's labeling configuration: {escape(str(config))}")
+        print_text(f"the project's labeling configuration: {config}")
 
 
 def _check(out: Path | None, format: str, read: Path | None) -> None:

@@ -13,7 +13,8 @@ from noisebound.data.options import ReadingOptions, reading_options
 from noisebound.errors import InvalidValueError
 
 if TYPE_CHECKING:
-    from noisebound.data import DataOrigin
+    from noisebound.data import DataOrigin, Splits
+    from noisebound.runs import Run
 
 Source = Annotated[
     str,
@@ -132,6 +133,18 @@ class ReadingFlags(ReadingOptions):
         from noisebound.data import DataOrigin
 
         return DataOrigin(data=data, **self.options.model_dump())
+
+    def load_run(self, path: Path, data: str | None) -> "tuple[Run, Splits]":
+        """Return a run and its training data: from ``data``, or from where the run read it."""
+        from noisebound.runs import load_run
+
+        if data is None:
+            self.refuse_all_but("data_dir", "id", what="data that is not named beside it")
+        run = load_run(path)
+        origin = run.folder.read_origin() if data is None else self.origin(data)
+        if data is None and self.data_dir is not None:
+            origin = origin.model_copy(update={"data_dir": self.data_dir})
+        return run, run.load_again(origin).named_by(self.id)
 
 
 Reading = Annotated[ReadingFlags | None, Parameter(name="*")]

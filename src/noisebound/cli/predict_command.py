@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.markup import escape
 
 from noisebound.cli.options import DataDir, Encoding, QuoteFormulas, RunPath, SkipBad
-from noisebound.system.console import Console
+from noisebound.system.console import print_text
 
 
 def predict(
@@ -15,7 +14,7 @@ def predict(
     data: str,
     *,
     out: Path,
-    id: str | None = None,
+    id: Annotated[str | None, Parameter(metavar="COLUMN")] = None,
     quote_formulas: QuoteFormulas = True,
     backbone: Annotated[str | None, Parameter(metavar="ENCODER")] = None,
     data_dir: DataDir = None,
@@ -37,7 +36,7 @@ def predict(
         The column of a table that names its rows, to copy into the file [default: the column that
             `fit` was given].
     backbone
-        Where the model's backbone is now, if it has been moved since the training.
+        The new place of the model's backbone, if it was moved after training.
     """
     from noisebound.runs import load_run
     from noisebound.runs.predict import check_writable, write_frame
@@ -47,4 +46,4 @@ def predict(
         data, data_dir=data_dir, skip_bad=skip_bad, encoding=encoding, id=id
     )
     write_frame(predictions, out, quotes_formulas=quote_formulas)
-    Console(soft_wrap=True).print(f"{len(predictions):,} labels: {escape(str(out))}")
+    print_text(f"{len(predictions):,} labels: {out}")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from noisebound.paper.presets import find_preset
+from noisebound.system.console import print_text
 
 
 def preset(
@@ -23,4 +23,6 @@ def preset(
     set_
         Settings to change: epochs=10, or emnist.epochs=10 for one data set.
     """
-    print(find_preset(name).override(set_).model_dump_json(indent=2))  # noqa: T201
+    from noisebound.paper.presets import find_preset
+
+    print_text(find_preset(name).override(set_).model_dump_json(indent=2))

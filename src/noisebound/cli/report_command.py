@@ -3,9 +3,7 @@
 import warnings
 from pathlib import Path
 
-from rich.markup import escape
-
-from noisebound.system.console import Console
+from noisebound.system.console import print_note, print_text
 
 
 def report(runs: Path, *, out: Path = Path("report.html")) -> None:
@@ -26,6 +24,5 @@ def report(runs: Path, *, out: Path = Path("report.html")) -> None:
         page = report_on(runs)
     write_page(page, out)
     for damage in damages:
-        note = f"[yellow]note:[/] {escape(str(damage.message))}"
-        Console(stderr=True, soft_wrap=True, highlight=False).print(note)
-    Console(soft_wrap=True, highlight=False).print(f"written: {escape(str(out))}")
+        print_note(str(damage.message))
+    print_text(f"written: {out}")

@@ -2,28 +2,21 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
-from rich.markup import escape
 
 from noisebound.cli.options import DataDir, command_line
 from noisebound.errors import InvalidValueError
 from noisebound.paper import Target, Weights
-from noisebound.paper.page import report_on
-from noisebound.paper.plan import Plan
-from noisebound.paper.presets import check_dataset, find_preset
-from noisebound.paper.reproduce import Reproduction, Request
-from noisebound.paper.reproduce import reproduce as run_reproduce
-from noisebound.paper.run import RunStore
-from noisebound.paper.sources import DataSources
-from noisebound.paper.sweep import Workers
-from noisebound.report.page import write_page
-from noisebound.report.table_formats import to_text
-from noisebound.runs.folder import RunFolder
-from noisebound.system.console import Console
+from noisebound.system.console import Console, print_text
 
-Names = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative=())]
+if TYPE_CHECKING:
+    from noisebound.paper.reproduce import Reproduction
+
+Names = Annotated[
+    tuple[str, ...] | None, Parameter(consume_multiple=True, negative=(), metavar="NAME...")
+]
 Count = Annotated[int | None, Parameter(validator=validators.Number(gte=1))]
 
 
@@ -65,34 +58,43 @@ def reproduce(
     set_
         Settings of the preset to change, such as epochs=10, or emnist.epochs=10 for one data set.
     columns
-        The columns, such as mnist-0.4, or mnist for all columns of a data set. Lists are separated
-            by spaces or commas.
+        The columns, such as mnist-0.4, or mnist for all columns of a data set. Separate them with
+            spaces or commas.
     only
-        Rows whose missing runs are done, such as ce+b; the table shows every finished run
+        The rows to train now, such as ce+b. The table still shows every finished run
             [default: all rows].
     seeds
-        The number of seeds, or several seeds.
+        The number of seeds; or the seeds themselves, if there are several.
     weights
         The weights to evaluate: the last epoch's, as in the paper, or the averaged ones.
     jobs
         The number of runs at once [default: one per core, or one if there is a GPU].
     cluster
-        The address of a Ray cluster to run on; auto for the one running here, local to
-            start one.
+        The address of a Ray cluster, auto for one that runs here, or local to start one.
     out
         The folder for the runs and the tables.
     name
         The name of the table's files [default: the target].
     source
-        Data sets to read from other files or folders, such as emnist=folder.
+        Data sets to read from your own files or folders, such as emnist=folder.
     backbone
-        Pretrained encoders whose embeddings are trained on: onnx:FILE, hf:FOLDER; one for images,
-            one for texts if there are texts.
+        Pretrained encoders to train on the embeddings of: onnx:FILE or hf:FOLDER, at most one for
+            images and one for texts.
     dry_run
         Only list the runs.
     """
+    from noisebound.paper.page import report_on
+    from noisebound.paper.plan import Plan
+    from noisebound.paper.presets import find_preset
+    from noisebound.paper.reproduce import Request
+    from noisebound.paper.reproduce import reproduce as run_reproduce
+    from noisebound.paper.run import RunStore
+    from noisebound.paper.sources import DataSources
+    from noisebound.paper.sweep import Workers
+    from noisebound.report.page import write_page
+    from noisebound.runs.folder import RunFolder
+
     backbones = tuple(backbone or ())
-    console = Console(soft_wrap=True, highlight=False)
     plan = Plan(
         find_preset(preset or ("features" if backbones else "cpu")).override(set_),
         _seeds(_split(seeds)),
@@ -107,21 +109,20 @@ def reproduce(
         name,
         None if only is None else _split(only),
     )
+    store = RunStore(out / "runs")
     if dry_run:
-        store = RunStore(out / "runs")
         for run in dict.fromkeys(request.due_runs()):
-            console.print(f"{run.key}  {store.state(run):8}  {run.description}")
+            print_text(f"{run.key}  {store.state(run):8}  {run.description}")
         return
     try:
         outcome = run_reproduce(request, out, Workers(jobs, cluster))
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted; the same command continues from here")
         raise
-    store = RunStore(out / "runs")
     if any(store.state(run) == "finished" for run in request.runs()):
         RunFolder(out).save_command(command_line())
         write_page(report_on(out), out / "report.html")
-    _print(outcome, out, console)
+    _print(outcome, out)
 
 
 def _split(words: tuple[str, ...]) -> list[str]:
@@ -139,6 +140,8 @@ def _seeds(words: list[str]) -> tuple[int, ...]:
 
 
 def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
+    from noisebound.paper.presets import check_dataset
+
     paths = {}
     for source in sources:
         dataset, equals, path = source.partition("=")
@@ -150,14 +153,16 @@ def _paths(sources: tuple[str, ...]) -> dict[str, Path]:
     return paths
 
 
-def _print(outcome: Reproduction, out: Path, console: Console) -> None:
+def _print(outcome: "Reproduction", out: Path) -> None:
+    from noisebound.report.table import to_text
+
     for table in outcome.tables:
-        console.print(escape(to_text(table)))
-    console.print(f"written to {escape(str(out))}: {', '.join(p.name for p in outcome.files)}")
+        print_text(to_text(table))
+    print_text(f"written to {out}: {', '.join(path.name for path in outcome.files)}")
     if outcome.failures:
-        complaint = Console(stderr=True, soft_wrap=True)
-        complaint.print(f"[bold red]failed runs: {len(outcome.failures)}[/]")
+        complaint = Console(stderr=True, soft_wrap=True, markup=False)
+        complaint.print(f"failed runs: {len(outcome.failures)}", style="bold red")
         for run, error in outcome.failures.items():
-            complaint.print(escape(f"  {run.key} {run.description}: {error}"))
+            complaint.print(f"  {run.key} {run.description}: {error}")
         complaint.print("the same command tries them again; the other runs are in the tables")
         sys.exit(1)

@@ -5,10 +5,9 @@ from contextlib import nullcontext
 from typing import Annotated
 
 from cyclopts import Parameter, validators
-from rich.markup import escape
 
 from noisebound.cli.options import RunPath, TrainingSource
-from noisebound.system.console import Console
+from noisebound.system.console import print_text
 
 
 def review(
@@ -44,14 +43,13 @@ def review(
     splits = trained.training_data(data).named_by(id)
     session = ReviewSession(trained, splits, by or current_user())
     server = ReviewServer(session, port)
-    console = Console(soft_wrap=True, highlight=False)
 
     with redirect_file(server.address) if open else nullcontext() as file:
 
         def announce(address: str) -> None:
-            console.print(f"the review page: {address}")
-            console.print(f"decisions are kept in {escape(str(trained.folder.decisions))}")
-            console.print("Ctrl-C ends the server")
+            print_text(f"the review page: {address}")
+            print_text(f"decisions are kept in {trained.folder.decisions}")
+            print_text("Ctrl-C ends the server")
             if file is not None:
                 webbrowser.open(file.as_uri())
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter, validators
-from rich.markup import escape
 
 from noisebound.cli.options import (
     QuoteFormulas,
@@ -13,7 +12,7 @@ from noisebound.cli.options import (
     RunPath,
     TrainingSource,
 )
-from noisebound.system.console import Console
+from noisebound.system.console import print_note, print_text
 
 
 def suspects(
@@ -41,43 +40,31 @@ def suspects(
     from noisebound.estimation import EstimatedNoise, GivenTransition
     from noisebound.pages.suspects import suspects_page
     from noisebound.report.page import write_page
-    from noisebound.runs import load_run
+    from noisebound.runs.judgment import suspects_frame
     from noisebound.runs.predict import check_writable, write_frame
-    from noisebound.runs.suspects import suspects_frame
 
     check_writable(out)
-    flags = reading or ReadingFlags()
-    if data is None:
-        flags.refuse_all_but("data_dir", "id", what="data that is not named beside it")
-    trained = load_run(run)
-    if data is not None:
-        origin = flags.origin(data)
-    else:
-        origin = trained.folder.read_origin()
-        if flags.data_dir is not None:
-            origin = origin.model_copy(update={"data_dir": flags.data_dir})
-    splits = trained.load_again(origin).named_by(flags.id)
+    trained, splits = (reading or ReadingFlags()).load_run(run, data)
     found = trained.find_suspects(splits)
     table = suspects_frame(found, splits)
     write_frame(table, out, quotes_formulas=quote_formulas)
-    console = Console(soft_wrap=True, highlight=False)
     expected = trained.expected_wrong(found)
     because = trained.noise.unknown_because
     if because is None:
         headline = f"{len(table):,} labels, of which about {expected:,} are probably wrong"
-        console.print(headline)
+        print_text(headline)
     else:
         headline = f"how many of the {len(table):,} labels are wrong is unknown, and their "
         headline += f"ranking means little: {because}"
-        console.print(f"[yellow]note:[/] {escape(headline)}")
-    console.print(f"all labels, ranked: {escape(str(out))}")
+        print_note(headline)
+    print_text(f"all labels, ranked: {out}")
     knows_structure = isinstance(trained.noise, EstimatedNoise | GivenTransition)
     if trained.result.chosen is None and not knows_structure:
-        console.print(
-            "[yellow]note:[/] this run had no bound, and its model may have memorized wrong "
+        print_note(
+            "this run had no bound, and its model may have memorized wrong "
             "labels: train another with noisebound fit DATA --out RUN, without --loss"
         )
     place = page or out.with_suffix(".html")
     headline = f"{headline[0].upper()}{headline[1:]}."
     write_page(suspects_page(found, splits, most, headline, out.name), place)
-    console.print(f"the most suspect examples: {escape(str(place))}")
+    print_text(f"the most suspect examples: {place}")

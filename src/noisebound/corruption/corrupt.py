@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from torch import Generator, Tensor
 from noisebound.checks import (
     ArrayLike,
     check_distribution,
+    check_indices,
     check_noise_rate,
     check_num_classes,
     check_number,
@@ -130,7 +130,7 @@ def corrupt(
     matrix = None if transition is None else check_transition(transition).to(generator.device)
     distributions = None if probs is None else _check_probs(probs).to(generator.device)
     c = _agreed_classes(kind, num_classes, matrix, distributions)
-    given = _check_labels("labels", labels, c)
+    given = check_indices("labels", labels, c)
     clean = given.to(generator.device)
     rate = _check_rate(kind, noise_rate, c, include_self)
     equal = torch.full(clean.shape, rate, dtype=torch.float64, device=clean.device)
@@ -160,7 +160,7 @@ def corrupt(
             )
         case "human":
             assert human_labels is not None
-            said = _check_labels("human_labels", human_labels, c).to(generator.device)
+            said = check_indices("human_labels", human_labels, c).to(generator.device)
             if len(said) != len(clean):
                 raise InvalidValueError(
                     f"`human_labels` must be as many as `labels`, {len(clean)}; got {len(said)}"
@@ -252,23 +252,6 @@ def _check_probs(probs: ArrayLike) -> Float64[Tensor, "n classes"]:
             f"{tuple(distributions.shape)}"
         )
     return distributions
-
-
-def _check_labels(name: str, labels: Labels, c: int) -> Int64[Tensor, " n"]:
-    array = labels if isinstance(labels, Tensor) else np.asarray(labels)
-    if math.prod(array.shape) == 0:
-        raise InvalidValueError(f"`{name}` must not be empty")
-    if array.ndim != 1:
-        raise InvalidValueError(f"`{name}` must be one-dimensional, got shape {tuple(array.shape)}")
-    # Converted to int64 first, because torch cannot compare uint16, uint32 and uint64.
-    indices = array.long() if isinstance(array, Tensor) else torch.tensor(array.astype(np.int64))
-    is_whole = str(array.dtype).removeprefix("torch.").startswith(("int", "uint"))
-    if not is_whole:
-        raise InvalidTypeError(f"`{name}` must be class indices, whole numbers; got {array.dtype}")
-    low, high = int(indices.min()), int(indices.max())
-    if low < 0 or high >= c:
-        raise InvalidValueError(f"`{name}` must lie in 0 … {c - 1}, got {low} … {high}")
-    return indices
 
 
 def _check_groups(groups: Sequence[int] | None, c: int) -> Int64[Tensor, " classes"]:

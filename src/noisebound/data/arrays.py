@@ -1,6 +1,6 @@
 """Arrays in memory and in ``.npz`` and ``.npy`` files as examples."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
@@ -154,9 +154,9 @@ def read_npz(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
     with _opened(path) as arrays:
         if target is not None:
             return _pair_with(arrays, target, path), None
-        for inputs, labels in _TRAIN_KEYS:
-            if inputs in arrays and labels in arrays:
-                return (arrays[inputs], arrays[labels]), _test_pair(arrays)
+        train = _pair(arrays, _TRAIN_KEYS)
+        if train is not None:
+            return train, _pair(arrays, _TEST_KEYS)
         raise DataError(
             f"{path} has the arrays {sorted(arrays)}; expected X and y, or another usual pair of "
             "names: give the name of the labels as `target`"
@@ -206,8 +206,9 @@ def _pair_with(arrays: Mapping[str, NDArray[Any]], target: str, path: Path) -> P
     return arrays[others[0]], arrays[target]
 
 
-def _test_pair(arrays: Mapping[str, NDArray[Any]]) -> Pair | None:
-    for inputs, labels in _TEST_KEYS:
+def _pair(arrays: Mapping[str, NDArray[Any]], keys: Iterable[tuple[str, str]]) -> Pair | None:
+    """Return the first of these pairs of arrays that the file has."""
+    for inputs, labels in keys:
         if inputs in arrays and labels in arrays:
             return arrays[inputs], arrays[labels]
     return None

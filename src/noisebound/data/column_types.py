@@ -6,8 +6,7 @@ is. The style is stored with the model, because the values of a new file may be 
 """
 
 import itertools
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
@@ -16,163 +15,26 @@ import polars as pl
 
 from noisebound.errors import DataError
 
-MISSING_FIELDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
-"""Texts for a missing value, in columns of every type."""
-
-
-def nulls_for_missing(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a table with null for words such as NA in its columns of strings.
-
-    So the same rows have the same categories and classes in CSV, which has no null, and elsewhere.
-    """
-    columns = [
-        _null_for_missing(pl.col(name))
-        for name, dtype in frame.collect_schema().items()
-        if dtype in (pl.String, pl.Categorical, pl.Enum)
-    ]
-    return frame.with_columns(columns)
-
-
-def _null_for_missing(column: pl.Expr) -> pl.Expr:
-    is_missing = column.cast(pl.String).is_in(MISSING_FIELDS)
-    return pl.when(is_missing).then(None).otherwise(column).name.keep()
-
+ColumnType: TypeAlias = Literal["number", "category", "text", "date"]
+"""How a column is used: as a number, as one feature per value, as words, or as a point in time."""
 
 Style: TypeAlias = Literal["point", "comma", "day_first", "month_first"]
 """``1,234.5`` or ``1.234,5`` among numbers, ``31/1/2024`` or ``1/31/2024`` among dates."""
 
-NUMBER_STYLES: tuple[Style, ...] = ("point", "comma")
-DATE_STYLES: tuple[Style, ...] = ("day_first", "month_first")
+MISSING_FIELDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
+"""Texts for a missing value, in columns of every type."""
 
-_OTHER: dict[Style, Style] = {
-    "point": "comma",
-    "comma": "point",
-    "day_first": "month_first",
-    "month_first": "day_first",
-}
-_IN_NO_DOUBT: dict[Style, str] = {
-    "point": "1234.5",
-    "comma": "1234.5",
-    "day_first": "2024-12-31",
-    "month_first": "2024-12-31",
-}
+LEADING_ZERO = r"^\s*-?0\d+\s*$"
+"""A whole number with a leading zero, such as a postal code: a code, not a number."""
 
-MISSING_WORDS = (
+_MISSING_WORDS = (  # for a missing number or date, in any case
     "", "na", "n/a", "#n/a", "n.a.", "nan", "null", "none", "missing", "-", "--", "?", ".",
 )  # fmt: skip
-"""Texts for a missing number or date, in any case."""
-
-_LOOKED_AT = 1000  # values from which the forms of dates are chosen; heuristic
-_NUMBERS_APART = r"\d.*[-/.,:\s].*\d"  # as in every date
-_SIGNS = r"[$€£¥₹%]"  # beside a number; shares and prices are numbers
-_GROUPED_BEFORE_POINT = r"^[+-]?[1-9]\d{0,2}(?:[,\s']\d{3})+(?:\.\d+)?$"
-_BEFORE_COMMA = r"^[+-]?(?:\d+|[1-9]\d{0,2}(?:[.\s']\d{3})+)(?:,\d+)?$"
-# Years of two digits stand first: a year of four digits does not fit them, but the reverse does.
-_DAYS: dict[Style, tuple[str, ...]] = {
-    "day_first": ("%d/%m/%y", "%d/%m/%Y", "%d-%m-%Y"),
-    "month_first": ("%m/%d/%y", "%m/%d/%Y", "%m-%d-%Y"),
+_STYLES: dict[ColumnType, tuple[Style, ...]] = {
+    "number": ("point", "comma"),
+    "date": ("day_first", "month_first"),
 }
-_DAYS_OF_BOTH = (
-    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%y", "%d.%m.%Y", "%d-%b-%y", "%d-%b-%Y", "%d %b %Y",
-    "%d %B %Y", "%b %d %Y", "%b %d, %Y", "%B %d %Y", "%B %d, %Y",
-)  # fmt: skip
-_CLOCKS = (
-    "", " %H:%M", " %H:%M:%S%.f", "T%H:%M", "T%H:%M:%S%.f", " %I:%M %p", " %I:%M:%S %p",
-    " %H:%M:%S%.f%#z", "T%H:%M:%S%.f%#z",
-)  # fmt: skip
-_TIMES_OF_DAY = ("%H:%M", "%H:%M:%S%.f", "%I:%M %p", "%I:%M:%S %p")
-
-
-def read_best(series: pl.Series, styles: tuple[Style, ...]) -> tuple[Style, pl.Series]:
-    """Return the style that reads most values, the first one if equal, and the values."""
-    readings = [(style, read_as(series, style)) for style in styles]
-    return min(readings, key=lambda reading: reading[1].null_count())
-
-
-def note_of_doubt(series: pl.Series, values: pl.Series, style: Style) -> str:
-    """Return a note if the other style reads all texts too and gives other values; else empty."""
-    other = read_as(series, _OTHER[style])
-    differs = values.ne_missing(other) & (values.dtype.is_temporal() | ~_is_plain(series))
-    if other.null_count() > values.null_count() or not differs.any():
-        return ""
-    row = differs.arg_max()
-    assert row is not None
-    return (
-        f"column {series.name!r}: {series[row]!r} is read as {values[row]}, and could mean "
-        f"{other[row]}; if that is wrong, write it as {_IN_NO_DOUBT[style]}"
-    )
-
-
-def _is_plain(series: pl.Series) -> pl.Series:
-    return series.str.strip_chars().cast(pl.Float64, strict=False).is_not_null()
-
-
-def read_as(series: pl.Series, style: Style) -> pl.Series:
-    """Return texts as numbers or points in time; null for texts that cannot be read."""
-    texts = series.cast(pl.String).str.strip_chars()
-    if style in NUMBER_STYLES:
-        return texts.to_frame().select(_number(pl.col(series.name), style)).to_series()
-    return _dates(texts, style)
-
-
-def unreadable(series: pl.Series, read: pl.Series) -> pl.Series:
-    """Return the texts that were not read, without words for missing values."""
-    return without_missing(series.cast(pl.String).filter(read.is_null()))
-
-
-def without_missing(series: pl.Series) -> pl.Series:
-    """Return the texts without nulls and words for missing values."""
-    is_missing = series.str.strip_chars().str.to_lowercase().is_in(MISSING_WORDS)
-    return series.filter(~is_missing.fill_null(True))
-
-
-def _number(text: pl.Expr, style: Style) -> pl.Expr:
-    bare = text.str.replace_all(rf"\s*{_SIGNS}\s*", "")
-    if style == "point":
-        is_grouped = bare.str.contains(_GROUPED_BEFORE_POINT)
-        plain = pl.when(is_grouped).then(bare.str.replace_all(r"[,\s']", "")).otherwise(bare)
-    else:
-        digits = bare.str.replace_all(r"[.\s']", "").str.replace(",", ".", literal=True)
-        plain = pl.when(bare.str.contains(_BEFORE_COMMA)).then(digits)
-    return plain.cast(pl.Float64, strict=False).name.keep()
-
-
-def _dates(texts: pl.Series, style: Style) -> pl.Series:
-    """Return dates, with or without a time of day, or times of day alone."""
-    sample = without_missing(texts).head(_LOOKED_AT)
-    days = (*_DAYS[style], *_DAYS_OF_BOTH)
-    moments = [day + clock for day, clock in itertools.product(days, _CLOCKS)]
-    for forms, parse in ((moments, _moments), (_TIMES_OF_DAY, _times_of_day)):
-        fitting = _fitting(sample, forms, parse)
-        if fitting:
-            return pl.select(pl.coalesce([parse(texts, form) for form in fitting])).to_series()
-    return pl.Series(texts.name, [None] * len(texts), pl.Datetime("us"))
-
-
-def _fitting(
-    sample: pl.Series, forms: Sequence[str], parse: Callable[[pl.Series, str], pl.Series]
-) -> list[str]:
-    """Return the forms of the values of a sample: for each value the first that fits."""
-    left = sample.filter(sample.str.contains(_NUMBERS_APART))
-    fitting = []
-    for form in forms if len(left) else ():
-        is_left = parse(left, form).is_null()
-        if not is_left.all():
-            fitting.append(form)
-            left = left.filter(is_left)
-    return fitting
-
-
-def _moments(texts: pl.Series, form: str) -> pl.Series:
-    return texts.str.to_datetime(form, strict=False, time_unit="us").dt.replace_time_zone(None)
-
-
-def _times_of_day(texts: pl.Series, form: str) -> pl.Series:
-    return texts.str.to_time(form, strict=False)
-
-
-ColumnType: TypeAlias = Literal["number", "category", "text", "date"]
-"""How a column is used: as a number, as one feature per value, as words, or as a point in time."""
+_WHOLE_FRACTION = r"^(-?[1-9][0-9]*|0)\.0$"  # as pandas and polars write a whole number
 
 # Heuristics.
 _FEW_SLIPS = 0.01  # share of unreadable values up to which a column still holds numbers
@@ -183,10 +45,6 @@ _WORDS_OF_A_SENTENCE = 3.0  # on average; names and places have fewer
 _LETTERS_OF_A_SENTENCE = 6.0  # on average, in scripts without spaces
 _SENTENCES_LOOKED_AT = 10_000
 _WITHOUT_SPACES = r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]"  # Japanese, Chinese, Thai
-LEADING_ZERO = r"^\s*-?0\d+\s*$"
-"""A whole number with a leading zero, such as a postal code: a code, not a number."""
-_WHOLE_FRACTION = r"^(-?[1-9][0-9]*|0)\.0$"  # as pandas and polars write a whole number
-_STYLES: dict[ColumnType, tuple[Style, ...]] = {"number": NUMBER_STYLES, "date": DATE_STYLES}
 
 
 @dataclass(frozen=True)
@@ -219,22 +77,18 @@ def decide_type(
     Raises:
         DataError: the values cannot be of the type that the user gave
     """
-    if wanted in ("category", "text"):
-        if not is_scalar(series.dtype):
-            raise DataError(f"column {series.name!r} of type {series.dtype} cannot be {wanted}")
-        values = as_category(series) if wanted == "category" else as_text(series)
-        return ColumnDecision(wanted, values)
-    if series.dtype.is_temporal() and wanted in (None, "date"):
+    dtype = series.dtype
+    if wanted in ("category", "text") and is_scalar(dtype):
+        return ColumnDecision(wanted, (as_category if wanted == "category" else as_text)(series))
+    if dtype.is_temporal() and wanted in (None, "date"):
         return ColumnDecision("date", series)
-    if is_number(series.dtype) and wanted in (None, "number"):
+    if is_number(dtype) and wanted in (None, "number"):
         return ColumnDecision("number", series)
-    if not is_string(series.dtype):
-        if wanted is not None:
-            raise DataError(
-                f"column {series.name!r} of type {series.dtype} cannot be read as {wanted}s"
-            )
-        return ColumnDecision(None, series, _left_out(series))
-    return _decide_strings(series.cast(pl.String), wanted, style)
+    if is_string(dtype):
+        return _decide_strings(series.cast(pl.String), wanted, style)
+    if wanted is not None:
+        raise DataError(f"column {series.name!r} of type {dtype} cannot be read as {wanted}")
+    return ColumnDecision(None, series, f"column {series.name!r} of type {dtype} was left out")
 
 
 def _decide_strings(
@@ -243,29 +97,63 @@ def _decide_strings(
     present = len(series) - series.null_count()
     if not present:
         return ColumnDecision(wanted or "category", series)
+    column, note = f"column {series.name!r}", ""
     codes = series.filter(series.str.contains(LEADING_ZERO))
-    note = ""
-    for kind, styles in _STYLES.items():
-        if wanted not in (None, kind):
-            continue
-        chosen, values = read_best(series, styles if style is None else (style,))
+    for kind in _STYLES if wanted is None else (wanted,):
+        chosen, values = read_values(series, kind, style)
         slips = unreadable(series, values)
-        if len(slips) <= _FEW_SLIPS * present or (wanted is not None and len(slips) < present):
-            if kind == "number" and wanted is None and len(codes):
-                note = _note_of_codes(codes)
-                continue
-            said = (_note_of_slips(slips, kind), note_of_doubt(series, values, chosen))
-            return ColumnDecision(kind, values, "; ".join(filter(None, said)), chosen)
-        if len(slips) <= _SOME_SLIPS * present:
-            note = _note_of_categories(slips, kind)
+        if len(slips) > (_FEW_SLIPS * present if wanted is None else present - 1):
+            if len(slips) <= _SOME_SLIPS * present:
+                note = (
+                    f"{column} is taken for categories, because {len(slips)} values such as "
+                    f"{slips[0]!r} are not {kind}s; to count these as missing, set the type: "
+                    "`types`"
+                )
+        elif kind == "number" and wanted is None and len(codes):
+            note = (
+                f"{column} has codes such as {codes[0]!r}, with leading zeros, and is taken for "
+                "categories; to read numbers, set the type: `types`"
+            )
+        else:
+            notes = [_note_of_doubt(series, values, kind, chosen)]
+            if len(slips):
+                slip = f"{len(slips)} values such as {slips[0]!r}"
+                notes.insert(0, f"{column}: {slip} are not {kind}s and count as missing")
+            return ColumnDecision(kind, values, "; ".join(filter(None, notes)), chosen)
     if wanted is not None:
-        raise DataError(
-            f"column {series.name!r} cannot be read as {wanted}s: it has values such as "
-            f"{series.drop_nulls()[0]!r}"
+        example = series.drop_nulls()[0]
+        raise DataError(f"{column} cannot be read as {wanted}s: it has values such as {example!r}")
+    if _looks_like_text(series):
+        note = (
+            f"{column} holds texts, nearly every row one of its own, and was left out: to learn "
+            "from its words, name it: `text`"
         )
-    if looks_like_text(series):
-        return ColumnDecision(None, series, _is_text_note(series))
+        return ColumnDecision(None, series, note)
     return ColumnDecision("category", series, note)
+
+
+def _looks_like_text(series: pl.Series) -> bool:
+    """True if a column of strings holds sentences: long and mostly distinct."""
+    present = series.drop_nulls()
+    distinct = present.n_unique()
+    if distinct <= _MANY_TEXTS or distinct < _DISTINCT_TEXTS * len(present):
+        return False
+    sample = present.head(_SENTENCES_LOOKED_AT)
+    words = sample.str.count_matches(r"\S+").to_numpy().mean()
+    letters = sample.str.count_matches(_WITHOUT_SPACES).to_numpy().mean()
+    return bool(words >= _WORDS_OF_A_SENTENCE or letters >= _LETTERS_OF_A_SENTENCE)
+
+
+def nulls_for_missing(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Return a table with null for words such as NA in its columns of strings.
+
+    So the same rows have the same categories and classes in CSV, which has no null, and elsewhere.
+    """
+    names = [name for name, dtype in frame.collect_schema().items() if is_string(dtype)]
+    if not names:
+        return frame
+    is_missing = pl.col(names).cast(pl.String).is_in(MISSING_FIELDS)
+    return frame.with_columns(pl.when(~is_missing).then(pl.col(names)).name.keep())
 
 
 def as_text(series: pl.Series) -> pl.Series:
@@ -295,20 +183,6 @@ def as_category(series: pl.Series) -> pl.Series:
     return spelled.set(spelled.is_in(MISSING_FIELDS).fill_null(False), None)
 
 
-def looks_like_text(series: pl.Series) -> bool:
-    """True if a column of strings holds sentences: long and mostly distinct."""
-    present = series.drop_nulls()
-    distinct = present.n_unique()
-    if distinct <= _MANY_TEXTS or distinct < _DISTINCT_TEXTS * len(present):
-        return False
-    sample = present.head(_SENTENCES_LOOKED_AT)
-    words = sample.str.count_matches(r"\S+").mean()
-    letters = sample.str.count_matches(_WITHOUT_SPACES).mean()
-    assert isinstance(words, float)
-    assert isinstance(letters, float)
-    return words >= _WORDS_OF_A_SENTENCE or letters >= _LETTERS_OF_A_SENTENCE
-
-
 def is_number(dtype: pl.DataType) -> bool:
     """True for numbers and booleans."""
     return dtype.is_numeric() or dtype == pl.Boolean
@@ -324,7 +198,7 @@ def is_scalar(dtype: pl.DataType) -> bool:
     return is_number(dtype) or is_string(dtype) or dtype.is_temporal()
 
 
-def check_named(columns: list[str], named: Mapping[str, object], source: str) -> None:
+def check_named(columns: Sequence[str], named: Iterable[str], source: str) -> None:
     """Raise a `DataError` if an option names a column that the table lacks."""
     missing = next((name for name in named if name not in columns), None)
     if missing is not None:
@@ -346,115 +220,126 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {spelled[similar[0]]!r}?)" if similar else ""
 
 
-def listed_names(columns: list[str], most: int = 30) -> str:
-    """Return the names of columns, at most the first 30."""
-    more = f" and {len(columns) - most} more" if len(columns) > most else ""
-    return f"{', '.join(columns[:most])}{more}"
+def listed_names(names: Sequence[str], most: int = 30, separator: str = ", ") -> str:
+    """Return the first names of a list, and how many more there are.
 
-
-def _note_of_slips(slips: pl.Series, kind: ColumnType) -> str:
-    if slips.is_empty():
-        return ""
-    return (
-        f"column {slips.name!r}: {len(slips)} values such as {slips[0]!r} are not {kind}s and "
-        "count as missing"
-    )
-
-
-def _note_of_categories(slips: pl.Series, kind: ColumnType) -> str:
-    return (
-        f"column {slips.name!r} is taken for categories, because {len(slips)} values such as "
-        f"{slips[0]!r} are not {kind}s; to count these as missing, set the type: `types`"
-    )
-
-
-def _note_of_codes(codes: pl.Series) -> str:
-    return (
-        f"column {codes.name!r} has codes such as {codes[0]!r}, with leading zeros, and is taken "
-        "for categories; to read numbers, set the type: `types`"
-    )
-
-
-def _left_out(series: pl.Series) -> str:
-    return f"column {series.name!r} of type {series.dtype} was left out"
-
-
-def _is_text_note(series: pl.Series) -> str:
-    return (
-        f"column {series.name!r} holds texts, nearly every row one of its own, and was left out: "
-        f"to learn from its words, name it: `text`"
-    )
-
-
-# Heuristics for columns that number the rows. They mean nothing on new data, and a network would
-# trust them.
-_FEWEST_ROWS = 30  # in fewer rows, a column may ascend by chance
-_ROWS_LOOKED_AT = 10_000  # evenly spread over the table
-_DISTINCT_SHARE = 0.9  # of an identifier's values
-# Rank correlation with the row number. It is 1 for sorted values; for random ones it is far below
-# 0.999, as its standard error is 1/sqrt(rows).
-_FOLLOWS = 0.999
-_SPARSE = 2  # an index still counts as one if every second row was dropped
-_COUNTED_SHARE = 0.9  # of an index's steps that are one up; the others restart it
-_WRITTEN_INDEX = frozenset({"", "unnamed: 0", "__index_level_0__"})  # pandas' names for its index
-_INDEX_NAMES = _WRITTEN_INDEX | {"index", "rowid", "row_id"}
-_ID_NAME = re.compile(r"(?:(?i:(?:^|[_ -])id)|[a-z0-9]I[dD])$")
-
-
-def identifier_reason(series: pl.Series) -> str | None:
-    """Return why a column of numbers or dates only identifies its row; None if it does not."""
-    present = _whole(series)
-    has_enough = len(present) >= _FEWEST_ROWS and present.dtype != pl.Boolean
-    if has_enough and _follows_rows(present):
-        return "it follows the order of the rows"
-    if present.dtype.is_integer() and _bare(series.name) in _WRITTEN_INDEX:
-        return "it is the index of a data frame that was written beside the columns"
-    if not has_enough:
-        return None
-    return _reason_of_numbers(present) if present.dtype.is_integer() else None
-
-
-def _whole(series: pl.Series) -> pl.Series:
-    """Return the values that are not missing, as integers if all are whole.
-
-    In pandas, integers become floats in a column with missing values.
+    Example:
+        >>> listed_names(["a", "b", "c"], most=2)
+        'a, b and 1 more'
     """
-    if not series.dtype.is_float():
-        return series.drop_nulls()
-    present = series.fill_nan(None).drop_nulls()
-    whole = present.cast(pl.Int64, strict=False)
-    return whole if len(whole) and (whole == present).fill_null(False).all() else present
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{separator.join(names[:most])}{more}"
 
 
-def _reason_of_numbers(present: pl.Series) -> str | None:
-    is_named = _is_named_as_one(present.name)
-    steps = present.cast(pl.Int64, strict=False).diff()
-    if is_named and (steps == 1).sum() >= _COUNTED_SHARE * len(present):
-        return "it counts the rows, several times from the start"
-    low, high = present.min(), present.max()
-    assert isinstance(low, int)
-    assert isinstance(high, int)
-    if high - low + 1 < len(present) or present.n_unique() < len(present):
-        return None
-    if is_named or high - low < _SPARSE * len(present):
-        return "it is an identifier, another whole number in every row"
-    return None
+_LOOKED_AT = 1000  # values from which the forms of dates are chosen; heuristic
+_NUMBERS_APART = r"\d.*[-/.,:\s].*\d"  # as in every date
+_SIGNS = r"[$€£¥₹%]"  # beside a number; shares and prices are numbers
+_GROUPED_BEFORE_POINT = r"^[+-]?[1-9]\d{0,2}(?:[,\s']\d{3})+(?:\.\d+)?$"
+_BEFORE_COMMA = r"^[+-]?(?:\d+|[1-9]\d{0,2}(?:[.\s']\d{3})+)(?:,\d+)?$"
+# Years of two digits stand first: a year of four digits does not fit them, but the reverse does.
+_DAYS: dict[Style, tuple[str, ...]] = {
+    "day_first": ("%d/%m/%y", "%d/%m/%Y", "%d-%m-%Y"),
+    "month_first": ("%m/%d/%y", "%m/%d/%Y", "%m-%d-%Y"),
+}
+_DAYS_OF_BOTH = (
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%y", "%d.%m.%Y", "%d-%b-%y", "%d-%b-%Y", "%d %b %Y",
+    "%d %B %Y", "%b %d %Y", "%b %d, %Y", "%B %d %Y", "%B %d, %Y",
+)  # fmt: skip
+_CLOCKS = (
+    "", " %H:%M", " %H:%M:%S%.f", "T%H:%M", "T%H:%M:%S%.f", " %I:%M %p", " %I:%M:%S %p",
+    " %H:%M:%S%.f%#z", "T%H:%M:%S%.f%#z",
+)  # fmt: skip
+_TIMES_OF_DAY = ("%H:%M", "%H:%M:%S%.f", "%I:%M %p", "%I:%M:%S %p")
 
 
-def _follows_rows(series: pl.Series) -> bool:
-    step = max(1, len(series) // _ROWS_LOOKED_AT)
-    sample = series.gather_every(step)
-    if sample.n_unique() < _DISTINCT_SHARE * len(sample):
-        return False
-    ranks = pl.DataFrame({"rank": sample.rank(), "row": range(len(sample))})
-    correlation = ranks.select(pl.corr("rank", "row")).item()
-    return bool(abs(correlation) >= _FOLLOWS)
+def read_values(
+    series: pl.Series, kind: ColumnType, style: Style | None = None
+) -> tuple[Style, pl.Series]:
+    """Return numbers or dates in text, null where they cannot be read, and their style.
+
+    By default, the style is the one that reads most values.
+    """
+    styles = _STYLES[kind] if style is None else (style,)
+    read = {each: _read_as(series, each) for each in styles}
+    best = min(read, key=lambda each: read[each].null_count())  # the first one if equal
+    return best, read[best]
 
 
-def _is_named_as_one(name: str) -> bool:
-    """True for names such as id, customer_id, CustomerId and userID, but not Paid."""
-    return _bare(name) in _INDEX_NAMES or _ID_NAME.search(name.strip()) is not None
+def unreadable(series: pl.Series, read: pl.Series) -> pl.Series:
+    """Return the texts that were not read, without words for missing values."""
+    return _without_missing(series.cast(pl.String).filter(read.is_null()))
 
 
-def _bare(name: str) -> str:
-    return name.strip().lower()
+def _without_missing(series: pl.Series) -> pl.Series:
+    is_missing = series.str.strip_chars().str.to_lowercase().is_in(_MISSING_WORDS)
+    return series.filter(~is_missing.fill_null(True))
+
+
+def _note_of_doubt(series: pl.Series, values: pl.Series, kind: ColumnType, style: Style) -> str:
+    """Return a note if the other style reads all texts too and gives other values; else empty."""
+    other = _read_as(series, next(each for each in _STYLES[kind] if each != style))
+    is_plain = series.str.strip_chars().cast(pl.Float64, strict=False).is_not_null()
+    differs = values.ne_missing(other) & ((kind == "date") | ~is_plain)
+    if other.null_count() > values.null_count() or not differs.any():
+        return ""
+    row = differs.arg_max()
+    assert row is not None
+    return (
+        f"column {series.name!r}: {series[row]!r} is read as {values[row]}, and could mean "
+        f"{other[row]}; if that is wrong, write it as "
+        f"{'2024-12-31' if kind == 'date' else '1234.5'}"
+    )
+
+
+def _read_as(series: pl.Series, style: Style) -> pl.Series:
+    texts = series.cast(pl.String).str.strip_chars()
+    if style in _DAYS:
+        return _dates(texts, style)
+    return texts.to_frame().select(_number(pl.col(series.name), style)).to_series()
+
+
+def _number(text: pl.Expr, style: Style) -> pl.Expr:
+    bare = text.str.replace_all(rf"\s*{_SIGNS}\s*", "")
+    if style == "point":
+        is_grouped = bare.str.contains(_GROUPED_BEFORE_POINT)
+        plain = pl.when(is_grouped).then(bare.str.replace_all(r"[,\s']", "")).otherwise(bare)
+    else:
+        digits = bare.str.replace_all(r"[.\s']", "").str.replace(",", ".", literal=True)
+        plain = pl.when(bare.str.contains(_BEFORE_COMMA)).then(digits)
+    return plain.cast(pl.Float64, strict=False).name.keep()
+
+
+def _dates(texts: pl.Series, style: Style) -> pl.Series:
+    """Return dates, with or without a time of day, or times of day alone."""
+    sample = _without_missing(texts).head(_LOOKED_AT)
+    sample = sample.filter(sample.str.contains(_NUMBERS_APART))
+    days = (*_DAYS[style], *_DAYS_OF_BOTH)
+    moments = [day + clock for day, clock in itertools.product(days, _CLOCKS)]
+    for forms, parse in ((moments, _moments), (_TIMES_OF_DAY, _times_of_day)):
+        fitting = _fitting(sample, forms, parse)
+        if fitting:
+            return pl.select(pl.coalesce([parse(texts, form) for form in fitting])).to_series()
+    return pl.Series(texts.name, [None] * len(texts), pl.Datetime("us"))
+
+
+def _fitting(
+    left: pl.Series, forms: Sequence[str], parse: Callable[[pl.Series, str], pl.Series]
+) -> list[str]:
+    """Return the forms of the values of a sample: for each value the first that fits."""
+    fitting = []
+    for form in forms:
+        if left.is_empty():
+            break
+        is_left = parse(left, form).is_null()
+        if not is_left.all():
+            fitting.append(form)
+            left = left.filter(is_left)
+    return fitting
+
+
+def _moments(texts: pl.Series, form: str) -> pl.Series:
+    return texts.str.to_datetime(form, strict=False, time_unit="us").dt.replace_time_zone(None)
+
+
+def _times_of_day(texts: pl.Series, form: str) -> pl.Series:
+    return texts.str.to_time(form, strict=False)

@@ -1,30 +1,28 @@
-"""Columns of numbers, dates, categories and texts as features, by stored rules."""
+"""Columns of numbers, dates and categories as features, by stored rules."""
 
-from functools import cached_property
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from scipy.sparse import csr_matrix, hstack
+from pydantic import BaseModel, ConfigDict, Field
 
 from noisebound.data.column_types import (
-    DATE_STYLES,
-    NUMBER_STYLES,
     ColumnDecision,
     ColumnType,
     Style,
     as_category,
     as_text,
-    identifier_reason,
     is_number,
     is_scalar,
     is_string,
-    read_best,
+    listed_names,
+    read_values,
     unreadable,
 )
 from noisebound.data.labels import listed_spellings, spellings
-from noisebound.errors import DataError, InvalidValueError
+from noisebound.data.text_columns import TextColumn
+from noisebound.errors import DataError
 
 # Heuristics.
 MAX_CATEGORIES = 32  # categories with a feature of their own; rarer ones share one
@@ -90,9 +88,8 @@ class NumberColumn(BaseModel):
         """Return the values as numbers or dates, also where a file has them as text."""
         has_values = column.null_count() < len(column)
         if is_string(column.dtype) and has_values:
-            usual = DATE_STYLES if self.is_time else NUMBER_STYLES
             column = column if self.is_time else _truth_as_numbers(column)
-            _, values = read_best(column, usual if self.style is None else (self.style,))
+            _, values = read_values(column, self.column_type, self.style)
             if len(unreadable(column, values)) <= _MOST_SLIPS * len(column):
                 return values
         is_right = is_number(column.dtype) or column.dtype.is_temporal()
@@ -139,9 +136,8 @@ class CategoryColumn(BaseModel):
             has_other=distinct > MAX_CATEGORIES,
             has_missing=texts.null_count() > 0,
         )
-        groups = spellings(dict(counts.iter_rows()))
         notes = []
-        if groups:
+        if groups := spellings(dict(counts.iter_rows())):
             notes.append(
                 f"column {series.name!r} has categories that differ only by case or spaces, and "
                 f"count as different: {listed_spellings(groups)}"
@@ -165,11 +161,10 @@ class CategoryColumn(BaseModel):
         unseen = texts.filter(~texts.is_in(list(self.categories)))
         if not len(unseen):
             return ""
-        names = unseen.unique().sort().to_list()
-        more = f" and {len(names) - _UNSEEN_SHOWN} more" if len(names) > _UNSEEN_SHOWN else ""
+        names = [repr(name) for name in unseen.unique().sort()]
         return (
             f"column {self.name!r}: {len(unseen):,} of {len(column):,} rows have categories that "
-            f"the training data lacks: {', '.join(map(repr, names[:_UNSEEN_SHOWN]))}{more}"
+            f"the training data lacks: {listed_names(names, _UNSEEN_SHOWN)}"
         )
 
     @property
@@ -216,14 +211,18 @@ class CategoryColumn(BaseModel):
 
 def fit_column(
     decision: ColumnDecision, *, is_wanted: bool
-) -> tuple[NumberColumn | CategoryColumn | None, str]:
-    """Return a column, None if it is left out, and a note; ``is_wanted`` keeps it."""
+) -> tuple[NumberColumn | CategoryColumn | TextColumn | None, str]:
+    """Return a column, None if it is left out, and a note; ``is_wanted`` keeps identifiers."""
     series = decision.values
+    if decision.kind is None:
+        return None, ""
+    if decision.kind == "text":
+        return TextColumn.fit(series)
     if series.null_count() == len(series):
         return None, f"column {series.name!r} is empty and was left out"
     if decision.kind == "category":
         return CategoryColumn.fit(series, is_wanted=is_wanted)
-    reason = None if is_wanted else identifier_reason(series)
+    reason = None if is_wanted else _identifier_reason(series)
     if reason is not None:
         return None, (
             f"column {series.name!r} was left out: {reason}; to use it all the same, set its type: "
@@ -234,8 +233,13 @@ def fit_column(
 
 def _numbers(series: pl.Series) -> np.ndarray:
     """Return float64, NaN for missing values and those beyond float32; times in microseconds."""
-    numbers = _microseconds(series) if series.dtype.is_temporal() else series
-    values = numbers.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    if series.dtype == pl.Time:
+        series = series.cast(pl.Duration("us"))
+    if series.dtype == pl.Duration:
+        series = series.dt.total_microseconds()
+    elif series.dtype.is_temporal():
+        series = series.dt.epoch("us")
+    values = series.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
     return np.where(np.abs(values) <= np.finfo(np.float32).max, values, np.nan)
 
 
@@ -245,172 +249,64 @@ def _truth_as_numbers(texts: pl.Series) -> pl.Series:
     Booleans are numbers, but a new file has them as text if one of its values is neither.
     """
     lower = texts.cast(pl.String).str.strip_chars().str.to_lowercase()
-    is_truth = lower.is_in(["true", "false"]).fill_null(False)
-    return lower.replace({"true": "1", "false": "0"}).zip_with(is_truth, texts.cast(pl.String))
+    return lower.replace({"true": "1", "false": "0"})
 
 
-def _microseconds(series: pl.Series) -> pl.Series:
-    """Return times in microseconds, whatever unit the file keeps them in."""
-    if series.dtype == pl.Duration:
-        return series.dt.total_microseconds()
-    if series.dtype == pl.Time:
-        return series.cast(pl.Duration("us")).dt.total_microseconds()
-    return series.dt.epoch("us")
+# Heuristics for columns that number the rows. They mean nothing on new data, and a network would
+# trust them.
+_FEWEST_ROWS = 30  # in fewer rows, a column may ascend by chance
+_ROWS_LOOKED_AT = 10_000  # evenly spread over the table
+_DISTINCT_SHARE = 0.9  # of an identifier's values
+# Rank correlation with the row number. It is 1 for sorted values; for random ones it is far below
+# 0.999, as its standard error is 1/sqrt(rows).
+_FOLLOWS = 0.999
+_SPARSE = 2  # an index still counts as one if every second row was dropped
+_COUNTED_SHARE = 0.9  # of an index's steps that are one up; the others restart it
+_WRITTEN_INDEX = frozenset({"", "unnamed: 0", "__index_level_0__"})  # pandas' names for its index
+_INDEX_NAMES = _WRITTEN_INDEX | {"index", "rowid", "row_id"}
+_ID_NAME = re.compile(r"(?:(?i:(?:^|[_ -])id)|[a-z0-9]I[dD])$")  # customer_id, userID, but not Paid
 
 
-_MOST_WORDS = 20_000  # terms; heuristic: ten thousand texts use about this many often
-_MOST_RUNS = 30_000
-_FEWEST_TEXTS = 2  # a term of a single text teaches nothing
-# TF-IDF has rows of length one, while standardized numbers have length sqrt(features). At this
-# length a linear network learns texts alone at the learning rate that suits numbers (heuristic).
-# Beside other columns, `weigh_text` finds the scale.
-_ROW_LENGTH = 10.0
-_ARE_EMPTY = "texts are empty and have no features"
-
-
-class Terms(BaseModel):
-    """A vocabulary of words and pairs of words, or of runs of three to five letters in a word.
-
-    Attributes:
-        kind: ``"words"`` or ``"letters"``
-        terms: the vocabulary, in the order of the features
-        weights: the inverse document frequency of each term, logarithmic and positive
-    """
-
-    model_config = ConfigDict(frozen=True)
-    kind: Literal["words", "letters"]
-    terms: Annotated[tuple[str, ...], Field(min_length=1)]
-    weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
-
-    @model_validator(mode="after")
-    def _fits(self) -> "Terms":
-        if len(self.terms) != len(self.weights) or len(set(self.terms)) != len(self.terms):
-            raise InvalidValueError("a vocabulary needs distinct terms, and one weight for each")
-        return self
-
-    @classmethod
-    def fit(cls, kind: Literal["words", "letters"], texts: list[str]) -> "Terms | None":
-        """Return the vocabulary of some texts; None if they have no terms of this kind."""
-        for fewest in (_FEWEST_TEXTS, 1):
-            vectorizer = _vectorizer(kind, min_df=fewest)
-            try:
-                vectorizer.fit(texts)
-            except ValueError:  # an empty vocabulary
-                continue
-            names = tuple(str(name) for name in vectorizer.get_feature_names_out())
-            return cls(kind=kind, terms=names, weights=tuple(vectorizer.idf_.tolist()))
+def _identifier_reason(series: pl.Series) -> str | None:
+    """Return why a column of numbers or dates only identifies its row; None if it does not."""
+    present, name = _whole(series), series.name.strip()
+    has_enough = len(present) >= _FEWEST_ROWS and present.dtype != pl.Boolean
+    if has_enough and _follows_rows(present):
+        return "it follows the order of the rows"
+    if not present.dtype.is_integer():
         return None
+    if name.lower() in _WRITTEN_INDEX:
+        return "it is the index of a data frame that was written beside the columns"
+    if not has_enough:
+        return None
+    is_named = name.lower() in _INDEX_NAMES or _ID_NAME.search(name) is not None
+    steps = present.cast(pl.Int64, strict=False).diff()
+    if is_named and (steps == 1).sum() >= _COUNTED_SHARE * len(present):
+        return "it counts the rows, several times from the start"
+    low, high = present.min(), present.max()
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    is_narrow = high - low < _SPARSE * len(present)
+    if (is_named or is_narrow) and present.n_unique() == len(present):
+        return "it is an identifier, another whole number in every row"
+    return None
 
-    @cached_property
-    def vectorizer(self) -> Any:
-        """Scikit-learn's vectorizer with this vocabulary."""
-        vectorizer = _vectorizer(self.kind, vocabulary=self.terms)
-        vectorizer.idf_ = np.array(self.weights)
-        return vectorizer
 
+def _whole(series: pl.Series) -> pl.Series:
+    """Return the values that are not missing, as integers if all are whole.
 
-class PlainTextColumn(BaseModel):
-    """A column of texts to embed, or to encode later; it has no features yet.
-
-    Attributes:
-        name: the name of the column
-        scale: factor of the embeddings of the texts beside the other columns of the table; 0 if
-            the texts do not help
+    In pandas, integers become floats in a column with missing values.
     """
-
-    model_config = ConfigDict(frozen=True)
-    kind: Literal["plain text"] = "plain text"
-    name: str
-    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-
-    @classmethod
-    def fit(cls, series: pl.Series) -> tuple["PlainTextColumn", str]:
-        """Return the column of these texts, and a note, which may be empty."""
-        return cls(name=series.name), _note_of_empty(series)
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Return an empty list."""
-        return []
-
-    def encode(self, column: pl.Series) -> np.ndarray:
-        """Return an array without columns."""
-        return np.empty((len(column), 0))
+    if not series.dtype.is_float():
+        return series.drop_nulls()
+    present = series.fill_nan(None).drop_nulls()
+    whole = present.cast(pl.Int64, strict=False)
+    return whole if len(whole) and (whole == present).fill_null(False).all() else present
 
 
-class TextColumn(BaseModel):
-    """A column of texts, one feature per term of its vocabularies; an empty text has none.
-
-    Attributes:
-        name: the name of the column
-        vocabularies: of words, of runs of letters, or of both
-        scale: factor of the features beside the other columns of the table
-    """
-
-    model_config = ConfigDict(frozen=True)
-    kind: Literal["text"] = "text"
-    name: str
-    vocabularies: Annotated[tuple[Terms, ...], Field(min_length=1)]
-    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-
-    @classmethod
-    def fit(cls, series: pl.Series) -> "TextColumn":
-        """Return the column with the vocabulary of these texts."""
-        texts = _texts(series)
-        found = [Terms.fit("words", texts), Terms.fit("letters", texts)]
-        vocabularies = tuple(terms for terms in found if terms is not None)
-        if not vocabularies:
-            raise DataError(
-                f"the texts of column {series.name!r} have no words in common and none of three "
-                "letters: there is nothing to learn from"
-            )
-        return cls(name=series.name, vocabularies=vocabularies)
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Return one name per feature."""
-        return [
-            f"{self.name}: {term!r}"
-            for vocabulary in self.vocabularies
-            for term in vocabulary.terms
-        ]
-
-    def encode(self, column: pl.Series) -> csr_matrix:
-        """Return the features of a column, ``[rows, features]``, sparse."""
-        texts = _texts(column)
-        parts = [vocabulary.vectorizer.transform(texts) for vocabulary in self.vocabularies]
-        scale = np.float32(self.scale * _ROW_LENGTH / len(parts) ** 0.5)
-        features: csr_matrix = hstack(parts, format="csr", dtype=np.float32) * scale
-        return features
-
-
-def _note_of_empty(series: pl.Series) -> str:
-    texts = _texts(series)
-    empty = sum(not text.strip() for text in texts)
-    if empty == len(texts):
-        raise DataError(f"column {series.name!r} holds no text: name another column: `text`")
-    return f"column {series.name!r}: {empty} {_ARE_EMPTY}" if empty else ""
-
-
-def is_of_empty_texts(note: str) -> bool:
-    """True if a note says that empty texts are kept, which is false if they are embedded."""
-    return note.endswith(_ARE_EMPTY)
-
-
-def _texts(series: pl.Series) -> list[str]:
-    texts: list[str] = series.cast(pl.String).fill_null("").to_list()
-    return texts
-
-
-def _vectorizer(kind: str, **options: Any) -> Any:
-    from sklearn.feature_extraction.text import TfidfVectorizer  # takes a second to import
-
-    is_words = kind == "words"
-    return TfidfVectorizer(
-        analyzer="word" if is_words else "char_wb",
-        ngram_range=(1, 2) if is_words else (3, 5),
-        max_features=None if "vocabulary" in options else _MOST_WORDS if is_words else _MOST_RUNS,
-        sublinear_tf=True,
-        dtype=np.float32,
-        **options,
-    )
+def _follows_rows(series: pl.Series) -> bool:
+    sample = series.gather_every(max(1, len(series) // _ROWS_LOOKED_AT))
+    if sample.n_unique() < _DISTINCT_SHARE * len(sample):
+        return False
+    ranks = pl.DataFrame({"rank": sample.rank(), "row": range(len(sample))})
+    return bool(abs(ranks.select(pl.corr("rank", "row")).item()) >= _FOLLOWS)

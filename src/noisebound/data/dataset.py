@@ -16,7 +16,7 @@ from noisebound.checks import check_count
 from noisebound.data.column_types import check_named
 from noisebound.data.rows import JoinedRows, Rows, SparseRows, TensorRows, as_rows
 from noisebound.data.table_encoder import TableEncoder
-from noisebound.data.text_evidence import MOST_ROWS, TextEvidence, weigh_text
+from noisebound.data.text_columns import MOST_ROWS, TextEvidence, weigh_text
 from noisebound.errors import DataError
 from noisebound.system.files import fingerprint_of_texts
 
@@ -228,7 +228,7 @@ class Splits:
         return name if self.ids is None else f"{self.ids[position]} ({name})"
 
     def picture(self, position: int) -> Shaped[Tensor, "channels height width"] | None:
-        """Return the image of a training example; None if the examples are not images."""
+        """Return the image of a training example, or None if the examples are not images."""
         if self.pictures is not None:
             return self.pictures(position)
         if not self.train.is_images:
@@ -277,7 +277,7 @@ class Splits:
     def _text_evidence(
         self, encoder: TableEncoder, rows: Bool[Tensor, " n"]
     ) -> TextEvidence | None:
-        """Return whether texts help beside other columns; None if there are not both."""
+        """Return whether texts help beside other columns, or None if there are not both."""
         if not 0 < len(encoder.text_columns) < len(encoder.columns):
             return None
         assert self.frame is not None

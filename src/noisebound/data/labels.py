@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisebound.data.column_types import listed_names
 from noisebound.errors import DataError
 
 
@@ -120,9 +121,8 @@ def _check_distinct(class_names: Sequence[str]) -> tuple[str, ...]:
     return tuple(class_names)
 
 
-def _shortened(names: Sequence[str], most: int = 10) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+def _shortened(names: Sequence[str]) -> str:
+    return listed_names([repr(name) for name in names], most=10)
 
 
 def spellings(counts: Mapping[str, int], usual: Collection[str] = ()) -> list[list[str]]:
@@ -159,7 +159,6 @@ def note_of_spellings(counts: Mapping[str, int]) -> str:
     )
 
 
-def listed_spellings(groups: list[list[str]], most: int = 5) -> str:
-    """Return groups of labels as text, at most the first few."""
-    shown = "; ".join(", ".join(repr(label) for label in group) for group in groups[:most])
-    return shown + (f" and {len(groups) - most} more" if len(groups) > most else "")
+def listed_spellings(groups: list[list[str]]) -> str:
+    """Return groups of labels as text, at most the first five."""
+    return listed_names([", ".join(map(repr, group)) for group in groups], 5, separator="; ")

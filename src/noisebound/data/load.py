@@ -32,7 +32,7 @@ from noisebound.data.published import DATASETS, find_published
 from noisebound.data.published.mnist import holds_idx, read_idx_folder
 from noisebound.data.published.releases import Published, find_or_download
 from noisebound.data.rows import Rows
-from noisebound.data.table_files import as_table, is_frame, is_table, read_table_file
+from noisebound.data.table_files import TableFile, as_table, is_frame, is_table, read_table_file
 from noisebound.data.tables import frame_splits, read_table
 from noisebound.data.texts import (
     as_texts,
@@ -293,7 +293,7 @@ def _unlabeled_path(path: Path, options: ReadingOptions, raw_columns: Collection
         table = read_table_file(
             path, encoding=options.encoding, raw_columns=raw_columns, skip_bad=options.skip_bad
         )
-        return _of_frame(table.frame, str(path), table.left_out)
+        return _of_frame(table, str(path))
     return _of_inputs(inputs_from_array(read_inputs(path)), str(path))
 
 
@@ -302,11 +302,10 @@ def _has_more_texts(folder: Folder) -> bool:
     return len(examples_among(names, TEXTS)) > len(examples_among(names, IMAGES))
 
 
-def _of_frame(frame: pl.LazyFrame, source: str, left_out: Collection[int] = ()) -> Unlabeled:
-    count = frame.select(pl.len()).collect().item() + len(left_out)
-    gone = set(left_out)
-    names = [place for place in range(count) if place not in gone]
-    return Unlabeled(names, source, frame=frame)
+def _of_frame(table: TableFile | pl.LazyFrame, source: str) -> Unlabeled:
+    table = table if isinstance(table, TableFile) else TableFile(table)
+    count = table.frame.select(pl.len()).collect().item()
+    return Unlabeled(table.positions(count), source, frame=table.frame)
 
 
 def _of_inputs(

@@ -3,7 +3,7 @@
 import math
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -16,22 +16,17 @@ from torch import Tensor
 
 from noisebound.data.archives import as_data_error
 from noisebound.data.cache import cache_folder
-from noisebound.data.column_types import ColumnDecision, ColumnType, Style, decide_type
-from noisebound.data.columns import (
-    CategoryColumn,
-    NumberColumn,
-    PlainTextColumn,
-    TextColumn,
-    fit_column,
-)
+from noisebound.data.column_types import ColumnType, Style, decide_type
+from noisebound.data.columns import CategoryColumn, NumberColumn, fit_column
 from noisebound.data.rows import HELD_IN_MEMORY, SparseRows
 from noisebound.data.table_files import as_lazy
+from noisebound.data.text_columns import TextColumn
 from noisebound.errors import DataError
 
 _BLOCK = 2**24  # numbers encoded at once: 128 MB of float64
 
 Column: TypeAlias = Annotated[
-    NumberColumn | CategoryColumn | TextColumn | PlainTextColumn, Field(discriminator="kind")
+    NumberColumn | CategoryColumn | TextColumn, Field(discriminator="kind")
 ]
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
 
@@ -80,9 +75,9 @@ class TableEncoder(BaseModel):
         for name in lazy.collect_schema().names():
             series = lazy.select(name).collect().to_series()
             decision = decide_type(series, wanted.get(name), (styles or {}).get(name))
-            column, said = _fit(decision, is_wanted=name in wanted)
+            column, note = fit_column(decision, is_wanted=name in wanted)
             columns += [] if column is None else [column]
-            notes += [note for note in said if note]
+            notes += filter(None, (decision.note, note))
         if not columns:
             reasons = "; ".join(notes) or "there is none beside the labels"
             raise DataError(f"no column can be used as a feature: {reasons}")
@@ -96,10 +91,7 @@ class TableEncoder(BaseModel):
     @property
     def types(self) -> dict[str, ColumnType]:
         """The type of each used column."""
-        return {
-            column.name: "text" if isinstance(column, _TEXTS) else column.column_type
-            for column in self.columns
-        }
+        return {column.name: column.column_type for column in self.columns}
 
     @property
     def styles(self) -> dict[str, Style]:
@@ -119,9 +111,9 @@ class TableEncoder(BaseModel):
         return tuple(column.name for column in self.texts)
 
     @property
-    def texts(self) -> tuple[TextColumn | PlainTextColumn, ...]:
+    def texts(self) -> tuple[TextColumn, ...]:
         """The rules of the columns of texts."""
-        return tuple(column for column in self.columns if isinstance(column, _TEXTS))
+        return tuple(column for column in self.columns if isinstance(column, TextColumn))
 
     @property
     def text_scale(self) -> float:
@@ -130,29 +122,24 @@ class TableEncoder(BaseModel):
 
     def with_text_scale(self, scale: float, note: str) -> "TableEncoder":
         """Return the same rule with other factors for the texts; words are left out at 0."""
-        columns = tuple(
-            column.model_copy(update={"scale": scale}) if isinstance(column, _TEXTS) else column
-            for column in self.columns
-            if scale or not isinstance(column, TextColumn)
-        )
-        return TableEncoder(columns=columns, notes=(*self.notes, note))
+        scaled = self._with_texts(lambda column: column.model_copy(update={"scale": scale}))
+        kept = [column for column in scaled.columns if scale or column.kind != "text"]
+        return TableEncoder(columns=tuple(kept), notes=(*self.notes, note))
 
     def with_words(self, frame: Frame) -> "TableEncoder":
         """Return the same rule with TF-IDF features for the texts, of the words of these rows."""
         lazy = as_lazy(frame)
-        columns = tuple(
-            TextColumn.fit(lazy.select(column.name).collect().to_series())
-            if isinstance(column, PlainTextColumn)
-            else column
-            for column in self.columns
+        return self._with_texts(
+            lambda column: column.with_words(lazy.select(column.name).collect().to_series())
         )
-        return TableEncoder(columns=columns, notes=self.notes)
 
     def beside_texts(self) -> "TableEncoder":
         """Return the same rule, with texts left alone."""
+        return self._with_texts(lambda column: TextColumn(name=column.name))
+
+    def _with_texts(self, change: Callable[[TextColumn], TextColumn]) -> "TableEncoder":
         columns = tuple(
-            PlainTextColumn(name=column.name) if isinstance(column, _TEXTS) else column
-            for column in self.columns
+            change(column) if isinstance(column, TextColumn) else column for column in self.columns
         )
         return TableEncoder(columns=columns, notes=self.notes)
 
@@ -191,8 +178,11 @@ class TableEncoder(BaseModel):
         if not count:
             raise DataError("the table has no rows")
         with as_data_error("the table", remedy="give the columns the types they had"):
-            if any(isinstance(column, TextColumn) for column in self.columns):
-                parts = [self._sparse(block) for block in self._blocks(lazy, count)]
+            if any(column.vocabularies for column in self.texts):
+                parts = [
+                    hstack([csr_matrix(each) for each in self._encoded(block)], format="csr")
+                    for block in self._blocks(lazy, count)
+                ]
                 return SparseRows(vstack(parts, format="csr", dtype=np.float32))
             return self._dense(lazy, count)
 
@@ -200,44 +190,27 @@ class TableEncoder(BaseModel):
         features = _room_for(count, len(self.feature_names))
         start = 0
         for block in self._blocks(lazy, count):
-            place = features[start : start + len(block)]
             left = 0
-            for column in self.columns:
-                encoded = column.encode(block[column.name])
+            for encoded in self._encoded(block):
                 right = left + encoded.shape[1]
-                place[:, left:right] = encoded
+                features[start : start + len(block), left:right] = encoded
                 left = right
             start += len(block)
         return torch.from_numpy(features)
 
-    def _sparse(self, block: pl.DataFrame) -> csr_matrix:
-        encoded = [csr_matrix(column.encode(block[column.name])) for column in self.columns]
-        features: csr_matrix = hstack(encoded, format="csr", dtype=np.float32)
-        return features
+    def _encoded(self, block: pl.DataFrame) -> Iterator[np.ndarray | csr_matrix]:
+        """Yield the features of each column that has any."""
+        for column in self.columns:
+            if column.kind != "plain text":
+                yield column.encode(block[column.name])
 
     def _blocks(self, lazy: pl.LazyFrame, count: int) -> Iterator[pl.DataFrame]:
         """Yield the rows in blocks, so that a lazy frame is never in memory as a whole."""
-        width = max(1, sum(len(column.feature_names) for column in self._numeric_columns()))
-        size = max(1, _BLOCK // width)
+        dense = [column for column in self.columns if not isinstance(column, TextColumn)]
+        size = max(1, _BLOCK // max(1, sum(len(column.feature_names) for column in dense)))
         wanted = lazy.select([column.name for column in self.columns])
-        for start in range(0, max(count, 1), size):
+        for start in range(0, count, size):
             yield wanted.slice(start, size).collect()
-
-    def _numeric_columns(self) -> list[NumberColumn | CategoryColumn]:
-        return [column for column in self.columns if not isinstance(column, _TEXTS)]
-
-
-_TEXTS = (TextColumn, PlainTextColumn)
-
-
-def _fit(decision: ColumnDecision, *, is_wanted: bool) -> tuple[Column | None, tuple[str, ...]]:
-    if decision.kind is None:
-        return None, (decision.note,)
-    if decision.kind == "text":
-        text_column, note = PlainTextColumn.fit(decision.values)
-        return text_column, (decision.note, note)
-    column, note = fit_column(decision, is_wanted=is_wanted)
-    return column, (decision.note, note)
 
 
 def _room_for(rows: int, features: int) -> np.ndarray:

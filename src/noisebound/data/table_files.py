@@ -22,7 +22,12 @@ from noisebound.data.archives import (
     plain_text,
 )
 from noisebound.data.cache import cache_folder, temporary_file
-from noisebound.data.column_types import LEADING_ZERO, MISSING_FIELDS, nulls_for_missing
+from noisebound.data.column_types import (
+    LEADING_ZERO,
+    MISSING_FIELDS,
+    listed_names,
+    nulls_for_missing,
+)
 from noisebound.errors import DataError, MissingExtraError
 
 
@@ -287,12 +292,10 @@ class TableFile:
         """Return a note on the rows that were left out."""
         if not self.left_out:
             return ()
-        count = len(self.left_out)
-        more = f" and {count - _MOST_LISTED} more" if count > _MOST_LISTED else ""
-        shown = ", ".join(str(position) for position in self.left_out[:_MOST_LISTED])
+        shown = listed_names([str(position) for position in self.left_out], _MOST_LISTED)
         return (
-            f"{count} rows with more fields than the header were left out (counted from 0: "
-            f"{shown}{more})",
+            f"{len(self.left_out)} rows with more fields than the header were left out (counted "
+            f"from 0: {shown})",
         )
 
 

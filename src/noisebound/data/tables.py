@@ -226,7 +226,7 @@ def _in_one_spelling(
     labels: pl.Series, class_names: tuple[str, ...], *, merge: bool
 ) -> tuple[pl.Series, str]:
     """Return the labels, with those that differ by case or spaces only merged if asked for."""
-    if labels.dtype not in (pl.String, pl.Categorical, pl.Enum):
+    if not is_string(labels.dtype):
         return labels, ""
     texts = labels.cast(pl.String)
     counts = dict(texts.alias("label").value_counts(name="rows").iter_rows())

@@ -10,6 +10,7 @@ import polars as pl
 
 from noisebound.data.archives import Folder, is_hidden, known_encoding
 from noisebound.data.class_folders import TEXTS, ClassTree, examples_among, find_trees
+from noisebound.data.column_types import listed_names
 from noisebound.data.dataset import Splits, refuse_unwritable
 from noisebound.data.labels import encode_labels, is_missing
 from noisebound.data.options import ReadingOptions
@@ -158,9 +159,8 @@ def _read_texts(
         names.append(name)
         texts.append(text.replace("\r\n", "\n").replace("\r", "\n"))
     if bad and not options.skip_bad:
-        more = f" and {len(bad) - _MOST_LISTED} more" if len(bad) > _MOST_LISTED else ""
         raise DataError(
-            f"{len(bad)} files are not written in {encoding}: {', '.join(bad[:_MOST_LISTED])}"
-            f"{more}; name their `encoding`, such as latin-1, or leave them out: `skip_bad`"
+            f"{len(bad)} files are not written in {encoding}: {listed_names(bad, _MOST_LISTED)}; "
+            f"name their `encoding`, such as latin-1, or leave them out: `skip_bad`"
         )
     return names, texts, [f"{len(bad)} unreadable files were left out"] if bad else []

@@ -13,7 +13,12 @@ from noisebound.checks import ArrayLike, as_float64, check_number
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.identification import identify
 from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
-from noisebound.estimation.predictions import are_informative, check_labels, check_predictions
+from noisebound.estimation.predictions import (
+    are_informative,
+    check_labels,
+    check_predictions,
+    of_label,
+)
 from noisebound.estimation.transitions import (
     agreement_transition,
     anchor_transition,
@@ -215,7 +220,7 @@ def _audit(
     """Return the rate by checked labels; the model's doubts about all labels make it sharper."""
     suspicion = checked.suspicion
     if suspicion is None:
-        suspicion = 1 - probs.gather(1, labels[:, None]).squeeze(1).double()
+        suspicion = 1 - of_label(probs, labels).double()
     at = checked.positions
     is_wrong = labels[at] != checked.true_labels
     return audited_rate(is_wrong, suspicion[at], suspicion, level, checked.weights)

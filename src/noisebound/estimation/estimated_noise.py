@@ -19,9 +19,8 @@ from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
 from noisebound.estimation.floor import Floor, measured_floor
 from noisebound.estimation.names import EstimationMethod
 from noisebound.estimation.noise import BoundChoice, Noise, UnknownNoise
-from noisebound.estimation.predictions import OutOfFold
-from noisebound.estimation.transitions import with_rate
-from noisebound.estimation.true_class import true_class_probabilities
+from noisebound.estimation.predictions import OutOfFold, of_label
+from noisebound.estimation.transitions import true_class_probabilities, with_rate
 from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_check
 from noisebound.losses import CrossEntropy, Loss
 
@@ -102,8 +101,8 @@ class EstimatedNoise(Noise):
         """
         assert self.out_of_fold is not None
         probs, labels = self.calibrated, self.out_of_fold.labels
-        own = probs.gather(1, labels[:, None]).squeeze(1)
-        totals = torch.zeros(probs.shape[1], dtype=probs.dtype).index_add_(0, labels, own)
+        totals = torch.zeros(probs.shape[1], dtype=probs.dtype)
+        totals.index_add_(0, labels, of_label(probs, labels))
         thresholds = totals / labels.bincount(minlength=probs.shape[1]).clamp(min=1)
         confident = torch.where((probs >= thresholds) & (thresholds > 0), probs, -1.0)
         surest, predicted = confident.max(1)
@@ -276,16 +275,16 @@ def noise_of_unchecked(noise: Noise, checked: Checked) -> Noise:
 
     low, high = of_given.interval
     rate, estimate = remaining(of_given.noise_rate), noise.estimate
-    found_words = (
-        f"{of_given.words} Of the labels as given, {of_given.noise_rate:.1%} were wrong; {wrong} "
-        "of them are corrected."
+    words = (
+        f"{of_given.words} Before review, {of_given.noise_rate:.1%} of the labels were wrong; "
+        f"{wrong} of them are corrected."
     )
     estimate = replace(
         estimate,
         noise_rate=rate,
         interval=(remaining(low), remaining(high)),
         transition=with_rate(estimate.transition, estimate.class_prior, rate),
-        words=found_words,
+        words=words,
         condition=of_given.condition,
     )
     return replace(noise, estimate=estimate)

@@ -8,12 +8,11 @@ from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from noisebound.estimation.estimate import NoiseEstimate
-from noisebound.estimation.predictions import FEWEST_EXAMPLES, OutOfFold
+from noisebound.estimation.floor import LEAST_PROBABILITY, calibrated_by
+from noisebound.estimation.predictions import FEWEST_EXAMPLES, OutOfFold, of_label
 from noisebound.estimation.suspects import (
     CLEAR,
-    LEAST_PROBABILITY,
     Suspects,
-    calibrated_by,
     in_order_of,
     suspects_by_evidence,
     suspects_of,
@@ -67,10 +66,9 @@ def suspects_by_models(
         return Suspects(averaged, by_model.suggested)
     if _may_judge(observed, out_of_fold):
         # Probabilities are multiplied, as those of independent witnesses.
-        own = _logs(observed) + _logs(judged)
-        own = own.softmax(1).gather(1, labels[:, None]).squeeze(1)
+        joint = of_label((_logs(observed) + _logs(judged)).softmax(1), labels)
         for group in (is_trained, ~is_trained):
-            score[group] = in_order_of(own[group], score[group])
+            score[group] = in_order_of(joint[group], score[group])
     return Suspects(score, by_model.suggested)
 
 
@@ -135,7 +133,7 @@ def _of_observed_label(
     loss: Loss,
     transition: Float64[Tensor, "classes classes"],
 ) -> Float64[Tensor, "n classes"]:
-    """Return probabilities of the observed label, from what the loss has taught the model.
+    """Return probabilities of the observed label, given the loss that trained the model.
 
     A loss that corrects the noise teaches the true class; any other the observed label, as its
     noise model sees it (the paper's ``f``).

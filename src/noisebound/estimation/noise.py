@@ -22,7 +22,7 @@ from noisebound.bounds import noise_bound, symmetric_columns, transition_bound
 from noisebound.checks import NoiseRateWarning
 from noisebound.errors import InvalidValueError
 from noisebound.estimation.estimate import NoiseEstimate
-from noisebound.estimation.true_class import true_class_probabilities
+from noisebound.estimation.transitions import true_class_probabilities
 from noisebound.losses import Loss
 
 BoundOrigin: TypeAlias = Literal[

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
-from noisebound.checks import ArrayLike, check_distribution
+from noisebound.checks import ArrayLike, check_distribution, check_indices
 from noisebound.errors import InvalidTypeError, InvalidValueError
 
 FEWEST_EXAMPLES = 20  # as many groups as the jackknife leaves out in turn
@@ -153,7 +153,7 @@ def are_informative(probs: Float[Tensor, "n classes"], labels: Int64[Tensor, " n
     for part, observed in zip(torch.split(probs, rows), torch.split(labels, rows), strict=True):
         centered = part.double() - mean
         expected = centered @ shares
-        score += float((centered.gather(1, observed[:, None]).squeeze(1) - expected).sum())
+        score += float((of_label(centered, observed) - expected).sum())
         variance += float((centered.square() @ shares - expected.square()).sum())
     least = torch.finfo(torch.float32).eps * len(labels)  # larger than rounding errors
     return score > max(_CLEAR * math.sqrt(max(variance, 0.0)), least)
@@ -164,7 +164,11 @@ def check_predictions(probs: ArrayLike, name: str = "probs") -> Float[Tensor, "n
 
     Single precision stays single, so that predictions of many examples and classes are not doubled.
     """
-    predictions = _as_tensor(probs, name, "numbers, a row per example and a column per class")
+    if not isinstance(probs, Tensor):
+        probs = np.require(probs, requirements="W")  # torch warns about arrays that are read-only
+        if probs.dtype.kind not in "biuf":
+            raise InvalidTypeError(f"`{name}` must be numbers, got values of type {probs.dtype}")
+    predictions = torch.as_tensor(probs).detach().cpu()
     if not predictions.is_floating_point() or predictions.dtype in (torch.float16, torch.bfloat16):
         predictions = predictions.double()
     if predictions.ndim != 2 or not len(predictions):
@@ -187,34 +191,18 @@ def check_labels(labels: ArrayLike, predictions: Tensor, name: str) -> Int64[Ten
             f"{name} must have a row for each example and a column for each class, got shape "
             f"{tuple(predictions.shape)}"
         )
-    observed = _as_tensor(labels, "labels", "class indices, whole numbers")
-    if observed.shape != predictions.shape[:1]:
+    observed = check_indices("labels", labels, predictions.shape[1]).cpu()
+    if len(observed) != len(predictions):
         raise InvalidValueError(
-            f"`labels` must be one per example, {len(predictions)}; got shape "
-            f"{tuple(observed.shape)}"
+            f"`labels` must be one per example, {len(predictions)}; got {len(observed)}"
         )
-    if observed.is_floating_point() or observed.is_complex() or observed.dtype == torch.bool:
-        raise InvalidTypeError(f"labels must be class indices, whole numbers; got {observed.dtype}")
     if len(observed) < FEWEST_EXAMPLES:
         raise InvalidValueError(
             f"at least {FEWEST_EXAMPLES} examples are needed, got {len(observed)}"
         )
-    observed = observed.long()
-    low, high = int(observed.min()), int(observed.max())
-    if low < 0 or high >= predictions.shape[1]:
-        raise InvalidValueError(
-            f"labels must lie in 0 … {predictions.shape[1] - 1}, got {low} … {high}"
-        )
     return observed
 
 
-def _as_tensor(given: ArrayLike, name: str, wanted: str) -> Tensor:
-    """Return arrays, data frames and lists as a tensor on the CPU."""
-    if not isinstance(given, Tensor):
-        array = np.require(given, requirements="W")  # torch warns about arrays that are read-only
-        if array.dtype.kind not in "biuf":
-            raise InvalidTypeError(f"`{name}` must be {wanted}; got values of type {array.dtype}")
-        # torch has these types, but no minimum and little else for them.
-        is_unsigned = array.dtype in (np.uint16, np.uint32, np.uint64)
-        given = array.astype(np.int64) if is_unsigned else array
-    return torch.as_tensor(given).detach().cpu()
+def of_label(probs: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Return the probability of each example's label."""
+    return probs.gather(1, labels[:, None]).squeeze(1)

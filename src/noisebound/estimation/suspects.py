@@ -13,22 +13,24 @@ from noisebound.bounds import symmetric_columns
 from noisebound.checks import ArrayLike, as_float64, check_transition
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
-from noisebound.estimation.floor import measured_floor
+from noisebound.estimation.floor import LEAST_PROBABILITY, calibrated_by, random_sample
 from noisebound.estimation.noise import UnknownNoiseWarning
-from noisebound.estimation.predictions import are_informative, check_labels, check_predictions
-from noisebound.estimation.true_class import true_class_probabilities
-from noisebound.losses import CrossEntropy
+from noisebound.estimation.predictions import (
+    are_informative,
+    check_labels,
+    check_predictions,
+    of_label,
+)
+from noisebound.estimation.transitions import true_class_probabilities
 
 _TRUSTED_SCORE = -20.0  # log-odds of one in 500 million
 _NEARLY_CERTAIN = 0.999
 _SURE = 4.6  # log-odds of 99 %; beyond it a score grows with the logarithm of the evidence
 _UNFORESEEN = 0.02  # share of the examples whose label the transition matrix does not describe
 _SUREST = 1e-3  # no probability is taken to be nearer to zero or one
-LEAST_PROBABILITY = 1e-12
 _NEUTRAL = 1e-3  # factor that brings meaningless log-odds near zero
 _TIE = 1e-6  # log-odds between labels that would otherwise be equally suspect
 CLEAR = 2.0  # standard errors: a gain that chance explains in one case of forty
-_JUDGES = 20_000  # labels that judge a matrix: enough to see a gain of a hundredth of a nat
 _MUCH_NEARER = 1 / 4
 """A matrix is supported too if it moves the predictions this much less than uniform noise does:
 then they already look as noise of this kind makes them. Heuristic."""
@@ -226,8 +228,7 @@ def _least_probable(
     """
     rate = _below_chance(share, probs.shape[1])
     other = rate / (probs.shape[1] - 1)
-    of_label = calibrated.gather(1, labels[:, None]).squeeze(1)
-    true = ((of_label - other) / (1 - rate - other)).clamp(_SUREST, 1 - _SUREST)
+    true = ((of_label(calibrated, labels) - other) / (1 - rate - other)).clamp(_SUREST, 1 - _SUREST)
     score = (other * (1 - true)).clamp(min=LEAST_PROBABILITY).log() - ((1 - rate) * true).log()
     score = score.sort(descending=True).values
     count = round(share * len(labels))
@@ -236,37 +237,27 @@ def _least_probable(
     # Labels with the highest or lowest odds allowed keep their order.
     places = torch.arange(len(score), dtype=torch.float64)
     score = score + _TIE * (count - 0.5 - places) / len(score)
-    ordered = in_order_of(probs.gather(1, labels[:, None]).squeeze(1), score)
+    ordered = in_order_of(of_label(probs, labels), score)
     suggested = probs.scatter(1, labels[:, None], -1).argmax(1)
     return Suspects(_limited(ordered), suggested)
 
 
 def _mean_of_equals(
-    score: Float64[Tensor, " n"], own: Float64[Tensor, " n"]
+    score: Float64[Tensor, " n"], probability: Float64[Tensor, " n"]
 ) -> Float64[Tensor, " n"]:
     """Return scores that are equal where the labels' probabilities are equal."""
-    order = own.argsort(stable=True)
-    is_next = own[order].diff() > 0
-    group = torch.zeros(len(own), dtype=torch.int64)
+    order = probability.argsort(stable=True)
+    is_next = probability[order].diff() > 0
+    group = torch.zeros(len(probability), dtype=torch.int64)
     group[order[1:]] = is_next.cumsum(0)
-    sums = torch.zeros(len(own), dtype=torch.float64).index_add_(0, group, score)
-    means: Tensor = (sums / group.bincount(minlength=len(own)).clamp(min=1))[group]
+    sums = torch.zeros(len(probability), dtype=torch.float64).index_add_(0, group, score)
+    means: Tensor = (sums / group.bincount(minlength=len(probability)).clamp(min=1))[group]
     return means
 
 
 def _below_chance(rate: float, num_classes: int) -> float:
     """Return the rate, limited to less than that of labels without information."""
     return min(rate, 0.95 * (num_classes - 1) / num_classes)
-
-
-def calibrated_by(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
-) -> Float64[Tensor, "n classes"]:
-    """Return the probabilities at the temperature that predicts the labels best."""
-    logits = probs.clamp(min=LEAST_PROBABILITY).log()
-    judges = _judges(len(labels))
-    floor = measured_floor(CrossEntropy(), logits[judges], labels[judges])
-    return (logits / floor.temperature).softmax(1)
 
 
 def _fit_of_matrix(
@@ -282,19 +273,14 @@ def _fit_of_matrix(
     A prediction that no true class can cause through the matrix is replaced by the nearest one that
     it can. This removes errors from the predictions if the matrix is right, and adds some if not.
     """
-    judges = _judges(len(labels))
-    probs, labels = probs[judges], labels[judges, None]
+    judges = random_sample(len(labels))
+    probs, labels = probs[judges], labels[judges]
     seen = true_class_probabilities(probs, transition) @ transition.mT
-    gain = seen.gather(1, labels).clamp(min=1e-6).log()
-    gain -= probs.gather(1, labels).clamp(min=1e-6).log()
+    gain = of_label(seen, labels).clamp(min=1e-6).log()
+    gain -= of_label(probs, labels).clamp(min=1e-6).log()
     error = float(gain.std(correction=0)) / math.sqrt(len(gain))
     distance = float((seen - probs).abs().sum(1).mean()) / 2
     return float(gain.mean()) / max(error, LEAST_PROBABILITY), distance
-
-
-def _judges(count: int) -> Int64[Tensor, " m"]:
-    """Return the positions of random examples, always the same ones, or of all if they are few."""
-    return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:_JUDGES]
 
 
 def suspects_of(
@@ -307,7 +293,7 @@ def suspects_of(
     others = 1 - torch.eye(num_classes, dtype=torch.float64)
     foreseen = (1 - _UNFORESEEN) * transition + _UNFORESEEN / (num_classes - 1) * others
     likelihood = (foreseen / foreseen.sum(0))[labels] * probs  # [example, true class]
-    right = likelihood.gather(1, labels[:, None]).squeeze(1)
+    right = of_label(likelihood, labels)
     wrong = likelihood.scatter(1, labels[:, None], 0)
     score = wrong.sum(1).clamp(min=1e-300).log() - right.clamp(min=1e-300).log()
     return Suspects(_limited(score), wrong.argmax(1))
@@ -334,11 +320,13 @@ def _limited(score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
     return score.clamp(-_SURE, _SURE) + score.sign() * beyond.log1p()
 
 
-def in_order_of(own: Float64[Tensor, " n"], score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
+def in_order_of(
+    probability: Float64[Tensor, " n"], score: Float64[Tensor, " n"]
+) -> Float64[Tensor, " n"]:
     """Return the scores in another order: the highest for the label with the lowest probability."""
     ordered = torch.empty_like(score)
-    ordered[own.argsort(stable=True)] = score.sort(descending=True).values
-    return _mean_of_equals(ordered, own)
+    ordered[probability.argsort(stable=True)] = score.sort(descending=True).values
+    return _mean_of_equals(ordered, probability)
 
 
 def _log_odds_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Float64[Tensor, " n"]:
@@ -349,7 +337,7 @@ def _log_odds_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Flo
     """
     if torch.as_tensor(labels).shape != losses.shape or len(losses) < 2:
         raise InvalidValueError(
-            f"losses and labels must be as many, and at least two; got {len(losses)}"
+            f"at least two losses are needed, and one label for each; got {len(losses)} losses"
         )
     if not bool(torch.isfinite(losses).all()):
         raise InvalidValueError("losses must be finite, got NaN or infinite ones")

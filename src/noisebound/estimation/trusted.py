@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
+from noisebound.checks import check_indices
 from noisebound.errors import InvalidValueError
 
 FEWEST_TRUSTED = 10  # checked labels: the standard error of a rate is then at most 0.16
@@ -72,33 +73,20 @@ def check_trusted(trusted: Any, labels: Int64[Tensor, " n"], num_classes: int) -
     given = trusted if isinstance(trusted, Trusted) else None
     pair = trusted if given is None else (given.positions, given.true_labels)
     try:
-        positions, true_labels = (torch.as_tensor(part).cpu() for part in pair)
+        positions, true_labels = pair
     except (TypeError, ValueError) as error:
-        raise InvalidValueError(
-            "`trusted` must be a pair (positions, true_labels) of whole numbers"
-        ) from error
+        raise InvalidValueError("`trusted` must be a pair (positions, true_labels)") from error
+    positions = check_indices("trusted positions", positions, len(labels)).cpu()
+    true_labels = check_indices("trusted labels", true_labels, num_classes).cpu()
     if len(positions) != len(true_labels) or len(positions) < FEWEST_TRUSTED:
         raise InvalidValueError(
             f"`trusted` needs as many positions as true labels, and at least {FEWEST_TRUSTED}; got "
             f"{len(positions)} and {len(true_labels)}"
         )
-    for name, part, most in (
-        ("positions", positions, len(labels)),
-        ("true_labels", true_labels, num_classes),
-    ):
-        if part.ndim != 1 or part.is_floating_point() or part.dtype == torch.bool:
-            raise InvalidValueError(
-                f"the {name} of `trusted` must be a list of whole numbers, got {part.dtype} of "
-                f"shape {tuple(part.shape)}"
-            )
-        if int(part.min()) < 0 or int(part.max()) >= most:
-            raise InvalidValueError(f"the {name} of `trusted` must lie in 0 … {most - 1}")
     if len(set(positions.tolist())) != len(positions):
         raise InvalidValueError("the positions of `trusted` must be distinct")
     return replace(
-        given or Trusted(positions, true_labels),
-        positions=positions.long(),
-        true_labels=true_labels.long(),
+        given or Trusted(positions, true_labels), positions=positions, true_labels=true_labels
     )
 
 

@@ -49,7 +49,7 @@ def embed_folder(
     skip_bad: bool = False,
     cluster: str | None = None,
     shard_rows: int | None = None,
-    tell: Callable[[str], None] = lambda note: None,
+    log: Callable[[str], None] = lambda note: None,
 ) -> tuple[str, ...]:
     """Write the embeddings of a data set to a folder, and return notes.
 
@@ -64,7 +64,7 @@ def embed_folder(
         cluster: address of a Ray cluster, ``"auto"`` for a running one, ``"local"`` to start one;
             by default this process embeds
         shard_rows: number of examples per shard
-        tell: called with each line of the log
+        log: called with each log line
     """
     if backbone.fingerprint is None:
         raise InvalidValueError(
@@ -98,7 +98,7 @@ def embed_folder(
         store = EmbeddingStore(
             vectors_path(out, name), records[name].key, records[name].count, shard_rows
         )
-        found = finished(store) or _made(store, part, backbone, cluster, tell)
+        found = finished(store) or _made(store, part, backbone, cluster, log)
         notes += refuse_bad(part.examples, found, skip_bad)
         embedded.append((part.examples, found.kept))
         if part is raw.train:
@@ -114,17 +114,17 @@ def _made(
     part: RawPart,
     backbone: Backbone,
     cluster: str | None,
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> Embeddings:
     cache = cached_store(part.examples, backbone)
     known = read_cache(cache)
     if known is not None:
-        tell(f"the embeddings are copied from the cache: {cache.path}")
+        log(f"the embeddings are copied from the cache: {cache.path}")
         return store.write(known)
     if cluster is None:
-        fill(store, part.examples, backbone, tell)
+        fill(store, part.examples, backbone, log)
     else:
-        _fill_on_ray(store, part.examples, backbone, cluster, tell)
+        _fill_on_ray(store, part.examples, backbone, cluster, log)
     return store.finish()
 
 
@@ -168,14 +168,14 @@ def _fill_on_ray(
     examples: Examples,
     backbone: Backbone,
     cluster: str,
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> None:
     """Embed the shards that the store lacks on a Ray cluster.
 
     Each shard is one file, written atomically: an actor that dies loses its current shard, and
     another actor repeats it. All machines must see the files of the store and of the examples.
     """
-    tell(embedding_plan(examples, backbone))
+    log(embedding_plan(examples, backbone))
     store.path = store.path.resolve()
     store.shards = store.shards.resolve()
     with connected(cluster) as ray:
@@ -188,7 +188,7 @@ def _fill_on_ray(
                 _pass(ray, store, missing, shared, backbone)
             except ray.exceptions.RayError as error:
                 reason = first_line(error)
-                tell(f"a part of the cluster failed ({reason}); continuing with the rest")
+                log(f"a part of the cluster failed ({reason}); continuing with the rest")
         missing = store.missing()
         if missing:
             raise DataError(

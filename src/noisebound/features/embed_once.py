@@ -41,7 +41,7 @@ class _Bad(str):
 def embed_once(
     examples: Examples,
     backbone: Backbone,
-    tell: Callable[[str], None] = lambda note: None,
+    log: Callable[[str], None] = lambda note: None,
 ) -> Embeddings:
     """Return the vectors of all examples, from the cache if they were embedded before.
 
@@ -51,11 +51,11 @@ def embed_once(
     Args:
         examples: the examples to embed
         backbone: the encoder
-        tell: called with each line of the log
+        log: called with each log line
     """
     backbone.check_modality(examples.modality)
     if backbone.fingerprint is None:
-        tell(embedding_plan(examples, backbone) + "; not cached, because a function has no hash")
+        log(embedding_plan(examples, backbone) + "; not cached, because a function has no hash")
         with counting("embedding", len(examples)) as advance:
             return embed_rows(examples, range(len(examples)), backbone, advance)
     store = cached_store(examples, backbone)
@@ -63,9 +63,9 @@ def embed_once(
     with FileLock(store.path.with_suffix(".lock")):
         found = read_cache(store)
         if found is not None:
-            tell(f"the embeddings of {_counted(examples)} are in the cache: {store.path}")
+            log(f"the embeddings of {_counted(examples)} are in the cache: {store.path}")
             return found
-        fill(store, examples, backbone, tell)
+        fill(store, examples, backbone, log)
         return store.finish()
 
 
@@ -100,12 +100,12 @@ def embedding_key(examples: Examples, backbone: Backbone) -> str:
 
 
 def fill(
-    store: EmbeddingStore, examples: Examples, backbone: Backbone, tell: Callable[[str], None]
+    store: EmbeddingStore, examples: Examples, backbone: Backbone, log: Callable[[str], None]
 ) -> None:
     """Embed the shards that the store lacks."""
     missing = store.missing()
     done = store.count - sum(len(store.rows_of(shard)) for shard in missing)
-    tell(embedding_plan(examples, backbone) + (f"; {done:,} were embedded before" if done else ""))
+    log(embedding_plan(examples, backbone) + (f"; {done:,} were embedded before" if done else ""))
     with counting("embedding", len(examples), done=done) as advance:
         for shard in missing:
             store.write_shard(shard, embed_rows(examples, store.rows_of(shard), backbone, advance))

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float32
 from PIL import Image
 from torch import Tensor, nn
 
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError
-from noisebound.features.backbone import Backbone, TextCounts, hash_of_file
+from noisebound.features.backbone import TextCounts, hash_of_file
 from noisebound.features.examples import Example, Modality
 from noisebound.features.pooling import (
     POOLING_NAMES,
@@ -23,7 +22,7 @@ from noisebound.features.pooling import (
     read_json,
     sentence_pooling,
 )
-from noisebound.features.tunable import Tunable, padded_tokens, trainable_copy
+from noisebound.features.tunable import NetworkBackbone, Tunable
 
 _IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _TEXT_CONFIGS = ("tokenizer_config.json", "tokenizer.json", "vocab.txt")
@@ -34,7 +33,7 @@ _MOSTLY = 0.5
 _TEXTS_AT_ONCE = 1000  # per call of the tokenizer: enough for full speed
 
 
-class HuggingFaceBackbone(Backbone):
+class HuggingFaceBackbone(NetworkBackbone):
     """An encoder with its tokenizer or image processor; no code of its folder is ever executed.
 
     Args:
@@ -109,54 +108,35 @@ class HuggingFaceBackbone(Backbone):
         return words.count(unknown) > _MOSTLY * len(words)
 
     def prepare(self, example: Example) -> Tensor | str:
-        """Return an image as the processor makes it; a text as it is."""
-        if not isinstance(example, Image.Image):
-            assert isinstance(example, str)
-            return example
-        pixels: Tensor = self._processor(images=example.convert("RGB"), return_tensors="pt")[
-            "pixel_values"
-        ][0]
+        """Return the pixels of an image, as the processor makes them; a text unchanged."""
+        return example if isinstance(example, str) else self._pixels(example)
+
+    def _pixels(self, example: Example) -> Tensor:
+        assert isinstance(example, Image.Image)
+        inputs = self._processor(images=example.convert("RGB"), return_tensors="pt")
+        pixels: Tensor = inputs["pixel_values"][0]
         return pixels
 
-    @torch.no_grad()
-    def embed(self, prepared: Sequence[Any]) -> Float32[Tensor, "batch dimension"]:
-        """Return the vectors of prepared examples."""
-        is_text = isinstance(prepared[0], str)
-        inputs = padded_tokens(self._tokens(prepared)) if is_text else torch.stack(list(prepared))
-        device = next(self.network.parameters()).device
-        vectors: Tensor = self._encoder("text" if is_text else "image")(inputs.to(device))
-        return vectors.float().cpu()
-
-    def _encoder(self, modality: Modality) -> nn.Module:
-        padding = None if modality == "image" else self._tokenizer.pad_token_id or 0
-        return PooledEncoder(self.network, self.pooling(modality), padding)
+    def encoder(self, modality: Modality) -> Tunable:
+        """Return the network with its pooling."""
+        pooling = self.pooling(modality)
+        if modality == "image":
+            return Tunable(PooledEncoder(self.network, pooling, None), self._pixels)
+        network = PooledEncoder(self.network, pooling, self._tokenizer.pad_token_id or 0)
+        return Tunable(network, self._pixels, self._tokens)
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         tokens = self._tokenizer(list(texts), truncation=True, max_length=self._limit)
         ids: list[list[int]] = tokens["input_ids"]
         return ids
 
-    @property
-    def untunable(self) -> None:
-        """None: it can be trained."""
-
-    def tunable(self, modality: Modality) -> Tunable:
-        """Return the network to train, with the pooling that it has here."""
-        network = trainable_copy(self._encoder(modality)).cpu()
-        return Tunable(network, self._pixels, self._tokens if modality == "text" else None)
-
-    def _pixels(self, example: Example) -> Tensor:
-        prepared = self.prepare(example)
-        assert isinstance(prepared, Tensor)
-        return prepared
-
     def pooling(self, modality: Modality) -> Pooling:
         """Return how outputs become one vector, chosen from the config unless it was given."""
         if self._pooling is not None:
             return Pooling(self._pooling, False, "as asked")
-        said = sentence_pooling(self.folder) if modality == "text" else None
-        if said is not None:
-            return said
+        configured = sentence_pooling(self.folder) if modality == "text" else None
+        if configured is not None:
+            return configured
         if hasattr(self.network, f"get_{modality}_features"):
             return Pooling("features", False, "a model of images and texts")
         if modality == "text":
@@ -173,10 +153,10 @@ class HuggingFaceBackbone(Backbone):
     @cached_property
     def _limit(self) -> int:
         path = self.folder / "sentence_bert_config.json"
-        said = read_json(path).get("max_seq_length") if path.exists() else None
+        longest = read_json(path).get("max_seq_length") if path.exists() else None
         config = read_json(self.folder / "config.json")
         config = config.get("text_config", config)
-        limits = (said, self._tokenizer.model_max_length, config.get("max_position_embeddings"))
+        limits = (longest, self._tokenizer.model_max_length, config.get("max_position_embeddings"))
         return min([each for each in limits if isinstance(each, int) and each > 0] + [_LONGEST])
 
     @cached_property
@@ -294,10 +274,10 @@ def _from_hub(name: str) -> Path:
             return Path(snapshot_download(name, allow_patterns=wanted))
         except Exception as error:  # of the hub, of requests or of the disk
             reason = error
-    said = str(reason).strip().partition("\n")[0]
+    message = str(reason).strip().partition("\n")[0]
     raise DataError(
         f"hf:{name} is not on this machine (looked in {constants.HF_HUB_CACHE}) and cannot be "
-        f"fetched ({type(reason).__name__}: {said}): download the model where there is a network, "
+        f"fetched ({type(reason).__name__}: {message}): download it elsewhere, "
         "and point `backbone` to its folder, as hf:FOLDER"
     ) from reason
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError
 from noisebound.features.backbone import Backbone, hash_of_file
 from noisebound.features.examples import Example, Modality
-from noisebound.features.tunable import Tunable, trainable_copy
+from noisebound.features.tunable import NetworkBackbone, Tunable
 from noisebound.system.files import fingerprint
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -237,7 +237,7 @@ class OnnxBackbone(Backbone):
         return found
 
 
-class TimmBackbone(Backbone):
+class TimmBackbone(NetworkBackbone):
     """A timm network without its classifier, with its own preprocessing.
 
     Args:
@@ -270,28 +270,14 @@ class TimmBackbone(Backbone):
         size = self.preparation.size
         return f"images of {size}×{size} pixels, the network's own pooling"
 
-    def prepare(self, example: Example) -> NDArray[np.uint8]:
-        """Return the pixels at the encoder's size."""
+    def prepare(self, example: Example) -> Float32[Tensor, "3 height width"]:
+        """Return the image, scaled and at the network's size."""
         assert isinstance(example, Image.Image)
-        return self.preparation.pixels(example)
+        return self.preparation.batch([self.preparation.pixels(example)])[0]
 
-    @torch.no_grad()
-    def embed(self, prepared: Sequence[NDArray[np.uint8]]) -> Float32[Tensor, "batch dimension"]:
-        """Return the vectors of prepared images."""
-        device = next(self._network.parameters()).device
-        vectors: Tensor = self._network(self.preparation.batch(prepared).to(device))
-        return vectors.float().cpu()
-
-    @property
-    def untunable(self) -> None:
-        """None: it can be trained."""
-
-    def tunable(self, modality: Modality) -> Tunable:
-        """Return the network to train; it gets images as it does here."""
-        return Tunable(trainable_copy(self._network).cpu(), self._pixels)
-
-    def _pixels(self, example: Example) -> Tensor:
-        return self.preparation.batch([self.prepare(example)])[0]
+    def encoder(self, modality: Modality) -> Tunable:
+        """Return the network without its classifier."""
+        return Tunable(self._network, self.prepare)
 
     @cached_property
     def preparation(self) -> ImagePreparation:

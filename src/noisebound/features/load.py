@@ -14,16 +14,16 @@ from torch import Tensor
 from noisebound.data import Dataset, ReadingOptions, Splits, TableEncoder
 from noisebound.data.archives import Folder
 from noisebound.data.class_folders import ClassTree, find_trees
-from noisebound.data.columns import is_of_empty_texts
 from noisebound.data.dataset import check_classes_left
 from noisebound.data.load import image_folder, read
 from noisebound.data.rows import in_memory_if_small
+from noisebound.data.text_columns import is_of_empty_texts
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.features.backbone import Backbone
 from noisebound.features.embed_once import KINDS, embed_once, refuse_bad, text_notes
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 _ROW_INDEX = "\0row"  # a name that no column of a user has
 _THUMBNAIL = 128  # pixels: enough for a page
 
@@ -104,7 +104,7 @@ def load_embedded(
     backbone: Backbone,
     options: ReadingOptions | None = None,
     *,
-    tell: Tell = lambda note: None,
+    log: Log = lambda note: None,
 ) -> EmbeddedSplits:
     """Return a data set as the embeddings of a backbone, which are made once and cached.
 
@@ -114,14 +114,14 @@ def load_embedded(
         source: the same as for `load`
         backbone: the encoder
         options: how to read the data; ``skip_bad`` also leaves out empty texts
-        tell: called with each line of the log
+        log: called with each log line
     """
     options = options or ReadingOptions()
-    return embedded(load_raw(source, options), backbone, options.skip_bad, tell)
+    return embedded(load_raw(source, options), backbone, options.skip_bad, log)
 
 
 def embedded(
-    raw: RawSplits, backbone: Backbone, skip_bad: bool, tell: Tell = lambda note: None
+    raw: RawSplits, backbone: Backbone, skip_bad: bool, log: Log = lambda note: None
 ) -> EmbeddedSplits:
     """Return raw examples as the embeddings of a backbone, beside the other columns.
 
@@ -129,15 +129,15 @@ def embedded(
         raw: the examples
         backbone: the encoder
         skip_bad: True to leave out unreadable examples
-        tell: called with each line of the log
+        log: called with each log line
     """
     examples = raw.train.examples
-    train, kept, notes = _embedded(raw.train, raw.class_names, backbone, skip_bad, tell)
+    train, kept, notes = _embedded(raw.train, raw.class_names, backbone, skip_bad, log)
     check_classes_left(raw.train.labels, train.labels, raw.class_names, KINDS[examples.modality])
     parts = [(examples, kept)]
     test, test_kept = None, None
     if raw.test is not None:
-        test, test_kept, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, tell)
+        test, test_kept, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, log)
         notes += more
         parts.append((raw.test.examples, test_kept))
     splits = EmbeddedSplits(
@@ -211,11 +211,6 @@ def examples_of(inputs: Tensor) -> Examples:
     return ImageTensor(inputs) if inputs.ndim == 4 else Rows(inputs)
 
 
-def is_image_folder(source: Any) -> bool:
-    """True for the path of a folder of images, unless it is the name of a published data set."""
-    return image_folder(source) is not None
-
-
 def thumbnail(examples: Examples, position: int) -> Tensor:
     """Return a small image, ``[channels, height, width]`` of bytes."""
     with examples.reading():
@@ -228,9 +223,9 @@ def thumbnail(examples: Examples, position: int) -> Tensor:
 
 
 def _embedded(
-    part: RawPart, class_names: tuple[str, ...], backbone: Backbone, skip_bad: bool, tell: Tell
+    part: RawPart, class_names: tuple[str, ...], backbone: Backbone, skip_bad: bool, log: Log
 ) -> tuple[Dataset, Tensor, tuple[str, ...]]:
-    found = embed_once(part.examples, backbone, tell)
+    found = embed_once(part.examples, backbone, log)
     notes = refuse_bad(part.examples, found, skip_bad)
     true_labels = None if part.true_labels is None else part.true_labels[found.kept]
     data = Dataset(

@@ -3,18 +3,19 @@
 import copy
 import hashlib
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Float, Float32, Int32, Int64, Shaped
+from jaxtyping import Float32, Int32, Int64, Shaped
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from noisebound.data.rows import Rows
-from noisebound.errors import DataError, InvalidTypeError
+from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone, TextCounts, hash_of_weights
 from noisebound.features.examples import Example, Examples, Modality, Texts
 
@@ -129,7 +130,9 @@ class TokenRows(Rows):
         padded = pad_sequence(texts, batch_first=True, padding_value=PADDING)
         if self.beside is None:
             return padded
-        return torch.cat([_bits(self.beside.dense(indices)), padded], dim=1)
+        # The bits of float32 fit beside tokens, and no precision rounds them.
+        bits = self.beside.dense(indices).contiguous().view(torch.int32)
+        return torch.cat([bits, padded], dim=1)
 
     def _lengths(self) -> Int64[Tensor, " n"]:
         starts = torch.cat([self.ends.new_zeros(1), self.ends[:-1]])
@@ -142,13 +145,6 @@ def padded_tokens(tokens: Sequence[Sequence[int]]) -> Int32[Tensor, "m length"]:
     return pad_sequence(texts, batch_first=True, padding_value=PADDING)
 
 
-def _bits(columns: Tensor) -> Int32[Tensor, "m columns"]:
-    """Return the bits of numbers, which fit beside tokens and are not rounded by any precision."""
-    if columns.dtype != torch.float32:
-        raise InvalidTypeError(f"columns beside texts must be float32, got {columns.dtype}")
-    return columns.contiguous().view(torch.int32)
-
-
 @dataclass(frozen=True, eq=False)
 class Tunable:
     """A trainable encoder, and how examples become its inputs.
@@ -156,7 +152,7 @@ class Tunable:
     Args:
         network: from a batch of inputs to vectors; a copy of the backbone's network
         prepare: makes the input of an image or a row of features
-        tokenize: returns the tokens of texts; None for other examples
+        tokenize: returns the tokens of texts; only for texts
     """
 
     network: nn.Module
@@ -199,7 +195,32 @@ def trainable_copy(network: nn.Module) -> nn.Module:
     return copy.deepcopy(network).eval().requires_grad_(True)
 
 
-class TunedBackbone(Backbone):
+class NetworkBackbone(Backbone):
+    """A backbone that is a network of torch's."""
+
+    @abstractmethod
+    def encoder(self, modality: Modality) -> Tunable:
+        """Return the frozen network, and how examples become its inputs."""
+
+    @torch.no_grad()
+    def embed(self, prepared: Sequence[Any]) -> Float32[Tensor, "batch dimension"]:
+        """Return the vectors of prepared examples."""
+        encoder = self.encoder("text" if isinstance(prepared[0], str) else "image")
+        device = next(encoder.network.parameters()).device
+        vectors: Tensor = encoder.network(encoder.batch(prepared).to(device))
+        return vectors.float().cpu()
+
+    @property
+    def untunable(self) -> None:
+        """None: it can be trained."""
+
+    def tunable(self, modality: Modality) -> Tunable:
+        """Return a trainable copy of the network, with the same inputs."""
+        encoder = self.encoder(modality)
+        return replace(encoder, network=trainable_copy(encoder.network).cpu())
+
+
+class TunedBackbone(NetworkBackbone):
     """A backbone with the weights that fine-tuning gave it.
 
     Args:
@@ -216,9 +237,7 @@ class TunedBackbone(Backbone):
             self._tunable.network.load_state_dict(weights)
         except RuntimeError as error:
             raise DataError(f"the weights are not those of {base.name}: {error}") from error
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._tunable.network.eval().to(device)
-        self._device = torch.device(device)
+        self._tunable.network.eval().to("cuda" if torch.cuda.is_available() else "cpu")
         self._hash = hash_of_weights(weights)
 
     @property
@@ -235,12 +254,9 @@ class TunedBackbone(Backbone):
         return self.base.count_texts(texts)
 
     def prepare(self, example: Example) -> Tensor | str:
-        """Return the input of an example; a text as it is."""
+        """Return the input of an image or a row; a text unchanged."""
         return example if isinstance(example, str) else self._tunable.prepare(example)
 
-    @torch.no_grad()
-    def embed(self, prepared: Sequence[Any]) -> Float32[Tensor, "batch dimension"]:
-        """Return the vectors of prepared examples."""
-        inputs = self._tunable.batch(prepared).to(self._device)
-        vectors: Float[Tensor, "batch dimension"] = self._tunable.network(inputs)
-        return vectors.float().cpu()
+    def encoder(self, modality: Modality) -> Tunable:
+        """Return the fine-tuned network."""
+        return self._tunable

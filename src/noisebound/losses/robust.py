@@ -159,11 +159,11 @@ class Bootstrapping(Loss):
     def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
         """Return ``-β log q_y`` minus ``1-β`` times ``Σ_k q_k log q_k`` or ``max_k log q_k``."""
         if self.mode == "hard":
-            own = log_q.amax(1, keepdim=True)
+            certainty = log_q.amax(1, keepdim=True)
         else:  # with 0 log 0 = 0: a masked class has the logit -inf
             finite = log_q.clamp(min=torch.finfo(log_q.dtype).min)
-            own = (finite.exp() * finite).sum(1, keepdim=True)
-        return -self.beta * at(log_q) - (1 - self.beta) * own
+            certainty = (finite.exp() * finite).sum(1, keepdim=True)
+        return -self.beta * at(log_q) - (1 - self.beta) * certainty
 
     def entropy(self, p: Distributions) -> Entropies:
         """Return the Bayes risk.

@@ -17,11 +17,11 @@ from noisebound.data.archives import Folder, files_fingerprint
 from noisebound.data.cache import cache_folder
 from noisebound.data.class_folders import find_trees
 from noisebound.data.images import open_image
+from noisebound.data.load import image_folder
 from noisebound.data.rows import Rows, TensorRows
 from noisebound.errors import DataError
-from noisebound.features.load import is_image_folder
 from noisebound.report.images import as_picture, png
-from noisebound.runs.suspects import cut
+from noisebound.runs.judgment import shortened
 from noisebound.system.files import written_whole
 
 Kind: TypeAlias = Literal["image", "text", "row"]
@@ -78,7 +78,7 @@ class ShownExamples:
         text = self.text(position)
         if text is None:
             text = " · ".join(f"{name} {value}" for name, value in self.columns(position))
-        return cut(text, _SHORT)
+        return shortened(text, _SHORT)
 
     @cached_property
     def _texts(self) -> list[str] | None:
@@ -117,7 +117,7 @@ class Pictures:
         self.splits = splits
         self._files: Folder | None = None
         self._names: Sequence[str] = ()
-        if splits.train_names is not None and is_image_folder(splits.source):
+        if splits.train_names is not None and image_folder(splits.source) is not None:
             self._files, self._names = find_trees(Path(splits.source))[0].files, splits.train_names
 
     def read(self, position: int, size: Size) -> tuple[bytes, str]:

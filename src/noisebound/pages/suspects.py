@@ -7,7 +7,7 @@ from noisebound.pages.examples import ShownExamples
 from noisebound.report.images import Thumbnail, thumbnail
 from noisebound.report.page import Page, Section
 from noisebound.report.table import Cell, Row, Table
-from noisebound.runs.suspects import cut
+from noisebound.runs.judgment import shortened
 
 _SHOWN = 24
 _LONGEST_TEXT = 300  # letters in a section of a run's page
@@ -74,7 +74,7 @@ def _table(suspects: Suspects, splits: Splits, positions: list[int], longest_tex
         cells = [Cell(label), Cell(suggested), Cell(probability_text(probability), "", probability)]
         text = examples.text(position)
         if text is not None:
-            cells.append(Cell(cut(text, longest_text)))
+            cells.append(Cell(shortened(text, longest_text)))
         if has_columns:
             found = [
                 (name, value)
@@ -82,7 +82,7 @@ def _table(suspects: Suspects, splits: Splits, positions: list[int], longest_tex
                 if name != splits.id_column
             ]
             columns = tuple(name for name, _ in found[:_MOST_COLUMNS])
-            cells += [Cell(cut(value, longest_text)) for _, value in found[:_MOST_COLUMNS]]
+            cells += [Cell(shortened(value, longest_text)) for _, value in found[:_MOST_COLUMNS]]
         rows.append(Row(splits.example_name(position), tuple(cells)))
     header: tuple[str, ...] = ("example", "label", "likelier", "probability that it is wrong")
     header += ("text",) if examples.kind == "text" else ()

@@ -26,7 +26,7 @@ from noisebound.monitor import memorizing_since
 from noisebound.paper.frame import FinishedRun
 from noisebound.paper.protocol import BASELINES, BOUNDED, COLUMNS, Column, label_of
 from noisebound.report.plots import BLACK, BLUE, GREEN, ORANGE, SKY, save_figure
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.keeper import read_metrics
 
 Curve: TypeAlias = NDArray[np.float64]
 RATES = np.linspace(0.005, 0.5, 100)

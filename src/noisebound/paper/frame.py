@@ -16,7 +16,7 @@ from noisebound.paper.plan import RunConfig
 from noisebound.paper.run import RunStore
 from noisebound.report.table import EMPTY, Cell, Row
 from noisebound.runs.folder import RunFolder
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.keeper import read_metrics
 from noisebound.runs.result import RunResult, read_result
 from noisebound.training.metrics import Evaluated
 

@@ -26,8 +26,7 @@ from noisebound.paper.protocol import (
 from noisebound.paper.run import RunStore
 from noisebound.paper.sweep import Workers, run_sweep
 from noisebound.paper.tables import Selection, accuracy_table, offset_table, rate_table
-from noisebound.report.table import Table
-from noisebound.report.table_formats import write_table
+from noisebound.report.table import Table, write_table
 from noisebound.system.files import write_json, write_text
 
 _TABLES = {"offsets": offset_table, "rate-sweep": rate_table}

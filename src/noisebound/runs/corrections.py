@@ -1,13 +1,14 @@
-"""Decisions about labels in a training: corrected, trusted, or left out."""
+"""Decisions about labels in a training, and the command that trains again with them."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 
-from noisebound.data import Splits
+from noisebound.data import DataOrigin, Splits
 from noisebound.errors import DataError
 from noisebound.estimation import Checked
 from noisebound.review.decisions import (
@@ -17,7 +18,12 @@ from noisebound.review.decisions import (
     is_trusted,
     is_unusable,
 )
+from noisebound.runs.folder import RunFolder
+from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
+
+_NO_DATA = "DATA"  # stands for data that was in memory
+_NO_FILE = "MATRIX.csv"  # stands for a matrix, which does not fit on a command line
 
 
 @dataclass(frozen=True)
@@ -51,10 +57,6 @@ class ChecksUsed:
             f"corrected, {confirmed:,} confirmed, {self.unusable:,} examples left out as unusable. "
             f"A checked label counts {times}as much as another."
         )
-
-    def record(self) -> dict[str, Any]:
-        """Return everything, as JSON can hold it."""
-        return asdict(self)
 
 
 def read_corrections(path: str | Path, splits: Splits) -> DecisionFile:
@@ -110,3 +112,50 @@ def checks_used(
         {name: before[name] for name in common},
         {name: after[name] for name in common},
     )
+
+
+def fit_again(folder: RunFolder, config: TrainingConfig, corrections: Path, out: Path) -> list[str]:
+    """Return the words of a command that trains as the run did, with decisions about its labels.
+
+    The user fills in anything that a command line cannot hold: data that was in memory, or a
+    transition matrix.
+
+    Args:
+        folder: the folder of the run whose labels were decided about
+        config: the config of that run
+        corrections: the file of decisions
+        out: the folder for the new run
+    """
+    origin = folder.read_origin() if folder.data.exists() else DataOrigin(data=None)
+    words = ["noisebound", "fit", origin.data or _NO_DATA]
+    words += _options(origin, but={"data"})
+    # Without a recipe or a loss, the command would look for a recipe.
+    method = "loss" if config.recipe is None else "recipe"
+    words += _option(method, getattr(config, method))
+    words += _options(config, but={"loss", "recipe", "transition"})
+    if config.transition is not None:
+        words += _option("transition", _NO_FILE)
+    return [*words, "--corrections", str(corrections), "--out", str(out)]
+
+
+def _options(given: BaseModel, but: set[str]) -> list[str]:
+    """Return the fields that differ from their defaults as options of the command."""
+    words = []
+    for name, option in type(given).model_fields.items():
+        value = getattr(given, name)
+        if name not in but and value != option.get_default(call_default_factory=True):
+            words += _option(name, value)
+    return words
+
+
+def _option(name: str, value: Any) -> list[str]:
+    flag = f"--{name.replace('_', '-')}"
+    if value is None:  # a command line has no word for it
+        return []
+    if value is True:
+        return [flag]
+    if isinstance(value, dict):
+        value = [f"{key}={each}" for key, each in value.items()]
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [flag, *map(str, value)]
+    return [flag, str(value)]

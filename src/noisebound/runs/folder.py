@@ -1,18 +1,30 @@
-"""The one owner of a run folder: the names of its files, and whether the folder may be used."""
+"""The one owner of a run folder: the names of its files, and who may use the folder."""
 
 import json
+import os
 import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
 from noisebound.data import DataOrigin
 from noisebound.errors import DataError, FolderTakenError, RunError
-from noisebound.system.files import PARTS, write_text
+from noisebound.system.files import PARTS, write_json, write_text
 from noisebound.training.config import TrainingConfig
+from noisebound.training.devices import Devices, first_rank_does
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_PATIENCE_SECONDS = 2.0
+"""How long to wait for the lock: an owner that was killed a moment ago may still be dying, and one
+that has just begun has not written down yet who it is."""
 
 
 class RunFolder:
@@ -38,6 +50,9 @@ class RunFolder:
         self.weights = self.path / "model.safetensors"
         self.card = self.path / "model.json"
         self.result = self.path / "result.json"
+
+        # Predictions for the training data, written when they are first needed.
+        self.judgment = self.path / "judgment.safetensors"
 
         # Written beside it for people: by `nb.fit`, the command line and the pages.
         self.data = self.path / "data.json"
@@ -68,11 +83,48 @@ class RunFolder:
                     raise FolderTakenError(f"{place} is a file: `out` must be a folder")
                 return
 
-    def remove_parts(self) -> None:
-        """Remove the partial files of killed processes; only the run's owner may."""
-        for folder in (self.path, self.cross_fit, self.checkpoints):
-            for part in folder.glob(PARTS):
-                part.unlink(missing_ok=True)
+    @contextmanager
+    def owned(self, devices: Devices) -> Iterator[None]:
+        """Own the folder within the context, by a lock that dies with the process.
+
+        Raises:
+            FolderTakenError: another process owns it; the message says which
+        """
+        lock = FileLock(self.owner_lock, timeout=_PATIENCE_SECONDS)
+        first_rank_does(devices, partial(self._take, lock))
+        try:
+            yield
+        finally:
+            if devices.is_global_zero:
+                self.owner.unlink(missing_ok=True)
+                lock.release()
+
+    def _take(self, lock: FileLock) -> None:
+        self.check_place()
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise FolderTakenError(
+                f"{self.path} is in use: {self._owner_words()} is training there; wait until it "
+                "ends, stop it, or choose another folder: `out`"
+            ) from error
+        try:
+            now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+            write_json(self.owner, {"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+            for folder in (self.path, self.cross_fit, self.checkpoints):
+                for part in folder.glob(PARTS):  # of killed processes
+                    part.unlink(missing_ok=True)
+        except BaseException:
+            lock.release()
+            raise
+
+    def _owner_words(self) -> str:
+        try:
+            owner = read_json(self.owner)
+            return f"process {owner['pid']} on {owner['host']}, since {owner['since']},"
+        except (OSError, DataError, KeyError, TypeError):
+            return "another process"
 
     def check_replaceable(self) -> None:
         """Refuse to replace files that are not a run's, or decisions that people made."""
@@ -106,7 +158,14 @@ class RunFolder:
                 f"{self.path} holds a run already: continue it with `resume`, replace it with "
                 "`overwrite`, or choose another folder: `out`"
             )
-        self._check_same(config)
+        known, asked = (json.loads(each.model_dump_json()) for each in (self.read_config(), config))
+        changed = [name for name in asked if asked[name] != known[name]]
+        if changed:
+            listed = ", ".join(f"{name} {known[name]!r} → {asked[name]!r}" for name in changed)
+            raise RunError(
+                f"{self.path} holds a run with another config ({listed}): resume it with the same, "
+                "or choose another folder: `out`"
+            )
 
     def begin(self, config: TrainingConfig) -> None:
         """Write the config, which makes the folder a run's."""
@@ -117,16 +176,6 @@ class RunFolder:
         if not self.config.exists():
             raise RunError(f"{self.path} holds no run: there is no {self.config.name}")
         return read_model(self.config, TrainingConfig)
-
-    def _check_same(self, config: TrainingConfig) -> None:
-        known, asked = (json.loads(each.model_dump_json()) for each in (self.read_config(), config))
-        changed = [name for name in asked if asked[name] != known[name]]
-        if changed:
-            listed = ", ".join(f"{name} {known[name]!r} → {asked[name]!r}" for name in changed)
-            raise RunError(
-                f"{self.path} holds a run with another config ({listed}): resume it with the same, "
-                "or choose another folder: `out`"
-            )
 
     def save_origin(self, origin: DataOrigin) -> None:
         """Write where the data came from; the record means the same from any folder."""

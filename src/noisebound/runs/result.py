@@ -1,49 +1,142 @@
 """``result.json``: the result of a finished run."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
+from pydantic_core import to_jsonable_python
+from torch import Tensor
 
 from noisebound.errors import DataError, RunError
-from noisebound.estimation import BoundChoice, EstimatedNoise, Noise
+from noisebound.estimation import (
+    BoundChoice,
+    Diagnostics,
+    EstimatedNoise,
+    Floor,
+    GivenRate,
+    GivenTransition,
+    Noise,
+    NoiseEstimate,
+    UnknownNoise,
+)
+from noisebound.estimation.noise import BoundOrigin
 from noisebound.monitor import memorizing_since
 from noisebound.runs.corrections import ChecksUsed
-from noisebound.runs.folder import RunFolder, read_json
-from noisebound.runs.stored_noise import noise_of_record, noise_record
+from noisebound.runs.folder import RunFolder, read_model
 from noisebound.search.choice import Choice
-from noisebound.system.files import write_json
+from noisebound.system.files import write_text
 from noisebound.training.metrics import EpochMetrics
 
-_FORMAT = 3
+
+def noise_record(noise: Noise) -> dict[str, Any]:
+    """Return the noise with every digit, as JSON can hold it."""
+    record: dict[str, Any] = {"kind": noise.kind, "rate": noise.rate}
+    if isinstance(noise, EstimatedNoise):
+        record |= estimate_record(noise.estimate) | {"floor": vars(noise.cross_entropy_floor)}
+    elif isinstance(noise, UnknownNoise):
+        rejected = None if noise.rejected is None else estimate_record(noise.rejected)
+        record |= vars(noise) | {"rejected": rejected}
+    elif isinstance(noise, GivenRate):
+        record |= {"num_classes": noise.num_classes, "bound_classes": noise.bound_classes}
+    else:
+        assert isinstance(noise, GivenTransition)
+        record |= {"transition": noise.transition, "class_prior": noise.class_prior}
+    return _jsonable(record)
 
 
-@dataclass(frozen=True, eq=False)
-class RunResult:
+def estimate_record(estimate: NoiseEstimate) -> dict[str, Any]:
+    """Return an estimate with every digit, as JSON can hold it."""
+    record = vars(estimate) | vars(estimate.diagnostics)
+    del record["diagnostics"]
+    return _jsonable(record)
+
+
+def _jsonable(record: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = to_jsonable_python(record, fallback=Tensor.tolist)
+    return plain
+
+
+def noise_of_record(record: Any) -> Noise:
+    """Return the noise that :func:`noise_record` wrote, without its out-of-fold predictions."""
+    if isinstance(record, Noise):
+        return record
+    try:
+        match record["kind"]:
+            case "estimated":
+                return EstimatedNoise(_estimate(record), Floor(**record["floor"]))
+            case "unknown":
+                found = record["rejected"]
+                rejected = None if found is None else _estimate(found)
+                return UnknownNoise(record["num_classes"], record["reason"], rejected)
+            case "given rate":
+                return GivenRate(record["rate"], record["num_classes"], record["bound_classes"])
+            case "given transition":
+                return GivenTransition(
+                    _tensor(record["transition"]), _tensor(record["class_prior"])
+                )
+    except (KeyError, TypeError) as error:
+        raise DataError(f"the stored noise is damaged: {error!r}") from error
+    raise DataError(f"the stored noise is damaged: unknown kind {record['kind']!r}")
+
+
+def _estimate(record: dict[str, Any]) -> NoiseEstimate:
+    rest = {name: value for name, value in record.items() if name not in ("kind", "rate", "floor")}
+    diagnostics = Diagnostics(
+        rest.pop("method"),
+        rest.pop("examples"),
+        rest.pop("agreement"),
+        tuple(rest.pop("warnings")),
+        rest.pop("rejection", None),
+    )
+    low, high = rest.pop("interval")
+    transition, prior = _tensor(rest.pop("transition")), _tensor(rest.pop("class_prior"))
+    return NoiseEstimate(
+        transition=transition,
+        class_prior=prior,
+        interval=(low, high),
+        diagnostics=diagnostics,
+        **rest,
+    )
+
+
+def _tensor(numbers: list[Any]) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+class RunResult(BaseModel):
     """The result of a run.
 
-    Args:
+    Attributes:
+        format: the version of this record
         identity: hash of the config, the data and the network's shapes
         inputs: hash of all inputs that were given, those of validation included
-        chosen: the bound with its origin, if there is one
+        bound: the level that training was held at, if there is one
+        bound_origin: the source of the bound
+        bound_reason: why this bound was chosen, in words
         noise: given, estimated or unknown
+        choice: the recipe and the evidence for it, unless a loss was named
         floor: the least mean loss of an honest model where it is known; the bound if there is one
-        memorizing_since: the epoch from which on the loss of a plain training lay below the floor;
-            None if it never did, if there is a bound, or if the floor is unknown
+        memorizing_since: the epoch from which on the loss of a plain training lay below the floor
         final: the metrics of the last epoch
         best_on_validation: the metrics of the epoch with the highest accuracy on the validation
-            split, whose labels are noisy; None without validation
-        choice: the recipe and the evidence for it, unless a loss was named
+            split, whose labels are noisy
         checks: how decisions about the labels were used, if there were any
     """
 
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    format: Literal[3] = 3
     identity: str
     inputs: str
-    chosen: BoundChoice | None
-    noise: Noise
+    bound: float | None
+    bound_origin: BoundOrigin | None
+    bound_reason: str | None
+    noise: Annotated[Noise, PlainValidator(noise_of_record), PlainSerializer(noise_record)]
+    choice: Choice | None
     floor: float | None
     memorizing_since: int | None
     final: EpochMetrics
     best_on_validation: EpochMetrics | None
-    choice: Choice | None = None
     checks: ChecksUsed | None = None
 
     @classmethod
@@ -61,111 +154,68 @@ class RunResult:
     ) -> "RunResult":
         """Return the result of a finished history."""
         averaged = history[-1].averaged_validation_top1 is not None
-        judged = {
+        validated = {
             metrics: accuracy
             for metrics in history
             if (accuracy := metrics.evaluated("validation_top1", averaged=averaged)) is not None
         }
-        losses = [metrics.train_loss for metrics in history]
-        is_watched = chosen is None and floor is not None
+        since = None
+        if chosen is None and floor is not None:
+            since = memorizing_since([metrics.train_loss for metrics in history], floor)
         return cls(
-            identity,
-            inputs,
-            chosen,
-            noise,
-            floor,
-            memorizing_since(losses, floor) if is_watched and floor is not None else None,
-            history[-1],
-            max(judged, key=judged.__getitem__, default=None),
-            choice,
-            checks,
+            identity=identity,
+            inputs=inputs,
+            bound=None if chosen is None else chosen.level,
+            bound_origin=None if chosen is None else chosen.origin,
+            bound_reason=None if chosen is None else chosen.reason,
+            noise=noise,
+            choice=choice,
+            floor=floor,
+            memorizing_since=since,
+            final=history[-1],
+            best_on_validation=max(validated, key=validated.__getitem__, default=None),
+            checks=checks,
         )
 
     @property
-    def bound(self) -> float | None:
-        """The level that training was held at."""
-        return None if self.chosen is None else self.chosen.level
+    def chosen(self) -> BoundChoice | None:
+        """The bound with its origin."""
+        if self.bound is None or self.bound_origin is None:
+            return None
+        return BoundChoice(self.bound, self.bound_origin, self.bound_reason or "")
 
     @property
     def is_stuck(self) -> bool:
         """True if the training loss stayed above the out-of-fold loss of brief trainings.
 
         The forward correction's gradients vanish where a network is sure and wrong, and a high
-        learning rate leads there. Three standard errors, so that chance alone says so in one run of
-        seven hundred.
+        learning rate leads there. The margin is three standard errors, so chance alone exceeds it
+        in one run of seven hundred.
         """
-        if not isinstance(self.noise, EstimatedNoise) or self.chosen is None:
+        if not isinstance(self.noise, EstimatedNoise):
             return False
         reached = self.noise.cross_entropy_floor
-        is_forward = self.chosen.origin == "estimated transition"
+        is_forward = self.bound_origin == "estimated transition"
         return is_forward and self.final.train_loss > reached.level + 3 * reached.standard_error
-
-    def record(self) -> dict[str, Any]:
-        """Return everything, as JSON can hold it."""
-        best = self.best_on_validation
-        return {
-            "format": _FORMAT,
-            "identity": self.identity,
-            "inputs": self.inputs,
-            "bound": self.bound,
-            "bound_origin": self.chosen and self.chosen.origin,
-            "bound_reason": self.chosen and self.chosen.reason,
-            "noise": noise_record(self.noise),
-            "choice": self.choice and self.choice.record(),
-            "floor": self.floor,
-            "memorizing_since": self.memorizing_since,
-            "final": self.final.record(),
-            "best_on_validation": best and best.record(),
-            "checks": self.checks and self.checks.record(),
-        }
 
 
 def write_result(folder: RunFolder, result: RunResult) -> None:
     """Write the result, which makes the run finished."""
-    write_json(folder.result, result.record())
+    write_text(folder.result, result.model_dump_json(indent=2) + "\n")
 
 
 def read_result(folder: RunFolder, identity: str | None = None) -> RunResult | None:
     """Return the result of a run; None if it is not finished.
 
     Args:
-        folder: the run's
-        identity: the run's, to refuse the result of another run; by default any run's
+        folder: the run folder
+        identity: the run's hash, to refuse the result of another run (default: accept any)
     """
     if not folder.result.exists():
         return None
-    record = read_json(folder.result)
-    found = record.get("format") if isinstance(record, dict) else None
-    if found != _FORMAT:
-        raise RunError(
-            f"{folder.result} was written by another version of noisebound (format {found or 1}, "
-            f"this version reads {_FORMAT}): use that version, or train again in another folder"
-        )
-    try:
-        result = _of_record(record)
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{folder.result} is damaged: {error!r}; remove it to go on") from error
+    result = read_model(folder.result, RunResult)
     if identity not in (None, result.identity):
         raise RunError(
             f"{folder.path} holds a finished run on other data: choose another folder: `out`"
         )
     return result
-
-
-def _of_record(record: dict[str, Any]) -> RunResult:
-    chosen = None
-    if record["bound"] is not None:
-        chosen = BoundChoice(record["bound"], record["bound_origin"], record["bound_reason"])
-    best = record["best_on_validation"]
-    return RunResult(
-        record["identity"],
-        record["inputs"],
-        chosen,
-        noise_of_record(record["noise"]),
-        record["floor"],
-        record["memorizing_since"],
-        EpochMetrics.of_record(record["final"]),
-        None if best is None else EpochMetrics.of_record(best),
-        None if record["choice"] is None else Choice.of_record(record["choice"]),
-        ChecksUsed(**record["checks"]) if record.get("checks") else None,
-    )

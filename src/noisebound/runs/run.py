@@ -22,8 +22,17 @@ from noisebound.features.load import EmbeddedSplits, embedded
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
 from noisebound.review.decisions import is_decided, is_trusted
 from noisebound.runs.folder import RunFolder
-from noisebound.runs.keeper import read_out_of_fold
-from noisebound.runs.metrics_file import read_metrics
+from noisebound.runs.judgment import (
+    Judgment,
+    check_same_data,
+    infer_judgment,
+    judgment_key,
+    keep_judgment,
+    label_surprise,
+    read_judgment,
+    suspects_frame,
+)
+from noisebound.runs.keeper import read_metrics, read_out_of_fold
 from noisebound.runs.predict import (
     backbone_of,
     new_inputs,
@@ -33,12 +42,6 @@ from noisebound.runs.predict import (
 )
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
-from noisebound.runs.suspects import (
-    Judgment,
-    judgment,
-    label_surprise,
-    suspects_frame,
-)
 from noisebound.search.choice import Choice
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import validation_mask
@@ -241,7 +244,7 @@ class Run:
 
         Labels that were checked before the run was trained are never suspects.
         """
-        found = self._judgment(splits).suspects
+        found = self.judgment(splits).suspects
         if not self.folder.corrections.exists():
             return found
         data = ReviewedData.of(splits, self.result.inputs)
@@ -275,24 +278,19 @@ class Run:
             return made.decide(position, "right", by=by)
         return made.decide(position, "wrong", label, by=by)
 
-    def review_queue(self, data: Any = None, *, least: float = 0.0) -> ReviewQueue:
+    def review_queue(
+        self, data: Any = None, *, least: float = 0.0, decisions: DecisionFile | None = None
+    ) -> ReviewQueue:
         """Return the labels that nobody has decided about, the one most worth a look first.
 
         Args:
             data: as in :meth:`suspects`
             least: the least probability of being wrong with which a label is a suspect
+            decisions: the decisions (default: those in the run folder)
         """
-        return self.review_queue_of(self.training_data(data), least=least)
-
-    def review_queue_of(self, splits: Splits, *, least: float = 0.0) -> ReviewQueue:
-        """Return the queue for training data that is already loaded."""
-        return self.queue_of(splits, self.decisions_about(splits), least=least)
-
-    def queue_of(
-        self, splits: Splits, decisions: DecisionFile, *, least: float = 0.0
-    ) -> ReviewQueue:
-        """Return the queue for training data and decisions that are already loaded."""
+        splits = self.training_data(data)
         surprise = label_surprise(self.label_probabilities(splits), splits.train.labels)
+        decisions = decisions or self.decisions_about(splits)
         return ReviewQueue(self.find_suspects(splits), decisions, least, surprise)
 
     def audit(self, data: Any = None, *, seed: int = 0) -> Audit:
@@ -334,16 +332,22 @@ class Run:
 
         Predictions are those of networks that did not see the label, where there are such.
         """
-        return self._judgment(splits).probabilities
+        return self.judgment(splits).probabilities
 
-    def _judgment(self, splits: Splits) -> Judgment:
-        """Return the judgment of the run, inferred once for the same data."""
+    def judgment(self, splits: Splits) -> Judgment:
+        """Return the predictions and suspects for training data that is already loaded.
+
+        The run folder keeps them, so that the model infers once, whoever asks.
+        """
         if self._judged is None or self._judged[0] is not splits:
-            result = self.result  # an error if the run is not finished
-            inputs = self._model_splits(splits).train.rows
-            found = judgment(
-                self.trained_config, result, self.noise, self.saved_model, splits, inputs
-            )
+            result, noise = self.result, self.noise  # errors if the run is not finished or damaged
+            check_same_data(result, self.saved_model.card.class_names, splits)
+            key = judgment_key(self.folder, splits)
+            found = read_judgment(self.folder, key)
+            if found is None:
+                inputs = self._model_splits(splits).train.rows
+                found = infer_judgment(self.trained_config, noise, self.saved_model, splits, inputs)
+                keep_judgment(self.folder, found, key)
             self._judged = splits, found
         return self._judged[1]
 
@@ -391,8 +395,10 @@ class Run:
         """Return the data that the run was trained on.
 
         Args:
-            data: the same data, where it was in memory only
+            data: the same data, where it was in memory only, or as it was loaded
         """
+        if isinstance(data, Splits):
+            return data
         if data is not None:
             return self._loaded(data, self._reading_options(data))
         if self._splits is None:

@@ -22,7 +22,6 @@ from noisebound.review.decisions import DecisionFile, is_decided
 from noisebound.runs.corrections import checks_used, corrected_data, read_corrections
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import FolderKeeper
-from noisebound.runs.ownership import owned
 from noisebound.runs.result import RunResult, read_result, write_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
@@ -93,7 +92,7 @@ def train_run(
                 "it was before it was embedded"
             )
         unfrozen = Unfrozen.of(encoded, data, tuned)
-    with _resumable(), owned(folder, fabric):
+    with _resumable(), folder.owned(fabric):
         if overwrite:
             first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)

@@ -26,7 +26,7 @@ from noisebound.estimation import (
 )
 from noisebound.estimation.estimated_noise import among_labels, noise_of_unchecked
 from noisebound.estimation.noise import ClassWeightedNoise, balanced_weights
-from noisebound.estimation.true_class import true_class_probabilities
+from noisebound.estimation.transitions import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.models.regularized import regularized
 from noisebound.search.choice import Choice, named_choice

@@ -1,25 +1,26 @@
-"""The one console: what it prints is text, whatever the names in the data contain."""
+"""Print text, notes and JSON; names from the data cannot control the terminal."""
 
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich import console as rich_console
 from rich.console import ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 
-# Control characters but for tab and newline, and those that reverse the direction of writing.
+# Control characters except tab and newline, and those that change the direction of writing.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
-_WORDING: ContextVar[Callable[[str], str]] = ContextVar("wording", default=str)
+_SPELLING: ContextVar[Callable[[str], str]] = ContextVar("spelling", default=str)
 
 
 def printable(text: str) -> str:
-    r"""Return the text with the characters that a terminal obeys spelled out.
+    r"""Return the text with control characters escaped.
 
     Example:
         >>> printable("cat" + chr(27) + "[2J")
@@ -29,28 +30,35 @@ def printable(text: str) -> str:
 
 
 class Console(rich_console.Console):
-    """Rich's console, which spells out what a terminal would obey in a class or file name.
-
-    All that noisebound prints for people goes through it. Styles are not text and pass.
-    """
+    """Rich's console, which escapes control characters in the text, such as in a class name."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the segments of anything that can be printed, with printable text."""
+        """Yield rich's segments, with printable text."""
         for segment in super().render(renderable, options):
             is_text = segment.control is None
             yield Segment(printable(segment.text), segment.style) if is_text else segment
 
 
-def worded(text: str) -> str:
-    """Return a message in the words of whoever reads it: the command line has flags."""
-    return _WORDING.get()(text)
+def spell_arguments(text: str) -> str:
+    """Return a message with its arguments spelled for the reader: as flags on the command line."""
+    return _SPELLING.get()(text)
+
+
+def print_text(text: str, style: str = "") -> None:
+    """Print on standard output; nothing in the text is markup."""
+    Console(soft_wrap=True, highlight=False).print(text, style=style, markup=False, emoji=False)
+
+
+def print_json(record: Any) -> None:
+    """Print JSON on standard output, on one line."""
+    print(json.dumps(record))  # noqa: T201
 
 
 def print_note(text: str) -> None:
     """Print one line on standard error that begins with ``note:``."""
-    line = " ".join(worded(text).split())
+    line = " ".join(spell_arguments(text).split())
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"[yellow]note:[/] {escape(line)}")
 
 
@@ -58,10 +66,7 @@ def print_note(text: str) -> None:
 def warnings_as_notes(spelled: Callable[[str], str] = str) -> Iterator[None]:
     """Show Python's warnings as notes, without the file and the source line they come from.
 
-    All notes are in the same words. The same warning, from wherever it comes, is shown once.
-
-    Args:
-        spelled: turns a message into the words of whoever reads it
+    The same warning is shown once. Inside the context, ``spelled`` rewrites every note.
     """
     shown: set[str] = set()
 
@@ -80,8 +85,8 @@ def warnings_as_notes(spelled: Callable[[str], str] = str) -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
-        before = _WORDING.set(spelled)
+        before = _SPELLING.set(spelled)
         try:
             yield
         finally:
-            _WORDING.reset(before)
+            _SPELLING.reset(before)

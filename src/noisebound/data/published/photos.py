@@ -21,36 +21,39 @@ from noisebound.data.published.releases import Part, Published, PublishedFile, R
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:
-    from noisebound.data.dataset import Dataset, Splits
-    from noisebound.data.images import DecodedImages
+    from noisebound.data.dataset import Splits
 
 _ROOT = "tiny-imagenet-200/"
 
 
-def read_tiny_imagenet(files: Files) -> "Splits":
-    """Return training and test examples; their images are decoded once and cached."""
+def _decoded(
+    files: Files, name: str, class_names: tuple[str, ...], *parts: list[tuple[str, int]]
+) -> "Splits":
+    """Return training and test examples from the files and labels of both."""
     import torch
 
     from noisebound.data.dataset import Dataset, Splits
     from noisebound.data.images import cache_notes, decode_once
 
+    names, labels = zip(*(zip(*part, strict=True) for part in parts), strict=True)
+    decoded = [decode_once(files, part, mode="RGB", size=(64, 64)) for part in names]
+    train, test = (
+        Dataset(found.images, torch.tensor(indices), class_names)
+        for found, indices in zip(decoded, labels, strict=True)
+    )
+    return Splits(name, train, test, source=files.where(), notes=cache_notes(*decoded))
+
+
+def read_tiny_imagenet(files: Files) -> "Splits":
+    """Return training and test examples; their images are decoded once and cached."""
     wnids = _lines(files, f"{_ROOT}wnids.txt")
     index_of = {wnid: index for index, wnid in enumerate(wnids)}
     if len(index_of) != len(wnids) or not wnids:
         raise DataError(f"{files.where(_ROOT + 'wnids.txt')} must list distinct WordNet ids")
     words = _words(files, f"{_ROOT}words.txt")
     class_names = tuple(words.get(wnid, wnid) for wnid in wnids)
-
-    def decode(labeled: list[tuple[str, int]]) -> "tuple[Dataset, DecodedImages]":
-        names, labels = zip(*labeled, strict=True)
-        decoded = decode_once(files, names, mode="RGB", size=(64, 64))
-        return Dataset(decoded.images, torch.tensor(labels), class_names), decoded
-
-    (train, first), (val, second) = (
-        decode(labeled) for labeled in (_train(files, index_of), _val(files, index_of))
-    )
-    notes = cache_notes(first, second)
-    return Splits("tiny-imagenet", train, val, source=files.where(), notes=notes)
+    train, test = _train(files, index_of), _val(files, index_of)
+    return _decoded(files, "tiny-imagenet", class_names, train, test)
 
 
 def _train(files: Files, index_of: dict[str, int]) -> list[tuple[str, int]]:
@@ -132,21 +135,12 @@ CLASS_NAMES = (
 
 def read_animals10n(files: Files) -> "Splits":
     """Return training and test examples; their images are decoded once and cached."""
-    from noisebound.data.dataset import Splits
-    from noisebound.data.images import cache_notes
-
-    (train, first), (test, second) = (_read_part(files, part) for part in ("training", "testing"))
-    notes = cache_notes(first, second)
-    return Splits("animals-10n", train, test, source=files.where(), notes=notes)
+    train, test = (_labeled(files, part) for part in ("training", "testing"))
+    return _decoded(files, "animals-10n", CLASS_NAMES, train, test)
 
 
-def _read_part(files: Files, part: str) -> "tuple[Dataset, DecodedImages]":
-    """Return the examples in the folder named ``part``, wherever in the release it is."""
-    import torch
-
-    from noisebound.data.dataset import Dataset
-    from noisebound.data.images import decode_once
-
+def _labeled(files: Files, part: str) -> list[tuple[str, int]]:
+    """Return the images in the folder named ``part``, wherever in the release it is."""
     names = [
         name
         for name in files.names()
@@ -154,10 +148,9 @@ def _read_part(files: Files, part: str) -> "tuple[Dataset, DecodedImages]":
     ]
     if not names:
         raise DataError(f"{files.where()} has no folder {part!r} with .jpg files in it")
-    labels = np.array([_label(name, files) for name in names], np.int64)
-    check_label_range(labels, len(CLASS_NAMES), f"{files.where()}, folder {part!r}")
-    decoded = decode_once(files, names, mode="RGB", size=(64, 64))
-    return Dataset(decoded.images, torch.from_numpy(labels), CLASS_NAMES), decoded
+    labels = [_label(name, files) for name in names]
+    check_label_range(np.array(labels), len(CLASS_NAMES), f"{files.where()}, folder {part!r}")
+    return list(zip(names, labels, strict=True))
 
 
 def _label(name: str, files: Files) -> int:

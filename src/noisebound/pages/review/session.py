@@ -19,7 +19,7 @@ from noisebound.review.decisions import Manner, Place
 from noisebound.review.exports import corrected_labels
 from noisebound.review.queue import IS_SUSPECT, LAST, WORTH
 from noisebound.runs import Run
-from noisebound.runs.fit_again import fit_again
+from noisebound.runs.corrections import fit_again
 from noisebound.system.spreadsheets import quote_formulas
 
 Record = dict[str, Any]
@@ -76,7 +76,7 @@ class ReviewSession:
         self._suspects = run.find_suspects(splits)
         self._probs = run.label_probabilities(splits)
         self._decisions = run.decisions_about(splits)
-        self._queue = run.queue_of(splits, self._decisions)
+        self._queue = run.review_queue(splits, decisions=self._decisions)
         self._audit = Audit(self._probs, self._suspects, self._decisions, run.stated_rate)
         self._lock = threading.RLock()
 
@@ -258,7 +258,7 @@ class ReviewSession:
         again = folder.with_name(f"{self.run.name}-reviewed")
         return [
             shlex.join(["noisebound", "labels", str(folder), "--out", "labels.csv"]),
-            shlex.join(fit_again(self.run, decisions, again)),
+            shlex.join(fit_again(self.run.folder, self.run.config, decisions, again)),
         ]
 
     def _check_known(self, asked: AskedDecision) -> None:

@@ -1,7 +1,14 @@
-"""The judgment of a run: its predictions for each label of its data, and the suspects."""
+"""The judgment of a run: its predictions for each label of its data, and the suspects.
 
+The judgment is kept in the run folder, so that the report, the review and the list of suspects need
+one inference pass between them.
+"""
+
+import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import polars as pl
 from jaxtyping import Float64, Int64
@@ -9,13 +16,15 @@ from torch import Tensor
 
 from noisebound.data import Splits
 from noisebound.data.rows import Rows
-from noisebound.errors import DataError
+from noisebound.errors import DataError, NoRoomError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects, estimate_noise
 from noisebound.estimation.model_suspects import suspects_by_models
 from noisebound.estimation.noise import ClassWeightedNoise
+from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult
 from noisebound.runs.saved_model import SavedModel
 from noisebound.search.fit import class_weights
+from noisebound.system.files import fingerprint, load_tensors, save_tensors
 from noisebound.training.config import TrainingConfig
 from noisebound.training.objective import make_criterion
 
@@ -37,9 +46,53 @@ class Judgment:
     suspects: Suspects
 
 
-def judgment(
+def check_same_data(result: RunResult, class_names: tuple[str, ...], splits: Splits) -> None:
+    """Refuse other data than the run's; only its labels may have been corrected since."""
+    if splits.train.class_names != class_names:
+        raise DataError("the run was trained on other classes: give it the same data")
+    if result.inputs != splits.fingerprint():
+        raise DataError(
+            "the run was trained on other data, or in another order: give it the same examples; "
+            "only their labels may differ"
+        )
+
+
+def judgment_key(folder: RunFolder, splits: Splits) -> str:
+    """Return the hash of everything that the judgment of a run's data depends on."""
+    digest = hashlib.sha256(version("noisebound").encode())
+    digest.update(fingerprint(splits.train.labels).encode())
+    for path in (folder.config, folder.result, folder.card, folder.weights, folder.encoder):
+        if path.exists():
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def read_judgment(folder: RunFolder, key: str) -> Judgment | None:
+    """Return the judgment with this key, if it is kept and whole."""
+    try:
+        tensors, about = load_tensors(folder.judgment)
+    except (OSError, DataError):
+        return None
+    if about.get("key") != key:
+        return None
+    return Judgment(tensors["probabilities"], Suspects(tensors["score"], tensors["suggested"]))
+
+
+def keep_judgment(folder: RunFolder, found: Judgment, key: str) -> None:
+    """Write the judgment, whole or not at all; a read-only folder is no error."""
+    assert found.suspects.suggested is not None
+    tensors = {
+        "probabilities": found.probabilities,
+        "score": found.suspects.score,
+        "suggested": found.suspects.suggested,
+    }
+    with suppress(OSError, NoRoomError):
+        save_tensors(folder.judgment, tensors, {"key": key})
+
+
+def infer_judgment(
     config: TrainingConfig,
-    result: RunResult,
     noise: Noise,
     saved: SavedModel,
     splits: Splits,
@@ -49,20 +102,12 @@ def judgment(
 
     Args:
         config: how the run was trained
-        result: its result
         noise: the noise of its labels, with out-of-fold predictions where they are kept
         saved: the trained model
         splits: the data that it was given; labels may have been corrected since
         inputs: the training inputs as the trained model takes them
     """
     train = splits.train
-    if train.class_names != saved.card.class_names:
-        raise DataError("the run was trained on other classes: give it the same data")
-    if result.inputs != splits.fingerprint():
-        raise DataError(
-            "the run was trained on other data, or in another order: give it the same examples; "
-            "only their labels may differ"
-        )
     probs = saved.probabilities(inputs).double()
     transition = _transition(noise, probs, train.labels)
     seen, seen_noise = transition, noise
@@ -83,14 +128,8 @@ def judgment(
 def label_surprise(
     probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
 ) -> Float64[Tensor, " n"]:
-    """Return the log-odds that each example has another label than it has, as it is predicted.
-
-    Args:
-        probs: predicted probabilities of the label of every example
-        labels: the labels
-    """
-    own = probs.gather(1, labels[:, None]).squeeze(1)
-    return -own.logit(eps=_LEAST_PROBABILITY)
+    """Return the predicted log-odds that each example has another label than its own."""
+    return -probs.gather(1, labels[:, None]).squeeze(1).logit(eps=_LEAST_PROBABILITY)
 
 
 def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
@@ -113,17 +152,17 @@ def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
         columns["suggested"] = classes(suspects.suggested)
     texts = splits.texts()
     if texts is not None:
-        columns["text"] = [cut(texts[place], _LONGEST_TEXT) for place in positions]
+        columns["text"] = [shortened(texts[place], _LONGEST_TEXT) for place in positions]
     if train.true_labels is not None:
         columns["true_label"] = classes(train.true_labels)
     return pl.DataFrame(columns)
 
 
-def cut(text: str, most: int) -> str:
-    r"""Return a text in one line, and no longer than ``most`` letters.
+def shortened(text: str, most: int) -> str:
+    r"""Return a text in one line, of at most ``most`` characters.
 
     Example:
-        >>> cut("One line,\nand another", 14)
+        >>> shortened("One line,\nand another", 14)
         'One line, and…'
     """
     line = " ".join(text.split())

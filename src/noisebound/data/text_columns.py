@@ -1,0 +1,257 @@
+"""Columns of texts as TF-IDF features, and whether they help beside the other columns."""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import polars as pl
+from jaxtyping import Int64
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from scipy.sparse import csr_matrix, hstack, issparse
+from torch import Tensor
+
+from noisebound.data.column_types import ColumnType
+from noisebound.errors import DataError, InvalidValueError
+
+_MOST_WORDS = 20_000  # terms; heuristic: ten thousand texts use about this many often
+_MOST_RUNS = 30_000
+_FEWEST_TEXTS = 2  # a term of a single text teaches nothing
+# TF-IDF has rows of length one, while standardized numbers have length sqrt(features). At this
+# length a linear network learns texts alone at the learning rate that suits numbers (heuristic).
+# Beside other columns, `weigh_text` finds the scale.
+_ROW_LENGTH = 10.0
+_ARE_EMPTY = "texts are empty and have no features"
+
+
+class Terms(BaseModel):
+    """A vocabulary of words and pairs of words, or of runs of three to five letters in a word.
+
+    Attributes:
+        kind: ``"words"`` or ``"letters"``
+        terms: the vocabulary, in the order of the features
+        weights: the inverse document frequency of each term, logarithmic and positive
+    """
+
+    model_config = ConfigDict(frozen=True)
+    kind: Literal["words", "letters"]
+    terms: Annotated[tuple[str, ...], Field(min_length=1)]
+    weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Terms":
+        if len(self.terms) != len(self.weights) or len(set(self.terms)) != len(self.terms):
+            raise InvalidValueError("a vocabulary needs distinct terms, and one weight for each")
+        return self
+
+    @classmethod
+    def fit(cls, kind: Literal["words", "letters"], texts: list[str]) -> "Terms | None":
+        """Return the vocabulary of some texts; None if they have no terms of this kind."""
+        for fewest in (_FEWEST_TEXTS, 1):
+            vectorizer = _vectorizer(kind, min_df=fewest)
+            try:
+                vectorizer.fit(texts)
+            except ValueError:  # an empty vocabulary
+                continue
+            names = tuple(str(name) for name in vectorizer.get_feature_names_out())
+            return cls(kind=kind, terms=names, weights=tuple(vectorizer.idf_.tolist()))
+        return None
+
+    @cached_property
+    def vectorizer(self) -> Any:
+        """Scikit-learn's vectorizer with this vocabulary."""
+        vectorizer = _vectorizer(self.kind, vocabulary=self.terms)
+        vectorizer.idf_ = np.array(self.weights)
+        return vectorizer
+
+
+class TextColumn(BaseModel):
+    """A column of texts: one feature per term of its vocabularies; an empty text has none.
+
+    Without vocabularies it has no features: its texts are encoded later, or a backbone embeds them.
+
+    Attributes:
+        kind: ``"text"`` with vocabularies, ``"plain text"`` without
+        name: the name of the column
+        vocabularies: of words, of runs of letters, or of both
+        scale: factor of the features, or of the embeddings, beside the other columns of the table;
+            0 if the texts do not help
+    """
+
+    model_config = ConfigDict(frozen=True)
+    kind: Literal["text", "plain text"] = "plain text"
+    name: str
+    vocabularies: tuple[Terms, ...] = ()
+    scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+
+    @classmethod
+    def fit(cls, series: pl.Series) -> tuple["TextColumn", str]:
+        """Return the column without vocabularies, and a note, which may be empty."""
+        texts = _texts(series)
+        empty = sum(not text.strip() for text in texts)
+        if empty == len(texts):
+            raise DataError(f"column {series.name!r} holds no text: name another column: `text`")
+        note = f"column {series.name!r}: {empty} {_ARE_EMPTY}" if empty else ""
+        return cls(name=series.name), note
+
+    def with_words(self, series: pl.Series) -> "TextColumn":
+        """Return the column with the vocabularies of these texts."""
+        texts = _texts(series)
+        found = [Terms.fit("words", texts), Terms.fit("letters", texts)]
+        vocabularies = tuple(terms for terms in found if terms is not None)
+        if not vocabularies:
+            raise DataError(
+                f"the texts of column {self.name!r} have no words in common and none of three "
+                "letters: there is nothing to learn from"
+            )
+        return TextColumn(kind="text", name=self.name, vocabularies=vocabularies)
+
+    @property
+    def column_type(self) -> ColumnType:
+        """The type that the values are read as."""
+        return "text"
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Return one name per feature."""
+        return [
+            f"{self.name}: {term!r}"
+            for vocabulary in self.vocabularies
+            for term in vocabulary.terms
+        ]
+
+    def encode(self, column: pl.Series) -> csr_matrix:
+        """Return the features of a column, ``[rows, features]``, sparse."""
+        texts = _texts(column)
+        parts = [vocabulary.vectorizer.transform(texts) for vocabulary in self.vocabularies]
+        scale = np.float32(self.scale * _ROW_LENGTH / len(parts) ** 0.5)
+        features: csr_matrix = hstack(parts, format="csr", dtype=np.float32) * scale
+        return features
+
+
+def is_of_empty_texts(note: str) -> bool:
+    """True if a note says that empty texts are kept, which is false if they are embedded."""
+    return note.endswith(_ARE_EMPTY)
+
+
+def _texts(series: pl.Series) -> list[str]:
+    texts: list[str] = series.cast(pl.String).fill_null("").to_list()
+    return texts
+
+
+def _vectorizer(kind: str, **options: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # takes a second to import
+
+    is_words = kind == "words"
+    return TfidfVectorizer(
+        analyzer="word" if is_words else "char_wb",
+        ngram_range=(1, 2) if is_words else (3, 5),
+        max_features=None if "vocabulary" in options else _MOST_WORDS if is_words else _MOST_RUNS,
+        sublinear_tf=True,
+        dtype=np.float32,
+        **options,
+    )
+
+
+# Does a text help beside the other columns of a table, and at which scale? Words are many and the
+# other columns are few. On noisy labels a network memorizes by the words and the columns drown,
+# unless the block of words is scaled down, or left out. Held-out log loss decides.
+
+SCALES = (1.0, 0.3, 0.1, 0.03)
+"""The scales to choose from, as multiples of the scale of a text without other columns."""
+
+MOST_ROWS = 3000
+"""The examples to compare on, at most: a few seconds."""
+
+_FOLDS = 3
+_FEWEST_PER_CLASS = 2 * _FOLDS
+_INVERSE_PENALTY = 3.0  # about as weak a penalty as 50 epochs of a linear network (measured)
+
+
+@dataclass(frozen=True)
+class TextEvidence:
+    """The out-of-fold log loss of linear models without and with the text.
+
+    Args:
+        scale: one of `SCALES`, or 0 if the text does not help
+        without: mean log loss of the other columns alone
+        best: mean log loss with the text, at the best scale
+        error: standard error of the difference, paired by example
+    """
+
+    scale: float
+    without: float
+    best: float
+    error: float
+
+    def note(self, names: tuple[str, ...]) -> str:
+        """Return the decision on these columns of texts with its figures."""
+        listed = ", ".join(map(repr, names))
+        decision = f"used, scaled by {self.scale:g}" if self.scale else "not used: it does not help"
+        return (
+            f"text {listed}: {decision} (held-out log loss {self.without:.4f} without the text, "
+            f"{self.best:.4f} with it, by linear models; standard error of the difference "
+            f"{self.error:.4f})"
+        )
+
+
+def weigh_text(
+    columns: NDArray[Any], text: Any, labels: Int64[Tensor, " n"]
+) -> TextEvidence | None:
+    """Return the scale at which a block of text features helps; None if the examples are too few.
+
+    The gain must exceed its standard error. Tables with words train a linear network, tables
+    without words a deeper one, so the text must also beat boosted trees on the other columns.
+
+    Args:
+        columns: the other columns as features, standardized, ``[n, features]``
+        text: the text as features, a scipy matrix or an array, ``[n, features]``
+        labels: the class of each example
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier  # takes a second to import
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold
+
+    targets = labels.numpy()
+    counts = np.bincount(targets)
+    rows = np.flatnonzero(counts[targets] >= _FEWEST_PER_CLASS)  # rarer classes cannot be divided
+    if len(np.unique(targets[rows])) < 2:
+        return None
+    _, targets = np.unique(targets[rows], return_inverse=True)
+    columns, text = columns[rows], text[rows]
+    folds = list(StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(targets, targets))
+
+    def losses(model: Any, features: Any) -> NDArray[np.float64]:
+        found = np.empty(len(targets))
+        for train, held_out in folds:
+            probs = model.fit(features[train], targets[train]).predict_proba(features[held_out])
+            right = probs[np.arange(len(held_out)), targets[held_out]]
+            found[held_out] = -np.log(right.clip(1e-6))
+        return found
+
+    linear = LogisticRegression(C=_INVERSE_PENALTY, max_iter=100, tol=1e-3)
+    boosted = HistGradientBoostingClassifier(
+        max_iter=30, max_leaf_nodes=8, early_stopping=False, random_state=0
+    )
+    with warnings.catch_warnings():
+        # Nearly converged is good enough: only large differences count.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        without = min(losses(linear, columns), losses(boosted, columns), key=np.mean)
+        by_scale = {scale: losses(linear, _beside(columns, text * scale)) for scale in SCALES}
+    scale = min(SCALES, key=lambda scale: by_scale[scale].mean())
+    gain = without - by_scale[scale]
+    error = float(gain.std(ddof=1) / len(gain) ** 0.5)
+    helps = gain.mean() > error
+    return TextEvidence(
+        scale if helps else 0.0, float(without.mean()), float(by_scale[scale].mean()), error
+    )
+
+
+def _beside(columns: NDArray[Any], text: Any) -> Any:
+    if issparse(text):
+        blocks: list[Any] = [csr_matrix(columns), text]
+        return hstack(blocks, format="csr")
+    return np.hstack([columns, text])
