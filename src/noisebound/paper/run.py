@@ -70,14 +70,14 @@ class RunStore:
         return RunFolder(self.path / run.key)
 
     def result(self, run: RunConfig) -> RunResult | None:
-        """Return the result of a run; None if it is not finished, or its result is damaged."""
+        """Return the result of a run, or None if it is not finished, or its result is damaged."""
         try:
             return read_result(self.folder(run))
         except (DataError, RunError):
             return None
 
     def error(self, run: RunConfig) -> str | None:
-        """Return why a run failed; None if it did not."""
+        """Return why a run failed, or None if it did not."""
         try:
             return str(json.loads(self.folder(run).failure.read_text(encoding="utf-8"))["error"])
         except FileNotFoundError:
