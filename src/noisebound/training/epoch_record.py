@@ -13,7 +13,7 @@ from noisebound.training.state import is_finite
 
 
 class EpochRecord:
-    """What one epoch has seen so far. Recording never waits for the device.
+    """The losses and examples of an epoch so far. Recording never waits for the device.
 
     Args:
         number: the number of the epoch, from 1
