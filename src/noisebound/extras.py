@@ -25,7 +25,7 @@ REVIEW_PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn"}
 
 
 def missing_extra(what: str, error: BaseException | None) -> MissingExtraError | None:
-    """Return the error that names the extra to install; None if nothing of an extra is missing.
+    """Return the error that names the extra to install, or None if nothing of an extra is missing.
 
     Args:
         what: the subject of the sentence, such as ``"noisebound fit"``

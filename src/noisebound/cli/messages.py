@@ -13,7 +13,7 @@ _ARGUMENT = re.compile(r"`(?P<name>\w+)(=(?P<value>[^`]+))?`")
 
 
 def user_message(error: Exception, flags: Mapping[str, str]) -> str | None:
-    """Return the message for an error that the user can correct; None for a fault in noisebound.
+    """Return the message for an error that the user can correct, or None for a fault in noisebound.
 
     Args:
         error: the error that a command ended with

@@ -228,7 +228,7 @@ class Splits:
         return name if self.ids is None else f"{self.ids[position]} ({name})"
 
     def picture(self, position: int) -> Shaped[Tensor, "channels height width"] | None:
-        """Return the image of a training example; None if the examples are not images."""
+        """Return the image of a training example, or None if the examples are not images."""
         if self.pictures is not None:
             return self.pictures(position)
         if not self.train.is_images:
@@ -277,7 +277,7 @@ class Splits:
     def _text_evidence(
         self, encoder: TableEncoder, rows: Bool[Tensor, " n"]
     ) -> TextEvidence | None:
-        """Return whether texts help beside other columns; None if there are not both."""
+        """Return whether texts help beside other columns, or None if there are not both."""
         if not 0 < len(encoder.text_columns) < len(encoder.columns):
             return None
         assert self.frame is not None

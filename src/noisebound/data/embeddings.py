@@ -60,7 +60,7 @@ class EmbeddingStore:
         return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.count))
 
     def read(self) -> Embeddings | None:
-        """Return all embeddings; None if they are unfinished, or of other data.
+        """Return all embeddings, or None if they are unfinished, or of other data.
 
         Raises:
             DataError: the file is damaged
@@ -68,7 +68,7 @@ class EmbeddingStore:
         return self._read(self.path)
 
     def read_shard(self, shard: int) -> Embeddings | None:
-        """Return one shard; None if it is absent, damaged or of other data."""
+        """Return one shard, or None if it is absent, damaged or of other data."""
         try:
             return self._read(self._shard_path(shard))
         except DataError:

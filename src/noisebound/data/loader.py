@@ -203,7 +203,7 @@ class Batch(NamedTuple):
         x: normalized inputs
         y: class indices, or class probabilities where the data set has targets
         indices: the examples' positions in the data set
-        weights: weight of each example; None if all are one
+        weights: weight of each example, or None if all are one
         total: the weight of the whole batch, over all ranks
     """
 

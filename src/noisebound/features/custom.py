@@ -46,7 +46,7 @@ class CustomBackbone(Backbone):
 
     @cached_property
     def fingerprint(self) -> str | None:
-        """Hash of a module's import path, settings and weights; None for a function.
+        """Hash of a module's import path, settings and weights, or None for a function.
 
         A change of the module's code in place does not change the hash.
         """

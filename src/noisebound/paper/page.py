@@ -186,46 +186,37 @@ def _swept(runs: Sequence[FinishedRun]) -> tuple[list[Column], list[str]] | None
 
 
 def _runs_table(runs: Sequence[FinishedRun]) -> Table:
-    rows = []
-    for run in runs:
-        training, final = run.config.training, run.result.final
-        rows.append(
-            Row(
-                run.config.key,
-                (
-                    Cell(run.config.column),
-                    Cell(training.loss),
-                    number_cell(training.seed, "d"),
-                    number_cell(training.given_rate, "g"),
-                    number_cell(run.result.bound, ".3f"),
-                    number_cell(final.train_loss, ".3f"),
-                    number_cell(run.result.memorizing_since, "d"),
-                    number_cell(final.test_top1, ".1%"),
-                    number_cell(final.averaged_test_top1, ".1%"),
-                    number_cell(final.memorized, ".1%"),
-                ),
-                is_shaded=training.loss_name.is_bounded,
-            )
-        )
+    cells = [_run_cells(run) for run in runs]
     return Table(
         name="runs",
         title=f"{len(runs)} finished runs, after the last epoch",
-        header=(
-            "run",
-            "column",
-            "method",
-            "seed",
-            "given noise rate",
-            "bound",
-            "training loss",
-            "memorizing since epoch",
-            "test accuracy",
-            "averaged weights",
-            "wrong labels reproduced",
+        header=("run", *cells[0]),
+        rows=tuple(
+            Row(
+                run.config.key,
+                tuple(each.values()),
+                is_shaded=run.config.training.loss_name.is_bounded,
+            )
+            for run, each in zip(runs, cells, strict=True)
         ),
-        rows=tuple(rows),
         records=(),
     )
+
+
+def _run_cells(run: FinishedRun) -> dict[str, Cell]:
+    training, final = run.config.training, run.result.final
+    return {
+        "column": Cell(run.config.column),
+        "method": Cell(training.loss),
+        "seed": number_cell(training.seed, "d"),
+        "given noise rate": number_cell(training.given_rate, "g"),
+        "bound": number_cell(run.result.bound, ".3f"),
+        "training loss": number_cell(final.train_loss, ".3f"),
+        "memorizing since epoch": number_cell(run.result.memorizing_since, "d"),
+        "test accuracy": number_cell(final.test_top1, ".1%"),
+        "averaged weights": number_cell(final.averaged_test_top1, ".1%"),
+        "wrong labels reproduced": number_cell(final.memorized, ".1%"),
+    }
 
 
 def _configs(runs: Sequence[FinishedRun], command: str | None) -> list[Code]:

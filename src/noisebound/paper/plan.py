@@ -32,10 +32,10 @@ class RunConfig(BaseModel):
     Attributes:
         column: the name of the column
         dataset: the name of the data set
-        source: the name of the data's file or folder; None for the published data set
+        source: the name of the data's file or folder, or None for the published data set
         noise: the kind of noise added to the labels, if any
         noise_rate: the probability that a label is wrong
-        train_examples: the number of examples drawn from the training set; None for all
+        train_examples: the number of examples drawn from the training set, or None for all
         backbone: the hash of the backbone whose embeddings are the inputs, if any
         precision: the number format that the network computes in
         training: the loss, the network and the seed, which also decides the noise

@@ -26,7 +26,7 @@ class Settings(BaseModel):
     """How the methods are trained on a column; every field may differ between data sets.
 
     Attributes:
-        train_examples: the number of examples drawn from the training set; None for all
+        train_examples: the number of examples drawn from the training set, or None for all
         model: the network
         epochs: the number of epochs, the same for every method
         batch_size: examples per step

@@ -60,7 +60,7 @@ class Column(BaseModel):
         bound_classes: c in the noise-bound; by default the number of classes
         metrics: the accuracies shown: top-1, or top-1 and top-5
         offset_range: how far below and above the noise-bound B* is searched
-        paper_dataset: the paper's name of the data set; None if the paper does not have it
+        paper_dataset: the paper's name of the data set, or None if the paper does not have it
         paper_noise: the paper's name of the noise
     """
 
@@ -164,7 +164,7 @@ class PaperScore:
 
 
 def paper_score(column: Column, method: str, metric: Metric) -> PaperScore | None:
-    """Return the paper's accuracy of a method on a column; None if it has none."""
+    """Return the paper's accuracy of a method on a column, or None if it has none."""
     where = (column.paper_dataset, column.paper_noise, column.noise_rate, metric)
     return _scores().get((label_of(method), *where))
 

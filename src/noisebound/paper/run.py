@@ -70,14 +70,14 @@ class RunStore:
         return RunFolder(self.path / run.key)
 
     def result(self, run: RunConfig) -> RunResult | None:
-        """Return the result of a run; None if it is not finished, or its result is damaged."""
+        """Return the result of a run, or None if it is not finished, or its result is damaged."""
         try:
             return read_result(self.folder(run))
         except (DataError, RunError):
             return None
 
     def error(self, run: RunConfig) -> str | None:
-        """Return why a run failed; None if it did not."""
+        """Return why a run failed, or None if it did not."""
         try:
             return str(json.loads(self.folder(run).failure.read_text(encoding="utf-8"))["error"])
         except FileNotFoundError:
@@ -168,7 +168,7 @@ def _train(run: RunConfig, execution: Execution) -> None:
 
 
 def one_device(precision: Precision) -> "Fabric | None":
-    """Return Lightning Fabric for another precision; None where training needs none."""
+    """Return Lightning Fabric for another precision, or None if it is not needed."""
     if precision == "32-true":
         return None
     from lightning_fabric import Fabric

@@ -37,7 +37,7 @@ class DataSources:
     backbones: tuple[str, ...] = ()
 
     def source_of(self, dataset: str) -> str | None:
-        """Return the name of the file or folder of a data set; None for the published one."""
+        """Return the name of the file or folder of a data set, or None for the published one."""
         path = self.paths.get(dataset)
         return None if path is None else path.resolve().name
 
@@ -51,12 +51,12 @@ class DataSources:
         raise InvalidValueError(f"no `backbone` here has the hash {backbone}: name its file")
 
     def backbone_for(self, modality: Modality) -> str | None:
-        """Return the hash of the backbone for this kind of examples; None if there are none."""
+        """Return the hash of the backbone for this kind of examples, or None if there are none."""
         found = self.backbone_name(modality)
         return None if found is None else _hash(found)
 
     def backbone_name(self, modality: Modality) -> str | None:
-        """Return the first backbone that takes this kind of examples; None if there are none."""
+        """Return the first backbone that takes this kind of examples, or None if there are none."""
         for name in self.backbones:
             if modality in _backbone(name).modalities:
                 return name

@@ -207,7 +207,7 @@ class OffsetSearch:
 
 
 def search_offset(selection: Selection, column: Column, method: str) -> OffsetSearch | None:
-    """Return the best offset for a loss on a column; None if fewer than two offsets were run."""
+    """Return the best offset for a loss on a column, or None if fewer than two offsets were run."""
     runs = selection.frame.filter(
         pl.col("metric").is_in(["top1", "validation"]),
         column=column.name,

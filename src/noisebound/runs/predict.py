@@ -289,7 +289,7 @@ def predictions_frame(
 def read_ids(
     data: Any, column: str, *, encoding: str | None = None, skip_bad: bool = False
 ) -> dict[int, str] | None:
-    """Return the id of each row of a table; None if the data is not a table with this column."""
+    """Return the id of each row of a table, or None if the data is not a table with this column."""
     if is_frame(data):
         table = TableFile(as_table(data).lazy())
     elif isinstance(data, str | Path) and is_table(Path(data)) and Path(data).exists():

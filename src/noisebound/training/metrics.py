@@ -21,7 +21,7 @@ METRIC_LABELS: dict[Evaluated, str] = {
 
 @dataclass(frozen=True)
 class EpochMetrics:
-    """The metrics of one epoch; None if not evaluated.
+    """The metrics of one epoch, or None if not evaluated.
 
     Args:
         epoch: the number of the epoch, from 1

@@ -119,7 +119,7 @@ def _examples(X: Any, backbone: Backbone) -> Examples:
 
 
 def _first_readable(examples: Examples) -> int | None:
-    """Return the position of the first example that can be read; None if none can."""
+    """Return the position of the first example that can be read, or None if none can."""
     with examples.reading():
         for position in range(len(examples)):
             with suppress(Exception):  # what Pillow raises on damaged files is not a closed list

@@ -169,7 +169,7 @@ class Guard:
         await self.application(inner, receive, _with_headers(send))
 
     def _refusal(self, scope: Scope) -> str | None:
-        """Return why a request is refused; None if it is not."""
+        """Return why a request is refused, or None if it is not."""
         headers = Headers(scope=scope)
         if headers.getlist("host") != [headers.get("host")] or headers["host"] not in self.hosts:
             return f"This server answers to {_HOST} only."
