@@ -28,13 +28,19 @@ def encode_labels(
         (array([1, 0, 1]), ('9', '10'))
     """
     array = _as_label_array(values)
-    if class_names is not None and array.dtype.kind in "iu" and not _any_numeric(class_names):
-        indices = array.astype(np.int64)
-        check_label_range(indices, len(class_names), "labels")
-        return indices, _check_distinct(class_names)
+    if class_names is not None:
+        if len(set(class_names)) != len(class_names):
+            raise DataError(f"`class_names` must be distinct, got {_shortened(class_names)}")
+        has_numbers = any(name.strip().lstrip("-").isdigit() for name in class_names)
+        if array.dtype.kind in "iu" and not has_numbers:
+            indices = array.astype(np.int64)
+            check_label_range(indices, len(class_names), "labels")
+            return indices, tuple(class_names)
     distinct, inverse = np.unique(array, return_inverse=True)
-    found = [_name(value) for value in distinct]
-    names = tuple(found) if class_names is None else _check_distinct(class_names)
+    if array.dtype.kind == "S":
+        distinct = np.char.decode(distinct, errors="backslashreplace")
+    found = [str(value) for value in distinct]
+    names = tuple(found if class_names is None else class_names)
     index_of = {name: index for index, name in enumerate(names)}
     unknown = [name for name in found if name not in index_of]
     if unknown:
@@ -107,20 +113,6 @@ def is_missing(value: object) -> bool:
     return value is None or bool(is_nan) or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _name(value: Any) -> str:
-    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
-
-
-def _any_numeric(names: Sequence[str]) -> bool:
-    return any(name.strip().lstrip("-").isdigit() for name in names)
-
-
-def _check_distinct(class_names: Sequence[str]) -> tuple[str, ...]:
-    if len(set(class_names)) != len(class_names):
-        raise DataError(f"`class_names` must be distinct, got {_shortened(class_names)}")
-    return tuple(class_names)
-
-
 def _shortened(names: Sequence[str]) -> str:
     return listed_names([repr(name) for name in names], most=10)
 
@@ -146,17 +138,6 @@ def spellings(counts: Mapping[str, int], usual: Collection[str] = ()) -> list[li
     for label in sorted(counts, key=rank):
         groups.setdefault(" ".join(label.casefold().split()), []).append(label)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def note_of_spellings(counts: Mapping[str, int]) -> str:
-    """Return a note on labels that differ only by case or spaces; empty without any."""
-    groups = spellings(counts)
-    if not groups:
-        return ""
-    return (
-        "labels differ by case or spaces only, and count as different classes: "
-        f"{listed_spellings(groups)}; to make them one: `merge_labels`"
-    )
 
 
 def listed_spellings(groups: list[list[str]]) -> str:

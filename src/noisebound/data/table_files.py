@@ -95,17 +95,15 @@ def _is_pandas(data: object) -> bool:
     return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
 
 
-def _whole(value: Any) -> Any:
-    return without_surrogates(value) if isinstance(value, str) else value
-
-
 def _column(name: str, column: Any) -> pl.Series:
     values = column.to_numpy()
     if values.dtype.kind in "biufMm":
         return pl.Series(name, values, nan_to_null=True)
     # Text and mixtures hold None, NaN or NaT for missing values.
-    missing = column.isna().to_numpy()
-    present = [None if gone else _whole(value) for value, gone in zip(values, missing, strict=True)]
+    present = [
+        None if gone else without_surrogates(value) if isinstance(value, str) else value
+        for value, gone in zip(values, column.isna(), strict=True)
+    ]
     try:
         found = pl.Series(name, present, strict=False)
     except (pl.exceptions.PolarsError, TypeError, ValueError):
@@ -122,23 +120,18 @@ _CHUNK = 2**20
 _IN_MEMORY = 2**29  # bytes; heuristic: a larger CSV file becomes a Parquet file on the disk
 
 
-def read_csv(
+def _read_csv(
     plain: Path, path: Path, separator: str, raw_columns: Collection[str], skip_bad: bool
 ) -> tuple[pl.LazyFrame, tuple[int, ...]]:
-    """Return the table, and the positions in the file of the records that were left out.
+    """Return the table of a plain UTF-8 file, and the positions of the records left out.
 
-    A large table is read in parts and kept as Parquet on the disk. The first record after the
-    header has position 0.
-
-    Args:
-        plain: the file, not compressed and in UTF-8
-        path: the file that the user named, for messages
-        separator: the separator, unless the first lines fit another one better
-        raw_columns: columns that stay text even if they are all digits
-        skip_bad: True to leave out lines with too many fields
+    The first record after the header has position 0. Messages name ``path``, the user's file.
     """
     separator = _separator(plain, separator)
-    header = _header(plain, separator, path)
+    with plain.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        header = next(csv.reader(file, delimiter=separator), [])
+    if not header:
+        raise DataError(f"{path} cannot be read: it has no header, which names the columns")
     repeated = [name for name in header if name and header.count(name) > 1]
     if repeated:
         raise DataError(f"{path} has several columns called {repeated[0]!r}: rename all but one")
@@ -200,14 +193,6 @@ def _narrowest(texts: pl.Series) -> pl.Expr:
     if texts.drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
         return column.str.to_lowercase() == "true"
     return column
-
-
-def _header(plain: Path, separator: str, path: Path) -> list[str]:
-    with plain.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        header = next(csv.reader(file, delimiter=separator), [])
-    if not header:
-        raise DataError(f"{path} cannot be read: it has no header, which names the columns")
-    return header
 
 
 def _copy_whole_records(
@@ -334,7 +319,7 @@ def read_table_file(
                     frame = _read_json_lines(plain, path)
             else:
                 with plain_text(path, encoding) as plain:
-                    frame, left_out = read_csv(
+                    frame, left_out = _read_csv(
                         plain, path, _SEPARATORS[kind], raw_columns, skip_bad
                     )
             frame = nulls_for_missing(_with_bare_names(frame))

@@ -1,8 +1,9 @@
 """A user's tables: one column of labels, and the others as features."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 import torch
@@ -17,7 +18,7 @@ from noisebound.data.column_types import (
     listed_names,
 )
 from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.labels import encode_labels, listed_spellings, note_of_spellings, spellings
+from noisebound.data.labels import encode_labels, listed_spellings, spellings
 from noisebound.data.options import ReadingOptions
 from noisebound.data.table_encoder import Frame, TableEncoder
 from noisebound.data.table_files import TableFile, read_table_file
@@ -52,7 +53,7 @@ def frame_splits(
         source: its origin, for messages
         test: rows to evaluate on; by default those of the options' ``test``
     """
-    table = _as_table(table)
+    table = table if isinstance(table, TableFile) else TableFile(table.lazy())
     target = _check_columns(table.frame, options, source)
     part = _with_labels(table, target, source, options)
     labels, class_names = _encode(part.labels, None)
@@ -87,7 +88,7 @@ def frame_splits(
         raw_columns = {target} if is_string(part.labels.dtype) else set()
         found = _read(options.test, options, encoder.raw_columns | raw_columns)
         return _with_test(splits, found, options, str(options.test))
-    return splits if test is None else _with_test(splits, _as_table(test), options, source)
+    return splits if test is None else _with_test(splits, TableFile(test.lazy()), options, source)
 
 
 def _note_of_repeated_rows(features: pl.LazyFrame, labels: Int64[Tensor, " n"]) -> tuple[str, ...]:
@@ -109,18 +110,13 @@ def _note_of_repeated_rows(features: pl.LazyFrame, labels: Int64[Tensor, " n"]) 
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _LabeledRows:
+class _LabeledRows(NamedTuple):
     """The rows that have a label; ``names`` are their positions if any row was left out."""
 
     frame: pl.LazyFrame
     labels: pl.Series
     names: tuple[str, ...] | None
     notes: tuple[str, ...]
-
-
-def _as_table(table: Frame | TableFile) -> TableFile:
-    return table if isinstance(table, TableFile) else TableFile(table.lazy())
 
 
 def _read(path: Path, options: ReadingOptions, raw_columns: Collection[str]) -> TableFile:
@@ -136,21 +132,18 @@ def _check_columns(lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> 
         raise DataError(
             f"name the column of labels: `target`; {source} has the columns {listed_names(columns)}"
         )
-    ids = [] if options.id is None else [options.id]
-    for names in ([target], options.exclude, options.column_types, ids):
-        check_named(columns, dict.fromkeys(names), source)
+    ids = () if options.id is None else (options.id,)
+    check_named(columns, [target, *options.exclude, *ids, *options.column_types], source)
     for names, what in (
-        ([target], "holds the labels"),
-        (options.exclude, "is excluded"),
-        (ids, "names the rows"),
+        (options.exclude, "be excluded"),
+        (ids, "name the rows: `id`"),
+        (options.column_types, "have a type"),
     ):
-        twice = [name for name in names if name in options.column_types]
-        if twice:
-            raise DataError(f"column {twice[0]!r} {what}, and cannot have a type beside that")
-    if target in options.exclude:
-        raise DataError(f"column {target!r} holds the labels and cannot be excluded")
-    if target == options.id:
-        raise DataError(f"column {target!r} holds the labels and cannot name the rows: `id`")
+        if target in names:
+            raise DataError(f"column {target!r} holds the labels and cannot {what}")
+    for name in (*options.exclude, *ids):
+        if name in options.column_types:
+            raise DataError(f"column {name!r} is not a feature, so it cannot have a type")
     return target
 
 
@@ -162,8 +155,7 @@ def _with_labels(
     class_names: tuple[str, ...] = (),
 ) -> _LabeledRows:
     """Return the rows that have a label; merged labels are spelled as the known classes are."""
-    _check_labels(table.frame, target, source)
-    lazy = _with_null_labels(table.frame, target)
+    lazy = _with_null_labels(table.frame, target, source)
     labels = lazy.select(target).collect().to_series()
     missing, total = labels.null_count(), len(labels)
     notes = list(table.notes())
@@ -202,24 +194,20 @@ def _renamed(
     return texts.replace(dict(new_names))
 
 
-def _check_labels(lazy: pl.LazyFrame, target: str, source: str) -> None:
-    dtype = lazy.collect_schema()[target]
+def _with_null_labels(lazy: pl.LazyFrame, target: str, source: str) -> pl.LazyFrame:
+    """Return the table with null for missing labels: NaN and blank texts."""
+    dtype, labels = lazy.collect_schema()[target], pl.col(target)
     if dtype.is_nested() or dtype.is_object():
         raise DataError(
             f"column {target!r} of {source} must hold one label per row, a number or a text, got "
             f"{dtype}: keep one value of each row, or name another column: `target`"
         )
-
-
-def _with_null_labels(lazy: pl.LazyFrame, target: str) -> pl.LazyFrame:
-    """Return the table with null for missing labels: NaN and blank texts."""
-    dtype, labels = lazy.collect_schema()[target], pl.col(target)
     if dtype.is_float():
         return lazy.with_columns(labels.fill_nan(None))
-    if not is_string(dtype):
-        return lazy
-    is_blank = labels.cast(pl.String).str.strip_chars() == ""
-    return lazy.with_columns(pl.when(is_blank).then(None).otherwise(labels).name.keep())
+    if is_string(dtype):
+        is_blank = labels.cast(pl.String).str.strip_chars() == ""
+        return lazy.with_columns(pl.when(~is_blank).then(labels).name.keep())
+    return lazy
 
 
 def _in_one_spelling(
@@ -231,7 +219,12 @@ def _in_one_spelling(
     texts = labels.cast(pl.String)
     counts = dict(texts.alias("label").value_counts(name="rows").iter_rows())
     if not merge:
-        return texts, note_of_spellings(counts)
+        groups = spellings(counts)
+        note = (
+            "labels differ by case or spaces only, and count as different classes: "
+            f"{listed_spellings(groups)}; to make them one: `merge_labels`"
+        )
+        return texts, note if groups else ""
     groups = spellings(dict.fromkeys(class_names, 0) | counts, class_names)
     usual = {label: group[0] for group in groups for label in group[1:]}
     note = f"labels that differ by case or spaces only were merged: {listed_spellings(groups)}"
@@ -251,32 +244,21 @@ def _encode(
     return torch.from_numpy(encoded.to_numpy(writable=True)), names
 
 
-def _encode_test(
-    labels: pl.Series, class_names: tuple[str, ...], where: str
-) -> Int64[Tensor, " n"]:
-    """Return class indices of a test table; an error suggests merging if it would help."""
-    try:
-        return _encode(labels, class_names)[0]
-    except DataError as error:
-        found = labels.unique().cast(pl.String).to_list() if is_string(labels.dtype) else []
-        groups = spellings(dict.fromkeys((*class_names, *found), 0), class_names)
-        hint = "; to take labels that differ by case or spaces only for one: `merge_labels`"
-        would_help = any(
-            group[0] in class_names and set(group) - set(class_names) for group in groups
-        )
-        raise DataError(f"{where}: {error}{hint if would_help else ''}") from error
-
-
 def _with_test(splits: Splits, table: TableFile, options: ReadingOptions, source: str) -> Splits:
     """Return the same with the rows of a test table, encoded as the training rows are."""
     assert splits.encoder is not None
     assert options.target is not None
     columns = [column.name for column in splits.encoder.columns]
     found = table.frame.collect_schema().names()
-    check_named(found, dict.fromkeys([options.target, *columns]), source)
+    check_named(found, [options.target, *columns], source)
     class_names = splits.train.class_names
     part = _with_labels(table, options.target, source, options, class_names)
-    labels = _encode_test(part.labels, class_names, f"column {options.target!r} of {source}")
+    try:
+        labels, _ = _encode(part.labels, class_names)
+    except DataError as error:
+        hint = "; to take labels that differ by case or spaces only for one: `merge_labels`"
+        where = f"column {options.target!r} of {source}"
+        raise DataError(f"{where}: {error}{'' if options.merge_labels else hint}") from error
     features = part.frame.select(columns)
     return replace(
         splits,
