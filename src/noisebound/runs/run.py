@@ -290,7 +290,8 @@ class Run:
         """
         splits = self.training_data(data)
         surprise = label_surprise(self.label_probabilities(splits), splits.train.labels)
-        decisions = decisions or self.decisions_about(splits)
+        if decisions is None:  # an empty file of decisions is false
+            decisions = self.decisions_about(splits)
         return ReviewQueue(self.find_suspects(splits), decisions, least, surprise)
 
     def audit(self, data: Any = None, *, seed: int = 0) -> Audit:
