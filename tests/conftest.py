@@ -20,7 +20,7 @@ jaxtyping.install_import_hook("noisebound", "shape_checks.check_shapes")
 settings.register_profile("noisebound", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("noisebound")
 
-pytest_plugins = ["shared_files"]
+pytest_plugins = ["chromium", "shared_files"]
 SHARED_DATA = os.environ.get("NOISEBOUND_DATA")
 
 

@@ -52,7 +52,7 @@ class Loss(nn.Module):
 
     A subclass writes its mathematics once, as :meth:`formula`. From it follow the losses at class
     indices and at class probabilities, which are the expected loss ``Σ_k p_k L(q, k)``, and the
-    vector ``L(q)``, from which the entropy and the noise-bound are computed. Tensor are computed
+    vector ``L(q)``, from which the entropy and the noise-bound are computed. Losses are computed
     and returned in float32 or better, also for half-precision logits.
 
     Args:

@@ -1,4 +1,4 @@
-"""A real Chromium for the tests of pages."""
+"""A real Chromium for the tests of pages, as fixtures."""
 
 import os
 
