@@ -40,8 +40,6 @@ FEW_STEPS = {"max_iter": 10, "learning_rate": 1e-2}  # enough for the data of sc
     ]
 )
 def test_scikit_learn_s_checks(estimator, check):
-    if estimator.recipe != "auto" and check.func.__name__ == "check_class_weight_classifiers":
-        pytest.skip("it trains 1,000 epochs: once is enough")
     check(estimator)
 
 
