@@ -124,8 +124,7 @@ def shown(page):
 
 def test_what_it_shows_is_what_its_python_gives(open_page, path):
     page = open_page(path)
-    cases = ((0.0, 2), (0.25, 10), (0.5, 2), (0.5, 101))
-    for name, (rate, classes) in itertools.product(LOSS_NAMES, cases):
+    for name, rate, classes in itertools.product(LOSS_NAMES, (0.0, 0.25, 0.5), (2, 10, 101)):
         follow(page, f"loss={name}&rate={rate}&classes={classes}&a=0.3&A=2.5")
         line = page.inner_text("#python").replace("\n", "")
         value = or_none(eval, line, {"nb": nb})

@@ -20,6 +20,7 @@ from noisebound.errors import DataError, NoRoomError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects, estimate_noise
 from noisebound.estimation.model_suspects import suspects_by_models
 from noisebound.estimation.noise import ClassWeightedNoise
+from noisebound.estimation.predictions import of_label
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult
 from noisebound.runs.saved_model import SavedModel
@@ -129,7 +130,7 @@ def label_surprise(
     probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
 ) -> Float64[Tensor, " n"]:
     """Return the predicted log-odds that each example has another label than its own."""
-    return -probs.gather(1, labels[:, None]).squeeze(1).logit(eps=_LEAST_PROBABILITY)
+    return -of_label(probs, labels).logit(eps=_LEAST_PROBABILITY)
 
 
 def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
