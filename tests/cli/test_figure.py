@@ -10,6 +10,7 @@ from noisebound.errors import InvalidValueError
     ("content", "message"),
     [
         (b"\xff\xfe", "is not a table"),
+        (b"{", "is not a table"),
         (b"a,b\n1,2\n", "is not a table"),
         (b"method,column,believed_rate,mean\nce+b,digits-0.4,0.4,80\n", "is not a table"),
         (b"method,column,believed_rate,mean,std\nce+b,digits-0.4,high,80,\n", "is not a table"),

@@ -435,6 +435,7 @@ LABELS = [0, 1, 2, 0]
         ({"kind": "human", "num_classes": 3}, TypeError, "needs `human_labels`"),
         ({"noise_rate": 0.4, "num_classes": 3, "generator": 0}, TypeError, "torch.Generator"),
         ({"noise_rate": 0.4, "num_classes": math.inf}, TypeError, "whole number"),
+        ({"noise_rate": 0.4, "num_classes": 10**5}, ValueError, "would take 80 GB"),
         (
             {"kind": "instance", "noise_rate": 0.1, "probs": [0.5, 0.25, 0.25]},
             ValueError,

@@ -437,6 +437,7 @@ class TestInterruption:
         ({"loss": 3}, "loss must be a name or a noisebound.Loss, got 3"),
         ({"noise_rate": 1.5}, "noise_rate"),
         ({"noise_rate": "0.4"}, "noise_rate: .* valid number"),
+        ({"max_iter": "10"}, "max_iter: .* valid integer"),
         ({"noise_rate": True}, "noise_rate: .* valid number"),
         ({"noise_rate": None}, "noise_rate must be a number"),
         ({"bound": "low"}, "bound: .* valid number"),

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from noisebound.data import Dataset
+from noisebound.errors import InvalidValueError
 from noisebound.estimation import Suspects, estimate_noise
 from noisebound.estimation.trusted import Trusted, audited_rate
 from noisebound.review import Audit, DecisionFile, ReviewedData
@@ -167,6 +168,8 @@ def test_weights_undo_unequal_chances():
     alike = estimate_noise(probs, labels, trusted=Trusted(at, true))
     assert alike.noise_rate == pytest.approx(0.5)
     assert found.interval[0] < 0.75 < found.interval[1]
+    with pytest.raises(InvalidValueError, match="40 positive numbers"):
+        estimate_noise(probs, labels, trusted=Trusted(at, true, -weights))
 
 
 def test_equal_weights_change_nothing():

@@ -34,6 +34,7 @@ NoiseKind: TypeAlias = Literal[
     "symmetric", "pairwise", "superclass", "transition", "classifier", "instance", "human"
 ]
 NOISE_KINDS: tuple[NoiseKind, ...] = get_args(NoiseKind)
+_MOST_CLASSES = 30_000  # whose transition matrix takes 7 GB
 Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 
 _Replace: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -218,6 +219,11 @@ def _agreed_classes(
     if num_classes is None and not shown:
         raise InvalidTypeError(f"{kind} noise needs `num_classes`, the number of classes")
     c = check_num_classes(next(iter(shown.values())) if num_classes is None else num_classes)
+    if c > _MOST_CLASSES:
+        raise InvalidValueError(
+            f"`num_classes` must be at most {_MOST_CLASSES}: the realized transition matrix of {c} "
+            f"classes would take {8 * c * c / 1e9:.0f} GB"
+        )
     for name, count in shown.items():
         if count != c:
             raise InvalidValueError(f"`num_classes` is {c}, but `{name}` has {count} classes")
@@ -334,7 +340,7 @@ def _scaled_to(rates: Float64[Tensor, " n"], total: int) -> Float64[Tensor, " n"
 def _spread_evenly(groups: Int64[Tensor, " m"], generator: Generator) -> Float64[Tensor, " m"]:
     """Return one number in [0, 1) per label, spread evenly within each group.
 
-    Of the ``m`` equal parts of [0, 1), each member of a group of size ``m`` draws from its own.
+    [0, 1) is cut into ``m`` equal parts, and each of a group's ``m`` members draws from its own.
     Members of a group are next to each other, in random order.
     """
     sizes = groups.bincount()

@@ -85,9 +85,20 @@ def check_trusted(trusted: Any, labels: Int64[Tensor, " n"], num_classes: int) -
         )
     if len(set(positions.tolist())) != len(positions):
         raise InvalidValueError("the positions of `trusted` must be distinct")
-    return replace(
-        given or Trusted(positions, true_labels), positions=positions, true_labels=true_labels
-    )
+    if given is None:
+        return Trusted(positions, true_labels)
+    weights, suspicion = given.weights, given.suspicion
+    if weights is not None and (weights.shape != positions.shape or not (weights > 0).all()):
+        raise InvalidValueError(
+            f"the weights of `trusted` must be {len(positions)} positive numbers, one for each "
+            "position"
+        )
+    if suspicion is not None and suspicion.shape != labels.shape:
+        raise InvalidValueError(
+            f"the suspicion of `trusted` must be {len(labels)} numbers, one for each example; got "
+            f"{list(suspicion.shape)}"
+        )
+    return replace(given, positions=positions, true_labels=true_labels)
 
 
 def audited_rate(

@@ -35,22 +35,19 @@ def config_of(
     rate, matrix = _plain(estimator.noise_rate), None
     if rate == "auto" and estimator.loss_transition is not None:
         matrix = tuple(map(tuple, estimator.loss_transition.tolist()))
-    epochs = _plain(estimator.max_iter)
     fields = {
         "loss": DEFAULT_LOSS if estimator.is_by_recipe else _bounded_loss(estimator.loss),
         "recipe": estimator.recipe if estimator.is_by_recipe else None,
         "noise_rate": rate,
         "transition": matrix,
         "bound": None if estimator.bound == "auto" else _plain(estimator.bound),
-        "epochs": epochs,
+        "epochs": _plain(estimator.max_iter),
         "batch_size": _plain(estimator.batch_size),
         "learning_rate": _plain(estimator.learning_rate),
         "drop_epoch": None,
         "weight_decay": _plain(estimator.alpha),
         "class_weight": _class_weight_by_position(estimator.class_weight, classes),
         "average_epochs": _plain(estimator.average_epochs),
-        "cross_fit_epochs": max(1, epochs // 2),
-        "measure_every": epochs,
         "seed": seed,
     }
     try:  # strict: neither "0.4" nor True is a number
@@ -62,8 +59,15 @@ def config_of(
         raise InvalidValueError(
             f"{_PARAMETERS.get(field, field)}: {message}; got {first['input']!r}"
         ) from error
-    # The objective takes the bound from the estimator; here it would replace the estimate.
-    return config.model_copy(update={"bound": None})
+    epochs = config.epochs
+    return config.model_copy(
+        update={
+            "cross_fit_epochs": max(1, epochs // 2),
+            "measure_every": epochs,
+            # The objective takes the bound from the estimator; here it would replace the estimate.
+            "bound": None,
+        }
+    )
 
 
 def objective_of(
