@@ -130,6 +130,12 @@ def _read_csv(
     separator = _separator(plain, separator)
     with plain.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         header = next(csv.reader(file, delimiter=separator), [])
+        newlines = file.newlines
+    if newlines == "\r":
+        raise DataError(
+            f"the lines of {path} end in bare carriage returns, as old Macintosh programs wrote "
+            "them: save it with line feeds (in Excel as 'CSV UTF-8')"
+        )
     if not header:
         raise DataError(f"{path} cannot be read: it has no header, which names the columns")
     repeated = [name for name in header if name and header.count(name) > 1]
