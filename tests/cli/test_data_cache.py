@@ -37,13 +37,12 @@ def test_everything_is_listed_with_its_size(filled, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:-1]] == [
         "decoded",
-        "sizes",
         "outputs",
         "downloaded",
     ]
     assert f"{decoded_size()} bytes" in lines[1]
     assert str(cache_folder() / "decoded") in lines[1]
-    assert " no " in lines[4]
+    assert " no " in lines[3]
     assert lines[-1].endswith(f"kept in {cache_folder()}")
 
 

@@ -170,14 +170,42 @@ def test_a_warm_cache_opens_no_source_file(folder, monkeypatch):
     assert torch.equal(load(folder).train.dense_inputs, expected)
 
 
-def test_damaged_headers_in_the_cache_are_read_again(folder):
+def test_damaged_sizes_in_the_cache_are_read_again(folder):
     load(folder)
-    (path,) = (cache_folder() / "headers").iterdir()
-    content = path.read_bytes()
-    path.write_bytes(content.replace(b"8, 8", b"8, 9"))
-    assert path.read_bytes() != content
+    content = cache_file().read_bytes()
+    cache_file().write_bytes(content.replace(b"8,8]", b"8,9]").replace(b"8, 8]", b"8, 9]"))
+    assert cache_file().read_bytes() != content
     assert load(folder).train.input_shape == (1, 8, 8)
-    assert path.read_bytes() == content
+    assert cache_file().read_bytes() == content
+
+
+@pytest.mark.parametrize(("shade", "side"), [((9, 9, 9), 8), (9, 5), ((9, 9, 9), 5)])
+@pytest.mark.parametrize("worth_caching", [4, 1000])
+def test_the_last_image_is_unlike_the_others(folder, monkeypatch, shade, side, worth_caching):
+    """Decoding starts again when it finds out, and the cache holds the final form."""
+    monkeypatch.setattr("noisebound.data.images._WORTH_CACHING", worth_caching)
+    (folder / "dog" / "z.png").write_bytes(plain_image(shade, side, "PNG"))
+    for _ in range(2):
+        splits = load(folder)
+        channels, size = 1 if shade == 9 else 3, 8 if side == 8 else 64
+        assert splits.train.input_shape == (channels, size, size)
+        assert splits.train.dense_inputs[:, 0, 2, 2].tolist() == [0, 1, 2, 100, 101, 102, 9]
+        assert any("images of 2 sizes" in note for note in splits.notes) == (side == 5)
+
+
+@pytest.mark.parametrize(
+    ("shade", "side", "shape"), [((9, 9, 9), 8, (3, 8, 8)), (9, 5, (1, 64, 64))]
+)
+def test_test_images_unlike_those_to_train_on(folder, shade, side, shape):
+    (folder / "train").mkdir()
+    for name in ("cat", "dog"):
+        (folder / name).rename(folder / "train" / name)
+    (folder / "test" / "cat").mkdir(parents=True)
+    (folder / "test" / "cat" / "x.png").write_bytes(plain_image(shade, side, "PNG"))
+    for _ in range(2):
+        splits = load(folder)
+        assert splits.train.input_shape == splits.test.input_shape == shape
+        assert splits.train.dense_inputs[:, 0, 2, 2].tolist() == [0, 1, 2, 100, 101, 102]
 
 
 def test_what_was_written_is_said_once(folder):

@@ -17,7 +17,6 @@ DEBIAN_DATASETS = Path("/usr/share/datasets")  # where the package dataset-fashi
 
 KINDS = {
     "decoded": "decoded images",
-    "headers": "sizes of images",
     "embeddings": "outputs of backbones",
     "contents": "hashes of the inputs of backbones",
     "tables": "tables as blocks of numbers",

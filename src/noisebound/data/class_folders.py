@@ -12,18 +12,17 @@ from noisebound.checks import check_count
 from noisebound.data.archives import Folder, is_hidden
 from noisebound.data.dataset import Dataset, Splits, check_classes_left
 from noisebound.data.images import (
+    DEFAULT_SIZE,
     Mode,
     cache_notes,
     decode_once,
     image_extensions,
     listed,
-    probe_once,
 )
 from noisebound.errors import DataError
 
 _TRAIN_NAMES = ("train", "training")
 _TEST_NAMES = ("test", "testing", "val", "valid", "validation")  # in the order of preference
-_DEFAULT_SIZE = 64  # pixels, for images of different sizes; TinyImageNet's
 IMAGES, TEXTS = "images", ".txt files"
 """The kinds of files in a tree, as messages call them."""
 
@@ -139,33 +138,35 @@ def read_image_folder(
     folder = path if isinstance(path, Folder) else Folder(path)
     train, test, aside = find_trees(folder)
     trees = [train, test] if test else [train]
-    probes = [probe_once(tree.files, tree.names) for tree in trees]
-    mode: Mode = "L" if all(mode == "L" for mode, _ in probes) else "RGB"
-    sizes = set().union(*(sizes for _, sizes in probes))
-    common = next(iter(sizes)) if len(sizes) == 1 else (_DEFAULT_SIZE, _DEFAULT_SIZE)
-    size = (image_size, image_size) if image_size else common
+    size = None if image_size is None else (image_size, image_size)
+    decoded = [decode_once(tree.files, tree.names, size=size, skip_bad=skip_bad) for tree in trees]
+    sizes = frozenset().union(*(found.sizes for found in decoded))
+    if len({found.images.shape[1:] for found in decoded}) > 1:
+        mode: Mode = "L" if all(found.images.shape[1] == 1 for found in decoded) else "RGB"
+        size = size or (next(iter(sizes)) if len(sizes) == 1 else DEFAULT_SIZE)
+        decoded = [
+            decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=skip_bad)
+            for tree in trees
+        ]
+    height, width = decoded[0].images.shape[2:]
     notes = list(aside)
-    if any(other != size for other in sizes):
-        notes.append(f"images of {len(sizes)} sizes were brought to {size[0]}×{size[1]}")
-    parts, names, everything = [], [], []
-    for tree in trees:
-        decoded = decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=skip_bad)
-        everything.append(decoded)
-        if decoded.bad:
-            count = len(decoded.bad)
-            notes.append(f"{count} unreadable images were left out:\n{listed(decoded.bad)}")
-        labels = tree.labels[list(decoded.kept)]
+    if sizes != {(height, width)}:
+        notes.append(f"images of {len(sizes)} sizes were brought to {height}×{width}")
+    parts = []
+    for tree, found in zip(trees, decoded, strict=True):
+        if found.bad:
+            notes.append(f"{len(found.bad)} unreadable images were left out:\n{listed(found.bad)}")
+        labels = tree.labels[list(found.kept)]
         if tree is train:
             check_classes_left(tree.labels, labels, tree.class_names, "image")
-        parts.append(Dataset(decoded.images, labels, tree.class_names))
-        names.append(tuple(tree.names[position] for position in decoded.kept))
+        parts.append(Dataset(found.images, labels, tree.class_names))
     return Splits(
         folder.path.name,
         parts[0],
         parts[1] if test else None,
         source=str(folder.path),
-        notes=(*notes, *cache_notes(*everything)),
-        train_names=names[0],
+        notes=(*notes, *cache_notes(*decoded)),
+        train_names=tuple(train.names[place] for place in decoded[0].kept),
     )
 
 

@@ -8,16 +8,16 @@ import os
 import shutil
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias, TypeVar
+from typing import BinaryIO, Literal, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Int64, UInt8
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
@@ -25,11 +25,16 @@ from noisebound.data.archives import Files, pixel_limit, readable_size, too_many
 from noisebound.data.cache import cache_folder
 from noisebound.data.rows import TensorRows
 from noisebound.errors import DataError, InvalidValueError
-from noisebound.system.files import load_tensors, save_rows, save_tensors
+from noisebound.system.files import load_tensors, save_rows
 from noisebound.system.progress import track
 
 Mode: TypeAlias = Literal["L", "RGB"]
-Result = TypeVar("Result")
+Size: TypeAlias = tuple[int, int]
+"""Height and width, in pixels."""
+
+DEFAULT_SIZE: Size = (64, 64)
+"""For images of different sizes; TinyImageNet's."""
+
 _GRAY = {"1", "L", "I", "I;16", "I;16B", "I;16L", "F"}
 _QUARTER_TURNS = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
 # Pillow looks at a file's content, not at its extension, and runs other programs for some formats:
@@ -101,9 +106,7 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray(np.rint(values * scale).astype(np.uint8))
 
 
-def _pixels(
-    content: bytes, mode: Mode, size: tuple[int, int]
-) -> UInt8[np.ndarray, "channels height width"]:
+def _pixels(content: bytes, mode: Mode, size: Size) -> UInt8[np.ndarray, "channels height width"]:
     height, width = size
     image = open_image(content, mode)
     if (image.height, image.width) != size:
@@ -112,80 +115,13 @@ def _pixels(
     return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
 
 
-def _header(file: BinaryIO) -> tuple[str, tuple[int, int]]:
+def _header(file: BinaryIO) -> tuple[Mode, Size]:
     """Return the mode and the size after orientation; no pixels are decoded."""
     with file, opened_image(file) as image:
         # The base class's method, because that of PNG decodes all pixels to find EXIF after them.
         is_turned = Image.Image.getexif(image).get(ExifTags.Base.Orientation, 1) in _QUARTER_TURNS
-        return image.mode, (image.width, image.height) if is_turned else (image.height, image.width)
-
-
-@dataclass(frozen=True)
-class _Bad:
-    """The outcome for a file that cannot be read."""
-
-    reason: str
-
-
-def _in_parallel(
-    work: Callable[[str], Result], names: Sequence[str], description: str
-) -> Iterator[Result | _Bad]:
-    """Yield ``work(name)``, or a `_Bad` if it fails, for each name; few results wait in memory.
-
-    Threads suffice, because Pillow releases the interpreter's lock while it decodes.
-    """
-
-    def attempt(name: str) -> Result | _Bad:
-        try:
-            return work(name)
-        except UnidentifiedImageError:
-            return _Bad("not an image")
-        except Image.DecompressionBombError:
-            return _Bad(too_many_pixels())
-        except Exception as error:  # Pillow may raise anything on damaged files
-            return _Bad(str(error).strip() or type(error).__name__)
-
-    def outcomes() -> Iterator[Result | _Bad]:
-        threads = os.cpu_count() or 1
-        waiting: deque[Future[Result | _Bad]] = deque()
-        with limited_pixels(), ThreadPoolExecutor(threads) as pool:
-            for name in names:
-                waiting.append(pool.submit(attempt, name))
-                if len(waiting) > _AHEAD * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-
-    return track(outcomes(), description, total=len(names))
-
-
-def probe_once(files: Files, names: Sequence[str]) -> tuple[Mode, set[tuple[int, int]]]:
-    """Return the mode that fits all images, and their sizes ``(height, width)``.
-
-    Only headers are read, and those of many files are cached. The mode is ``"L"`` if all images are
-    gray, else ``"RGB"``. Files that cannot be read are left out.
-    """
-    if len(names) < _WORTH_CACHING:
-        return _probe(files, names)
-    path = _place("headers", f"{files.where()}|{names[0]}")
-    fingerprint = _fingerprint(files, names)
-    try:
-        _, known = load_tensors(path)
-    except (OSError, DataError):  # absent or damaged
-        known = {}
-    if known.get("fingerprint") != fingerprint:
-        mode, sizes = _probe(files, names)
-        known = {"fingerprint": fingerprint, "mode": mode, "sizes": sorted(sizes)}
-        with suppress(OSError):  # the larger cache of the images reports it
-            save_tensors(path, {}, known)
-    return known["mode"], {(height, width) for height, width in known["sizes"]}
-
-
-def _probe(files: Files, names: Sequence[str]) -> tuple[Mode, set[tuple[int, int]]]:
-    headers = _in_parallel(lambda name: _header(files.open(name)), names, "headers")
-    found = [header for header in headers if not isinstance(header, _Bad)]
-    mode: Mode = "L" if all(mode in _GRAY for mode, _ in found) else "RGB"
-    return mode, {size for _, size in found}
+        size = (image.width, image.height) if is_turned else (image.height, image.width)
+        return "L" if image.mode in _GRAY else "RGB", size
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,17 +132,24 @@ class DecodedImages:
         images: the images that could be read, in memory or in a mapped file
         kept: position, among the requested names, of each of ``images``
         bad: the files that could not be read
+        sizes: the heights and widths in the files
         written: size of the file that was written to the cache folder, in bytes; 0 without one
     """
 
     images: UInt8[Tensor, "n channels height width"] | TensorRows
     kept: tuple[int, ...]
     bad: tuple[str, ...]
+    sizes: frozenset[Size]
     written: int = 0
 
 
 def decode_once(
-    files: Files, names: Sequence[str], *, mode: Mode, size: tuple[int, int], skip_bad: bool = False
+    files: Files,
+    names: Sequence[str],
+    *,
+    mode: Mode | None = None,
+    size: Size | None = None,
+    skip_bad: bool = False,
 ) -> DecodedImages:
     """Decode every image to one mode and one size, or return them from the cache.
 
@@ -214,19 +157,50 @@ def decode_once(
     Images are written to it as they are decoded and then mapped, so they need not fit into memory.
     An image of another size is scaled and cropped at its center.
 
+    Args:
+        files: the folder or archive
+        names: the images
+        mode: by default ``"L"`` if all images are gray, else ``"RGB"``
+        size: height and width; by default those of the images if all agree, else 64×64
+        skip_bad: leave out images that cannot be read
+
     Raises:
         DataError: images cannot be read and ``skip_bad`` is false, or no disk has room for them
     """
-    job = _Job(files, names, mode, size, skip_bad)
-    if len(names) < _WORTH_CACHING and job.nbytes < _WORTH_MAPPING:
-        return _decoded_in_memory(job)
-    path = _place("decoded", f"{files.where()}|{names[0]}|{mode}|{size}|{skip_bad}")
-    fingerprint = _fingerprint(files, names)
-    found = _read_cache(path, fingerprint, job)
-    if found is not None:
+    key = f"{files.where()}|{names[0]}|{mode}|{size}|{skip_bad}"
+    digest = hashlib.sha256(os.fsencode(key)).hexdigest()[:24]
+    path = cache_folder() / "decoded" / f"{digest}.safetensors"
+    if (found := _read_cache(path, files, names)) is not None:
         return found
+    # Assume that all images are like the first one, and start again if one is not.
+    first_mode, first_size = _first_header(files, names)
+    job = _Job(
+        files, names, skip_bad, mode or first_mode, size or first_size, mode is None, size is None
+    )
+    while True:
+        try:
+            return _decode(job, path)
+        except _StartAgain as other:
+            job = other.job
+
+
+def _first_header(files: Files, names: Sequence[str]) -> tuple[Mode, Size]:
+    with limited_pixels():
+        for name in names:
+            with suppress(Exception):  # damaged; reported when it is decoded
+                return _header(files.open(name))
+    return "L", DEFAULT_SIZE
+
+
+def _decode(job: "_Job", path: Path) -> DecodedImages:
+    if len(job.names) < _WORTH_CACHING and job.nbytes < _WORTH_MAPPING:
+        return _decoded_in_memory(job)
+    sizes = torch.zeros(len(job.names), 2, dtype=torch.int64)
     try:
-        _write_cache(path, fingerprint, job)
+        _check_room(path, job.nbytes)
+        # `save_rows` writes the sizes after the rows, when they are complete.
+        about = {"fingerprint": _fingerprint(job.files, job.names)}
+        save_rows(path, job.rows(sizes), job.shape, {"rows_sizes": sizes}, about, torch.uint8)
     except OSError as error:
         if job.nbytes > _memory() / 2:
             raise DataError(
@@ -234,12 +208,12 @@ def decode_once(
                 f"and the cache folder {path.parent} cannot hold them ({error}): make room, name "
                 "a folder on another disk by NOISEBOUND_CACHE, or scale them down with `image_size`"
             ) from error
-        warnings.warn(f"the decoded images could not be cached: {error}", stacklevel=3)
+        warnings.warn(f"the decoded images could not be cached: {error}", stacklevel=4)
         return _decoded_in_memory(job)
-    written = _read_cache(path, fingerprint, job, written=path.stat().st_size)
+    written = _read_cache(path, job.files, job.names)
     if written is None:
         raise DataError(f"{path} changed while it was written: is another process clearing it?")
-    return written
+    return replace(written, written=path.stat().st_size)
 
 
 def cache_notes(*decoded: DecodedImages) -> tuple[str, ...]:
@@ -253,15 +227,24 @@ def cache_notes(*decoded: DecodedImages) -> tuple[str, ...]:
     )
 
 
+class _StartAgain(Exception):  # noqa: N818
+    """An image needs another mode or size than the images before it."""
+
+    def __init__(self, job: "_Job") -> None:
+        self.job = job
+
+
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """Images to decode, and how."""
+    """Images to decode, and how; ``any_mode`` and ``any_size`` if the images decide the form."""
 
     files: Files
     names: Sequence[str]
-    mode: Mode
-    size: tuple[int, int]
     skip_bad: bool
+    mode: Mode
+    size: Size
+    any_mode: bool
+    any_size: bool
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -273,18 +256,22 @@ class _Job:
         """The size of all images, decoded."""
         return math.prod(self.shape)
 
-    def images(self) -> Iterator[np.ndarray | None]:
-        """Yield the pixels of every image, None for one that cannot be read."""
+    def rows(self, sizes: Int64[Tensor, "n 2"]) -> Iterator[UInt8[Tensor, "1 ..."]]:
+        """Yield every image, zeros for one that cannot be read; fill in the sizes in the files."""
         bad = []
-        decode = _in_parallel(
-            lambda name: _pixels(self.files.read(name), self.mode, self.size), self.names, "images"
-        )
-        for name, outcome in zip(self.names, decode, strict=True):
-            if isinstance(outcome, _Bad):
-                bad.append(f"{self.files.where(name)} ({outcome.reason})")
-                yield None
-            else:
-                yield outcome
+        blank = torch.zeros((1, *self.shape[1:]), dtype=torch.uint8)
+        for place, outcome in enumerate(track(self._outcomes(), "images", len(self.names))):
+            if isinstance(outcome, str):
+                bad.append(f"{self.files.where(self.names[place])} ({outcome})")
+                yield blank
+                continue
+            mode, size, pixels = outcome
+            if self.any_mode and mode == "RGB" != self.mode:
+                raise _StartAgain(replace(self, mode="RGB"))
+            if self.any_size and size != self.size:
+                raise _StartAgain(replace(self, size=DEFAULT_SIZE, any_size=False))
+            sizes[place] = torch.tensor(size)
+            yield torch.from_numpy(pixels)[None]
         if bad and not self.skip_bad:
             raise DataError(
                 f"{len(bad)} of {len(self.names)} images cannot be read:\n{listed(bad)}\n"
@@ -293,59 +280,68 @@ class _Job:
         if len(bad) == len(self.names):
             raise DataError(f"{self.files.where()} has no image that can be read")
 
-    def outcome(
-        self, images: Tensor | TensorRows, is_kept: Tensor, written: int = 0
-    ) -> DecodedImages:
-        """Return the images with the names of the files that could not be read."""
-        bad = tuple(self.files.where(self.names[place]) for place in (~is_kept).nonzero())
-        return DecodedImages(images, tuple(is_kept.nonzero().flatten().tolist()), bad, written)
+    def _outcomes(self) -> Iterator[tuple[Mode, Size, np.ndarray] | str]:
+        """Yield the mode, the size and the pixels of each file, or why it cannot be read.
+
+        Few results wait in memory. Threads suffice, because Pillow releases the interpreter's lock
+        while it decodes.
+        """
+        threads = os.cpu_count() or 1
+        waiting: deque[Future[tuple[Mode, Size, np.ndarray] | str]] = deque()
+        with limited_pixels(), ThreadPoolExecutor(threads) as pool:
+            for name in self.names:
+                waiting.append(pool.submit(self._outcome, name))
+                if len(waiting) > _AHEAD * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def _outcome(self, name: str) -> tuple[Mode, Size, np.ndarray] | str:
+        try:
+            content = self.files.read(name)
+            return *_header(io.BytesIO(content)), _pixels(content, self.mode, self.size)
+        except UnidentifiedImageError:
+            return "not an image"
+        except Image.DecompressionBombError:
+            return too_many_pixels()
+        except Exception as error:  # Pillow may raise anything on damaged files
+            return str(error).strip() or type(error).__name__
 
 
 def _decoded_in_memory(job: _Job) -> DecodedImages:
     images = torch.empty(job.shape, dtype=torch.uint8)
-    is_kept = torch.zeros(len(job.names), dtype=torch.bool)
-    count = 0
-    for place, pixels in enumerate(job.images()):
-        if pixels is not None:
-            images[count] = torch.from_numpy(pixels)
-            is_kept[place] = True
-            count += 1
-    return job.outcome(images[:count], is_kept)
+    sizes = torch.zeros(len(job.names), 2, dtype=torch.int64)
+    for place, row in enumerate(job.rows(sizes)):
+        images[place] = row[0]
+    return _decoded(images, sizes, job.files, job.names, in_memory=True)
 
 
-def _write_cache(path: Path, fingerprint: str, job: _Job) -> None:
-    """Write the images as they are decoded; the rows of unreadable ones are zero."""
-    is_kept = torch.zeros(len(job.names), dtype=torch.uint8)
-
-    def rows() -> Iterator[Tensor]:
-        blank = torch.zeros((1, *job.shape[1:]), dtype=torch.uint8)
-        for place, pixels in enumerate(job.images()):
-            is_kept[place] = pixels is not None
-            yield blank if pixels is None else torch.from_numpy(pixels)[None]
-
-    _check_room(path, job.nbytes)
-    # `save_rows` writes the flags after the rows, when they are complete.
-    about = {"fingerprint": fingerprint}
-    save_rows(path, rows(), job.shape, {"rows_kept": is_kept}, about, torch.uint8)
-
-
-def _read_cache(path: Path, fingerprint: str, job: _Job, written: int = 0) -> DecodedImages | None:
+def _read_cache(path: Path, files: Files, names: Sequence[str]) -> DecodedImages | None:
+    if not path.exists():
+        return None
     try:
         # To verify a checksum would read all images at each start.
         tensors, about = load_tensors(path, verify=False)
-    except (OSError, DataError):  # absent or damaged: decode again
+    except (OSError, DataError):  # damaged: decode again
         return None
-    images = tensors.get("rows")
-    if about.get("fingerprint") != fingerprint or images is None or images.shape != job.shape:
+    if "rows_sizes" not in tensors or about.get("fingerprint") != _fingerprint(files, names):
         return None
-    is_kept = tensors["rows_kept"].bool()
-    rows = TensorRows(images, None if is_kept.all() else is_kept.nonzero().flatten())
-    return job.outcome(rows, is_kept, written)
+    return _decoded(tensors["rows"], tensors["rows_sizes"], files, names)
 
 
-def _place(kind: str, key: str) -> Path:
-    digest = hashlib.sha256(os.fsencode(key)).hexdigest()[:24]
-    return cache_folder() / kind / f"{digest}.safetensors"
+def _decoded(
+    images: Tensor, sizes: Tensor, files: Files, names: Sequence[str], *, in_memory: bool = False
+) -> DecodedImages:
+    """Return the images without those of size zero, which could not be read."""
+    is_kept = sizes.any(1)
+    kept, bad = (flags.nonzero().flatten() for flags in (is_kept, ~is_kept))
+    rows = TensorRows(images, kept if len(bad) else None)
+    return DecodedImages(
+        rows.whole() if in_memory else rows,
+        tuple(kept.tolist()),
+        tuple(files.where(names[place]) for place in bad),
+        frozenset((height, width) for height, width in sizes[kept].tolist()),
+    )
 
 
 def _fingerprint(files: Files, names: Sequence[str]) -> str:
