@@ -131,6 +131,15 @@ def test_more_images_than_fit_anywhere(folder, monkeypatch):
     assert not list((cache_folder() / "decoded").iterdir())
 
 
+def test_images_of_several_sizes_need_little_room(folder, monkeypatch):
+    """Though the first of them be large."""
+    (folder / "cat" / "0.png").write_bytes(plain_image(7, 100, "PNG"))
+    monkeypatch.setattr("noisebound.data.images._memory", lambda: 100)
+    usage = shutil.disk_usage(folder)._replace(free=6 * 64 * 64)
+    monkeypatch.setattr("noisebound.data.images.shutil.disk_usage", lambda _: usage)
+    assert load(folder).train.input_shape == (1, 64, 64)
+
+
 def test_few_large_images_are_mapped_too(folder, monkeypatch):
     monkeypatch.setattr("noisebound.data.images._WORTH_CACHING", 1000)
     monkeypatch.setattr("noisebound.data.images._WORTH_MAPPING", 6 * 64)

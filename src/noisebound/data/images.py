@@ -203,13 +203,16 @@ def _decode(job: "_Job", path: Path) -> DecodedImages:
         save_rows(path, job.rows(sizes), job.shape, {"rows_sizes": sizes}, about, torch.uint8)
     except OSError as error:
         if job.nbytes > _memory() / 2:
+            if job.any_size:
+                deque(job.rows(sizes), maxlen=0)  # images of several sizes will be small
             raise DataError(
                 f"the decoded images take {readable_size(job.nbytes)}, too much for the memory, "
                 f"and the cache folder {path.parent} cannot hold them ({error}): make room, name "
                 "a folder on another disk by NOISEBOUND_CACHE, or scale them down with `image_size`"
             ) from error
+        decoded = _decoded_in_memory(job)
         warnings.warn(f"the decoded images could not be cached: {error}", stacklevel=4)
-        return _decoded_in_memory(job)
+        return decoded
     written = _read_cache(path, job.files, job.names)
     if written is None:
         raise DataError(f"{path} changed while it was written: is another process clearing it?")
