@@ -70,7 +70,7 @@ def fetch(name: str, *, data_dir: DataDir = None) -> None:
     published = get_published(name)
     for part in published.parts:
         found = find_or_download(part, data_dir)
-        for file in found.release.files:
+        for file in found.release:
             print_text(str(found.folder / file.name))
     if not published.parts:
         print_text(f"{published.name} comes with scikit-learn: there is nothing to fetch")

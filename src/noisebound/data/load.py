@@ -1,7 +1,7 @@
 """One reader for every kind of data: a known name, a path to the user's files, data in memory."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Unpack, overload
 
@@ -176,9 +176,8 @@ class DataOrigin(ReadingOptions):
 def load_published(published: Published, data_dir: str | Path | None = None) -> Splits:
     """Return a published data set: found or downloaded, verified, read and counted."""
     found = [find_or_download(part, data_dir) for part in published.parts]
-    splits = published.assemble(
-        *(each.release.read(each.release.open(each.folder)) for each in found)
-    )
+    read = [part.read(each.open()) for part, each in zip(published.parts, found, strict=True)]
+    splits = replace(published.assemble(*read), name=published.name)
     counts = (len(splits.train), len(splits.test) if splits.test else 0)
     if counts not in published.counts:
         expected = " or ".join(f"{train} and {test}" for train, test in published.counts)

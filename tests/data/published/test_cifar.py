@@ -26,11 +26,6 @@ from published_files import (
 )
 
 
-def release_in(part, name):
-    """Return the release whose first file is in the folder of that name."""
-    return next(each for each in part.releases if each.files[0].name.startswith(name + "/"))
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_cifar10(tmp_path, packed):
     images, labels = write_cifar10_binary(tmp_path)
@@ -39,7 +34,7 @@ def test_cifar10(tmp_path, packed):
         with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
             archive.add(tmp_path / folder, folder)
         files = Tar(tmp_path / "x.tar.gz")
-    splits = release_in(CIFAR10_PART, folder).read(files)
+    splits = CIFAR10_PART.read(files)
     np.testing.assert_array_equal(splits.train.inputs, images)
     np.testing.assert_array_equal(splits.train.labels, labels)
     assert splits.train.class_names == tuple(TEN)
@@ -49,8 +44,7 @@ def test_cifar10(tmp_path, packed):
 def test_cifar100_fine_and_coarse(tmp_path):
     images, coarse, fine = write_cifar100_binary(tmp_path)
     by_fine, by_coarse = (
-        release_in(DATASETS[name].parts[0], "cifar-100-binary").read(Folder(tmp_path))
-        for name in ("cifar100", "cifar100-coarse")
+        DATASETS[name].parts[0].read(Folder(tmp_path)) for name in ("cifar100", "cifar100-coarse")
     )
     np.testing.assert_array_equal(by_fine.train.inputs, images)
     np.testing.assert_array_equal(by_fine.train.labels, fine)
@@ -92,7 +86,7 @@ def test_truncated_archive(tmp_path):
         archive.add(tmp_path / "cifar-10-batches-bin", "cifar-10-batches-bin")
     path.write_bytes(path.read_bytes()[:-2000])
     with pytest.raises(DataError, match=r"x\.tar\.gz"):
-        release_in(CIFAR10_PART, "cifar-10-batches-bin").read(Tar(path))
+        CIFAR10_PART.read(Tar(path))
 
 
 CLEAN = np.array([0, 1, 2, 3, 4])
@@ -138,7 +132,7 @@ def assembled(tmp_path, clean):
     _, labels = write_cifar10_binary(tmp_path)
     noisy = (labels + 1) % 10
     (tmp_path / "x.pt").write_bytes(human_labels_file(clean(labels), noisy, "worse_label"))
-    cifar = CIFAR10_PART.releases[1].read(Folder(tmp_path))
+    cifar = CIFAR10_PART.read(Folder(tmp_path))
     return DATASETS["cifar10n-worst"].assemble(cifar, read(Folder(tmp_path))), labels, noisy
 
 

@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 
 from noisebound.data import DATASETS, DataError
-from noisebound.data.archives import Folder
 from noisebound.data.load import load, load_published
 from noisebound.data.published import find_published
 from noisebound.data.published.mnist import Characters, read_pairs
-from noisebound.data.published.releases import Part, Published, PublishedFile, Release, download
+from noisebound.data.published.releases import Part, Published, PublishedFile, download
 from published_files import some_images, write_idx_pair
 
 NAMES = [
@@ -47,8 +46,8 @@ def small(tmp_path):
         PublishedFile(name, (md5((tmp_path / "origin" / name).read_bytes()),)) for name in NAMES
     )
     classes = Characters(("zero", "one"), is_transposed=False)
-    read = partial(read_pairs, name="small", prefixes=("train", "t10k"), published=classes)
-    part = Part(("small", "SMALL/raw"), (Release(files, Folder, read),), "ask for it and put it")
+    read = partial(read_pairs, prefixes=("train", "t10k"), published=classes)
+    part = Part(("small", "SMALL/raw"), (files,), read, "ask for it and put it")
     return Published("small", "a title", (part,), ((6, 4),))
 
 
@@ -139,9 +138,9 @@ def test_second_packing_of_the_same_content(small, tmp_path):
         load_published(small, tmp_path / "data")
     (part,) = small.parts
     (release,) = part.releases
-    first = PublishedFile(NAMES[0], (*release.files[0].hashes, md5(repacked)))
-    widened = Release((first, *release.files[1:]), release.open, release.read)
-    known = Published("s", "", (Part(part.folders, (widened,)),), small.counts)
+    first = PublishedFile(NAMES[0], (*release[0].hashes, md5(repacked)))
+    widened = Part(part.folders, ((first, *release[1:]),), part.read)
+    known = Published("s", "", (widened,), small.counts)
     assert len(load_published(known, tmp_path / "data").train) == 6
 
 
@@ -187,7 +186,7 @@ def test_every_download_has_a_hash():
         for published in DATASETS.values()
         for part in published.parts
         for release in part.releases
-        for file in release.files
+        for file in release
     ]
     assert len(files) > 50
     for file in files:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from noisebound.data.archives import Files, Folder, Tar, as_data_error, check_unpacked
+from noisebound.data.archives import Files, as_data_error, check_unpacked
 from noisebound.data.labels import check_label_range
-from noisebound.data.published.releases import Part, Published, PublishedFile, Release, archived
+from noisebound.data.published.releases import Part, Published, PublishedFile
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:
-    from noisebound.data.dataset import Dataset, Splits
+    from noisebound.data.dataset import Splits
 
 Labels = NDArray[np.int64]
 _PIXELS = 3 * 32 * 32
@@ -68,89 +68,84 @@ def read_name_lines(files: Files, name: str, num_classes: int) -> tuple[str, ...
 
 
 @dataclass(frozen=True)
-class _Release:
-    """The files of a binary release, the class names of each kind of label, and their hashes."""
+class _Cifar:
+    """A binary release.
 
-    parents: tuple[str, ...]
-    folder: str
-    train: tuple[str, ...]
-    test: str
+    Args:
+        folders: the names that its folder may have
+        root: the folder in the archive
+        images: the files of images with their md5; the last one holds the test images
+        class_names: for each kind of label, the file of class names and their number
+        archive: the name and the md5 of the archive
+    """
+
+    folders: tuple[str, ...]
+    root: str
+    images: dict[str, str]
     class_names: dict[str, int]
-    md5s: tuple[str, ...]
-    archive: str
-    archive_md5: str
+    archive: tuple[str, str]
 
     def part(self, kind: int = -1) -> Part:
-        """Return the release with one kind of label, packed or not; the last kind is the finest."""
-        read = partial(read_cifar, release=self, kind=kind)
-        archive = PublishedFile(self.archive, (f"md5:{self.archive_md5}",), _URL + self.archive)
-        images = zip((*self.train, self.test), self.md5s, strict=True)
-        unpacked = (
-            *(PublishedFile(f"{self.folder}/{name}", (f"md5:{md5}",)) for name, md5 in images),
-            *(PublishedFile(f"{self.folder}/{name}") for name in self.class_names),
-        )
-        releases = (archived(archive, Tar, read), Release(unpacked, Folder, read))
-        return Part(self.parents, releases)
+        """Return the release with one kind of label; the last kind is the finest."""
+        name, md5 = self.archive
+        unpacked = [
+            *(
+                PublishedFile(f"{self.root}/{name}", (f"md5:{md5}",))
+                for name, md5 in self.images.items()
+            ),
+            *(PublishedFile(f"{self.root}/{name}") for name in self.class_names),
+        ]
+        packed = PublishedFile(name, (f"md5:{md5}",), _URL + name)
+        return Part(self.folders, ((packed,), tuple(unpacked)), partial(self.read, kind=kind))
+
+    def read(self, files: Files, kind: int) -> "Splits":
+        """Return training and test examples with one kind of label."""
+        import torch
+
+        from noisebound.data.dataset import Dataset, Splits
+
+        name, count = list(self.class_names.items())[kind]
+        class_names = read_name_lines(files, f"{self.root}/{name}", count)
+        paths = [f"{self.root}/{name}" for name in self.images]
+
+        def dataset(names: Sequence[str]) -> "Dataset":
+            images, labels = read_binary(files, names, list(self.class_names.values()))
+            chosen = torch.from_numpy(np.ascontiguousarray(labels[:, kind]))
+            return Dataset(torch.from_numpy(images), chosen, class_names)
+
+        return Splits(self.root, dataset(paths[:-1]), dataset(paths[-1:]), source=files.where())
 
 
-_CIFAR10 = _Release(
-    parents=("cifar10", "", "cifar-10", "CIFAR10"),
-    folder="cifar-10-batches-bin",
-    train=tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
-    test="test_batch.bin",
+_CIFAR10 = _Cifar(
+    folders=("cifar10", "", "cifar-10", "CIFAR10"),
+    root="cifar-10-batches-bin",
+    images={
+        "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+        "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+        "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+        "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+        "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+        "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
+    },
     class_names={"batches.meta.txt": 10},
-    md5s=(
-        "5dd7e06a14cb22eb9f671a540d1b7c25",
-        "5ea93a67294ea407fff1d09f752e9692",
-        "942cd6a4bcdd0dd3c604fbe906cb4421",
-        "ae636b3ba5c66a11e91e8cb52e771fcb",
-        "53f37980c15c3d472c316c40844f3f0d",
-        "803d5f7f4d78ea53de84dbe85f74fb6d",
-    ),
-    archive="cifar-10-binary.tar.gz",
-    archive_md5="c32a1d4ab5d03f1284b67883e8d87530",
+    archive=("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
 )
-_CIFAR100 = _Release(
-    parents=("cifar100", "", "cifar-100", "CIFAR100"),
-    folder="cifar-100-binary",
-    train=("train.bin",),
-    test="test.bin",
+_CIFAR100 = _Cifar(
+    folders=("cifar100", "", "cifar-100", "CIFAR100"),
+    root="cifar-100-binary",
+    images={
+        "train.bin": "6172c7755cfe09b2fe270c85cebc1b15",
+        "test.bin": "4499cfba6c016c1be1438163640a0898",
+    },
     class_names={"coarse_label_names.txt": 20, "fine_label_names.txt": 100},
-    md5s=("6172c7755cfe09b2fe270c85cebc1b15", "4499cfba6c016c1be1438163640a0898"),
-    archive="cifar-100-binary.tar.gz",
-    archive_md5="03b5dce01913d631647c71ecec9e9cb8",
+    archive=("cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),
 )
-
-
-def read_cifar(files: Files, release: _Release, kind: int) -> "Splits":
-    """Return training and test examples with one kind of label."""
-    import torch
-
-    from noisebound.data.dataset import Dataset, Splits
-
-    name, count = list(release.class_names.items())[kind]
-    class_names = read_name_lines(files, f"{release.folder}/{name}", count)
-
-    def dataset(names: Sequence[str]) -> "Dataset":
-        paths = [f"{release.folder}/{name}" for name in names]
-        images, labels = read_binary(files, paths, list(release.class_names.values()))
-        chosen = np.ascontiguousarray(labels[:, kind])
-        return Dataset(torch.from_numpy(images), torch.from_numpy(chosen), class_names)
-
-    train, test = dataset(release.train), dataset([release.test])
-    return Splits(release.folder, train, test, source=files.where())
-
-
-def _published(name: str, title: str, part: Part) -> Published:
-    return Published(name, title, (part,), _COUNTS, lambda splits: replace(splits, name=name))
-
-
 _COUNTS = ((50_000, 10_000),)
 CIFAR10_PART, CIFAR100_PART = _CIFAR10.part(), _CIFAR100.part()
-CIFAR10 = _published("cifar10", "photographs, 32×32", CIFAR10_PART)
-CIFAR100 = _published("cifar100", "photographs, 100 classes, 32×32", CIFAR100_PART)
-CIFAR100_COARSE = _published(
-    "cifar100-coarse", "CIFAR-100, 20 superclasses", _CIFAR100.part(kind=0)
+CIFAR10 = Published("cifar10", "photographs, 32×32", (CIFAR10_PART,), _COUNTS)
+CIFAR100 = Published("cifar100", "photographs, 100 classes, 32×32", (CIFAR100_PART,), _COUNTS)
+CIFAR100_COARSE = Published(
+    "cifar100-coarse", "CIFAR-100, 20 superclasses", (_CIFAR100.part(kind=0),), _COUNTS
 )
 
 
@@ -216,7 +211,7 @@ def _labels(value: object, key: str, num_classes: int, where: str) -> Labels:
     return labels
 
 
-def _with_human_labels(splits: "Splits", human: HumanLabels, *, name: str) -> "Splits":
+def _with_human_labels(splits: "Splits", human: HumanLabels) -> "Splits":
     import torch
 
     if not torch.equal(torch.from_numpy(human.clean), splits.train.labels):
@@ -224,57 +219,37 @@ def _with_human_labels(splits: "Splits", human: HumanLabels, *, name: str) -> "S
             f"{human.source} belongs to other images than those in {splits.source}, or to the same "
             "images in another order: the true labels differ"
         )
-    return replace(
-        splits,
-        name=name,
-        train=splits.train.with_labels(torch.from_numpy(human.noisy)),
-        source=f"{splits.source}, labels from {human.source}",
-    )
-
-
-def _human(name: str, title: str, images: Part, file: PublishedFile, key: str) -> Published:
-    num_classes = 10 if images is CIFAR10_PART else 100
-    read = partial(read_human_labels, name=file.name, key=key, num_classes=num_classes)
-    labels = Part(
-        folders=("cifar-n", "", "cifar-10n", "cifar-100n", "cifar10n", "cifar100n"),
-        releases=(Release((file,), Folder, read),),
-    )
-    assemble = partial(_with_human_labels, name=name)
-    return Published(name, title, (images, labels), _COUNTS, assemble)
+    train = splits.train.with_labels(torch.from_numpy(human.noisy))
+    return replace(splits, train=train, source=f"{splits.source}, labels from {human.source}")
 
 
 _HUMAN_URL = "https://raw.githubusercontent.com/UCSC-REAL/cifar-10-100n/main/data/"
-_CIFAR10N_FILE = PublishedFile(
-    "CIFAR-10_human.pt",
-    ("sha256:873e69c39cb9b5e97fb6bae2d60bb59b38a5cbc31d2b868f7903dcb2b9dd2310",),
-    f"{_HUMAN_URL}CIFAR-10_human.pt",
-)
-_CIFAR100N_FILE = PublishedFile(
-    "CIFAR-100_human.pt",
-    ("sha256:bd2d80409754d420292d622e15e25248ba21e37d27429efac49c8da723f44394",),
-    f"{_HUMAN_URL}CIFAR-100_human.pt",
-)
-_CIFAR10N_KEYS = {
-    "aggregate": ("aggre_label", "majority of three people"),
-    "random1": ("random_label1", "first of three people"),
-    "random2": ("random_label2", "second of three people"),
-    "random3": ("random_label3", "third of three people"),
-    "worst": ("worse_label", "wrong if one of three people was"),
+_HUMAN_SHA256 = {
+    10: "873e69c39cb9b5e97fb6bae2d60bb59b38a5cbc31d2b868f7903dcb2b9dd2310",
+    100: "bd2d80409754d420292d622e15e25248ba21e37d27429efac49c8da723f44394",
 }
-CIFAR10N = tuple(
-    _human(
-        f"cifar10n-{kind}",
-        f"CIFAR-10 labels: {title}",
-        CIFAR10_PART,
-        _CIFAR10N_FILE,
-        key,
+
+
+def _human(name: str, title: str, num_classes: int, key: str) -> Published:
+    file = f"CIFAR-{num_classes}_human.pt"
+    known = PublishedFile(file, (f"sha256:{_HUMAN_SHA256[num_classes]}",), _HUMAN_URL + file)
+    labels = Part(
+        folders=("cifar-n", "", "cifar-10n", "cifar-100n", "cifar10n", "cifar100n"),
+        releases=((known,),),
+        read=partial(read_human_labels, name=file, key=key, num_classes=num_classes),
     )
-    for kind, (key, title) in _CIFAR10N_KEYS.items()
+    images = CIFAR10_PART if num_classes == 10 else CIFAR100_PART
+    return Published(name, title, (images, labels), _COUNTS, _with_human_labels)
+
+
+CIFAR10N = tuple(
+    _human(f"cifar10n-{kind}", f"CIFAR-10 labels: {title}", 10, key)
+    for kind, key, title in (
+        ("aggregate", "aggre_label", "majority of three people"),
+        ("random1", "random_label1", "first of three people"),
+        ("random2", "random_label2", "second of three people"),
+        ("random3", "random_label3", "third of three people"),
+        ("worst", "worse_label", "wrong if one of three people was"),
+    )
 )
-CIFAR100N = _human(
-    "cifar100n",
-    "CIFAR-100 labels by people",
-    CIFAR100_PART,
-    _CIFAR100N_FILE,
-    "noisy_label",
-)
+CIFAR100N = _human("cifar100n", "CIFAR-100 labels by people", 100, "noisy_label")

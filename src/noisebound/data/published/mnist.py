@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from noisebound.data.archives import Files, Folder, Zip, as_data_error, gunzip
 from noisebound.data.labels import check_label_range, encode_labels
-from noisebound.data.published.releases import Part, Published, PublishedFile, Release, archived
+from noisebound.data.published.releases import Part, Published, PublishedFile
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -108,14 +108,12 @@ def read_idx_pair(
     return Dataset(inputs, torch.from_numpy(indices), class_names)
 
 
-def read_pairs(
-    files: Files, *, name: str, prefixes: tuple[str, str], published: Characters
-) -> "Splits":
+def read_pairs(files: Files, *, prefixes: tuple[str, str], published: Characters) -> "Splits":
     """Return training and test examples from four IDX files, whose names begin with a prefix."""
     from noisebound.data.dataset import Splits
 
     train, test = (read_idx_pair(files, f"{prefix}{_IMAGES}.gz", published) for prefix in prefixes)
-    return Splits(name, train, test, source=files.where())
+    return Splits(files.path.name, train, test, source=files.where())
 
 
 _DIGITS = tuple("0123456789")
@@ -147,20 +145,20 @@ def _four_files(
     folders: tuple[str, ...],
     class_names: tuple[str, ...],
     url: str,
-    hashes: dict[str, tuple[str, ...]],
+    hashes: dict[str, str],
 ) -> Published:
+    """Return a data set in MNIST's form, with the md5 of every edition of each file."""
     files = tuple(
         PublishedFile(
             f"{file}-ubyte.gz",
-            tuple(f"md5:{digest}" for digest in digests),
+            tuple(f"md5:{digest}" for digest in digests.split()),
             f"{url}{file}-ubyte.gz",
         )
         for file, digests in hashes.items()
     )
     characters = Characters(class_names, is_transposed=False)
-    read = partial(read_pairs, name=name, prefixes=("train", "t10k"), published=characters)
-    part = Part(folders, (Release(files, Folder, read),))
-    return Published(name, title, (part,), counts=characters.counts)
+    read = partial(read_pairs, prefixes=("train", "t10k"), published=characters)
+    return Published(name, title, (Part(folders, (files,), read),), counts=characters.counts)
 
 
 MNIST = _four_files(
@@ -170,10 +168,10 @@ MNIST = _four_files(
     class_names=_DIGITS,
     url="https://ossci-datasets.s3.amazonaws.com/mnist/",
     hashes={
-        "train-images-idx3": ("f68b3c2dcbeaaa9fbdd348bbdeb94873",),
-        "train-labels-idx1": ("d53e105ee54ea40749a09fcbcd1e9432",),
-        "t10k-images-idx3": ("9fb629c4189551a2d022fa330f9573f3",),
-        "t10k-labels-idx1": ("ec29112dd5afa0611ce80d1b7f02629c",),
+        "train-images-idx3": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+        "train-labels-idx1": "d53e105ee54ea40749a09fcbcd1e9432",
+        "t10k-images-idx3": "9fb629c4189551a2d022fa330f9573f3",
+        "t10k-labels-idx1": "ec29112dd5afa0611ce80d1b7f02629c",
     },
 )
 # The second hash of each pair is that of Debian's package: the same content, compressed again.
@@ -184,22 +182,10 @@ FASHION_MNIST = _four_files(
     class_names=_CLOTHES,
     url="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     hashes={
-        "train-images-idx3": (
-            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "cf8536b0aa1a6ac5fa3f23001093305c",
-        ),
-        "train-labels-idx1": (
-            "25c81989df183df01b3e8a0aad5dffbe",
-            "10bea18fdb374794d4bb42e356e600c9",
-        ),
-        "t10k-images-idx3": (
-            "bef4ecab320f06d8554ea6380940ec79",
-            "f78720b4224f21cce2f2ccf2d7a94c9a",
-        ),
-        "t10k-labels-idx1": (
-            "bb300cfdad3c16e7a12a480ee83cd310",
-            "0d30e22e447f3c33dab9ed536400ac01",
-        ),
+        "train-images-idx3": "8d4fb7e6c68d591d4c3dfef9ec88bf0d cf8536b0aa1a6ac5fa3f23001093305c",
+        "train-labels-idx1": "25c81989df183df01b3e8a0aad5dffbe 10bea18fdb374794d4bb42e356e600c9",
+        "t10k-images-idx3": "bef4ecab320f06d8554ea6380940ec79 f78720b4224f21cce2f2ccf2d7a94c9a",
+        "t10k-labels-idx1": "bb300cfdad3c16e7a12a480ee83cd310 0d30e22e447f3c33dab9ed536400ac01",
     },
 )
 
@@ -210,29 +196,27 @@ _EMNIST_ZIP = PublishedFile(
 )
 
 
-def _emnist(split: str) -> Published:
-    characters = EMNIST_SPLITS[split]
-    name = "emnist" if split == "balanced" else f"emnist-{split}"
+def _emnist(split: str, characters: Characters) -> Published:
+    prefixes = (f"emnist-{split}-train", f"emnist-{split}-test")
 
-    def reader(folder: str) -> "partial[Splits]":
-        prefixes = (f"{folder}emnist-{split}-train", f"{folder}emnist-{split}-test")
-        return partial(read_pairs, name=name, prefixes=prefixes, published=characters)
+    def read(files: Files) -> "Splits":
+        folder = "gzip/" if isinstance(files, Zip) else ""
+        train, test = (f"{folder}{prefix}" for prefix in prefixes)
+        return read_pairs(files, prefixes=(train, test), published=characters)
 
-    unpacked = tuple(
-        PublishedFile(f"emnist-{split}-{part}{kind}.gz")
-        for part in ("train", "test")
-        for kind in (_IMAGES, _LABELS)
+    unpacked = [
+        PublishedFile(f"{prefix}{kind}.gz") for prefix in prefixes for kind in (_IMAGES, _LABELS)
+    ]
+    folders = ("emnist", "EMNIST", "EMNIST/raw", "emnist/gzip")
+    return Published(
+        "emnist" if split == "balanced" else f"emnist-{split}",
+        f"handwritten, {len(characters.class_names)} classes, 28×28",
+        (Part(folders, ((_EMNIST_ZIP,), tuple(unpacked)), read),),
+        characters.counts,
     )
-    releases = (
-        archived(_EMNIST_ZIP, Zip, reader("gzip/")),
-        Release(unpacked, Folder, reader("")),
-    )
-    title = f"handwritten, {len(characters.class_names)} classes, 28×28"
-    part = Part(("emnist", "EMNIST", "EMNIST/raw", "emnist/gzip"), releases)
-    return Published(name, title, (part,), counts=characters.counts)
 
 
-EMNIST = tuple(_emnist(split) for split in EMNIST_SPLITS)
+EMNIST = tuple(_emnist(split, characters) for split, characters in EMNIST_SPLITS.items())
 
 
 def holds_idx(folder: Folder) -> bool:
@@ -285,18 +269,12 @@ def _read_digits() -> "Splits":
     from noisebound.data.dataset import Dataset, Splits, stratified_indices
 
     bunch = load_digits()
-    pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
-    inputs = torch.from_numpy(pixels)[:, None]
+    inputs = torch.from_numpy(np.rint(bunch.images * (255 / 16)).astype(np.uint8))[:, None]
     labels = torch.from_numpy(bunch.target.astype(np.int64))
-    names = tuple(str(digit) for digit in bunch.target_names)
     chosen = stratified_indices(labels, _TRAIN, _SPLIT_SEED)
     is_train = torch.zeros(len(labels), dtype=torch.bool).index_fill_(0, chosen, True)
-    return Splits(
-        "digits",
-        Dataset(inputs[is_train], labels[is_train], names),
-        Dataset(inputs[~is_train], labels[~is_train], names),
-        source="scikit-learn",
-    )
+    train, test = (Dataset(inputs[part], labels[part], _DIGITS) for part in (is_train, ~is_train))
+    return Splits("digits", train, test, source="scikit-learn")
 
 
 DIGITS = Published(

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int64
 
-from noisebound.data.archives import Files, Folder
+from noisebound.data.archives import Files
 from noisebound.data.labels import check_label_range
-from noisebound.data.published.releases import Part, Published, PublishedFile, Release
+from noisebound.data.published.releases import Part, Published, PublishedFile
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -85,9 +85,8 @@ NOISY_AG_NEWS = Published(
     parts=(
         Part(
             folders=("noisy-ag-news", "NoisyAG-News"),
-            releases=(
-                Release(tuple(PublishedFile(name) for name in _FILES), Folder, read_noisy_ag_news),
-            ),
+            releases=(tuple(PublishedFile(name) for name in _FILES),),
+            read=read_noisy_ag_news,
             how_to_obtain=(
                 "NoisyAG-News is not downloaded by noisebound: put its 10,000 training texts as "
                 "train.csv and its test set as test.csv, with the columns label, gt and text,"

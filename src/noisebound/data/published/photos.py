@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noisebound.data.archives import Files, Folder, Zip
+from noisebound.data.archives import Files
 from noisebound.data.labels import check_label_range
-from noisebound.data.published.releases import Part, Published, PublishedFile, Release, archived
+from noisebound.data.published.releases import Part, Published, PublishedFile
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 _ROOT = "tiny-imagenet-200/"
 
 
-def _decoded(
-    files: Files, name: str, class_names: tuple[str, ...], *parts: list[tuple[str, int]]
-) -> "Splits":
+def _decoded(files: Files, class_names: tuple[str, ...], *parts: list[tuple[str, int]]) -> "Splits":
     """Return training and test examples from the files and labels of both."""
     import torch
 
@@ -41,7 +39,8 @@ def _decoded(
         Dataset(found.images, torch.tensor(indices), class_names)
         for found, indices in zip(decoded, labels, strict=True)
     )
-    return Splits(name, train, test, source=files.where(), notes=cache_notes(*decoded))
+    notes = cache_notes(*decoded)
+    return Splits(files.path.name, train, test, source=files.where(), notes=notes)
 
 
 def read_tiny_imagenet(files: Files) -> "Splits":
@@ -53,7 +52,7 @@ def read_tiny_imagenet(files: Files) -> "Splits":
     words = _words(files, f"{_ROOT}words.txt")
     class_names = tuple(words.get(wnid, wnid) for wnid in wnids)
     train, test = _train(files, index_of), _val(files, index_of)
-    return _decoded(files, "tiny-imagenet", class_names, train, test)
+    return _decoded(files, class_names, train, test)
 
 
 def _train(files: Files, index_of: dict[str, int]) -> list[tuple[str, int]]:
@@ -117,10 +116,8 @@ TINY_IMAGENET = Published(
     parts=(
         Part(
             folders=("tiny-imagenet", "", "tiny_imagenet", "TinyImageNet"),
-            releases=(
-                archived(_ZIP, Zip, read_tiny_imagenet),
-                Release(_UNPACKED, Folder, read_tiny_imagenet),
-            ),
+            releases=((_ZIP,), _UNPACKED),
+            read=read_tiny_imagenet,
         ),
     ),
     counts=((100_000, 10_000),),
@@ -136,7 +133,7 @@ CLASS_NAMES = (
 def read_animals10n(files: Files) -> "Splits":
     """Return training and test examples; their images are decoded once and cached."""
     train, test = (_labeled(files, part) for part in ("training", "testing"))
-    return _decoded(files, "animals-10n", CLASS_NAMES, train, test)
+    return _decoded(files, CLASS_NAMES, train, test)
 
 
 def _labeled(files: Files, part: str) -> list[tuple[str, int]]:
@@ -160,7 +157,6 @@ def _label(name: str, files: Files) -> int:
     return int(match[1])
 
 
-_ANIMALS = Release((PublishedFile("training"), PublishedFile("testing")), Folder, read_animals10n)
 ANIMALS_10N = Published(
     "animals-10n",
     "animals that look alike, 64×64",
@@ -168,9 +164,10 @@ ANIMALS_10N = Published(
         Part(
             folders=("animals-10n", "animal-10n", "animal10n", "animals10n"),
             releases=(
-                _ANIMALS,
-                archived(PublishedFile("raw_image.zip"), Zip, read_animals10n),
+                (PublishedFile("training"), PublishedFile("testing")),
+                (PublishedFile("raw_image.zip"),),
             ),
+            read=read_animals10n,
             how_to_obtain=(
                 "Animals-10N is given on request: ask for the raw images at "
                 "https://dm.kaist.ac.kr/datasets/animal-10n/ and put the folders 'training' and "

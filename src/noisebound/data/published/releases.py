@@ -7,13 +7,13 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pooch
 import requests
 from filelock import FileLock
 
-from noisebound.data.archives import Files, as_data_error
+from noisebound.data.archives import Files, Folder, Tar, Zip, as_data_error
 from noisebound.data.cache import cache_folder, search_folders
 from noisebound.errors import DataError
 from noisebound.system.progress import counting
@@ -38,31 +38,8 @@ class PublishedFile:
     url: str | None = None
 
 
-@dataclass(frozen=True)
-class Release:
-    """One of the forms in which a data set is published.
-
-    Args:
-        files: the files, all of which it needs
-        open: returns the files of the folder that they are in
-        read: returns the part of the data set that the files hold
-    """
-
-    files: tuple[PublishedFile, ...]
-    open: Callable[[Path], Files]
-    read: Callable[[Files], Any]
-
-    @property
-    def is_downloadable(self) -> bool:
-        """True if every file has a ``url``."""
-        return all(file.url for file in self.files)
-
-
-def archived(
-    file: PublishedFile, kind: Callable[[Path], Files], read: Callable[[Files], Any]
-) -> Release:
-    """Return a release that is one archive, which ``kind`` opens: `Zip` or `Tar`."""
-    return Release((file,), lambda folder: kind(folder / file.name), read)
+Release: TypeAlias = tuple[PublishedFile, ...]
+"""All files of one of the forms in which a data set is published; one archive, or unpacked."""
 
 
 @dataclass(frozen=True)
@@ -73,17 +50,15 @@ class Part:
         folders: the names that its folder may have, first the one for downloads; ``""`` if the
             names of its files are distinctive, so that they need no folder of their own
         releases: in the order of preference; the first downloadable one is downloaded
+        read: returns the part from the files of any release
         how_to_obtain: the beginning of a sentence that ends with the folder to put the files in,
             if no release is downloadable
     """
 
     folders: tuple[str, ...]
     releases: tuple[Release, ...]
+    read: Callable[[Files], Any]
     how_to_obtain: str = ""
-
-
-def _only_part(splits: "Splits") -> "Splits":
-    return splits
 
 
 @dataclass(frozen=True)
@@ -103,7 +78,7 @@ class Published:
     title: str
     parts: tuple[Part, ...]
     counts: tuple[tuple[int, int], ...]
-    assemble: "Callable[..., Splits]" = _only_part
+    assemble: "Callable[..., Splits]" = lambda splits: splits
 
 
 _CHUNK = 1 << 16  # bytes
@@ -176,23 +151,23 @@ def _root_cause(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-@dataclass(frozen=True)
-class Found:
-    """A release on this machine.
-
-    Args:
-        release: the release
-        folder: the folder that the names of its files are relative to
-    """
+class Found(NamedTuple):
+    """A release on this machine, and the folder that the names of its files are relative to."""
 
     release: Release
     folder: Path
+
+    def open(self) -> Files:
+        """Return its files, unpacked as they are read."""
+        path = self.folder / self.release[0].name
+        kind = {".zip": Zip, ".gz": Tar}.get(path.suffix) if len(self.release) == 1 else None
+        return Folder(self.folder) if kind is None else kind(path)
 
 
 def find_or_download(part: Part, data_dir: str | Path | None) -> Found:
     """Return a part with verified hashes; if it is not on this machine, download it first."""
     found = find(part, data_dir) or _download(part, data_dir)
-    for file in found.release.files:
+    for file in found.release:
         verify(found.folder / file.name, file)
     return found
 
@@ -200,9 +175,11 @@ def find_or_download(part: Part, data_dir: str | Path | None) -> Found:
 def find(part: Part, data_dir: str | Path | None) -> Found | None:
     """Return the first complete release in the search folders, if any."""
     for root in search_folders(data_dir):
-        for folder in _candidates(root, part):
+        # The root may be one of the part's folders, or the folder that has them.
+        own = [root] if root.name in part.folders else []
+        for folder in [*own, *(root / name for name in part.folders)]:
             for release in part.releases:
-                if all((folder / file.name).exists() for file in release.files):
+                if all((folder / file.name).exists() for file in release):
                     return Found(release, folder)
     return None
 
@@ -222,19 +199,12 @@ def verify(path: Path, file: PublishedFile) -> None:
         )
 
 
-def _candidates(root: Path, part: Part) -> list[Path]:
-    """Return the folders of a part; ``root`` may be one of them, or the folder that has them."""
-    inside = [root / folder for folder in part.folders]
-    return [root, *inside] if root.name in part.folders else inside
-
-
 def _download(part: Part, data_dir: str | Path | None) -> Found:
-    target = cache_folder() / part.folders[0]
-    release = next((release for release in part.releases if release.is_downloadable), None)
-    if release is None:
-        places = " or ".join(str(root / part.folders[0]) for root in search_folders(data_dir)[:-1])
-        raise DataError(f"{part.how_to_obtain} in {places}")
-    for file in release.files:
-        if file.url is not None:
-            download(file.url, file.hashes[0], target / file.name)
-    return Found(release, target)
+    folder = cache_folder() / part.folders[0]
+    for release in part.releases:
+        if all(file.url for file in release):
+            for file in release:
+                download(str(file.url), file.hashes[0], folder / file.name)
+            return Found(release, folder)
+    places = " or ".join(str(root / part.folders[0]) for root in search_folders(data_dir)[:-1])
+    raise DataError(f"{part.how_to_obtain} in {places}")
