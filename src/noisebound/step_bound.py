@@ -32,11 +32,15 @@ class GradientBound(Monitored):
     Args:
         bound: the level that the mean loss is held at; it may be changed at any time.
         process_group: the ranks that share a step; all ranks if not given.
+        alone: True if this process trains by itself, also as one rank of several: its mean loss is
+            then not reduced over the ranks.
     """
 
-    def __init__(self, bound: float, process_group: dist.ProcessGroup | None = None) -> None:
+    def __init__(
+        self, bound: float, process_group: dist.ProcessGroup | None = None, *, alone: bool = False
+    ) -> None:
         self.bound = bound
-        self.process_group = process_group
+        self.process_group, self.alone = process_group, alone
         self.monitor = BoundMonitor()
         self._observations: list[_Observation] = []
 
@@ -92,7 +96,7 @@ class GradientBound(Monitored):
         self.forget()
 
     def _global_mean(self, totals: Float[Tensor, " two"]) -> Float[Tensor, ""]:
-        if dist.is_available() and dist.is_initialized():
+        if not self.alone and dist.is_available() and dist.is_initialized():
             dist.all_reduce(totals, group=self.process_group)
         return totals[0] / totals[1]
 

@@ -89,8 +89,8 @@ class Training:
 
     def _train_epoch(self, epoch: int) -> tuple[float, float | None]:
         """Train on every example once; return the mean loss and the share of steps uphill."""
-        level = self.objective.bound
-        bound = None if level is None else GradientBound(level)
+        level, alone = self.objective.bound, self.devices.world_size == 1
+        bound = None if level is None else GradientBound(level, alone=alone)
         record = EpochRecord(epoch + 1, self.devices)
         self.model.train()
         self.objective.criterion.train()
