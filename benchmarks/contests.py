@@ -192,7 +192,7 @@ def config_of(
     """Return the config of a contender, with the knowledge of the noise that it is given."""
     changes: dict[str, Any] = {"recipe": contender.recipe}
     if contender.recipe is not None:
-        changes["loss"] = TrainingConfig().loss  # a recipe brings its own
+        changes["loss"] = None  # a recipe brings its own
     if contender.variant == "early" or (contender.loss == "ce" and contender.is_simple):
         changes["measure_every"] = 1
     if contender.given != COLUMN_RATE:

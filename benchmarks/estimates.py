@@ -161,7 +161,7 @@ def accuracy(
         return _by_sklearn(method, setting, train, test, config.seed)
     rate = (train.labels != train.true_labels).double().mean().item()
     changes: dict[str, Any] = {
-        "auto": {"recipe": "auto", "noise_rate": "auto", "loss": TrainingConfig().loss},
+        "auto": {"recipe": "auto", "noise_rate": "auto", "loss": None},
         "plain": {},
         "ce+b": {"loss": "ce+b", "noise_rate": rate},
         "sce+b": {"loss": "sce+b", "noise_rate": rate},

@@ -79,7 +79,7 @@ def main() -> None:
     )
     for model, noise_rate in (("small_mlp", 0.0), ("small_mlp", 0.4), ("mlp", 0.0), ("mlp", 0.4)):
         data = some_data(noise_rate)
-        config = TrainingConfig(model=model, epochs=options.epochs)
+        config = TrainingConfig(loss="fce+b", model=model, epochs=options.epochs)
         times = [
             (seconds(estimate, data, config), seconds(train, data, config))
             for _ in range(options.rounds)

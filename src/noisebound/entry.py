@@ -3,16 +3,14 @@
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 from torch import nn
 
 from noisebound.data import DataOrigin, Splits
-from noisebound.data.column_types import ColumnType
 from noisebound.data.load import read
-from noisebound.data.options import reading_options
+from noisebound.data.options import ReadingOptions, validated, with_options
 from noisebound.errors import InvalidValueError
 from noisebound.features import Backbone, BackboneLike, load_embedded, parse_backbone
 from noisebound.models import ModelName
@@ -20,30 +18,19 @@ from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.search.fit import with_head
 from noisebound.system.console import print_note
-from noisebound.training.config import TrainingSettings, make_config
+from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
 from noisebound.training.unfrozen import check_unfreeze
 
 __all__ = ["fit", "load_run"]
 
 
+@with_options(ReadingOptions, TrainingConfig)
 def fit(
     data: Any,
     *,
     out: str | Path | None = None,
     overwrite: bool = False,
-    target: str | None = None,
-    text: str | Iterable[str] = (),
-    exclude: str | Iterable[str] = (),
-    id: str | None = None,
-    types: Mapping[str, ColumnType] | None = None,
-    test: str | Path | None = None,
-    encoding: str | None = None,
-    map_labels: Mapping[str, str] | None = None,
-    merge_labels: bool = False,
-    image_size: int | None = None,
-    skip_bad: bool = False,
-    data_dir: str | Path | None = None,
     model: ModelName | Literal["auto"] | nn.Module = "auto",
     backbone: BackboneLike | None = None,
     corrections: str | Path | None = None,
@@ -52,7 +39,7 @@ def fit(
     report: bool = True,
     command: str | None = None,
     show: bool = True,
-    **settings: Unpack[TrainingSettings],
+    **options: Any,
 ) -> Run:
     """Train a classifier on noisy labels, and return the run.
 
@@ -62,20 +49,6 @@ def fit(
         out: the folder for the model, its metrics, its checkpoints and its report; by default a
             temporary one, which is removed together with the returned run
         overwrite: True to replace a run that is in ``out``; decisions about labels are never lost
-        target: the column, or the array, that holds the labels
-        text: the columns that hold texts, to learn from their words
-        exclude: the columns that are not to be used
-        id: the column that names the rows, such as a customer number; it is not a feature
-        types: what columns hold, where it should not be decided from their values: ``"text"``,
-            ``"number"``, ``"category"`` or ``"date"``
-        test: a table with clean labels and the same columns, to evaluate on
-        encoding: how a table or text file writes letters as bytes; None for UTF-8
-        map_labels: labels to rename, such as ``{"Y": "Yes", "N": "No"}``; labels with the same new
-            name become one class
-        merge_labels: True to take labels that differ by case or spaces only for one
-        image_size: the height and width, in pixels, to which a folder's images are brought
-        skip_bad: True to leave out images that cannot be read, and rows without a label
-        data_dir: where published files are looked for first
         model: a network by name, ``"auto"`` for one that fits the data, or a module, of which a
             copy is trained
         backbone: a pretrained encoder whose embeddings are trained on, made once and cached:
@@ -88,7 +61,9 @@ def fit(
         report: True to write ``report.html``
         command: the command that would repeat the run, for the report; by default this call
         show: True to print notes on the data and draw the loss as it falls
-        settings: the fields of `TrainingConfig`, such as ``epochs=20``
+        options: how to read the data, by the fields of `ReadingOptions`, such as
+            ``target="label"``; and how to train, by the fields of `TrainingConfig`, such as
+            ``epochs=20``
 
     Example:
         >>> import tempfile
@@ -98,25 +73,13 @@ def fit(
         ((540,), 0.1)
     """
     is_own = isinstance(model, nn.Module)
-    reading = reading_options(
-        {
-            "data_dir": data_dir,
-            "target": target,
-            "text": text,
-            "exclude": exclude,
-            "id": id,
-            "types": dict(types or {}),
-            "test": test,
-            "encoding": encoding,
-            "map_labels": dict(map_labels or {}),
-            "merge_labels": merge_labels,
-            "image_size": image_size,
-            "skip_bad": skip_bad,
-        }
-    )
+    reads = {name: options.pop(name) for name in ReadingOptions.model_fields if name in options}
+    reading = validated(ReadingOptions, reads)
+    image_size = reading.image_size
     is_first = fabric is None or fabric.is_global_zero
     is_shown = show and is_first
-    config = make_config(settings, model="auto" if isinstance(model, nn.Module) else model)
+    network = "auto" if isinstance(model, nn.Module) else model
+    config = validated(TrainingConfig, options | {"model": network})
     is_temporary = out is None
     if out is None:
         if fabric is not None and fabric.world_size > 1:
@@ -162,7 +125,7 @@ def fit(
         name = None if encoder is None else encoder.name
         run.folder.save_origin(DataOrigin(data=path, backbone=name, **reading.model_dump()))
         run.folder.save_command(
-            command or _this_call(data, None if is_temporary else out, is_own, encoder, settings)
+            command or _this_call(data, None if is_temporary else out, is_own, encoder, options)
         )
         if report:
             _write_pages(run, splits)
@@ -190,11 +153,11 @@ def _this_call(
     out: str | Path | None,
     is_own: bool,
     encoder: Backbone | None,
-    settings: TrainingSettings,
+    options: dict[str, Any],
 ) -> str:
     shown = repr(str(data)) if isinstance(data, str | Path) else "data"
-    options = [] if out is None else [f"out={str(out)!r}"]
-    options += ["model=network"] if is_own else []
-    options += [] if encoder is None else [f"backbone={encoder.name!r}"]
-    options += [f"{name}={value!r}" for name, value in settings.items()]
-    return f"noisebound.fit({', '.join([shown, *options])})"
+    words = [] if out is None else [f"out={str(out)!r}"]
+    words += ["model=network"] if is_own else []
+    words += [] if encoder is None else [f"backbone={encoder.name!r}"]
+    words += [f"{name}={value!r}" for name, value in options.items()]
+    return f"noisebound.fit({', '.join([shown, *words])})"

@@ -36,7 +36,9 @@ def one_training(tmp_path_factory):
         train=replace(digits.train, class_names=names),
         test=replace(digits.test, class_names=names),
     )
-    config = TrainingConfig(model="small_mlp", epochs=12, learning_rate=3e-3, batch_size=100)
+    config = TrainingConfig(
+        loss="fce+b", model="small_mlp", epochs=12, learning_rate=3e-3, batch_size=100
+    )
     run = train_run(splits, config, folder / "run", show=False)
     write_page(run_page(run, splits, f"noisebound fit '{EVIL}'"), folder / "report.html")
     return folder / "report.html"

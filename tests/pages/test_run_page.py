@@ -17,7 +17,7 @@ from training_data import NOISE_RATE, noisy_clouds
 def test_a_training_that_estimates_the_noise(tmp_path):
     """With its data at hand: the estimate, the matrix, and the labels to look at."""
     splits = noisy_clouds(n=600)
-    config = TrainingConfig(epochs=40, batch_size=30, learning_rate=1e-2)
+    config = TrainingConfig(loss="fce+b", epochs=40, batch_size=30, learning_rate=1e-2)
     run = train_run(splits, config, tmp_path / "run")
     page = run_page(run, splits)
     titles = [section.title for section in page.sections]
@@ -78,7 +78,7 @@ def test_suspects_are_not_shown_of_data_that_have_changed(tmp_path):
 
 def test_an_estimate_that_was_not_believed_is_not_shown(tmp_path):
     """Networks that were still learning: the page says so, and accuses no label."""
-    config = TrainingConfig(epochs=2, batch_size=30, learning_rate=1e-5)
+    config = TrainingConfig(loss="fce+b", epochs=2, batch_size=30, learning_rate=1e-5)
     with pytest.warns(UnknownNoiseWarning, match="were still learning"):
         run = train_run(noisy_clouds(), config, tmp_path / "run")
     assert isinstance(run.noise, UnknownNoise)

@@ -15,7 +15,9 @@ def digits():
 @pytest.fixture(scope="module")
 def trained(digits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("review") / "run"
-    return train_run(digits, TrainingConfig(model="small_mlp", epochs=40, batch_size=100), folder)
+    return train_run(
+        digits, TrainingConfig(loss="fce+b", model="small_mlp", epochs=40, batch_size=100), folder
+    )
 
 
 @pytest.fixture

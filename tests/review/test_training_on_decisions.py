@@ -220,7 +220,7 @@ def test_decisions_about_other_data_do_not_train(noisy, tmp_path):
     file = DecisionFile(tmp_path / "d.jsonl", ReviewedData.of(noisy))
     file.decide(0, "right")
     half = replace(noisy, train=noisy.train.subset(torch.arange(300)))
-    config = TrainingConfig(model="linear", epochs=1)
+    config = TrainingConfig(loss="fce+b", model="linear", epochs=1)
     with pytest.raises(DataError, match="600 examples, and this data has 300"):
         train_run(half, config, tmp_path / "run", corrections=file.path)
     with pytest.raises(DataError, match="not a file of decisions"):

@@ -20,7 +20,7 @@ from noisebound.training import TrainingConfig
 from processes import environment
 from training_data import noisy_clouds
 
-ESTIMATING = TrainingConfig(epochs=40, batch_size=30, learning_rate=1e-2)
+ESTIMATING = TrainingConfig(loss="fce+b", epochs=40, batch_size=30, learning_rate=1e-2)
 SHORT = CONFIG.model_copy(update={"epochs": 4})
 
 

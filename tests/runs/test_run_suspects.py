@@ -24,7 +24,9 @@ def digits():
 @pytest.fixture(scope="module")
 def run(digits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("suspects") / "run"
-    return train_run(digits, TrainingConfig(model="small_mlp", epochs=40, batch_size=100), folder)
+    return train_run(
+        digits, TrainingConfig(loss="fce+b", model="small_mlp", epochs=40, batch_size=100), folder
+    )
 
 
 def test_wrong_labels_come_first(run, digits):
@@ -82,7 +84,12 @@ def test_a_network_of_the_users_own(tmp_path):
         return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
 
     splits = noisy_clouds()
-    train_run(splits, TrainingConfig(epochs=4, batch_size=30), tmp_path / "run", model=network())
+    train_run(
+        splits,
+        TrainingConfig(loss="fce+b", epochs=4, batch_size=30),
+        tmp_path / "run",
+        model=network(),
+    )
     found = load_run(tmp_path / "run", network()).find_suspects(splits)
     assert len(found.score) == len(splits.train)
 

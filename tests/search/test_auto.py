@@ -17,6 +17,7 @@ from training_data import NOISE_RATE, noisy_clouds
 
 def config(**changes):
     settings = {"epochs": 30, "batch_size": 30, "learning_rate": 3e-3, "average_epochs": 3}
+    settings |= {"loss": None if "recipe" in changes else "fce+b"}
     settings |= {"measure_every": 30}  # no test looks at the accuracies before the end
     return TrainingConfig(**(settings | changes))
 

@@ -48,7 +48,7 @@ class Counting:
 
 def fitter(folder=None, identity="mine", train=None, epochs=40):
     data = TrainingData.unsplit(train or noisy_clouds().train)
-    config = TrainingConfig(epochs=epochs, batch_size=30, learning_rate=1e-2)
+    config = TrainingConfig(loss="fce+b", epochs=epochs, batch_size=30, learning_rate=1e-2)
     session = Session(OneDevice("cpu"))
     if folder is not None:
         folder = RunFolder(folder)

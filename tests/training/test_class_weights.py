@@ -5,9 +5,10 @@ import pytest
 import torch
 
 import noisebound as nb
+from noisebound.data.options import validated
 from noisebound.errors import InvalidValueError
 from noisebound.integrations.sklearn import NoiseBoundedClassifier
-from noisebound.training.config import make_config
+from noisebound.training.config import TrainingConfig
 
 RNG = np.random.default_rng(0)
 Y = np.where(RNG.random(1500) < 0.93, "common", "rare")
@@ -65,13 +66,13 @@ def test_wrong_weights_in_the_estimator(weights, complaint):
 )
 def test_wrong_weights_in_fit(weights, complaint):
     with pytest.raises(InvalidValueError, match=f"`class_weight`: .*{complaint}"):
-        make_config({"class_weight": weights})
+        validated(TrainingConfig, {"class_weight": weights})
 
 
 def test_weights_as_on_a_command_line():
     for words, weights in ((("rare=2", "a=b=0"), {"rare": 2.0, "a=b": 0.0}), ((), None)):
-        assert make_config({"class_weight": words}).class_weight == weights
-    assert make_config({"class_weight": ("balanced",)}).class_weight == "balanced"
+        assert validated(TrainingConfig, {"class_weight": words}).class_weight == weights
+    assert validated(TrainingConfig, {"class_weight": ("balanced",)}).class_weight == "balanced"
 
 
 def test_class_weights_in_fit(tmp_path):

@@ -1,13 +1,14 @@
+import inspect
+
 import pytest
 import torch
 
 import noisebound as nb
 from noisebound.catalog import METHOD_NAMES
-from noisebound.data import Dataset
+from noisebound.data import Dataset, ReadingOptions
 from noisebound.estimation import GivenRate, UnknownNoise
 from noisebound.search.fit import known_noise
 from noisebound.training import TrainingConfig
-from noisebound.training.config import TrainingSettings, make_config
 from noisebound.training.objective import make_objective
 
 FIVE = ("ce", "fce", "gce", "sce", "cep")
@@ -88,15 +89,17 @@ def test_config_survives_json():
     assert TrainingConfig.model_validate_json(config.model_dump_json()) == config
 
 
-def test_settings_are_the_fields_of_the_config():
-    """Keyword arguments of nb.fit and the config say the same thing once each."""
-    fields = {*TrainingConfig.model_fields} - {"model"}
-    assert {*TrainingSettings.__annotations__} == fields
+def test_fit_shows_every_option():
+    """Each option is declared once, in a model, and is a keyword of nb.fit."""
+    shown = inspect.signature(nb.fit).parameters
+    assert {*TrainingConfig.model_fields, *ReadingOptions.model_fields} < {*shown}
+    assert shown["epochs"].default == TrainingConfig().epochs
+    assert "options" not in shown
 
 
 def test_a_wrong_setting_is_named():
     with pytest.raises(nb.NoiseboundError, match=r"`epochs`: .* greater than or equal to 1, got 0"):
-        make_config({"epochs": 0})
+        nb.fit("digits", epochs=0)
 
 
 class TestWeightsAndTargets:

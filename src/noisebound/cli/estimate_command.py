@@ -1,7 +1,7 @@
 """``noisebound estimate``: estimate how noisy the labels of a data set are."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -14,10 +14,11 @@ from noisebound.cli.options import (
     Threads,
     arrange,
 )
+from noisebound.data.options import validated
 from noisebound.errors import InvalidValueError
 from noisebound.estimation.names import EstimationMethod
 from noisebound.system.console import print_json, print_note, print_text, spell_arguments
-from noisebound.training.config import TrainingConfig, TrainingSettings, make_config
+from noisebound.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from noisebound.data import DataOrigin, Dataset, Splits
@@ -93,8 +94,7 @@ def estimate(
     splits = origin.read() if backbone is None else _embedded(origin, backbone)
     if probs is None:
         given = config or _Training()
-        settings = cast(TrainingSettings, given.model_dump(exclude_unset=True, exclude={"model"}))
-        chosen = with_head(make_config(settings, model=given.model), splits)
+        chosen = with_head(validated(TrainingConfig, given.model_dump(exclude_unset=True)), splits)
         noise = estimate_label_noise(splits, chosen, method=method)
         assert isinstance(noise, EstimatedNoise | UnknownNoise)
         found = noise.estimate if isinstance(noise, EstimatedNoise) else noise.rejected

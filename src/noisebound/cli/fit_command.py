@@ -23,7 +23,7 @@ from noisebound.cli.options import (
 )
 from noisebound.errors import InvalidValueError
 from noisebound.system.console import Console
-from noisebound.training.config import Precision, TrainingConfig, settings_of
+from noisebound.training.config import Precision, TrainingConfig
 
 if TYPE_CHECKING:
     from noisebound.runs import Run
@@ -138,9 +138,9 @@ def fit(
     is_first = fabric is None or fabric.is_global_zero
     use_threads(threads, 1 if fabric is None else fabric.world_size // nodes)
     given = config or _Training()
-    settings = settings_of(given)
+    training = {name: getattr(given, name) for name in given.model_fields_set}
     if transition is not None:
-        settings["transition"] = _read_matrix(transition)
+        training["transition"] = _read_matrix(transition)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnknownNoiseWarning)  # printed below, as a note
@@ -150,12 +150,11 @@ def fit(
                 **(reading or _Reading()).options.model_dump(),
                 backbone=backbone,
                 corrections=corrections,
-                model=given.model,
                 resume=resume,
                 overwrite=overwrite,
                 fabric=fabric,
                 command=command_line(),
-                **settings,
+                **training,
             )
     except KeyboardInterrupt:
         if is_first:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter, validators
 from pydantic import BaseModel, ValidationInfo, field_validator
 
-from noisebound.data.options import ReadingOptions, reading_options
+from noisebound.data.options import ReadingOptions, validated
 from noisebound.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -106,17 +106,8 @@ def arrange(options: type[BaseModel], shown: Mapping[str, Parameter]) -> None:
 class ReadingFlags(ReadingOptions):
     """How to read DATA, as options of a command."""
 
-    data_dir: DataDir = None
-    target: Annotated[str | None, Parameter(metavar="COLUMN")] = None
-    text: Columns = ()
-    exclude: Columns = ()
-    id: Annotated[str | None, Parameter(metavar="COLUMN")] = None
     types: Annotated[Columns, Parameter(metavar="COLUMN=TYPE...")] = ()  # type: ignore[assignment]
-    encoding: Encoding = None
     map_labels: Annotated[Columns, Parameter(metavar="LABEL=NEW...")] = ()  # type: ignore[assignment]
-    merge_labels: Annotated[bool, Parameter(negative=())] = False
-    image_size: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None
-    skip_bad: SkipBad = False
 
     @field_validator("types", "map_labels", mode="before")
     @classmethod
@@ -126,7 +117,7 @@ class ReadingFlags(ReadingOptions):
     @property
     def options(self) -> ReadingOptions:
         """How to read DATA."""
-        return reading_options(self.model_dump())  # type: ignore[arg-type]
+        return validated(ReadingOptions, self.model_dump())
 
     def origin(self, data: str) -> "DataOrigin":
         """Return the data with how to read it."""
@@ -147,6 +138,16 @@ class ReadingFlags(ReadingOptions):
         return run, run.load_again(origin).named_by(self.id)
 
 
+arrange(
+    ReadingFlags,
+    dict.fromkeys(("target", "id"), Parameter(metavar="COLUMN"))
+    | dict.fromkeys(("text", "exclude"), _SEVERAL)
+    | dict.fromkeys(("merge_labels", "skip_bad"), Parameter(negative=()))
+    | {
+        "encoding": Parameter(metavar="NAME"),
+        "image_size": Parameter(validator=validators.Number(gte=1)),
+    },
+)
 Reading = Annotated[ReadingFlags | None, Parameter(name="*")]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, Unpack, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import polars as pl
 from torch import Tensor
@@ -27,7 +27,7 @@ from noisebound.data.class_folders import (
 from noisebound.data.column_types import did_you_mean
 from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
 from noisebound.data.embeddings import holds_embeddings, read_embeddings
-from noisebound.data.options import ReadingOptions, ReadingSettings, reading_options
+from noisebound.data.options import ReadingOptions, validated, with_options
 from noisebound.data.published import DATASETS, find_published
 from noisebound.data.published.mnist import holds_idx, read_idx_folder
 from noisebound.data.published.releases import Published, find_or_download
@@ -52,7 +52,8 @@ _OF_LABELS = ("map_labels", "merge_labels", "skip_bad")
 _OF_TABLES = ("target", "text", "exclude", "id", "types", "test", "encoding", *_OF_LABELS)
 
 
-def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:
+@with_options(ReadingOptions)
+def load(source: Source, **options: Any) -> Splits:
     """Return a data set as tensors.
 
     Args:
@@ -61,7 +62,7 @@ def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:
             Excel, npz or npy file; or, in memory, a `Dataset`, a data frame of polars or pandas, or
             a pair of inputs (or texts) and labels. A name wins over a path with the same spelling:
             write ``./mnist`` for the path
-        settings: the fields of `ReadingOptions`, such as ``target="species"``
+        options: the fields of `ReadingOptions`, such as ``target="species"``
 
     Raises:
         DataError: the data is missing or damaged; the message says what to do
@@ -71,7 +72,7 @@ def load(source: Source, **settings: Unpack[ReadingSettings]) -> Splits:
         >>> digits.train.inputs.shape, digits.train.inputs.dtype
         (torch.Size([1257, 1, 8, 8]), torch.uint8)
     """
-    return read(source, reading_options(settings)).encoded(weigh=False)
+    return read(source, validated(ReadingOptions, options)).encoded(weigh=False)
 
 
 @dataclass(frozen=True, eq=False)

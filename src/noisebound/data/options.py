@@ -1,8 +1,10 @@
 """How to read a data set: the options that every command and every function shares."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, TypedDict, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -98,29 +100,44 @@ class ReadingOptions(BaseModel):
                 raise DataError(f"`{name}` does not apply to {what}: leave it out")
 
 
-class ReadingSettings(TypedDict, total=False):
-    """The fields of :class:`ReadingOptions` as keyword arguments."""
-
-    data_dir: str | Path | None
-    target: str | None
-    text: str | Iterable[str]
-    exclude: str | Iterable[str]
-    id: str | None
-    types: dict[str, ColumnType]
-    test: str | Path | None
-    encoding: str | None
-    map_labels: Mapping[str, str]
-    merge_labels: bool
-    image_size: int | None
-    skip_bad: bool
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
-def reading_options(settings: ReadingSettings) -> ReadingOptions:
-    """Return the options of these settings, or an error that names the first wrong one."""
+def validated(model: type[_Model], fields: Mapping[str, Any]) -> _Model:
+    """Return a model of these fields, or an error that names the first wrong one."""
     try:
-        return ReadingOptions.model_validate(settings)
+        return model.model_validate(dict(fields))
     except ValidationError as error:
         first = error.errors()[0]
-        where = first["loc"][0] if first["loc"] else "options"
+        where, got = str(first["loc"][0]) if first["loc"] else "options", first["input"]
         message = first["msg"].removeprefix("Value error, ")
-        raise InvalidValueError(f"`{where}`: {message}, got {first['input']!r}") from error
+        if first["type"] == "extra_forbidden":
+            near = get_close_matches(where, model.model_fields, n=1)
+            message = "there is no such option" + (f"; did you mean `{near[0]}`?" if near else "")
+        raise InvalidValueError(f"`{where}`: {message}, got {got!r}") from error
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def with_options(*models: type[BaseModel]) -> Callable[[_Function], _Function]:
+    """Show the fields of these models in a function's signature in place of ``**options``."""
+
+    def decorate(function: _Function) -> _Function:
+        shown = signature(function)
+        own = [each for each in shown.parameters.values() if each.kind != Parameter.VAR_KEYWORD]
+        fields = {name: field for model in models for name, field in model.model_fields.items()}
+        options = [
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=field.get_default(call_default_factory=True),
+                annotation=field.annotation,
+            )
+            for name, field in fields.items()
+            if name not in shown.parameters
+        ]
+        vars(function)["__signature__"] = shown.replace(parameters=[*own, *options])
+        return function
+
+    return decorate

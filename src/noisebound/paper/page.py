@@ -176,7 +176,7 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
 def _swept(runs: Sequence[FinishedRun]) -> tuple[list[Column], list[str]] | None:
     """Return the columns and methods of runs that were given a wrong noise rate, if any."""
     found = [
-        (COLUMNS[run.config.column], run.config.training.loss)
+        (COLUMNS[run.config.column], str(run.config.training.loss_name))
         for run in runs
         if run.config.given_rate != run.config.noise_rate
     ]
@@ -207,7 +207,7 @@ def _run_cells(run: FinishedRun) -> dict[str, Cell]:
     training, final = run.config.training, run.result.final
     return {
         "column": Cell(run.config.column),
-        "method": Cell(training.loss),
+        "method": Cell(str(training.loss_name)),
         "seed": number_cell(training.seed, "d"),
         "given noise rate": number_cell(training.given_rate, "g"),
         "bound": number_cell(run.result.bound, ".3f"),

@@ -129,10 +129,7 @@ def fit_again(folder: RunFolder, config: TrainingConfig, corrections: Path, out:
     origin = folder.read_origin() if folder.data.exists() else DataOrigin(data=None)
     words = ["noisebound", "fit", origin.data or _NO_DATA]
     words += _options(origin, but={"data"})
-    # Without a recipe or a loss, the command would look for a recipe.
-    method = "loss" if config.recipe is None else "recipe"
-    words += _option(method, getattr(config, method))
-    words += _options(config, but={"loss", "recipe", "transition"})
+    words += _options(config, but={"transition"})
     if config.transition is not None:
         words += _option("transition", _NO_FILE)
     return [*words, "--corrections", str(corrections), "--out", str(out)]

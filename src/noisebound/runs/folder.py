@@ -175,7 +175,9 @@ class RunFolder:
         """Return the config of the run."""
         if not self.config.exists():
             raise RunError(f"{self.path} holds no run: there is no {self.config.name}")
-        return read_model(self.config, TrainingConfig)
+        stored = read_model(self.config, TrainingConfig)
+        # Earlier versions stored a default loss beside a recipe.
+        return stored if stored.recipe is None else stored.model_copy(update={"loss": None})
 
     def save_origin(self, origin: DataOrigin) -> None:
         """Write where the data came from; the record means the same from any folder."""

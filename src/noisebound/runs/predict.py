@@ -14,7 +14,7 @@ from noisebound.data.arrays import inputs_from_array
 from noisebound.data.dataset import joined_texts
 from noisebound.data.images import decode_once
 from noisebound.data.load import Unlabeled, read
-from noisebound.data.options import reading_options
+from noisebound.data.options import validated
 from noisebound.data.rows import Rows, TensorRows, as_rows
 from noisebound.data.table_files import TableFile, as_table, is_frame, is_table, read_table_file
 from noisebound.data.texts import TEXT_COLUMN
@@ -55,7 +55,8 @@ def new_inputs(
         skip_bad: True to leave out unreadable examples
         encoding: character encoding of a table or text file (default: UTF-8)
     """
-    options = reading_options({"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding})
+    given = {"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding}
+    options = validated(ReadingOptions, given)
     if model.card.backbone is not None:
         assert backbone is not None
         return _new_embeddings(model.card, data, backbone, options)

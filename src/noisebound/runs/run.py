@@ -75,7 +75,7 @@ class Run:
 
     def __repr__(self) -> str:
         state = "not finished" if self.outcome is None else f"{self.outcome.final.epoch} epochs"
-        return f"Run({str(self.path)!r}, loss={self.config.loss!r}, {state})"
+        return f"Run({str(self.path)!r}, method={self.config.method!r}, {state})"
 
     @property
     def path(self) -> Path:

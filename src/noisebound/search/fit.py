@@ -202,7 +202,7 @@ def train(plan: Plan, session: Session) -> Fitted:
     state = initial_state(plan.network, plan.objective, config, examples, devices)
     session.state, session.history = state, keeper.resume(state)
     training = Training(state, plan.objective, plan.data, config, devices)
-    with Display(config.loss, config.epochs, session.history, session.shows) as display:
+    with Display(str(config.loss_name), config.epochs, session.history, session.shows) as display:
         for metrics in training.epochs():
             session.history.append(metrics)
             is_last = metrics.epoch == config.epochs
@@ -232,10 +232,10 @@ def _checked_weight(problem: Problem) -> float:
 def _choose(problem: Problem) -> Searched | None:
     """Return the recipe by its name or by trials; None to train by the loss."""
     config = problem.config
-    if config.recipe is None:
+    if config.method == "loss":
         return None
-    if config.recipe != "auto":
-        return Searched(named_choice(config.recipe, config.epochs))
+    if config.method != "auto":
+        return Searched(named_choice(config.method, config.epochs))
     if len(problem.data.train) < FEWEST_EXAMPLES:
         return Searched(replace(named_choice("plain", config.epochs), untried_because=_TOO_FEW))
     return RecipeSearch(problem.data, problem.head_config, problem.network, problem.session).run()
@@ -406,8 +406,8 @@ def estimate_label_noise(
     Args:
         data: the examples, as `noisebound.data.load` returns them; as in `fit`, the estimate leaves
             out the validation split
-        config: the training to estimate the noise for. With ``recipe="auto"``, the default of
-            `fit`, trials of plain training add second predictions
+        config: the training to estimate the noise for. With the method
+            ``"auto"``, the default, trials of plain training add second predictions
         method: the estimator
         session: the devices and the progress display; one device by default
     """
@@ -420,6 +420,6 @@ def estimate_label_noise(
         )
     problem = Problem(part, config, network_for(part.train, config), session or Session())
     searched = None
-    if config.recipe == "auto":
+    if config.method == "auto":
         searched = RecipeSearch(part, config, problem.network, problem.session).run_for_noise()
     return _cross_fitted(problem, searched, method)

@@ -1,9 +1,9 @@
 """Everything that decides a training, as data: printed, saved, overridden, compared."""
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from noisebound.errors import InvalidValueError
 from noisebound.models import ModelName
@@ -19,7 +19,7 @@ RecipeName: TypeAlias = Literal[
 Precision: TypeAlias = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 """The numbers that a training computes with, as Lightning Devices names them."""
 
-DEFAULT_LOSS = "fce+b"
+_DEFAULT_LOSS = "fce+b"  # where neither a loss nor a recipe is named
 
 PAPER_LEARNING_RATE = 1e-4
 """The paper's, for all losses whose spec has no other."""
@@ -35,8 +35,8 @@ class TrainingConfig(BaseModel):
         loss: The name of a loss, such as sce; a name that ends in +b has its bound, as sce+b. By
             default the recipe decides.
         recipe: How to train, by name. With auto, trials compare the recipes, plain training among
-            them, and the one that predicts unseen labels best is used. A loss, a bound or a given
-            noise rate replaces the recipe.
+            them, and the one that predicts unseen labels best is used. By default auto, unless a
+            loss, a bound or the noise is given.
         noise_rate: The probability that a label is wrong. With auto, it is estimated before
             training, together with the structure of the noise.
         transition: The transition matrix ``T[noisy, true]`` by rows, if it is known. It replaces
@@ -72,7 +72,7 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    loss: str = DEFAULT_LOSS
+    loss: str | None = None
     recipe: RecipeName | Literal["auto"] | None = None
     noise_rate: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = "auto"
     transition: tuple[tuple[float, ...], ...] | None = None
@@ -100,7 +100,9 @@ class TrainingConfig(BaseModel):
 
     @field_validator("loss")
     @classmethod
-    def _known_loss(cls, loss: str) -> str:
+    def _known_loss(cls, loss: str | None) -> str | None:
+        if loss is None:
+            return None
         name = _parsed(loss)
         if name.is_searched:
             raise InvalidValueError(
@@ -125,9 +127,18 @@ class TrainingConfig(BaseModel):
         return given
 
     @property
+    def method(self) -> RecipeName | Literal["auto", "loss"]:
+        """The recipe, or ``"loss"`` if a loss, a bound or the noise replaces it."""
+        if self.recipe is not None:
+            return self.recipe
+        bounds = (self.bound, self.bound_classes, self.bound_offset or None)
+        is_open = self.loss is None and self.asks_for_estimate and bounds == (None, None, None)
+        return "auto" if is_open else "loss"
+
+    @property
     def loss_name(self) -> "LossName":
         """The loss, taken apart from its bound."""
-        return _parsed(self.loss)
+        return _parsed(self.loss or _DEFAULT_LOSS)
 
     @property
     def given_rate(self) -> float | None:
@@ -154,60 +165,6 @@ class TrainingConfig(BaseModel):
         return first * self.drop_factor if is_dropped else first
 
 
-class TrainingSettings(TypedDict, total=False):
-    """The fields of :class:`TrainingConfig` as keyword arguments."""
-
-    loss: str
-    recipe: RecipeName | Literal["auto"] | None
-    noise_rate: float | Literal["auto"] | None
-    transition: tuple[tuple[float, ...], ...] | None
-    bound: float | None
-    bound_classes: int | None
-    bound_offset: float
-    epochs: int
-    batch_size: int
-    accumulate: int
-    learning_rate: float | Literal["paper"]
-    drop_epoch: int | None
-    drop_factor: float
-    weight_decay: float
-    class_weight: Literal["balanced"] | dict[str, float] | None
-    unfreeze: bool
-    encoder_rate: float
-    warmup_epochs: float | None
-    augment: bool
-    average_epochs: float
-    cross_fit_epochs: int | None
-    measure_every: int
-    validation_share: float
-    seed: int
-
-
-def settings_of(config: TrainingConfig) -> TrainingSettings:
-    """Return the fields that were given to a config, but for its network, as keyword arguments."""
-    names = config.model_fields_set.intersection(TrainingSettings.__annotations__)
-    return cast(TrainingSettings, {name: getattr(config, name) for name in names})
-
-
-def make_config(
-    settings: TrainingSettings, *, model: ModelName | Literal["auto"] = "auto"
-) -> TrainingConfig:
-    """Return the config of these settings, or an error that names the first wrong one.
-
-    Settings that name neither a recipe nor a loss, and say nothing of the noise, leave the choice
-    of a recipe to trials.
-    """
-    if not _decide_method(settings):
-        settings = {**settings, "recipe": "auto"}
-    try:
-        return TrainingConfig(**settings, model=model)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = first["loc"][0] if first["loc"] else "config"
-        message = first["msg"].removeprefix("Value error, ")
-        raise InvalidValueError(f"`{where}`: {message}, got {first['input']!r}") from error
-
-
 def _parsed(loss: str) -> "LossName":
     from noisebound.catalog import LossName
 
@@ -220,10 +177,3 @@ def _is_weight(given: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return math.isfinite(weight) and weight >= 0
-
-
-def _decide_method(settings: TrainingSettings) -> bool:
-    """True if the settings name a recipe or a loss, or give a bound or the noise."""
-    named = {"recipe", "loss", "bound", "bound_classes", "bound_offset"}.intersection(settings)
-    is_noise_given = settings.get("noise_rate", "auto") != "auto"
-    return bool(named) or is_noise_given or settings.get("transition") is not None

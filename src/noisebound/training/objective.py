@@ -15,7 +15,7 @@ from noisebound.data import Loader
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import BoundChoice, GivenRate, Noise
 from noisebound.losses import Loss, RememberingLoss, Truncated
-from noisebound.training.config import DEFAULT_LOSS, TrainingConfig
+from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices, sum_over_ranks
 
 
@@ -91,7 +91,7 @@ def make_objective(
     name = config.loss_name
     if name.needs_noise_rate and not _is_provided(config, noise):
         raise InvalidValueError(
-            f"{config.loss} needs to know how noisy the labels are: give `noise_rate`, the "
+            f"{name} needs to know how noisy the labels are: give `noise_rate`, the "
             "probability that a label is wrong, or 'auto' to estimate it, or a `bound`"
         )
     criterion = make_criterion(config, num_classes, num_samples, noise)
@@ -136,7 +136,7 @@ def check_method(config: TrainingConfig) -> None:
     about_bounds = (config.bound, config.bound_classes, config.bound_offset or None)
     if not name.is_bounded and any(option is not None for option in about_bounds):
         raise InvalidValueError(
-            f"a `bound` is given, but {config.loss!r} is not bounded: ask for '{name.bounded}', or "
+            f"a `bound` is given, but {str(name)!r} is not bounded: ask for '{name.bounded}', or "
             "leave it out"
         )
     if name.is_bounded and spec.floor is None and config.bound is None:
@@ -151,7 +151,7 @@ def check_method(config: TrainingConfig) -> None:
         )
     uses_matrix = spec.from_transition is not None or (name.is_bounded and config.bound is None)
     if config.transition is not None and not uses_matrix:
-        raise InvalidValueError(f"{config.loss} has no use for a `transition` matrix: leave it out")
+        raise InvalidValueError(f"{name} has no use for a `transition` matrix: leave it out")
     if config.bound_classes is not None and (config.given_rate is None or config.bound is not None):
         raise InvalidValueError(
             "`bound_classes` enters the noise-bound of a given rate, and none is used here: give "
@@ -162,7 +162,7 @@ def check_method(config: TrainingConfig) -> None:
 def _check_recipe_alone(config: TrainingConfig) -> None:
     """Refuse options that a recipe decides by itself."""
     given = {
-        "loss": config.loss != DEFAULT_LOSS,
+        "loss": config.loss is not None,
         "noise_rate": not config.asks_for_estimate,
         "bound": config.bound is not None,
         "bound_offset": config.bound_offset != 0,

@@ -29,14 +29,14 @@ def config_of(
     """Return the config of an estimator; invalid parameters raise an error that names them."""
     from pydantic import ValidationError
 
-    from noisebound.training.config import DEFAULT_LOSS, TrainingConfig
+    from noisebound.training.config import TrainingConfig
 
     _check_method(estimator, len(classes))
     rate, matrix = _plain(estimator.noise_rate), None
     if rate == "auto" and estimator.loss_transition is not None:
         matrix = tuple(map(tuple, estimator.loss_transition.tolist()))
     fields = {
-        "loss": DEFAULT_LOSS if estimator.is_by_recipe else _bounded_loss(estimator.loss),
+        "loss": None if estimator.is_by_recipe else _bounded_loss(estimator.loss),
         "recipe": estimator.recipe if estimator.is_by_recipe else None,
         "noise_rate": rate,
         "transition": matrix,
