@@ -15,7 +15,8 @@ import torch
 
 import noisebound as nb
 from noisebound.data import Dataset, Splits
-from noisebound.search.fit import Problem, fit_network, network_for
+from noisebound.search.fit import fit_network
+from noisebound.search.problem import Problem, network_for
 from noisebound.training import TrainingConfig
 from noisebound.training.config import RecipeName
 from noisebound.training.data import split_validation

@@ -39,7 +39,7 @@ from noisebound.data import Dataset, Splits
 from noisebound.paper.sources import DataSources
 from noisebound.runs import train_run
 from noisebound.search.cross_fit import cross_fit, noise_plan
-from noisebound.search.fit import network_for
+from noisebound.search.problem import network_for
 from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import OneDevice

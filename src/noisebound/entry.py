@@ -16,7 +16,7 @@ from noisebound.features import Backbone, BackboneLike, load_embedded, parse_bac
 from noisebound.models import ModelName
 from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
-from noisebound.search.fit import with_head
+from noisebound.search.problem import with_head
 from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices

@@ -17,13 +17,9 @@ from noisebound.review import DecisionFile, ReviewedData
 from noisebound.review.decisions import is_decided
 from noisebound.runs import load_run, train_run
 from noisebound.runs.corrections import corrected_data
-from noisebound.search.fit import (
-    Problem,
-    _confirmed,
-    fit_network,
-    network_for,
-    plan_training,
-)
+from noisebound.search.confirmation import confirmed
+from noisebound.search.fit import fit_network, plan_training
+from noisebound.search.problem import Problem, network_for
 from noisebound.search.recipe_search import Searched
 from noisebound.search.trial import Trial
 from noisebound.training import TrainingConfig
@@ -248,7 +244,7 @@ def test_nearly_all_labels_are_checked(settings):
     assert fit_network(Problem(data, config, network, session)).history[-1].train_loss > 0
 
 
-def test_trials_and_rehearsals_know_the_checked_labels_as_the_training_does(monkeypatch):
+def test_trials_and_full_trainings_know_the_checked_labels_as_the_training_does(monkeypatch):
     bounds = []
 
     class Noted(Trial):
@@ -265,7 +261,7 @@ def test_trials_and_rehearsals_know_the_checked_labels_as_the_training_does(monk
     plan = plan_training(problem)
     evidence = replace(plan.choice.chosen, recipe="ce+b", epochs=4)
     chosen = replace(plan.choice, chosen=evidence)
-    _confirmed(replace(problem, data=plan.whole), Searched(chosen), plan.noise)
+    confirmed(replace(problem, data=plan.whole), Searched(chosen), plan.noise)
     whole = plan.noise.bound(nb.CrossEntropy()).level
     share = data.checked.untrusted_share(plan.whole.train.weights)
     assert share <= 0.5

@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 
 import noisebound as nb
 from noisebound.data import Dataset, Splits
@@ -14,7 +15,7 @@ from noisebound.estimation import EstimatedNoise, OutOfFold
 from noisebound.pages.run_page import run_page
 from noisebound.paper.sources import DataSources
 from noisebound.runs import train_run
-from noisebound.search.choice import Choice, choice_by, hopeful
+from noisebound.search.choice import Choice, choice_by, worth_another_trial
 from noisebound.search.confirmation import held_out_split
 from noisebound.search.evidence import Evidence, Judges
 from noisebound.search.recipes import RECIPES
@@ -38,6 +39,12 @@ def judges(halves=2, m=400):
     whole = torch.arange(2 * m)
     divisions = [(whole[:m], whole[m:]), (whole[::2], whole[1::2]), (whole[1::2], whole[::2])]
     return Judges((whole % 3 > 0).long(), [half for pair in divisions for half in pair][:halves])
+
+
+def stored_again(choice):
+    """The choice as result.json would give it back."""
+    adapter = TypeAdapter(Choice)
+    return adapter.validate_json(adapter.dump_json(choice))
 
 
 def test_every_name_is_a_recipe():
@@ -116,16 +123,16 @@ class TestChoiceByEvidence:
         assert [each.recipe for each in choice.tried[:2]] == ["gce", "gce"]
         assert choice.chosen.recipe == "elr"
         first = {name: found[:1] for name, found in trials.items()}
-        kept = [recipe.name for recipe in hopeful(first, asked)]
+        kept = [recipe.name for recipe in worth_another_trial(first, asked)]
         assert {"plain", "elr"} <= set(kept)  # what cannot be chosen drives out none
 
     def test_what_is_not_ahead_after_a_division_is_given_up(self):
         plain = [hits([0.5, 0.5, 0.5])] * 2
         abreast = [hits([0.5, 0.5, 0.49])] * 2
-        none = hopeful({"plain": plain, "gce": abreast}, judges())
+        none = worth_another_trial({"plain": plain, "gce": abreast}, judges())
         assert none == []
         ahead = [hits([0.5, 0.5, 0.52])] * 2
-        some = hopeful({"plain": plain, "gce": abreast, "elr": ahead}, judges())
+        some = worth_another_trial({"plain": plain, "gce": abreast, "elr": ahead}, judges())
         assert [recipe.name for recipe in some] == ["plain", "elr"]
 
     def test_a_half_that_ended_early_does_not_cut_the_others(self):
@@ -184,11 +191,11 @@ class TestChoiceByEvidence:
     def test_a_recipe_that_breaks_its_promise_is_withdrawn(self):
         """Its trials predicted 60 % of unseen labels; trained on all, it knows half of its own."""
         choice = choice_by(self.trials(gce=[hits([0.6, 0.6, 0.6])] * 2), judges())
-        assert choice.after_rehearsal(hits([0.6], m=800)[0]) == choice
-        plain = choice.after_rehearsal(hits([0.5], m=800)[0])
+        assert choice.after_full_training(hits([0.6], m=800)[0]) == choice
+        plain = choice.after_full_training(hits([0.5], m=800)[0])
         assert (plain.is_plain, plain.withdrawn) == (True, choice.chosen)
         assert "its training accuracy was below" in plain.reason
-        assert Choice.of_record(plain.record()) == plain
+        assert stored_again(plain) == plain
 
     def test_what_was_given_up_is_not_chosen(self):
         choice = choice_by(self.trials(elr=[hits([0.9, 0.9, 0.9])]), judges())
@@ -214,7 +221,7 @@ class TestChoiceByEvidence:
 
     def test_the_record_is_lossless(self):
         choice = choice_by(self.trials(dropped=[hits([0.6, 0.6, 0.6])] * 2), judges())
-        assert Choice.of_record(choice.record()) == choice
+        assert stored_again(choice) == choice
 
 
 class TestPreparing:
@@ -311,7 +318,7 @@ class TestRuns:
         assert len(watched) == 1
         assert run.recipe.chosen.epochs == soonest_agreeing(watched[0]) == len(run.epochs)
 
-    def test_a_recipe_is_rehearsed_on_all_examples(self, tmp_path, monkeypatch):
+    def test_a_recipe_is_checked_on_all_examples(self, tmp_path, monkeypatch):
         """No network agrees with nearly all of these labels, a fifth of which are wrong."""
         promise = Evidence("gce", True, 2, 0.99, 0.3, 0.01, 240)
         plain = Evidence("plain", False, 8, 0.69, 0.0, 0.0, 240)
@@ -339,15 +346,15 @@ class TestRuns:
         (recipe,) = (each for each in run_page(run).sections if each.title == "The recipe")
         assert [table.name for table in recipe.tables] == ["recipes", "finals"]
 
-    def test_finals_overrule_the_trials_on_clear_evidence_alone(self):
+    def test_the_comparison_overrules_the_trials_on_clear_evidence_alone(self):
         first = Evidence("elr", True, 7, 0.8, 0.10, 0.02, 400)
         second = Evidence("gce", False, 10, 0.79, 0.09, 0.02, 400)
         choice = Choice(first, (first, second))
         worse, better = hits([0.3, 0.5, 0.4]), hits([0.3, 0.5, 0.6])
         labels = torch.arange(400) % 2
-        assert choice.after_finals([worse, better], labels).chosen.recipe == "gce"
-        assert choice.after_finals([worse, better], labels).chosen.epochs == 3
-        assert choice.after_finals([worse, worse], labels).chosen.recipe == "elr"
+        assert choice.after_comparison([worse, better], labels).chosen.recipe == "gce"
+        assert choice.after_comparison([worse, better], labels).chosen.epochs == 3
+        assert choice.after_comparison([worse, worse], labels).chosen.recipe == "elr"
 
     def test_without_validation_a_tenth_decides_soonest_agreeing(self):
         data = TrainingData.unsplit(noisy_clouds(n=300).train)

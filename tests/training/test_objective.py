@@ -7,7 +7,7 @@ import noisebound as nb
 from noisebound.catalog import METHOD_NAMES
 from noisebound.data import Dataset, ReadingOptions
 from noisebound.estimation import GivenRate, UnknownNoise
-from noisebound.search.fit import known_noise
+from noisebound.search.problem import known_noise
 from noisebound.training import TrainingConfig
 from noisebound.training.objective import make_objective
 

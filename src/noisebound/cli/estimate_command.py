@@ -78,7 +78,7 @@ def estimate(
     from noisebound.runs.folder import RunFolder
     from noisebound.runs.result import estimate_record, noise_record
     from noisebound.search import estimate_label_noise
-    from noisebound.search.fit import with_head
+    from noisebound.search.problem import with_head
     from noisebound.training.devices import use_threads
 
     use_threads(threads)

@@ -24,7 +24,7 @@ from noisebound.estimation.predictions import of_label
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult
 from noisebound.runs.saved_model import SavedModel
-from noisebound.search.fit import class_weights
+from noisebound.search.problem import class_weights
 from noisebound.system.files import fingerprint, load_tensors, save_tensors
 from noisebound.training.config import TrainingConfig
 from noisebound.training.objective import make_criterion

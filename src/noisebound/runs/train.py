@@ -25,7 +25,8 @@ from noisebound.runs.keeper import FolderKeeper
 from noisebound.runs.result import RunResult, read_result, write_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
-from noisebound.search.fit import Fitted, Problem, fit_network, model_name, network_for
+from noisebound.search.fit import Fitted, fit_network
+from noisebound.search.problem import Problem, model_name, network_for
 from noisebound.system.console import print_note
 from noisebound.system.files import fingerprint, write_text
 from noisebound.training.config import TrainingConfig

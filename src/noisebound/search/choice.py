@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float64, Int64
@@ -14,9 +13,9 @@ from noisebound.search.recipes import RECIPES, Recipe
 from noisebound.search.trial import smooth, soonest_agreeing
 from noisebound.training.config import RecipeName
 
-_FALLS_SHORT = 1.0  # standard errors; heuristic
+_TOLERATED_SHORTFALL = 1.0  # standard errors; heuristic
 
-_HOPELESS = 2.0
+_CLEARLY_BEHIND = 2.0
 """Standard errors behind the best after which a recipe gets no more trials."""
 
 
@@ -106,7 +105,7 @@ class Choice:
         ]
         return (self.chosen, *others[:1])
 
-    def after_finals(self, hits: Sequence[Hits], labels: Int64[Tensor, " n"]) -> "Choice":
+    def after_comparison(self, hits: Sequence[Hits], labels: Int64[Tensor, " n"]) -> "Choice":
         """Return the choice when all examples have shown which finalist is best, and its epochs.
 
         Args:
@@ -134,7 +133,7 @@ class Choice:
         """True if training is plain and goes on to the last epoch."""
         return self.chosen.recipe == "plain" and not self.chosen.stops_early
 
-    def after_rehearsal(self, hits: Bool[Tensor, " n"]) -> "Choice":
+    def after_full_training(self, hits: Bool[Tensor, " n"]) -> "Choice":
         """Return the choice when the recipe was trained on all examples: itself, or plain training.
 
         If the training accuracy is below the trials' held-out accuracy, training failed: it stopped
@@ -143,37 +142,10 @@ class Choice:
         Args:
             hits: whether each label of the training examples was predicted
         """
-        least = self.chosen.agreement - _FALLS_SHORT * self.chosen.agreement_error
+        least = self.chosen.agreement - _TOLERATED_SHORTFALL * self.chosen.agreement_error
         if hits.double().mean().item() >= least:
             return self
         return replace(self, chosen=_plain_among(self.tried), withdrawn=self.chosen)
-
-    def record(self) -> dict[str, Any]:
-        """Return everything, as JSON can hold it."""
-        return {
-            "chosen": vars(self.chosen),
-            "tried": [vars(each) for each in self.tried],
-            "finals": [vars(each) for each in self.finals],
-            "withdrawn": None if self.withdrawn is None else vars(self.withdrawn),
-            "regularize": self.regularize,
-            "untried_because": self.untried_because,
-        }
-
-    @classmethod
-    def of_record(cls, record: dict[str, Any]) -> "Choice":
-        """Return the choice that :meth:`record` wrote."""
-        tried, finals = (
-            tuple(Evidence(**each) for each in record.get(name, ())) for name in ("tried", "finals")
-        )
-        withdrawn = record.get("withdrawn")
-        return cls(
-            Evidence(**record["chosen"]),
-            tried,
-            finals,
-            None if withdrawn is None else Evidence(**withdrawn),
-            record.get("regularize", False),
-            record.get("untried_because"),
-        )
 
 
 def named_choice(name: RecipeName, epochs: int) -> Choice:
@@ -245,7 +217,9 @@ def _plain_among(tried: Sequence[Evidence]) -> Evidence:
     return next(each for each in tried if each.recipe == "plain" and not each.stops_early)
 
 
-def hopeful(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> list[Recipe]:
+def worth_another_trial(
+    trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges
+) -> list[Recipe]:
     """Return the recipes that are worth another trial: at first all.
 
     A recipe is dropped if it is clearly behind the best, both at their best epochs; the best must
@@ -283,4 +257,4 @@ def hopeful(trials: Mapping[RecipeName, Sequence[Hits]], judges: Judges) -> list
 def _is_clearly_behind(shares: Float64[Tensor, " m"], best: Float64[Tensor, " m"]) -> bool:
     behind = best - shares
     error = behind.std(correction=0) / math.sqrt(len(behind))
-    return bool(behind.mean() > _HOPELESS * error)
+    return bool(behind.mean() > _CLEARLY_BEHIND * error)

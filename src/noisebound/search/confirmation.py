@@ -7,109 +7,104 @@ failed.
 """
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Int64
-from torch import Tensor, nn
+from jaxtyping import Bool
+from torch import Tensor
 
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
-from noisebound.estimation import OutOfFold
+from noisebound.estimation import EstimatedNoise
+from noisebound.search.choice import Choice
 from noisebound.search.evidence import Evidence
+from noisebound.search.problem import Problem
+from noisebound.search.recipe_search import Searched
+from noisebound.search.recipes import RECIPES
 from noisebound.search.trial import Stop, Trial
-from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
-from noisebound.training.objective import Objective
-from noisebound.training.session import Session
 
-_LEFT_OUT_SHARE = 0.1  # of the examples, without a validation split; heuristic
+_HELD_OUT_SHARE = 0.1  # of the examples, without a validation split; heuristic
+
+
+def confirmed(problem: Problem, searched: Searched, noise: EstimatedNoise) -> Choice:
+    """Return the choice after trainings on all examples, where these can change it."""
+    choice, whole, seed = searched.choice, problem.data, problem.config.seed
+    training = _OnAllExamples(problem, noise, regularize=choice.regularize)
+    if searched.saw_all:
+        if choice.is_plain:
+            return choice
+        return choice.after_full_training(training.hits_on_training_labels(choice.chosen))
+    finalists = choice.finalists
+    if len(finalists) == 1 and not choice.chosen.stops_early:
+        return choice
+    hits = [training.hits_on_held_out_labels(each) for each in finalists]
+    _, held_out = held_out_split(whole, whole, seed)
+    return choice.after_comparison(hits, held_out.labels)
 
 
 @dataclass(frozen=True, eq=False)
-class Finalist:
-    """A recipe that is ready to be trained on all examples.
+class _OnAllExamples:
+    """Trainings of recipes on all examples, with the noise of all labels."""
 
-    Args:
-        evidence: the result of its trials on a part of the examples
-        data: the examples with the weights and targets that it uses
-        config: how it trains, with the largest number of epochs
-        network: the network before training, of which a copy is trained
-        make_objective: makes its objective for these examples, or for some of them
-    """
+    problem: Problem
+    noise: EstimatedNoise
+    regularize: bool
 
-    evidence: Evidence
-    data: TrainingData
-    config: TrainingConfig
-    network: nn.Module
-    make_objective: Callable[[TrainingData], Objective]
+    def hits_on_held_out_labels(self, evidence: Evidence) -> Bool[Tensor, "epochs n"]:
+        """Return which held-out labels a recipe predicts after each epoch of its training."""
+        prepared = RECIPES[evidence.recipe].prepare(self.problem.data, self.noise)
+        data, held_out = held_out_split(self.problem.data, prepared, self.problem.config.seed)
+        stops: Stop = "well past the most hits" if evidence.stops_early else "never"
+        name, title = f"final-{evidence.recipe}", f"all examples: {evidence.recipe}"
+        return self._hits(evidence, data, held_out, name=name, title=title, stops=stops)
 
-    def trial(
+    def hits_on_training_labels(self, evidence: Evidence) -> Bool[Tensor, " n"]:
+        """Return which labels a recipe predicts when it was trained on all of them."""
+        whole = self.problem.data
+        prepared = RECIPES[evidence.recipe].prepare(whole, self.noise)
+        return self._hits(
+            evidence,
+            prepared,
+            whole.train,
+            name="full-training",
+            title=f"all examples: {evidence.recipe}",
+            epochs=evidence.epochs,
+        )[-1]
+
+    def _hits(
         self,
+        evidence: Evidence,
         data: TrainingData,
         judged: Dataset,
-        session: Session,
         *,
-        config: TrainingConfig,
-        stops: Stop,
+        name: str,
         title: str,
-    ) -> Trial:
-        """Return a trial of the recipe on some examples, judged by others."""
-        return Trial(
+        stops: Stop = "never",
+        epochs: int | None = None,
+    ) -> Bool[Tensor, "epochs n"]:
+        recipe, problem = RECIPES[evidence.recipe], self.problem
+        config = recipe.config(problem.config)
+        # As in the trials, without class weights: so the noise is that of the labels as given.
+        objective = problem.objective(config, self.noise, data)
+        if epochs is not None:
+            config = config.model_copy(update={"epochs": epochs})
+        network = recipe.network(problem.network, regularize=self.regularize)
+        trial = Trial(
             replace(data, validation=None),
             judged,
             config,
-            self.make_objective(data),
-            copy.deepcopy(self.network),
-            session,
+            objective,
+            copy.deepcopy(network),
+            problem.session,
             stops=stops,
             title=title,
         )
-
-
-def hits_on_held_out(
-    whole: TrainingData, finalist: Finalist, session: Session
-) -> Bool[Tensor, "epochs n"]:
-    """Return which of the held-out labels a finalist predicts after each epoch.
-
-    It is trained on all other examples. `held_out_labels` returns these labels.
-    """
-    evidence, config = finalist.evidence, finalist.config
-    data, held_out = held_out_split(whole, finalist.data, config.seed)
-    trial = finalist.trial(
-        data,
-        held_out,
-        session,
-        config=config,
-        stops="well past the most hits" if evidence.stops_early else "never",
-        title=f"all examples: {evidence.recipe}",
-    )
-    run = partial(trial.run, torch.arange(len(held_out)))
-    return _hits(session.once(f"final-{evidence.recipe}", run))
-
-
-def held_out_labels(whole: TrainingData, seed: int) -> Int64[Tensor, " n"]:
-    """Return the labels that no finalist is trained on."""
-    if whole.validation is not None:
-        return whole.validation.labels
-    return whole.train.labels[_held_out_positions(whole, seed)]
-
-
-def hits_on_own(whole: TrainingData, finalist: Finalist, session: Session) -> Bool[Tensor, " n"]:
-    """Return which labels of all examples a finalist predicts when it was trained on them."""
-    config = finalist.config.model_copy(update={"epochs": finalist.evidence.epochs})
-    trial = finalist.trial(
-        finalist.data, whole.train, session, config=config, stops="never", title="rehearsal"
-    )
-    run = partial(trial.run, torch.arange(len(whole.train)), keeps_best_epoch=False)
-    return _hits(session.once("rehearsal", run))[-1]
-
-
-def _hits(found: OutOfFold) -> Bool[Tensor, "epochs n"]:
-    assert found.hits is not None
-    return found.hits
+        run = partial(trial.run, torch.arange(len(judged)), keeps_best_epoch=epochs is None)
+        hits = problem.session.kept_or_computed(name, run).hits
+        assert hits is not None
+        return hits
 
 
 def held_out_split(
@@ -126,11 +121,7 @@ def held_out_split(
         return prepared, whole.validation
     assert whole.positions is not None
     assert prepared.positions is not None
-    chosen = _held_out_positions(whole, seed)
+    count = round(_HELD_OUT_SHARE * len(whole.train))
+    chosen = stratified_indices(whole.train.labels, count, seed)
     is_kept = ~torch.isin(prepared.positions, whole.positions[chosen])
     return prepared.subset(is_kept), whole.train.subset(chosen)
-
-
-def _held_out_positions(whole: TrainingData, seed: int) -> Int64[Tensor, " m"]:
-    count = round(_LEFT_OUT_SHARE * len(whole.train))
-    return stratified_indices(whole.train.labels, count, seed)

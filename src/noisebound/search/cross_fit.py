@@ -63,7 +63,7 @@ def cross_fit(
 
     def all_folds() -> OutOfFold:
         found = [
-            session.once(
+            session.kept_or_computed(
                 f"{prefix}fold-{number}",
                 partial(_predict_fold, data, plan, number, fold, network, session),
             )
@@ -76,7 +76,7 @@ def cross_fit(
             is_trusted=None if data.checked is None else data.checked.is_trusted,
         )
 
-    return session.once(f"{prefix}all", all_folds)
+    return session.kept_or_computed(f"{prefix}all", all_folds)
 
 
 def _predict_fold(

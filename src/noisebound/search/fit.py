@@ -1,58 +1,36 @@
 """From data to a trained network: choose a recipe, estimate the noise, plan the training, train."""
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from noisebound.checks import check_transition
 from noisebound.data import Dataset, Splits
-from noisebound.data.rows import SparseRows
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import (
     EstimatedNoise,
     EstimationMethod,
-    GivenRate,
-    GivenTransition,
     Noise,
-    OutOfFold,
     UnknownNoise,
     UnknownNoiseWarning,
     estimated_noise,
 )
 from noisebound.estimation.estimated_noise import among_labels, noise_of_unchecked
-from noisebound.estimation.noise import ClassWeightedNoise, balanced_weights
-from noisebound.estimation.transitions import true_class_probabilities
-from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
-from noisebound.models.regularized import regularized
+from noisebound.estimation.noise import ClassWeightedNoise
 from noisebound.search.choice import Choice, named_choice
-from noisebound.search.confirmation import (
-    Finalist,
-    held_out_labels,
-    hits_on_held_out,
-    hits_on_own,
-)
-from noisebound.search.cross_fit import FEWEST_EXAMPLES, cross_fit, noise_plan
-from noisebound.search.evidence import Evidence
+from noisebound.search.confirmation import confirmed
+from noisebound.search.cross_fit import FEWEST_EXAMPLES
+from noisebound.search.problem import Problem, class_weights, known_noise, network_for
 from noisebound.search.recipe_search import RecipeSearch, Searched
-from noisebound.search.recipes import RECIPES, Recipe
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import first_rank_does
 from noisebound.training.display import Display
 from noisebound.training.loop import Training
 from noisebound.training.metrics import EpochMetrics
-from noisebound.training.objective import (
-    Objective,
-    ObjectiveFactory,
-    check_method,
-    make_objective,
-    needs_estimate,
-)
+from noisebound.training.objective import Objective, check_method, needs_estimate
 from noisebound.training.session import MEAN_PREDICTIONS, Session
 from noisebound.training.state import TrainingState, initial_state
 from noisebound.training.trusted_labels import (
@@ -60,54 +38,9 @@ from noisebound.training.trusted_labels import (
     WEIGHTS,
     best_weight,
     judged_weights,
-    trusting,
 )
-from noisebound.training.unfrozen import Unfrozen, frozen_config
 
 _TOO_FEW = f"fewer than {FEWEST_EXAMPLES} examples are too few to estimate noise or try recipes"
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """A network, the examples to train it on, and how to train.
-
-    Args:
-        data: the splits to train and evaluate on
-        config: how to train
-        network: the network before training; it, or its regularized copy, is trained in place
-        session: the devices, and the keeper of finished folds and epochs
-        objective_factory: makes the objective; by default the method that the config names
-        unfrozen: the raw examples and their encoder, to fine-tune it with the network as its head;
-            the noise is still estimated on `data`, the frozen embeddings
-    """
-
-    data: TrainingData
-    config: TrainingConfig
-    network: nn.Module
-    session: Session
-    objective_factory: ObjectiveFactory = make_objective
-    unfrozen: Unfrozen | None = None
-
-    @property
-    def head_config(self) -> TrainingConfig:
-        """How networks are trained on `data` to estimate the noise."""
-        return self.config if self.unfrozen is None else frozen_config(self.config)
-
-    def out_of_fold(
-        self, data: TrainingData, *, regularize: bool = False, name: str = ""
-    ) -> OutOfFold:
-        """Return the predictions of the cross-fit that estimates the noise."""
-        plan = noise_plan(data, self.head_config, name)
-        network = regularized(self.network) if regularize else self.network
-        return cross_fit(data, plan, network, self.session)
-
-    def objective(self, config: TrainingConfig, noise: Noise, data: TrainingData) -> Objective:
-        """Return the objective of a training on these examples, of which some may be checked."""
-        train = data.train
-        objective = self.objective_factory(config, train.num_classes, len(train), noise)
-        if data.checked is None:
-            return objective
-        return trusting(objective, data.checked, train.weights, config)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +171,7 @@ def _choose(problem: Problem) -> Searched | None:
         return Searched(named_choice(config.method, config.epochs))
     if len(problem.data.train) < FEWEST_EXAMPLES:
         return Searched(replace(named_choice("plain", config.epochs), untried_because=_TOO_FEW))
-    return RecipeSearch(problem.data, problem.head_config, problem.network, problem.session).run()
+    return RecipeSearch(problem).run()
 
 
 def _estimate(problem: Problem, searched: Searched | None) -> Noise:
@@ -301,97 +234,11 @@ def _by_recipe(
     is_frozen = problem.unfrozen is None
     # Heads on all examples show nothing of an encoder that is trained with them.
     if is_frozen and choice.tried:
-        choice = _confirmed(problem, searched, noise)
+        choice = confirmed(problem, searched, noise)
     recipe_config = choice.recipe.config(config)
     if is_frozen:
         recipe_config = recipe_config.model_copy(update={"epochs": choice.chosen.epochs})
     return choice, recipe_config, choice.recipe.prepare(whole, noise)
-
-
-def _confirmed(problem: Problem, searched: Searched, noise: EstimatedNoise) -> Choice:
-    """Return the choice after trainings on all examples, where these can change it."""
-    choice, whole, session = searched.choice, problem.data, problem.session
-
-    def finalist(evidence: Evidence) -> Finalist:
-        recipe: Recipe = RECIPES[evidence.recipe]
-        config = recipe.config(problem.config)
-        return Finalist(
-            evidence,
-            recipe.prepare(whole, noise),
-            config,
-            recipe.network(problem.network, regularize=choice.regularize),
-            # As in the trials, without class weights: so the noise is that of the labels as given.
-            partial(problem.objective, config, noise),
-        )
-
-    finalists = choice.finalists
-    if searched.saw_all:
-        if choice.is_plain:
-            return choice
-        return choice.after_rehearsal(hits_on_own(whole, finalist(finalists[0]), session))
-    if len(finalists) == 1 and not choice.chosen.stops_early:
-        return choice
-    hits = [hits_on_held_out(whole, finalist(each), session) for each in finalists]
-    return choice.after_finals(hits, held_out_labels(whole, problem.config.seed))
-
-
-def class_weights(config: TrainingConfig, train: Dataset) -> Float64[Tensor, " classes"] | None:
-    """Return the weight of an example by the class of its label; None if all are 1."""
-    given = config.class_weight
-    if given is None:
-        return None
-    if given == "balanced":
-        return balanced_weights(train.class_counts())
-    unknown = sorted(set(given).difference(train.class_names))
-    if unknown:
-        raise InvalidValueError(
-            f"`class_weight` names {unknown[0]!r}, which is not a class: the classes are "
-            f"{', '.join(train.class_names[:20])}"
-        )
-    weights = torch.tensor([given.get(name, 1.0) for name in train.class_names]).double()
-    if not (weights * train.class_counts()).any():
-        raise InvalidValueError("`class_weight` is zero for every class that has examples")
-    return weights
-
-
-def known_noise(config: TrainingConfig, train: Dataset) -> Noise | None:
-    """Return the noise that the config gives, if it does."""
-    if config.transition is not None:
-        return _given_transition(config.transition, train)
-    if config.given_rate is not None:
-        return GivenRate(config.given_rate, train.num_classes, config.bound_classes)
-    return None
-
-
-def _given_transition(given: Sequence[Sequence[float]], train: Dataset) -> GivenTransition:
-    """Return the noise of a matrix; the true classes' shares follow from the labels' shares."""
-    transition = check_transition(given)
-    if len(transition) != train.num_classes:
-        raise InvalidValueError(
-            f"`transition` is of {len(transition)} classes, the data has {train.num_classes}"
-        )
-    shares = train.class_counts().double() / len(train)
-    return GivenTransition(transition, true_class_probabilities(shares[None], transition)[0])
-
-
-def with_head(config: TrainingConfig, splits: Splits) -> TrainingConfig:
-    """Return the config with the usual head as its network, where the inputs are embeddings."""
-    if splits.embedded_by is None or config.model != "auto":
-        return config
-    return config.model_copy(update={"model": DEFAULT_HEAD})
-
-
-def network_for(data: Dataset, config: TrainingConfig) -> nn.Module:
-    """Return the untrained network that the config names, for inputs and classes like these."""
-    return create_model(model_name(data, config), data.input_shape, data.num_classes, config.seed)
-
-
-def model_name(data: Dataset, config: TrainingConfig) -> ModelName:
-    """Return the name of the network; ``"auto"`` becomes one that fits the data."""
-    if config.model != "auto":
-        return config.model
-    # Words and their weights are nearly separable: more layers cost much and gain nothing.
-    return "linear" if isinstance(data.inputs, SparseRows) else default_model(data.input_shape)
 
 
 def estimate_label_noise(
@@ -421,5 +268,5 @@ def estimate_label_noise(
     problem = Problem(part, config, network_for(part.train, config), session or Session())
     searched = None
     if config.method == "auto":
-        searched = RecipeSearch(part, config, problem.network, problem.session).run_for_noise()
+        searched = RecipeSearch(problem).run_for_noise()
     return _cross_fitted(problem, searched, method)

@@ -28,16 +28,14 @@ from noisebound.data.loader import derived_seed
 from noisebound.data.rows import SparseRows
 from noisebound.estimation import EstimatedNoise, OutOfFold
 from noisebound.models.regularized import can_be_regularized, regularized
-from noisebound.search.choice import Choice, choice_by, hopeful, named_choice
+from noisebound.search.choice import Choice, choice_by, named_choice, worth_another_trial
 from noisebound.search.cross_fit import CrossFitPlan, cross_fit, half_folds, plain_config
 from noisebound.search.evidence import Judges
+from noisebound.search.problem import Problem
 from noisebound.search.recipes import RECIPES, Recipe
 from noisebound.search.trial import Trial
-from noisebound.training.config import RecipeName, TrainingConfig
+from noisebound.training.config import RecipeName
 from noisebound.training.data import TrainingData
-from noisebound.training.objective import make_objective
-from noisebound.training.session import Session
-from noisebound.training.trusted_labels import trusting
 
 SEARCH_EXAMPLES = 5_000
 """The most examples that recipes are tried on. The standard error of a difference in agreement is
@@ -71,20 +69,15 @@ class RecipeSearch:
     """Trials of every recipe on halves of the examples; a trial that is done is not done again.
 
     Args:
-        data: the training examples
-        config: how to train
-        network: the network before training; copies of it are trained
-        session: keeps the trials that are done
+        problem: the training examples, the network of which copies are trained, and how to train
     """
 
-    def __init__(
-        self, data: TrainingData, config: TrainingConfig, network: nn.Module, session: Session
-    ) -> None:
-        self.data, self.config, self.network = data, plain_config(config), network
-        self.session = session
-        self.saw_all = len(data.train) <= SEARCH_EXAMPLES
-        is_sparse = isinstance(data.train.inputs, SparseRows)
-        self.can_regularize = can_be_regularized(network) and not is_sparse
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.data, self.session = problem, problem.data, problem.session
+        self.config, self.network = plain_config(problem.head_config), problem.network
+        self.saw_all = len(self.data.train) <= SEARCH_EXAMPLES
+        is_sparse = isinstance(self.data.train.inputs, SparseRows)
+        self.can_regularize = can_be_regularized(self.network) and not is_sparse
         self._regularized_gains: list[Tensor] = []  # in each half, for each of its labels
         # By half: predictions for the other half by cross-entropy on the labels as given.
         self._unaltered: dict[RecipeName, list[OutOfFold]] = {"plain": [], "regularized": []}
@@ -100,7 +93,7 @@ class RecipeSearch:
         }
         judges = Judges(part.train.labels, halves)
         for number in range(len(halves)):
-            candidates = hopeful(trials, judges)
+            candidates = worth_another_trial(trials, judges)
             if not candidates:
                 break
             if number < _FOR_NOISE:
@@ -225,15 +218,11 @@ class RecipeSearch:
         data, config = recipe.prepare(half, learned.noise), recipe.config(self.config)
         if not (self.saw_all and recipe.name in self._unaltered):
             data = replace(data, validation=None)  # its predictions would not be used
-        train = data.train
-        objective = make_objective(config, train.num_classes, len(train), learned.noise)
-        if data.checked is not None:
-            objective = trusting(objective, data.checked, train.weights, config)
         trial = Trial(
             data,
             judged,
             config,
-            objective,
+            self.problem.objective(config, learned.noise, data),
             copy.deepcopy(recipe.network(self.network, regularize=learned.regularize)),
             self.session,
             # All recipes are compared with plain training. Another recipe that is well past its
@@ -241,7 +230,9 @@ class RecipeSearch:
             stops="never" if recipe.name == "plain" else "well past the most hits",
             title=f"trying {recipe.label}, half {number}",
         )
-        return self.session.once(f"{recipe.name}-{number}", partial(trial.run, positions))
+        return self.session.kept_or_computed(
+            f"{recipe.name}-{number}", partial(trial.run, positions)
+        )
 
 
 class _Learned(NamedTuple):

@@ -80,7 +80,7 @@ class Session:
         """True if this process shows progress."""
         return self.show and self.devices.is_global_zero
 
-    def once(self, name: str, compute: Callable[[], OutOfFold]) -> OutOfFold:
+    def kept_or_computed(self, name: str, compute: Callable[[], OutOfFold]) -> OutOfFold:
         """Return the predictions that were kept under a name; else compute and keep them."""
         devices = self.of_trials
         found = self.keeper.read_out_of_fold(name) if devices.is_global_zero else None

@@ -173,7 +173,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             sample_weight: how much each example counts; one without weight is left out
         """
         from noisebound.data.labels import check_none_missing
-        from noisebound.search.fit import Plan, Problem, plan_training, train
+        from noisebound.search.fit import Plan, plan_training, train
+        from noisebound.search.problem import Problem
         from noisebound.training.devices import OneDevice
         from noisebound.training.session import Session
 
@@ -230,7 +231,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             classes: all classes that there will be; needed in the first call
             sample_weight: how much each example counts
         """
-        from noisebound.search.fit import known_noise
+        from noisebound.search.problem import known_noise
         from noisebound.training.loop import Training
         from noisebound.training.state import initial_state
 
