@@ -116,6 +116,40 @@ def test_a_line_that_was_cut_off_is_ignored_and_said(file, data):
     assert again.notes == [f"Line 3 of {file.path} is not JSON, and is ignored."]
 
 
+def test_lines_of_older_versions_and_copied_by_hand_count(file, data):
+    """Fields with a default may lack, and a copied line has the key of another."""
+    first = file.decide(0, "right")
+    line = {"position": 1, "verdict": "wrong", "label": "cat", "by": "Ada", "at": first.at}
+    copied = line | {"position": 2, "key": first.key}
+    with file.path.open("a", encoding="utf-8") as added:
+        added.writelines(json.dumps(each) + "\n" for each in (line, copied))
+    again = DecisionFile(file.path, data)
+    assert [each.position for each in again.history] == [0, 1, 2]
+    assert again.notes == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"position": 99}, "`position` must be"),
+        ({"label": "cow"}, "name of a class"),
+        ({"verdict": "maybe"}, "`verdict` must be one of"),
+        ({"by": None}, "`by` must be"),
+        ({"comment": "sure"}, "`comment`"),
+    ],
+)
+def test_a_line_that_is_no_decision_is_noted(file, data, changed, message):
+    record = {"position": 1, "verdict": "wrong", "label": "cat", "by": "Ada", "at": "now"}
+    file.decide(0, "right")
+    with file.path.open("a", encoding="utf-8") as added:
+        added.write(json.dumps(record | changed) + "\n")
+    again = DecisionFile(file.path, data)
+    assert [each.position for each in again] == [0]
+    (note,) = again.notes
+    assert note.startswith(f"Line 3 of {file.path} is not a decision about this data: ")
+    assert message in note
+
+
 def test_a_header_that_was_cut_off_is_written_again(file, data):
     file.path.write_bytes(b'{"noisebound": "deci')
     file.decide(3, "right")

@@ -1,8 +1,8 @@
 """An audit: people check a random sample of labels, which gives the noise rate of all labels.
 
-The sample is stratified by suspicion. Half of it is spread evenly, and half goes where the answer
-is less certain (Neyman's allocation). Each answer counts for the examples that it represents. Good
-suspicions reduce the variance; with bad ones, no answer represents more than twice as many
+The sample is stratified by suspicion. Half of it is spread evenly, and half goes to uncertain
+labels (Neyman allocation). Each answer is weighted by the number of examples that it represents.
+Good suspicions reduce the variance. With bad ones, no answer represents more than twice as many
 examples as in an even sample. The order is random within strata, so an audit may end at any time.
 """
 
@@ -19,18 +19,18 @@ from noisebound.checks import check_count
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import NoiseEstimate, Suspects, estimate_noise
 from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_check
-from noisebound.review.decisions import Decision, DecisionFile, Verdict
+from noisebound.review.decisions import Decision, DecisionFile, Verdict, corrected_indices
 
-_STRATA = 25  # a hundred answers are then four in each; heuristic
+_STRATA = 25  # four answers each out of a hundred; heuristic
 _SEED = 9_218_403  # differs from the seeds of validation and folds: samples must not coincide
-_BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of the table of how well probabilities hold
-_EXPLAINED = 0.005  # a difference between two shares that a reader sees
+_BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of the reliability table
+_EXPLAINED = 0.005  # the smallest difference of two shares that needs an explanation
 _UNKNOWN_RATE = 0.5  # the rate that needs the most labels
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """A number of checked examples that carry one label and belong to another class."""
+    """The number of checked examples with one label that belong to another class."""
 
     label: str
     true: str
@@ -39,14 +39,14 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How well the probabilities between `low` and `high` hold.
+    """Calibration of the probabilities in one bin.
 
     Args:
-        low: the least probability of the range
-        high: the greatest
-        checked: the number of checked labels in the range
+        low: the lower edge of the bin
+        high: the upper edge
+        checked: the number of checked labels in the bin
         predicted: their mean probability of being wrong
-        found: the share of them that is wrong
+        found: the share found wrong
     """
 
     low: float
@@ -62,14 +62,14 @@ class AuditResult:
 
     Args:
         answered: the number of labels found right or wrong
-        wrong: the number of these that are wrong
+        wrong: the number found wrong
         undecided: the number of unsure or unusable examples
-        estimate: the noise rate with its interval at 95 %; None below ten answers
-        confusions: which classes are taken for which, the most frequent first
-        reliability: how well the suspects' probabilities hold
-        more_for_5: the number of further answers for a rate to ±5 points
+        estimate: the noise rate with its 95 % interval, from ten answers on
+        confusions: the confused pairs of classes, the most frequent first
+        reliability: the calibration of the suspects' probabilities
+        more_for_5: the number of further answers needed for a rate to ±5 points
         more_for_3: likewise for ±3 points
-        run_rate: the run's own estimate, where it has one
+        run_rate: the run's own estimate, if it has one
         run_interval: the interval of that estimate
     """
 
@@ -94,7 +94,7 @@ class AuditResult:
 
     @property
     def rate(self) -> float | None:
-        """The noise rate by the audit; before ten answers the run's own."""
+        """The audit's noise rate; before ten answers, the run's own."""
         return self.run_rate if self.estimate is None else self.estimate.noise_rate
 
     @property
@@ -122,11 +122,11 @@ class Audit:
     """A random sample of a run's labels, and the result of its answers.
 
     Args:
-        probs: the probabilities of the observed label for every example, out-of-fold where possible
-        suspects: how suspect each label is
-        decisions: the answers; those given elsewhere to an example of the sample count too
-        noise: the run's own estimate of the rate and its interval
-        seed: another seed draws another sample
+        probs: the probabilities of the observed label for every example, out-of-fold if possible
+        suspects: the suspicion of each label
+        decisions: the answers; decisions of a review about examples of the sample count too
+        noise: the run's own estimate of the rate, and its interval
+        seed: the seed of the sample
     """
 
     def __init__(
@@ -140,22 +140,22 @@ class Audit:
         self.probs, self.decisions, self.data = probs, decisions, decisions.data
         self.probability = suspects.probability
         self.suggested = suspects.suggested
-        self._run = noise
+        self._run_rate = None if noise is None else noise[0]
+        self._run_interval = None if noise is None else noise[1]
         self.order, self._stratum, self._sizes, self._quota = _draw(self.probability, seed)
         self._place = {position: place for place, position in enumerate(self.order.tolist())}
 
     def size_for(self, precision: float) -> int:
-        """Return about how many labels to check to know the rate to ``± precision``.
+        """Return the approximate number of labels to check for a rate to ``± precision``.
 
-        Before ten answers this follows from the run's estimate of the rate, afterwards from the
-        answers.
+        Before ten answers, this follows from the run's estimate of the rate; then from the answers.
         """
         settled = [each for each in self.answers if each.is_trusted]
         return self._size_for(precision, len(settled), self._estimate(settled))
 
     def _size_for(self, precision: float, answered: int, estimate: NoiseEstimate | None) -> int:
         if estimate is None:
-            rate = _UNKNOWN_RATE if self._run is None else self._run[0]
+            rate = _UNKNOWN_RATE if self._run_rate is None else self._run_rate
             return labels_to_check(rate, len(self.data), precision)
         low, high = estimate.interval
         reach = (high - low) / 2
@@ -171,7 +171,7 @@ class Audit:
     def decide(
         self, position: int, verdict: Verdict, label: str | None = None, *, by: str | None = None
     ) -> Decision:
-        """Write an answer to the disk, with the label's probability and what it represents."""
+        """Write an answer to the disk, with the label's probability and the answer's weight."""
         return self.decisions.decide(
             position,
             verdict,
@@ -189,19 +189,13 @@ class Audit:
 
     @property
     def answers(self) -> list[Decision]:
-        """The decisions about the sample, up to the last example that the audit has reached.
+        """The decisions about the examples that the audit has reached.
 
-        The review decides about suspects because they are suspect. So its decisions count only for
+        A review decides about suspects because they are suspect. So its decisions count only for
         examples that the audit has reached.
         """
-        reached = max(
-            (
-                self._place[each.position]
-                for each in self.decisions.refresh().history
-                if each.where == "audit" and each.position in self._place
-            ),
-            default=-1,
-        )
+        audited = [each for each in self.decisions.refresh().history if each.where == "audit"]
+        reached = max((self._place[each.position] for each in audited), default=-1)
         positions = self.order[: reached + 1].tolist()
         return [made for each in positions if (made := self.decisions.get(each)) is not None]
 
@@ -210,7 +204,6 @@ class Audit:
         answers = self.answers
         settled = [each for each in answers if each.is_trusted]
         estimate, count = self._estimate(settled), len(settled)
-        run_rate, run_interval = self._run if self._run is not None else (None, None)
         return AuditResult(
             answered=count,
             wrong=sum(each.verdict == "wrong" for each in settled),
@@ -220,15 +213,15 @@ class Audit:
             reliability=self._reliability(settled),
             more_for_5=max(0, self._size_for(0.05, count, estimate) - count),
             more_for_3=max(0, self._size_for(0.03, count, estimate) - count),
-            run_rate=run_rate,
-            run_interval=run_interval,
+            run_rate=self._run_rate,
+            run_interval=self._run_interval,
         )
 
     def weights(self, settled: list[Decision]) -> Float64[Tensor, " m"]:
         """Return the number of examples that each answer represents.
 
-        The answers of a stratum share its examples. A stratum without answers goes to the nearest
-        one that has some.
+        The answers in a stratum share its examples, and those of the strata without answers that
+        are nearest to it.
         """
         stratum = self._stratum[[each.position for each in settled]]
         counts = stratum.bincount(minlength=len(self._sizes))
@@ -239,51 +232,39 @@ class Audit:
         return sizes[nearest[stratum]] / counts[stratum]
 
     def _estimate(self, settled: list[Decision]) -> NoiseEstimate | None:
-        """Return the estimate for all labels; None below ten answers."""
         if len(settled) < FEWEST_TRUSTED:
             return None
         positions = torch.tensor([each.position for each in settled])
-        true_labels = torch.tensor(
-            [
-                self.data.class_index(each.label or self.data.given(each.position))
-                for each in settled
-            ]
-        )
+        true_labels = corrected_indices(self.decisions)[positions]
         trusted = Trusted(positions, true_labels, self.weights(settled), self.probability)
         return estimate_noise(self.probs, self.data.labels, trusted=trusted)
 
     def _confusions(self, settled: list[Decision]) -> tuple[Confusion, ...]:
-        pairs = Counter(
-            (self.data.given(each.position), each.label)
-            for each in settled
-            if each.label is not None
-        )
+        given = self.data.given
+        pairs = Counter((given(each.position), each.label) for each in settled if each.label)
         return tuple(Confusion(*pair, count) for pair, count in pairs.most_common())
 
     def _reliability(self, settled: list[Decision]) -> tuple[Reliability, ...]:
+        predicted = self.probability[[each.position for each in settled]]
+        is_wrong = torch.tensor([each.verdict == "wrong" for each in settled]).double()
         rows = []
         for low, high in pairwise(_BINS):
-            within = [
-                (share, each.verdict == "wrong")
-                for each in settled
-                if low <= (share := float(self.probability[each.position])) < high
-                or share == high == 1.0
-            ]
-            if within:
-                predicted, found = (sum(part) / len(within) for part in zip(*within, strict=True))
-                rows.append(Reliability(low, high, len(within), predicted, found))
+            within = (low <= predicted) & ((predicted < high) | (high == 1.0))
+            if within.any():
+                means = predicted[within].mean().item(), is_wrong[within].mean().item()
+                rows.append(Reliability(low, high, int(within.sum()), *means))
         return tuple(rows)
 
 
 def _draw(
     probability: Float64[Tensor, " n"], seed: int
 ) -> tuple[Tensor, Tensor, Float64[Tensor, " strata"], Float64[Tensor, " strata"]]:
-    """Return an order to check in, each example's stratum, and the strata's sizes and quotas."""
+    """Return the order of the sample, each example's stratum, and the strata's sizes and quotas."""
     if not len(probability):
         raise InvalidValueError("there are no examples to audit")
     n = len(probability)
     uncertainty = (probability * (1 - probability)).sqrt()
-    # Half the sample evenly, half by uncertainty; each part has the mean 1/2.
+    # Half of the sample is even, half by uncertainty; each part has the mean 1/2.
     chance = 0.5 + 0.5 * uncertainty / uncertainty.mean().clamp(min=torch.finfo(torch.float64).tiny)
     by_suspicion = probability.argsort(stable=True)
     reached = chance[by_suspicion].cumsum(0) - chance[by_suspicion] / 2

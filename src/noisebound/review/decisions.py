@@ -1,4 +1,4 @@
-"""Decisions about labels, in a file to which whole lines are appended.
+"""Decisions about labels, in a file of JSON lines that only grows.
 
 Each decision is on the disk before the call returns. Undoing one appends another line. Several
 processes may write to the file at once. The latest decision about an example counts.
@@ -11,16 +11,18 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import torch
 from filelock import FileLock
 from jaxtyping import Bool, Int64
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from noisebound.data import Dataset, Splits
@@ -46,9 +48,9 @@ class ReviewedData:
     Args:
         train: all training examples, validation included
         names: the names of the examples, such as their files
-        inputs: the hash of the inputs, or a function that computes it on demand; by default that of
-            `train`
-        ids: the ids of the examples, where their table has a column of ids
+        inputs: the hash of the inputs, or a function that computes it on demand (default: the hash
+            of `train`)
+        ids: the ids of the examples, if their table has an id column
     """
 
     def __init__(
@@ -58,9 +60,9 @@ class ReviewedData:
         inputs: str | Callable[[], str] | None = None,
         ids: list[str] | None = None,
     ) -> None:
-        self.labels, self.class_names, self.names = train.labels, train.class_names, names
-        self.ids = ids
-        self._inputs = train.rows.fingerprint if inputs is None else inputs
+        self.labels, self.class_names = train.labels, train.class_names
+        self.names, self.ids = names, ids
+        self._inputs = inputs or train.rows.fingerprint
         self._index = {name: index for index, name in enumerate(self.class_names)}
 
     @classmethod
@@ -71,12 +73,10 @@ class ReviewedData:
     def __len__(self) -> int:
         return len(self.labels)
 
-    @property
+    @cached_property
     def inputs(self) -> str:
         """The hash of all inputs."""
-        if not isinstance(self._inputs, str):
-            self._inputs = self._inputs()
-        return self._inputs
+        return self._inputs if isinstance(self._inputs, str) else self._inputs()
 
     @cached_property
     def marks(self) -> str:
@@ -90,7 +90,7 @@ class ReviewedData:
         return self.class_names[int(self.labels[self.check_position(position)])]
 
     def check_position(self, position: int) -> int:
-        """Return a position, or raise an error if no example has it."""
+        """Return a position, or raise an error if there is no such example."""
         is_whole = isinstance(position, int) and not isinstance(position, bool)
         if not is_whole or not 0 <= position < len(self):
             raise InvalidValueError(
@@ -101,8 +101,7 @@ class ReviewedData:
 
     def class_index(self, name: str) -> int:
         """Return the index of a class, or raise an error that suggests similar names."""
-        index = self._index.get(name)
-        if index is None:
+        if name not in self._index:
             similar = get_close_matches(str(name), self.class_names, _SHOWN_CLASSES)
             known = similar or self.class_names[:_SHOWN_CLASSES]
             more = ", …" if len(known) < len(self.class_names) else ""
@@ -110,19 +109,14 @@ class ReviewedData:
                 f"`label` must be the name of a class, such as {', '.join(known)}{more}; got "
                 f"{name!r}"
             )
-        return index
+        return self._index[name]
 
     def record(self) -> dict[str, Any]:
-        """Return the number of examples and their hashes."""
+        """Return the number of examples and their hashes, for the header of a file."""
         return {"examples": len(self), "inputs": self.inputs, "marks": self.marks}
 
     def check_same(self, record: Mapping[str, Any], source: str) -> None:
-        """Raise an error if the decisions in `source` are about other examples.
-
-        Args:
-            record: the :meth:`record` of the examples of those decisions
-            source: the file of decisions
-        """
+        """Raise an error unless the record in the header of the file `source` fits this data."""
         count = record.get("examples")
         if count != len(self):
             raise DataError(
@@ -136,9 +130,9 @@ class ReviewedData:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class Decision:
-    """A decision about the label of one example.
+    """A decision about the label of one example, and its line in a file.
 
     Args:
         position: the example's position among the training examples
@@ -147,7 +141,7 @@ class Decision:
         label: the right class, for a wrong label only
         by: who decided
         at: when, as ISO 8601 in UTC
-        where: ``"audit"`` for an example that was drawn at random, ``"review"`` for a suspect
+        where: ``"audit"`` for a randomly drawn example, ``"review"`` for a suspect
         how: ``"person"`` for a single decision, ``"bulk"`` for one of many made at once
         probability: the probability before the decision that the label is wrong
         key: a unique key
@@ -172,7 +166,7 @@ class Decision:
 
 
 class DecisionDetails(TypedDict, total=False):
-    """Optional fields of a `Decision`; by default, the current user decides now."""
+    """Optional fields of a `Decision` (default: the current user, now, in a review)."""
 
     by: str | None
     at: str | None
@@ -197,29 +191,29 @@ class DecisionFile:
         self._lock = threading.RLock()
         self._offset = self._lines = 0
         self._has_header = False
-        self._by_key: dict[str, Decision] = {}
-        self._by_position: dict[int, list[Decision]] = {}
+        self._history: list[Decision] = []
+        self._latest: dict[int, Decision] = {}
         self.refresh()
 
     def __len__(self) -> int:
-        return len(self._by_position)
+        return len(self._latest)
 
     def __iter__(self) -> Iterator[Decision]:
-        """Iterate over the latest decision about each example, in the order of positions."""
-        return iter([self._by_position[place][-1] for place in sorted(self._by_position)])
+        """Iterate over the latest decision about each example, by position."""
+        latest = self._latest
+        return iter([latest[position] for position in sorted(latest)])
 
     @property
     def history(self) -> list[Decision]:
-        """Every decision that was not undone, in the order of the file."""
-        return list(self._by_key.values())
+        """All decisions that were not undone, in the order of the file."""
+        return self._history.copy()
 
     def get(self, position: int) -> Decision | None:
         """Return the latest decision about an example."""
-        made = self._by_position.get(position)
-        return made[-1] if made else None
+        return self._latest.get(position)
 
     def refresh(self) -> "DecisionFile":
-        """Read lines that were added since."""
+        """Read the lines that were added since the last call."""
         with self._lock:
             try:
                 with self.path.open("rb") as file:
@@ -232,6 +226,8 @@ class DecisionFile:
                 self._lines += 1
                 self._read_line(line)
             self._offset += len(whole) + len(found)
+            if found:
+                self._latest = {each.position: each for each in self._history}
             cut = f"The last line of {self.path} was cut off and is ignored."
             self.notes = [note for note in self.notes if note != cut] + ([cut] if rest else [])
         return self
@@ -256,59 +252,53 @@ class DecisionFile:
         **details: Unpack[DecisionDetails],
     ) -> Decision:
         """Return a checked decision that is not written yet, to :meth:`add` with others."""
-        given = self.data.given(position)
-        if label is not None:
-            self.data.class_index(label)
-        made = Decision(
-            position,
-            verdict,
-            label,
-            by=details.get("by") or current_user(),
-            at=details.get("at") or now(),
-            where=details.get("where", "review"),
-            how=details.get("how", "person"),
-            probability=details.get("probability"),
-            key=secrets.token_hex(8),
-            stands_for=details.get("stands_for"),
+        made = self._checked(
+            {
+                **details,
+                "position": position,
+                "verdict": verdict,
+                "label": label,
+                "by": details.get("by") or current_user(),
+                "at": details.get("at") or now(),
+                "key": secrets.token_hex(8),
+            }
         )
-        for name, known in (("verdict", Verdict), ("where", Place), ("how", Manner)):
-            if getattr(made, name) not in get_args(known):
-                raise InvalidValueError(
-                    f"`{name}` must be one of {', '.join(get_args(known))}; got "
-                    f"{getattr(made, name)!r}"
-                )
         if (verdict == "wrong") != (label is not None):
             raise InvalidValueError(
                 f"a wrong label, and no other, needs the `label` that it should be; got {label!r} "
                 f"for the verdict {verdict!r}"
             )
-        if label == given:
+        if label == self.data.given(position):
             raise InvalidValueError(
-                f"example {position} has the label {given!r} already: its verdict is 'right'"
+                f"example {position} has the label {label!r} already: its verdict is 'right'"
             )
         return made
 
     def add(self, decisions: list[Decision]) -> None:
         """Write decisions that :meth:`make` returned: all of them, or none if the disk is full."""
-        self._append([{"key": each.key} | asdict(each) for each in decisions])
+        self._append([asdict(each) for each in decisions])
 
     def undo(self, key: str, by: str | None = None) -> Decision:
-        """Take back a decision, and return it; an earlier one about the example counts again.
+        """Undo the decision with this key, and return it; an earlier one then counts again.
 
         Args:
             key: the key of the decision
-            by: who takes it back
+            by: who undoes it (default: the current user)
         """
         with self._lock:
             self.refresh()
-            undone = self._by_key.get(key)
+            undone = self._find(key)
             if undone is None:
                 raise InvalidValueError(f"there is no decision {key!r} to take back")
             self._append([{"undo": key, "by": by or current_user(), "at": now()}])
         return undone
 
+    def _find(self, key: str) -> Decision | None:
+        # Keys may repeat, since people copy lines by hand.
+        return next((each for each in reversed(self._history) if each.key == key), None)
+
     def _append(self, records: list[dict[str, Any]]) -> None:
-        """Append lines in one piece, under a lock between processes, and read them back."""
+        """Append all lines at once, under a lock between processes, and read them back."""
         with self._lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path.with_name(f".{self.path.name}.lock")):
@@ -337,9 +327,14 @@ class DecisionFile:
                 "they are about"
             )
         elif "undo" in record:
-            self._take_back(record["undo"])
+            undone = self._find(record["undo"])
+            if undone is not None:
+                self._history.remove(undone)
         else:
-            self._take_in(record)
+            try:
+                self._history.append(self._checked(record))
+            except InvalidValueError as error:
+                self._note(f"is not a decision about this data: {error}")
 
     def _read_header(self, record: Mapping[str, Any]) -> None:
         if record["noisebound"] != _KIND or record.get("format") != FORMAT:
@@ -352,27 +347,21 @@ class DecisionFile:
         self.data.check_same(about if isinstance(about, dict) else {}, str(self.path))
         self._has_header = True
 
-    def _take_in(self, record: dict[str, Any]) -> None:
+    def _checked(self, record: Mapping[str, Any]) -> Decision:
+        """Return a decision about an example and a class of this data."""
+        self.data.check_position(record.get("position", "none"))
         try:
             decision = Decision(**record)
-            is_known = self.data.class_names if decision.label is not None else (None,)
-            if decision.label not in is_known or decision.verdict not in get_args(Verdict):
-                raise InvalidValueError("its label or verdict is unknown")
-            self.data.check_position(decision.position)
-        except (TypeError, ValueError) as error:
-            self._note(f"is not a decision about this data: {error}")
-            return
-        self._by_key[decision.key] = decision
-        self._by_position.setdefault(decision.position, []).append(decision)
-
-    def _take_back(self, key: str) -> None:
-        undone = self._by_key.pop(key, None)
-        if undone is None:
-            return
-        made = self._by_position[undone.position]
-        made.remove(undone)
-        if not made:
-            del self._by_position[undone.position]
+        except ValidationError as error:
+            first = error.errors()[0]
+            must_be = "must be one of" if first["type"] == "literal_error" else "must be"
+            message = first["msg"].replace("Input should be", must_be)
+            raise InvalidValueError(
+                f"`{first['loc'][0]}` {message}; got {first['input']!r}"
+            ) from error
+        if decision.label is not None:
+            self.data.class_index(decision.label)
+        return decision
 
     def _note(self, problem: str) -> None:
         self.notes.append(f"Line {self._lines} of {self.path} {problem}, and is ignored.")
@@ -389,22 +378,22 @@ def corrected_indices(decisions: DecisionFile) -> Int64[Tensor, " n"]:
 
 def is_unusable(decisions: DecisionFile) -> Bool[Tensor, " n"]:
     """Return which examples are unusable."""
-    return _where(decisions, [each.position for each in decisions if each.verdict == "unusable"])
+    return _has_verdict(decisions, "unusable")
 
 
 def is_trusted(decisions: DecisionFile) -> Bool[Tensor, " n"]:
     """Return which labels a person has settled."""
-    return _where(decisions, [each.position for each in decisions if each.is_trusted])
+    return _has_verdict(decisions, "right", "wrong")
 
 
 def is_decided(decisions: DecisionFile) -> Bool[Tensor, " n"]:
     """Return which examples a person has settled: their label is trusted, or they are unusable."""
-    return is_trusted(decisions) | is_unusable(decisions)
+    return _has_verdict(decisions, "right", "wrong", "unusable")
 
 
-def _where(decisions: DecisionFile, positions: list[int]) -> Bool[Tensor, " n"]:
+def _has_verdict(decisions: DecisionFile, *verdicts: Verdict) -> Bool[Tensor, " n"]:
     mask = torch.zeros(len(decisions.data), dtype=torch.bool)
-    mask[positions] = True
+    mask[[each.position for each in decisions if each.verdict in verdicts]] = True
     return mask
 
 

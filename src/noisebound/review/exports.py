@@ -1,11 +1,10 @@
-"""Labels after a review: as a table, and as the JSON of Label Studio and argilla, and back."""
+"""Labels after a review: as a table, and to and from the JSON of Label Studio and argilla."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
@@ -32,28 +31,27 @@ _DECIDED = {"verdict": pl.String, "probability_wrong": pl.Float64, "by": pl.Stri
 
 
 def corrected_labels(decisions: DecisionFile, *, drop_unusable: bool = False) -> pl.DataFrame:
-    """Return one row per example, in the order of the data.
+    """Return a table with one row per example, in the order of the data.
 
-    ``why`` is ``"person"`` for a label that a person looked at by itself, ``"bulk"`` for a
-    suggestion that was accepted together with others, and ``"unchanged"`` for a label that nobody
-    has settled. ``probability_wrong`` is the probability before the decision.
+    ``why`` is ``"person"`` for a label that was checked individually, ``"bulk"`` for one of several
+    that were decided at once, and ``"unchanged"`` for a label that nobody has settled.
+    ``probability_wrong`` is the probability before the decision.
 
     Args:
         decisions: the decisions
         drop_unusable: True to leave out unusable examples
     """
     data, made = decisions.data, [decisions.get(place) for place in range(len(decisions.data))]
-    names, corrected = data.class_names, corrected_indices(decisions).tolist()
+    names, nobody = data.class_names, (None,) * len(_DECIDED)
     decided = [
-        (None,) * 4 if each is None else (each.verdict, each.probability, each.by, each.at)
-        for each in made
+        (each.verdict, each.probability, each.by, each.at) if each else nobody for each in made
     ]
     table = pl.DataFrame(
         {
             "example": range(len(data)) if data.names is None else data.names,
             **({} if data.ids is None else {"id": data.ids}),
             "label": [names[index] for index in data.labels.tolist()],
-            "corrected": [names[index] for index in corrected],
+            "corrected": [names[index] for index in corrected_indices(decisions).tolist()],
             "why": [each.how if each and each.is_trusted else "unchanged" for each in made],
         }
     ).hstack(pl.DataFrame(decided, schema=_DECIDED, orient="row"))
@@ -65,19 +63,20 @@ def label_studio_tasks(queue: ReviewQueue, splits: Splits) -> list[dict[str, Any
     """Return one task per example, the most suspect first.
 
     Decided examples have an annotation, the others a prediction. The project needs the labeling
-    configuration that :func:`label_studio_config` returns.
+    configuration from :func:`label_studio_config`.
     """
     content, tasks = _content(splits), []
     for position in _in_order(queue):
-        settled, (label, probability) = _settled(queue, position), _likeliest(queue, position)
-        item = content(position)
+        label, probability, by = _best_label(queue, position)
+        item, value = content(position), {"choices": [label]}
         if splits.has_pictures:  # Label Studio serves local files under this address
             item = f"/data/local-files/?d={quote(item)}"
+        choice = {"from_name": _QUESTION, "to_name": _ITEM, "type": "choices", "value": value}
         task: dict[str, Any] = {"data": {_ITEM: item, **_about(queue, position)}}
-        if settled is not None:
-            task["annotations"] = [{"result": [_choice(settled[0])], "was_cancelled": False}]
+        if by is not None:
+            task["annotations"] = [{"result": [choice], "was_cancelled": False}]
         else:
-            prediction = {"model_version": _AGENT, "score": probability, "result": [_choice(label)]}
+            prediction = {"model_version": _AGENT, "score": probability, "result": [choice]}
             task["predictions"] = [prediction]
         tasks.append(task)
     return tasks
@@ -106,12 +105,8 @@ def argilla_records(queue: ReviewQueue, splits: Splits) -> list[dict[str, Any]]:
     if splits.has_pictures:  # argilla reads an image from its full path
         field, folder = "image", find_trees(Path(splits.source))[0].files.path.resolve()
     for position in _in_order(queue):
-        settled, (label, score) = _settled(queue, position), _likeliest(queue, position)
-        agent = _AGENT
-        if settled is not None:
-            label, agent = settled
-            score = 1.0
-        item = content(position)
+        label, score, by = _best_label(queue, position)
+        item, agent = content(position), by or _AGENT
         records.append(
             {
                 "id": str(position),
@@ -125,16 +120,8 @@ def argilla_records(queue: ReviewQueue, splits: Splits) -> list[dict[str, Any]]:
     return records
 
 
-def _settled(queue: ReviewQueue, position: int) -> tuple[str, str] | None:
-    """Return the label that a person has settled, and who did it."""
-    made = queue.decisions.get(position)
-    if made is None or not made.is_trusted:
-        return None
-    return made.label or queue.data.given(position), made.by
-
-
 def _in_order(queue: ReviewQueue) -> list[int]:
-    """Return the positions that wait, in order, and then the decided ones."""
+    """Return the undecided positions, in order, and then the decided ones."""
     return [*queue.positions().tolist(), *(each.position for each in queue.decisions)]
 
 
@@ -144,16 +131,18 @@ def _about(queue: ReviewQueue, position: int) -> dict[str, Any]:
     return about if ids is None else about | {"id": ids[position]}
 
 
-def _likeliest(queue: ReviewQueue, position: int) -> tuple[str, float]:
-    """Return the likelier of the label and the suggestion, with its probability."""
-    suspect = queue.suspect(position)
+def _best_label(queue: ReviewQueue, position: int) -> tuple[str, float, str | None]:
+    """Return the best known label, its probability, and who settled it if someone did."""
+    made, suspect = queue.decisions.get(position), queue.suspect(position)
+    if made is not None and made.is_trusted:
+        return made.label or suspect.label, 1.0, made.by
     if suspect.probability > IS_SUSPECT:
-        return suspect.suggested, suspect.probability
-    return suspect.label, 1 - suspect.probability
+        return suspect.suggested, suspect.probability, None
+    return suspect.label, 1 - suspect.probability, None
 
 
 def _content(splits: Splits) -> Callable[[int], str]:
-    """Return a function from a position to a text, the name of a file, or the columns of a row."""
+    """Return a function that gives an example's text, file name or columns by its position."""
     texts, names = splits.texts(), splits.train_names
     if texts is not None:
         return lambda position: texts[position]
@@ -171,19 +160,13 @@ def _content(splits: Splits) -> Callable[[int], str]:
     )
 
 
-def _choice(label: str) -> dict[str, Any]:
-    value = {"choices": [label]}
-    return {"from_name": _QUESTION, "to_name": _ITEM, "type": "choices", "value": value}
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """The answers of one or several people about an example."""
-
-    position: int
-    labels: tuple[str, ...]
+class _Answer(NamedTuple):
+    label: str
     by: str
     at: str | None
+
+
+_Answers: TypeAlias = tuple[int, list[_Answer]]  # the example's position, and an answer per person
 
 
 def read_answers(path: Path, queue: ReviewQueue) -> list[Decision]:
@@ -197,9 +180,8 @@ def read_answers(path: Path, queue: ReviewQueue) -> list[Decision]:
         queue: the queue of the exported run
     """
     made = []
-    for answer in _answers(path):
-        decision = _decision(answer, queue)
-        known = queue.decisions.get(answer.position)
+    for position, answers in _read(path):
+        decision, known = _decision(position, answers, queue), queue.decisions.get(position)
         if known is None or (known.verdict, known.label) != (decision.verdict, decision.label):
             made.append(decision)
     if made:
@@ -207,29 +189,28 @@ def read_answers(path: Path, queue: ReviewQueue) -> list[Decision]:
     return made
 
 
-def _decision(answer: _Answer, queue: ReviewQueue) -> Decision:
-    file, position = queue.decisions, answer.position
-    most, *others = Counter(answer.labels).most_common(2)
+def _decision(position: int, answers: list[_Answer], queue: ReviewQueue) -> Decision:
+    (label, votes), *others = Counter(each.label for each in answers).most_common(2)
     details: DecisionDetails = {
-        "by": answer.by,
-        "at": answer.at,
+        "by": ", ".join(dict.fromkeys(each.by for each in answers)),
+        "at": answers[-1].at,
         "probability": queue.suspect(position).probability,
     }
-    if others and others[0][1] == most[1]:
-        return file.make(position, "unsure", **details)
-    if most[0] == queue.data.given(position):
-        return file.make(position, "right", **details)
-    return file.make(position, "wrong", most[0], **details)
+    if others and others[0][1] == votes:
+        return queue.decisions.make(position, "unsure", **details)
+    if label == queue.data.given(position):
+        return queue.decisions.make(position, "right", **details)
+    return queue.decisions.make(position, "wrong", label, **details)
 
 
-def _answers(path: Path) -> Iterator[_Answer]:
+def _read(path: Path) -> Iterator[_Answers]:
     try:
         records = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}") from error
     is_list = isinstance(records, list) and all(isinstance(each, dict) for each in records)
     if is_list and all("annotations" in each and "data" in each for each in records):
-        read: Callable[[Mapping[str, Any]], _Answer | None] = _of_label_studio
+        read: Callable[[Mapping[str, Any]], _Answers] = _of_label_studio
     elif is_list and all("responses" in each and "fields" in each for each in records):
         read = _of_argilla
     else:
@@ -239,18 +220,18 @@ def _answers(path: Path) -> Iterator[_Answer]:
         )
     for number, record in enumerate(records):
         try:
-            answer = read(record)
+            position, answers = read(record)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise DataError(
                 f"{path}: entry {number} did not come from noisebound labels, or its question is "
                 f"not called {_QUESTION!r}: {error!r}"
             ) from error
-        if answer is not None:
-            yield answer
+        if answers:
+            yield position, answers
 
 
-def _of_label_studio(task: Mapping[str, Any]) -> _Answer | None:
-    position, labels, people, times = int(task["data"][_POSITION]), [], [], []
+def _of_label_studio(task: Mapping[str, Any]) -> _Answers:
+    answers = []
     for annotation in task["annotations"]:
         chosen = [
             each["value"]["choices"][0]
@@ -258,27 +239,17 @@ def _of_label_studio(task: Mapping[str, Any]) -> _Answer | None:
             if each["type"] == "choices" and each["from_name"] == _QUESTION
         ]
         if chosen and not annotation.get("was_cancelled"):
-            labels.append(chosen[-1])
             who = annotation.get("completed_by", "Label Studio")
-            people.append(str(who.get("email", who.get("id")) if isinstance(who, dict) else who))
-            times.append(annotation.get("updated_at") or annotation.get("created_at"))
-    if not labels:
-        return None
-    return _Answer(position, tuple(labels), _joined(people), times[-1])
+            who = who.get("email", who.get("id")) if isinstance(who, dict) else who
+            at = annotation.get("updated_at") or annotation.get("created_at")
+            answers.append(_Answer(chosen[-1], str(who), at))
+    return int(task["data"][_POSITION]), answers
 
 
-def _of_argilla(record: Mapping[str, Any]) -> _Answer | None:
-    position = int(record["metadata"].get(_POSITION, record["id"]))
+def _of_argilla(record: Mapping[str, Any]) -> _Answers:
     answers = [
-        each
+        _Answer(str(each["value"]), str(each.get("user_id", "argilla")), None)
         for each in record["responses"].get(_QUESTION, ())
         if each.get("status", "submitted") == "submitted" and each["value"] is not None
     ]
-    if not answers:
-        return None
-    people = [str(each.get("user_id", "argilla")) for each in answers]
-    return _Answer(position, tuple(str(each["value"]) for each in answers), _joined(people), None)
-
-
-def _joined(people: list[str]) -> str:
-    return ", ".join(dict.fromkeys(people))
+    return int(record["metadata"].get(_POSITION, record["id"])), answers

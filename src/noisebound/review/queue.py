@@ -1,7 +1,7 @@
-"""The queue of a review: the label that is likeliest wrong comes first.
+"""The queue of a review, the likeliest wrong label first.
 
-The order follows the scores of the run's models and learns from decisions: a pair of label and
-suggestion that was often found wrong comes sooner.
+The order starts from the scores of the run's models and learns from decisions: labels move up if
+others with the same label and suggestion were often wrong.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,20 @@ from noisebound.estimation import Suspects
 from noisebound.review.decisions import Decision, DecisionFile
 
 LAST = 50
-"""The number of decisions over which the share of wrong labels is counted."""
+"""The number of recent decisions in the share of wrong labels."""
 
 WORTH = 0.1
-"""The share of wrong labels below which checking no longer pays: ten looks for one wrong label."""
+"""The share of wrong labels below which checking no longer pays: one in ten."""
 
 IS_SUSPECT = 0.5
-"""A label with a higher probability of being wrong is a suspect."""
+"""A label is a suspect if its probability of being wrong is higher."""
 
-_LEARNS_EVERY = 25  # decisions between two orders, so that the order is stable for all windows
+_LEARNS_EVERY = 25  # decisions; in between, the order is stable for all windows
 _SHRINKAGE = 3.0  # of a pair's offset, in decisions; heuristic
-_SLOPE_SHRINKAGE = 10.0  # of the slope; heuristic
+_SLOPE_SHRINKAGE = 10.0  # heuristic
 _SLOPES = (0.05, 3.0)  # the least and the greatest slope
 _ROUNDS = 8  # of Newton's method, coordinate by coordinate
-_LEAST = 1e-9
+_LEAST = 1e-9  # curvature
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class ConfusedPair:
     """Suspects with the same label and the same suggestion.
 
     Args:
-        label: the label that they carry
-        suggested: the class that is likelier
-        waiting: the number of suspects that are not decided yet
+        label: their label in the data
+        suggested: the likelier class
+        waiting: the number of undecided suspects
         expected_wrong: the expected number of wrong labels among them
     """
 
@@ -68,12 +68,12 @@ class ConfusedPair:
 
 
 class ReviewQueue:
-    """The labels that nobody has decided about, the one most worth a look first.
+    """The undecided labels, the one most worth checking first.
 
     Args:
-        suspects: how suspect each label is, with suggestions
+        suspects: the suspicion of each label, with suggestions
         decisions: the decisions; the queue follows those that any process adds
-        least: the least probability of being wrong with which a label is in the queue
+        least: the least probability of being wrong for a label in the queue
         surprise: the log-odds that an example has another label than its own, by predictions that
             assume nothing about the noise
     """
@@ -91,15 +91,14 @@ class ReviewQueue:
         self.least = check_number("least", least, "[0, 1]")
         self.suggested: Int64[Tensor, " n"] = suspects.suggested
         self.probability: Float64[Tensor, " n"] = suspects.probability
-        self._score = suspects.score
-        if surprise is not None:  # the two err in different ways, so their mean is better
-            self._score = (suspects.score + surprise) / 2
+        # The two make different mistakes, so their mean is better.
+        self._score = suspects.score if surprise is None else (suspects.score + surprise) / 2
         self._is_queued = self.probability >= self.least
         self._ranked_by = -1
         self._ranking = suspects.ranking
 
     def __len__(self) -> int:
-        """The number of labels that wait, suspects or not."""
+        """The number of undecided labels, suspects or not."""
         return int(self._waits(self._is_queued.nonzero().squeeze(1)).sum())
 
     def next(
@@ -110,13 +109,13 @@ class ReviewQueue:
         suggested: str | None = None,
         skip: int = 0,
     ) -> list[Suspect]:
-        """Return the next labels that nobody has decided about.
+        """Return the next undecided labels.
 
         Args:
             count: the largest number to return
             label: only labels of this class
             suggested: only labels for which this class is suggested
-            skip: the number to pass over
+            skip: the number of labels to skip
         """
         found = self.positions(label=label, suggested=suggested)[skip : skip + count]
         return [self.suspect(position) for position in found.tolist()]
@@ -124,7 +123,7 @@ class ReviewQueue:
     def positions(
         self, *, label: str | None = None, suggested: str | None = None
     ) -> Int64[Tensor, " m"]:
-        """Return the positions of the labels that wait, in order; filters as in :meth:`next`."""
+        """Return the positions of the undecided labels, in order; filters as in :meth:`next`."""
         ranking = self._learned_ranking()
         keep = self._waits(ranking)
         for name, classes in ((label, self.data.labels), (suggested, self.suggested)):
@@ -168,13 +167,13 @@ class ReviewQueue:
 
     @property
     def last_decisions(self) -> list[Decision]:
-        """The last decisions of the review that settled a label, fifty at most."""
+        """The last decisions of the review that settled a label, at most fifty."""
         made = self.decisions.refresh().history
         return [each for each in made if each.where == "review" and each.is_trusted][-LAST:]
 
     @property
     def share_wrong(self) -> float | None:
-        """The share of wrong labels among the last fifty decisions; None before the first."""
+        """The share of wrong labels among the last fifty decisions, once there are any."""
         last = self.last_decisions
         return sum(each.verdict == "wrong" for each in last) / len(last) if last else None
 
@@ -186,21 +185,18 @@ class ReviewQueue:
 
     @property
     def pays(self) -> bool:
-        """True while checking is likely to find a wrong label at least once in ten looks.
+        """True while at least one label in ten is wrong.
 
-        This goes by the last fifty decisions. Before there are fifty, it goes by the probabilities.
+        This is judged by the last fifty decisions, and before there are fifty, by the
+        probabilities.
         """
-        last = self.last_decisions
-        if not len(self):
-            return False
-        if len(last) < LAST:
-            return self.expected_share >= WORTH
-        return sum(each.verdict == "wrong" for each in last) / LAST >= WORTH
+        found = self.share_wrong if len(self.last_decisions) == LAST else self.expected_share
+        return bool(len(self) and found and found >= WORTH)
 
     def look_alikes(
         self, position: int, nearest: Sequence[int] | Int64[Tensor, " m"], most: int = 24
     ) -> list[Suspect]:
-        """Return a suspect and waiting examples like it, with the same label and suggestion.
+        """Return a suspect and undecided examples like it, with the same label and suggestion.
 
         Args:
             position: the suspect's position
@@ -209,14 +205,13 @@ class ReviewQueue:
         """
         near = torch.as_tensor(nearest, dtype=torch.long)
         near = near[near != position]
-        alike = (self.data.labels[near] == self.data.labels[position]) & (
-            self.suggested[near] == self.suggested[position]
-        )
-        alike &= self._waits(near) & self._is_queued[near]
+        alike = self._waits(near) & self._is_queued[near]
+        for classes in (self.data.labels, self.suggested):
+            alike &= classes[near] == classes[position]
         return [self.suspect(each) for each in [position, *near[alike][: most - 1].tolist()]]
 
     def _learned_ranking(self) -> Int64[Tensor, " m"]:
-        """Return all queued positions, in the order that the decisions so far suggest."""
+        """Return all queued positions, in the order learned from the decisions so far."""
         settled = [each for each in self.decisions.refresh().history if each.is_trusted]
         count = len(settled) // _LEARNS_EVERY * _LEARNS_EVERY
         if count != self._ranked_by:
@@ -243,8 +238,8 @@ def _learned_scores(
 ) -> Float64[Tensor, " n"]:
     """Return scores with an offset ``o`` for each pair of label and suggestion.
 
-    The offsets come from a logistic regression of the verdicts on ``a score + b + o[pair]``. Where
-    decisions are few, the offsets shrink towards zero and the slope ``a`` towards one.
+    The offsets come from a logistic regression of the verdicts on ``a score + b + o[pair]``. With
+    few decisions, the offsets shrink towards zero and the slope ``a`` towards one.
     """
     if not len(decided):
         return score
@@ -254,19 +249,19 @@ def _learned_scores(
     common, slope = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
 
     def derivatives() -> tuple[Tensor, Tensor]:
-        """Return the slope and the negative curvature of each verdict's log-likelihood."""
+        """Return the gradient and the negative curvature of each verdict's log-likelihood."""
         expected = (slope * known + common + offsets[pairs]).sigmoid()
         return verdicts - expected, expected * (1 - expected) + _LEAST
 
     for _ in range(_ROUNDS):
-        gain, bend = derivatives()
-        common = common + gain.sum() / (bend.sum() + _LEAST)
-        gain, bend = derivatives()
+        gradient, curvature = derivatives()
+        common = common + gradient.sum() / (curvature.sum() + _LEAST)
+        gradient, curvature = derivatives()
         pull = _SLOPE_SHRINKAGE * (slope - 1)
-        step = (gain @ known - pull) / (bend @ known**2 + _SLOPE_SHRINKAGE)
+        step = (gradient @ known - pull) / (curvature @ known**2 + _SLOPE_SHRINKAGE)
         slope = (slope + step).clamp(*_SLOPES)
-        gain, bend = derivatives()
-        gains = torch.zeros_like(offsets).index_add_(0, pairs, gain) - _SHRINKAGE * offsets
-        bends = torch.zeros_like(offsets).index_add_(0, pairs, bend) + _SHRINKAGE
-        offsets = offsets + gains / bends
+        gradient, curvature = derivatives()
+        gradients = torch.zeros_like(offsets).index_add_(0, pairs, gradient) - _SHRINKAGE * offsets
+        curvatures = torch.zeros_like(offsets).index_add_(0, pairs, curvature) + _SHRINKAGE
+        offsets = offsets + gradients / curvatures
     return slope * score + offsets[place]

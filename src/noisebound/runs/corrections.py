@@ -19,6 +19,7 @@ from noisebound.review.decisions import (
     is_unusable,
 )
 from noisebound.runs.folder import RunFolder
+from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
 
@@ -66,7 +67,10 @@ def read_corrections(path: str | Path, splits: Splits) -> DecisionFile:
             f"{path} is not a file of decisions: `corrections` is the decisions.jsonl in a run's "
             "folder"
         )
-    return DecisionFile(Path(path), ReviewedData.of(splits))
+    decisions = DecisionFile(Path(path), ReviewedData.of(splits))
+    for note in decisions.notes:  # no correction is lost silently
+        print_note(note)
+    return decisions
 
 
 def corrected_data(data: TrainingData, decisions: DecisionFile) -> TrainingData:
