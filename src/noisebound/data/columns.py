@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from noisebound.data.column_types import (
     ColumnDecision,
-    ColumnType,
     Style,
     as_category,
     as_text,
@@ -68,11 +67,6 @@ class NumberColumn(BaseModel):
         return column, note if is_missing.any() else ""
 
     @property
-    def column_type(self) -> ColumnType:
-        """The type that the values are read as."""
-        return "date" if self.is_time else "number"
-
-    @property
     def feature_names(self) -> list[str]:
         """Return one name per feature."""
         return [self.name, f"{self.name} is missing"][: 1 + self.has_missing]
@@ -89,7 +83,7 @@ class NumberColumn(BaseModel):
         has_values = column.null_count() < len(column)
         if is_string(column.dtype) and has_values:
             column = column if self.is_time else _truth_as_numbers(column)
-            _, values = read_values(column, self.column_type, self.style)
+            _, values = read_values(column, "date" if self.is_time else "number", self.style)
             if len(unreadable(column, values)) <= _MOST_SLIPS * len(column):
                 return values
         is_right = is_number(column.dtype) or column.dtype.is_temporal()
@@ -166,11 +160,6 @@ class CategoryColumn(BaseModel):
             f"column {self.name!r}: {len(unseen):,} of {len(column):,} rows have categories that "
             f"the training data lacks: {listed_names(names, _UNSEEN_SHOWN)}"
         )
-
-    @property
-    def column_type(self) -> ColumnType:
-        """The type that the values are read as."""
-        return "category"
 
     @property
     def feature_names(self) -> list[str]:

@@ -16,7 +16,7 @@ from noisebound.checks import check_count
 from noisebound.data.column_types import check_named
 from noisebound.data.rows import JoinedRows, Rows, SparseRows, TensorRows, as_rows
 from noisebound.data.table_encoder import TableEncoder
-from noisebound.data.text_columns import MOST_ROWS, TextEvidence, weigh_text
+from noisebound.data.text_columns import MOST_ROWS, weigh_text
 from noisebound.errors import DataError
 from noisebound.system.files import fingerprint_of_texts
 
@@ -57,9 +57,6 @@ class Dataset:
                         f"{name} must be indices of {len(self.class_names)} classes, "
                         f"got {low} … {high}"
                     )
-        self._check_weights_and_targets()
-
-    def _check_weights_and_targets(self) -> None:
         if self.weights is not None:
             if self.weights.shape != self.labels.shape:
                 raise DataError(
@@ -120,14 +117,11 @@ class Dataset:
         """Return these examples, by position or by a mask; inputs are shared, not copied."""
         if indices.dtype == torch.bool:
             indices = indices.nonzero().squeeze(1)
-        return Dataset(
-            inputs=self.rows.select(indices),
-            labels=self.labels[indices],
-            class_names=self.class_names,
-            true_labels=None if self.true_labels is None else self.true_labels[indices],
-            weights=None if self.weights is None else self.weights[indices],
-            targets=None if self.targets is None else self.targets[indices],
-        )
+        per_example: dict[str, Any] = {
+            name: None if (values := getattr(self, name)) is None else values[indices]
+            for name in ("labels", "true_labels", "weights", "targets")
+        }
+        return replace(self, inputs=self.rows.select(indices), **per_example)
 
     def take(self, n: int, seed: int) -> "Dataset":
         """Return ``n`` examples drawn at random, with the class proportions of this set."""
@@ -262,31 +256,29 @@ class Splits:
         """
         if self.frame is None or self.encoder is None:
             return self
-        masked = self.frame.with_columns(pl.Series(_ROW_MASK, rows.numpy()))
-        kept = masked.filter(_ROW_MASK).drop(_ROW_MASK)
+        kept = self._kept(rows)
         encoder = TableEncoder.fit(kept, self.encoder.types, styles=self.encoder.styles)
         if self.embedded_by is None:
             encoder = encoder.with_words(kept)
-        evidence = self._text_evidence(encoder, rows) if weigh else None
-        if evidence is None:
+        weighed = self._weigh_texts(encoder, rows) if weigh else None
+        if weighed is None:
             return self.encoded_with(encoder)
-        note = evidence.note(encoder.text_columns)
-        encoded = self.encoded_with(encoder.with_text_scale(evidence.scale, note))
+        scale, reason = weighed
+        note = f"text {', '.join(map(repr, encoder.text_columns))}: {reason}"
+        encoded = self.encoded_with(encoder.with_text_scale(scale, note))
         return replace(encoded, notes=(*self.notes, note))
 
-    def _text_evidence(
+    def _weigh_texts(
         self, encoder: TableEncoder, rows: Bool[Tensor, " n"]
-    ) -> TextEvidence | None:
-        """Return whether texts help beside other columns, or None if there are not both."""
+    ) -> tuple[float, str] | None:
+        """Return the scale of texts beside other columns and its reason; None without both."""
         if not 0 < len(encoder.text_columns) < len(encoder.columns):
             return None
-        assert self.frame is not None
         sample = rows.nonzero().squeeze(1)
         if len(sample) > MOST_ROWS:
             sample = sample[stratified_indices(self.train.labels[sample], MOST_ROWS, seed=0)]
         is_sampled = torch.zeros(len(rows)).bool().index_fill(0, sample, True)
-        masked = self.frame.with_columns(pl.Series(_ROW_MASK, is_sampled.numpy()))
-        frame = masked.filter(_ROW_MASK).collect()
+        frame = self._kept(is_sampled).collect()
         columns = encoder.beside_texts().transform(frame)
         assert isinstance(columns, Tensor)
         if self.embedded_by is None:
@@ -297,6 +289,12 @@ class Splits:
             std, mean = torch.std_mean(vectors, dim=0)
             text = ((vectors - mean) / (std + 1e-6)).numpy()
         return weigh_text(columns.numpy(), text, self.train.labels[sample])
+
+    def _kept(self, rows: Bool[Tensor, " n"]) -> pl.LazyFrame:
+        """Return some rows of the table that `train` was encoded from."""
+        assert self.frame is not None
+        masked = self.frame.with_columns(pl.Series(_ROW_MASK, rows.numpy()))
+        return masked.filter(_ROW_MASK).drop(_ROW_MASK)
 
     def encoded_with(self, encoder: TableEncoder | None) -> "Splits":
         """Return the same data with a table's columns encoded by this rule, if there is one."""

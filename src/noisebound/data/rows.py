@@ -3,7 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,17 +25,14 @@ class Rows(ABC):
 
     A selection shares the memory, or the mapped file, of the rows it was selected from. Only the
     requested rows are copied.
+
+    Args:
+        shape: the number of rows, then the shape of one
+        dtype: the type of the numbers
     """
 
-    @property
-    @abstractmethod
-    def shape(self) -> torch.Size:
-        """The number of rows, then the shape of one."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> torch.dtype:
-        """The type of the numbers."""
+    def __init__(self, shape: Sequence[int], dtype: torch.dtype) -> None:
+        self.shape, self.dtype = torch.Size(shape), dtype
 
     @abstractmethod
     def select(self, indices: Int64[Tensor, " m"]) -> "Rows":
@@ -87,18 +84,9 @@ class TensorRows(Rows):
     def __init__(
         self, tensor: Shaped[Tensor, "total ..."], positions: Int64[Tensor, " n"] | None = None
     ) -> None:
+        count = len(tensor if positions is None else positions)
+        super().__init__((count, *tensor.shape[1:]), tensor.dtype)
         self.tensor, self.positions = tensor, positions
-
-    @property
-    def shape(self) -> torch.Size:
-        """The number of rows, then the shape of one."""
-        count = len(self.tensor) if self.positions is None else len(self.positions)
-        return torch.Size((count, *self.tensor.shape[1:]))
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the numbers."""
-        return self.tensor.dtype
 
     def select(self, indices: Int64[Tensor, " m"]) -> "TensorRows":
         """Return these rows, in this order, as a view of the same tensor."""
@@ -128,25 +116,11 @@ class TensorRows(Rows):
 
 
 class JoinedRows(Rows):
-    """Rows of features side by side, such as embeddings and the columns of a table.
-
-    Args:
-        left: the first features of each row
-        right: the others
-    """
+    """Rows of features side by side, such as embeddings and the columns of a table."""
 
     def __init__(self, left: Rows, right: Rows) -> None:
+        super().__init__((len(left), left.shape[1] + right.shape[1]), left.dtype)
         self.left, self.right = left, right
-
-    @property
-    def shape(self) -> torch.Size:
-        """The number of rows, and of all features."""
-        return torch.Size((len(self.left), self.left.shape[1] + self.right.shape[1]))
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the first features."""
-        return self.left.dtype
 
     def select(self, indices: Int64[Tensor, " m"]) -> "JoinedRows":
         """Return these rows of both, without a copy."""
@@ -185,17 +159,8 @@ class SparseRows(Rows):
                 f"sparse features must be a scipy matrix in CSR form, got {type(matrix).__name__}: "
                 "call its tocsr()"
             )
+        super().__init__(matrix.shape, torch.from_numpy(matrix.data[:0]).dtype)
         self.matrix = matrix
-
-    @property
-    def shape(self) -> torch.Size:
-        """The number of rows and of features."""
-        return torch.Size(self.matrix.shape)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the numbers, as torch calls it."""
-        return torch.from_numpy(self.matrix.data[:0]).dtype
 
     def select(self, indices: Int64[Tensor, " m"]) -> "SparseRows":
         """Return these rows, still sparse."""

@@ -91,7 +91,7 @@ class TableEncoder(BaseModel):
     @property
     def types(self) -> dict[str, ColumnType]:
         """The type of each used column."""
-        return {column.name: column.column_type for column in self.columns}
+        return {column.name: _type_of(column) for column in self.columns}
 
     @property
     def styles(self) -> dict[str, Style]:
@@ -211,6 +211,12 @@ class TableEncoder(BaseModel):
         wanted = lazy.select([column.name for column in self.columns])
         for start in range(0, count, size):
             yield wanted.slice(start, size).collect()
+
+
+def _type_of(column: Column) -> ColumnType:
+    if isinstance(column, NumberColumn):
+        return "date" if column.is_time else "number"
+    return "text" if isinstance(column, TextColumn) else "category"
 
 
 def _room_for(rows: int, features: int) -> np.ndarray:

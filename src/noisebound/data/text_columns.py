@@ -1,7 +1,6 @@
 """Columns of texts as TF-IDF features, and whether they help beside the other columns."""
 
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -13,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scipy.sparse import csr_matrix, hstack, issparse
 from torch import Tensor
 
-from noisebound.data.column_types import ColumnType
 from noisebound.errors import DataError, InvalidValueError
 
 _MOST_WORDS = 20_000  # terms; heuristic: ten thousand texts use about this many often
@@ -109,11 +107,6 @@ class TextColumn(BaseModel):
         return TextColumn(kind="text", name=self.name, vocabularies=vocabularies)
 
     @property
-    def column_type(self) -> ColumnType:
-        """The type that the values are read as."""
-        return "text"
-
-    @property
     def feature_names(self) -> list[str]:
         """Return one name per feature."""
         return [
@@ -170,39 +163,13 @@ _FEWEST_PER_CLASS = 2 * _FOLDS
 _INVERSE_PENALTY = 3.0  # about as weak a penalty as 50 epochs of a linear network (measured)
 
 
-@dataclass(frozen=True)
-class TextEvidence:
-    """The out-of-fold log loss of linear models without and with the text.
-
-    Args:
-        scale: one of `SCALES`, or 0 if the text does not help
-        without: mean log loss of the other columns alone
-        best: mean log loss with the text, at the best scale
-        error: standard error of the difference, paired by example
-    """
-
-    scale: float
-    without: float
-    best: float
-    error: float
-
-    def note(self, names: tuple[str, ...]) -> str:
-        """Return the decision on these columns of texts with its figures."""
-        listed = ", ".join(map(repr, names))
-        decision = f"used, scaled by {self.scale:g}" if self.scale else "not used: it does not help"
-        return (
-            f"text {listed}: {decision} (held-out log loss {self.without:.4f} without the text, "
-            f"{self.best:.4f} with it, by linear models; standard error of the difference "
-            f"{self.error:.4f})"
-        )
-
-
 def weigh_text(
     columns: NDArray[Any], text: Any, labels: Int64[Tensor, " n"]
-) -> TextEvidence | None:
-    """Return the scale at which a block of text features helps; None if the examples are too few.
+) -> tuple[float, str] | None:
+    """Return the scale at which a text helps, or 0, and the reason; None for too few examples.
 
-    The gain must exceed its standard error. Tables with words train a linear network, tables
+    The reason is out-of-fold log loss of linear models with and without the text. The gain must
+    exceed its standard error, paired by example. Tables with words train a linear network, tables
     without words a deeper one, so the text must also beat boosted trees on the other columns.
 
     Args:
@@ -243,10 +210,12 @@ def weigh_text(
         by_scale = {scale: losses(linear, _beside(columns, text * scale)) for scale in SCALES}
     scale = min(SCALES, key=lambda scale: by_scale[scale].mean())
     gain = without - by_scale[scale]
-    error = float(gain.std(ddof=1) / len(gain) ** 0.5)
+    error = gain.std(ddof=1) / len(gain) ** 0.5
     helps = gain.mean() > error
-    return TextEvidence(
-        scale if helps else 0.0, float(without.mean()), float(by_scale[scale].mean()), error
+    return scale if helps else 0.0, (
+        f"{f'used, scaled by {scale:g}' if helps else 'not used: it does not help'} (held-out log "
+        f"loss {without.mean():.4f} without the text, {by_scale[scale].mean():.4f} with it, by "
+        f"linear models; standard error of the difference {error:.4f})"
     )
 
 

@@ -43,17 +43,8 @@ class PreparedRows(Rows):
     ) -> None:
         self.examples, self.positions, self.prepare = examples, positions, prepare
         with examples.reading():
-            self._first = self._read(int(positions[0]))
-
-    @property
-    def shape(self) -> torch.Size:
-        """The number of rows, and then the shape of one."""
-        return torch.Size((len(self.positions), *self._first.shape))
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the numbers."""
-        return self._first.dtype
+            first = self._read(int(positions[0]))
+        super().__init__((len(positions), *first.shape), first.dtype)
 
     def select(self, indices: Int64[Tensor, " m"]) -> "PreparedRows":
         """Return these rows, in this order."""
@@ -86,6 +77,9 @@ class TokenRows(Rows):
         beside: Rows | None = None,
     ) -> None:
         self.tokens, self.ends, self.positions, self.beside = tokens, ends, positions, beside
+        longest = int(self._lengths().max()) if len(positions) else 0
+        columns = 0 if beside is None else beside.shape[1]
+        super().__init__((len(positions), columns + longest), tokens.dtype)
 
     @classmethod
     def of(
@@ -102,18 +96,6 @@ class TokenRows(Rows):
             found += [torch.tensor(each, dtype=torch.int32) for each in tokenize(texts)]
         ends = torch.tensor([len(each) for each in found]).cumsum(0)
         return cls(torch.cat(found), ends, torch.arange(len(found)), beside)
-
-    @property
-    def shape(self) -> torch.Size:
-        """The number of rows, and the length of the longest one."""
-        longest = int(self._lengths().max()) if len(self.positions) else 0
-        columns = 0 if self.beside is None else self.beside.shape[1]
-        return torch.Size((len(self.positions), columns + longest))
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the tokens."""
-        return self.tokens.dtype
 
     def select(self, indices: Int64[Tensor, " m"]) -> "TokenRows":
         """Return these rows, in this order, without a copy of their tokens."""
