@@ -58,12 +58,7 @@ def check_unpacked(name: str, packed: int, unpacked: int) -> None:
     """Raise a `DataError` if a file would unpack to over 100 times its size and over a gigabyte.
 
     A few kilobytes can claim to hold gigabytes, by mistake or by intent. The environment variable
-    ``NOISEBOUND_MAX_UNPACKED`` replaces the gigabyte.
-
-    Args:
-        name: the file, for messages
-        packed: size of the compressed file, in bytes
-        unpacked: size of its content, in bytes
+    ``NOISEBOUND_MAX_UNPACKED`` replaces the gigabyte. Sizes are in bytes.
     """
     limit = max(_number(UNPACKED_VARIABLE, _ALWAYS_ALLOWED), _USUAL_RATIO * packed)
     if unpacked > limit:
@@ -297,9 +292,8 @@ def file_type(path: Path) -> str:
 def plain_text(path: Path, encoding: str | None = None) -> Iterator[Path]:
     """Yield a file with the same text, unpacked and in UTF-8: the file itself if it is that.
 
-    Args:
-        path: the file; it is unpacked if its name ends in ``.gz``
-        encoding: character encoding; by default that of its byte order mark, else UTF-8
+    A file is unpacked if its name ends in ``.gz``. The default encoding is that of its byte order
+    mark, else UTF-8.
     """
     is_packed = path.suffix.lower() == ".gz"
     with gzip.open(path) if is_packed else path.open("rb") as file:
@@ -315,18 +309,15 @@ def plain_text(path: Path, encoding: str | None = None) -> Iterator[Path]:
             plain = Path(folder) / (path.stem if is_packed else path.name)
             with plain.open("wb") as out:
                 try:
-                    out.writelines(chunks if encoding == "utf-8" else _recoded(chunks, encoding))
+                    if encoding != "utf-8":
+                        chunks = (text.encode() for text in codecs.iterdecode(chunks, encoding))
+                    out.writelines(chunks)
                 except UnicodeDecodeError as error:
                     raise DataError(
                         f"{path} is not written in {encoding}: name another `encoding`, such as "
                         "latin-1"
                     ) from error
             yield plain
-
-
-def _recoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """Yield the same text in UTF-8; a character may lie in two chunks."""
-    return (text.encode() for text in codecs.iterdecode(chunks, encoding))
 
 
 def known_encoding(name: str) -> str:

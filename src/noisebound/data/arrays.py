@@ -149,8 +149,25 @@ _TEST_KEYS = (("X_test", "y_test"), ("x_test", "y_test"), ("test_images", "test_
 Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
-def read_npz(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
-    """Return inputs and labels, and those of the test set if the file has one."""
+def read_arrays(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
+    """Return inputs and labels, and those of the test set if an ``.npz`` file has one.
+
+    Args:
+        path: an ``.npz`` or ``.npy`` file
+        target: the array of labels in it; for ``.npy``, their file, a path or a name beside it
+    """
+    if path.suffix.lower() == ".npy":
+        if target is None:
+            raise DataError(
+                f"{path} holds only inputs: give the file of labels as `target`, such as y.npy"
+            )
+        labels = Path(target) if Path(target).exists() else path.parent / target
+        return (_load(path), _load(labels)), None
+    if path.suffix.lower() != ".npz":
+        raise DataError(
+            f"{path} cannot be read: expected a folder of images or of .txt files (one "
+            "folder per class), or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file"
+        )
     with _opened(path) as arrays:
         if target is not None:
             return _pair_with(arrays, target, path), None
@@ -161,16 +178,6 @@ def read_npz(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
             f"{path} has the arrays {sorted(arrays)}; expected X and y, or another usual pair of "
             "names: give the name of the labels as `target`"
         )
-
-
-def read_npy(path: Path, target: str | None) -> Pair:
-    """Return inputs, and labels from the file ``target``, a path or a name beside the inputs."""
-    if target is None:
-        raise DataError(
-            f"{path} holds only inputs: give the file of labels as `target`, such as y.npy"
-        )
-    labels = Path(target) if Path(target).exists() else path.parent / target
-    return _load(path), _load(labels)
 
 
 def read_inputs(path: Path) -> NDArray[Any]:
@@ -208,18 +215,15 @@ def _pair_with(arrays: Mapping[str, NDArray[Any]], target: str, path: Path) -> P
 
 def _pair(arrays: Mapping[str, NDArray[Any]], keys: Iterable[tuple[str, str]]) -> Pair | None:
     """Return the first of these pairs of arrays that the file has."""
-    for inputs, labels in keys:
-        if inputs in arrays and labels in arrays:
-            return arrays[inputs], arrays[labels]
-    return None
+    found = ((arrays[x], arrays[y]) for x, y in keys if x in arrays and y in arrays)
+    return next(found, None)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
     """Yield the arrays of an ``.npz`` file; each is read on access."""
     with (
-        as_data_error(path, remedy="look at the file"),
-        _without_objects(path),
+        _reading(path),
         path.open("rb") as stream,
         np.load(stream, allow_pickle=False) as archive,
     ):
@@ -230,7 +234,7 @@ def _opened(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
 
 def _load(path: Path) -> NDArray[Any]:
     """Return the array of an ``.npy`` file; changes to it stay in memory."""
-    with as_data_error(path, remedy="look at the file"), _without_objects(path):
+    with _reading(path):
         array = np.load(path, mmap_mode="c", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise DataError(f"{path} must hold one array, got {type(array).__name__}")
@@ -238,11 +242,12 @@ def _load(path: Path) -> NDArray[Any]:
 
 
 @contextmanager
-def _without_objects(path: Path) -> Iterator[None]:
-    """Explain the error for an array of Python objects, which would have to be unpickled."""
+def _reading(path: Path) -> Iterator[None]:
+    """Explain errors, above all that for Python objects, which would have to be unpickled."""
     try:
-        yield
-    except ValueError as error:
+        with as_data_error(path, remedy="look at the file"):
+            yield
+    except DataError as error:
         if "Object arrays" in str(error) or "Python objects" in str(error):
             raise DataError(
                 f"{path} cannot be read: it holds an array of Python objects, as labels are if "

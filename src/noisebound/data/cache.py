@@ -58,7 +58,7 @@ class CachedFiles:
         what: a description of the files
         files: number of files
         nbytes: their size, in bytes
-        is_cleared: True if they can be made again and are cleared; False for downloads
+        is_cleared: whether they can be made again, so that they are cleared; downloads cannot
     """
 
     folder: Path
@@ -71,10 +71,8 @@ class CachedFiles:
 def cached_files(downloads: Iterable[str] = ()) -> list[CachedFiles]:
     """Return the content of the cache folder, folder by folder, without files of other programs.
 
-    Unfinished files of killed processes count too.
-
-    Args:
-        downloads: the subfolders that published data sets are downloaded to
+    Unfinished files of killed processes count too. ``downloads`` are the subfolders of published
+    data sets.
     """
     whats = KINDS | dict.fromkeys(sorted(downloads), "downloaded data set")
     found = []

@@ -1,7 +1,7 @@
 """Embeddings on disk: shards while they are made, then one file, in a folder with labels."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class EmbeddingStore:
         path: the safetensors file; its shards lie in a folder beside it
         key: hash of the examples and the backbone; files with another key are not used
         count: the number of examples
-        shard_rows: the number of examples per shard
+        shard_rows: examples per shard
     """
 
     def __init__(self, path: Path, key: str, count: int, shard_rows: int | None = None) -> None:
@@ -82,10 +82,7 @@ class EmbeddingStore:
 
     def write(self, found: Embeddings) -> Embeddings:
         """Write all embeddings as one finished file, remove shards, and return its content."""
-        shape = (len(found.kept), found.vectors.shape[1])
-        kept, about = {"rows_kept": found.kept}, self._about(found.bad)
-        save_rows(self.path, [found.vectors], shape, kept, about)
-        return self._finished()
+        return self._write([found.vectors], found.kept, found.bad)
 
     def missing(self) -> list[int]:
         """Return the numbers of the missing shards."""
@@ -93,33 +90,20 @@ class EmbeddingStore:
 
     def finish(self) -> Embeddings:
         """Make one file of all shards, remove them, and return its embeddings."""
-        kept: list[Tensor] = []
-        bad: dict[int, str] = {}
-        lengths: set[int] = set()
-        for shard in range(len(self)):
-            part = self._shard(shard)
-            kept.append(part.kept)
-            bad |= part.bad
-            if len(part.kept):
-                lengths.add(part.vectors.shape[1])
-        if len(lengths) > 1:
+        parts = [self._shard(shard) for shard in range(len(self))]
+        vectors = [part.vectors for part in parts if len(part.kept)]
+        if len({each.shape[1] for each in vectors}) > 1:
             raise DataError(f"the shards in {self.shards} have vectors of different lengths")
-        kept_rows = torch.cat(kept)
-        shape = (len(kept_rows), next(iter(lengths), 0))
-        save_rows(self.path, self._parts(), shape, {"rows_kept": kept_rows}, self._about(bad))
-        return self._finished()
+        bad = {place: reason for part in parts for place, reason in part.bad.items()}
+        return self._write(vectors, torch.cat([part.kept for part in parts]), bad)
 
-    def _finished(self) -> Embeddings:
+    def _write(self, vectors: Sequence[Tensor], kept: Tensor, bad: Mapping[int, str]) -> Embeddings:
+        shape = (len(kept), vectors[0].shape[1] if vectors else 0)
+        save_rows(self.path, vectors, shape, {"rows_kept": kept}, self._about(bad))
         shutil.rmtree(self.shards, ignore_errors=True)
         found = self.read()
         assert found is not None
         return found
-
-    def _parts(self) -> Iterator[Tensor]:
-        for shard in range(len(self)):
-            part = self._shard(shard)
-            if len(part.kept):
-                yield part.vectors
 
     def _shard(self, shard: int) -> Embeddings:
         found = self.read_shard(shard)
@@ -148,12 +132,7 @@ _RECORD = "embeddings.json"
 
 
 class PartRecord(BaseModel):
-    """The training or the test examples of a folder of embeddings.
-
-    Attributes:
-        key: hash of the examples and the backbone
-        count: the number of examples, including unreadable ones
-    """
+    """Training or test examples: their hash with the backbone's, and their number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     key: str
@@ -161,17 +140,7 @@ class PartRecord(BaseModel):
 
 
 class EmbeddingsRecord(BaseModel):
-    """The content of a folder of embeddings; it is written last, when everything else is there.
-
-    Attributes:
-        format: the version of this record
-        name: the data set's name
-        source: the place that the data came from
-        backbone: the backbone that made the embeddings
-        class_names: the name of each class
-        train: the examples to train on
-        test: the examples to evaluate on, if any
-    """
+    """The content of a folder of embeddings; it is written last, when everything else is there."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: int = 1
@@ -233,12 +202,7 @@ def read_embeddings(folder: Path) -> Splits:
     if record.test is not None:
         test, _ = _part(folder, "test", record.test, record.class_names)
     return Splits(
-        record.name,
-        train,
-        test,
-        str(folder),
-        train_names=names,
-        embedded_by=record.backbone,
+        record.name, train, test, str(folder), train_names=names, embedded_by=record.backbone
     )
 
 
@@ -252,10 +216,10 @@ def _part(
     table = folder / f"{name}.parquet"
     with as_data_error(table, remedy="embed again into another folder"):
         frame = pl.read_parquet(table)[found.kept.numpy()]
-        labels = torch.from_numpy(frame["label"].to_numpy().copy()).long()
-        has_truth = "true_label" in frame.columns
-        truth = (
-            torch.from_numpy(frame["true_label"].to_numpy().copy()).long() if has_truth else None
-        )
-        names = tuple(frame["example"].to_list())
-    return Dataset(in_memory_if_small(found.vectors), labels, class_names, truth), names
+        columns = {
+            column: torch.from_numpy(frame[column].to_numpy().copy()).long()
+            for column in ("label", "true_label")
+            if column in frame
+        }
+        names, vectors = tuple(frame["example"].to_list()), in_memory_if_small(found.vectors)
+        return Dataset(vectors, columns["label"], class_names, columns.get("true_label")), names

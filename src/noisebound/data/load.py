@@ -12,9 +12,8 @@ from noisebound.data.archives import Folder
 from noisebound.data.arrays import (
     dataset_from_arrays,
     inputs_from_array,
+    read_arrays,
     read_inputs,
-    read_npy,
-    read_npz,
 )
 from noisebound.data.class_folders import (
     IMAGES,
@@ -228,18 +227,10 @@ def _from_path(path: Path, options: ReadingOptions) -> Splits:
         options.refuse_all_but("data_dir", *_OF_TABLES, what="a table")
         return read_table(path, options)
     options.refuse_all_but("data_dir", "target", "skip_bad", what="a file of arrays")
-    target = options.target
-    if path.suffix.lower() == ".npz":
-        train, test = read_npz(path, target)
-        data = dataset_from_arrays(*train)
-        test_data = dataset_from_arrays(*test, class_names=data.class_names) if test else None
-        return Splits(path.name, data, test_data, source=str(path))
-    if path.suffix.lower() == ".npy":
-        return Splits(path.name, dataset_from_arrays(*read_npy(path, target)), None, str(path))
-    raise DataError(
-        f"{path} cannot be read: expected a folder of images or of .txt files (one "
-        "folder per class), or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file"
-    )
+    train, test = read_arrays(path, options.target)
+    data = dataset_from_arrays(*train)
+    test_data = dataset_from_arrays(*test, class_names=data.class_names) if test else None
+    return Splits(path.name, data, test_data, source=str(path))
 
 
 def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:

@@ -16,8 +16,8 @@ class PartSummary(BaseModel):
         shape: shape of one example
         dtype: type of the inputs, such as ``"uint8"``
         class_counts: number of examples of each class, by its name
-        imbalance: largest number of examples per class divided by the least; None if that is zero
-        noise_rate: share of wrong labels; None if the true labels are not known
+        imbalance: largest class count divided by the smallest, unless that is zero
+        noise_rate: share of wrong labels, if the true labels are known
     """
 
     model_config = ConfigDict(frozen=True)
@@ -37,10 +37,10 @@ class DataSummary(BaseModel):
         source: where it was read from
         classes: number of classes
         train: the training examples
-        test: the test examples; None if there are none
+        test: the test examples, if any
         mean: mean of the training inputs, per channel or feature; empty for sparse features
         std: standard deviation of the training inputs, per channel or feature
-        columns: the type of each column of a table that is used
+        columns: the type of each used column of a table
         notes: what reading left out or changed
     """
 

@@ -166,8 +166,6 @@ class TableEncoder(BaseModel):
         They are sparse if a column holds texts. Large dense features are kept in a temporary file
         instead of in memory.
 
-        Args:
-            data: a frame of polars, lazy or not, or of pandas
         """
         lazy = as_lazy(data)
         names = lazy.collect_schema().names()
