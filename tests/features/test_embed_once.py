@@ -169,12 +169,14 @@ def test_the_limit_of_pixels_can_be_raised_later(photos, monkeypatch):
 def test_files_that_are_no_images_are_said(photos):
     (photos / "stripes" / "notes.txt").write_text("x")
     note = "1 files in {} were ignored: they are not images, or not in the folder of a class"
-    assert load_raw(photos).notes == (note.format(photos),)
+    assert load_raw(photos).splits.notes == (note.format(photos),)
     assert load(photos).notes[0] == note.format(photos)
     both = photos.parent / "both"
     for name in ("train", "test"):
         shutil.copytree(photos, both / name)
-    assert load_raw(both).notes == (note.format(both / "train"), note.format(both / "test"))
+    assert load_raw(both).splits.notes == tuple(
+        note.format(both / name) for name in ("train", "test")
+    )
 
 
 def test_empty_texts(minilm):

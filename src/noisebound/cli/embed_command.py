@@ -42,7 +42,7 @@ def embed(
     notes = embed_folder(
         raw, encoder, out, skip_bad=options.skip_bad, cluster=cluster, log=print_note
     )
-    for note in (*raw.notes, *notes):
+    for note in (*raw.splits.notes, *notes):
         print_note(note)
-    count = len(raw.train.examples) + (0 if raw.test is None else len(raw.test.examples))
+    count = sum(len(part.examples) for part in raw.parts.values())
     print_text(f"{count:,} examples: {out}")

@@ -26,12 +26,15 @@ def hash_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def hash_of_weights(weights: Mapping[str, Tensor]) -> str:
-    """Return a hash of every weight, with its name."""
-    digest = hashlib.sha256()
+def hash_of_weights(weights: Mapping[str, Tensor], about: str = "") -> str:
+    """Return a hash of every weight with its name, after a description of the network."""
+    digest = hashlib.sha256(about.encode())
     for name, value in weights.items():
         digest.update(f"{name} {fingerprint(value.detach().cpu())}".encode())
     return digest.hexdigest()
+
+
+_SUMMED = ("texts", "cut", "unknown")
 
 
 class TextCounts(BaseModel):
@@ -51,13 +54,8 @@ class TextCounts(BaseModel):
     limit: int
 
     def __add__(self, other: "TextCounts") -> "TextCounts":
-        """Return the sums of both."""
-        return TextCounts(
-            texts=self.texts + other.texts,
-            cut=self.cut + other.cut,
-            unknown=self.unknown + other.unknown,
-            limit=self.limit,
-        )
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
+        return self.model_copy(update=sums)
 
     def notes(self) -> tuple[str, ...]:
         """Return a sentence for each count above zero."""
@@ -101,12 +99,7 @@ class Backbone(ABC):
         }
 
     def as_maker(self, modality: Modality, text_columns: tuple[str, ...] = ()) -> EmbeddedBy:
-        """Return the record of this backbone that is stored with its embeddings.
-
-        Args:
-            modality: the kind of the embedded examples
-            text_columns: the columns of a table whose texts it embedded
-        """
+        """Return the record of this backbone that is stored with its embeddings."""
         return EmbeddedBy(self.name, self.fingerprint, modality, text_columns, self.image_size)
 
     @property
@@ -130,12 +123,12 @@ class Backbone(ABC):
         """Return the vectors of prepared examples."""
 
     def count_texts(self, texts: Sequence[str]) -> TextCounts | None:
-        """Return how many texts suit the encoder badly; None if unknown."""
+        """Return how many texts suit the encoder badly, if that is known."""
         return None
 
     @property
     def untunable(self) -> str | None:
-        """The reason why the encoder cannot be trained; None if it can."""
+        """The reason why the encoder cannot be trained, if it cannot."""
         return "it is not a network of torch's and has no gradients"
 
     def check_tunable(self) -> None:
@@ -147,11 +140,7 @@ class Backbone(ABC):
             )
 
     def tunable(self, modality: Modality) -> "Tunable":
-        """Return a copy of the encoder as a trainable network.
-
-        Args:
-            modality: the kind of examples to train on
-        """
+        """Return a copy of the encoder as a trainable network, for examples of this kind."""
         self.check_tunable()
         raise NotImplementedError
 

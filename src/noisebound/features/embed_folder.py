@@ -5,9 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
-from noisebound.data.dataset import check_classes_left
 from noisebound.data.embeddings import (
     Embeddings,
     EmbeddingsRecord,
@@ -22,7 +19,6 @@ from noisebound.data.embeddings import (
 from noisebound.errors import DataError, FolderTakenError, InvalidValueError
 from noisebound.features.backbone import Backbone
 from noisebound.features.embed_once import (
-    KINDS,
     cached_store,
     embed_rows,
     embedding_key,
@@ -30,11 +26,9 @@ from noisebound.features.embed_once import (
     fill,
     finished,
     read_cache,
-    refuse_bad,
-    text_notes,
 )
 from noisebound.features.examples import Examples
-from noisebound.features.load import RawPart, RawSplits
+from noisebound.features.load import PartName, RawPart, RawSplits, embed_parts
 from noisebound.system.progress import counting
 from noisebound.system.ray_cluster import connected, first_line
 
@@ -71,61 +65,53 @@ def embed_folder(
             "a function has no hash by which its embeddings could be known again: make it the "
             "forward of an nn.Module"
         )
-    parts = {"train": raw.train} | ({} if raw.test is None else {"test": raw.test})
-    for part in parts.values():
+    keys = {}
+    for name, part in raw.parts.items():
         backbone.check_modality(part.examples.modality)
-    records = {
-        name: PartRecord(key=embedding_key(part.examples, backbone), count=len(part.examples))
-        for name, part in parts.items()
-    }
+        key = embedding_key(part.examples, backbone)
+        keys[name] = PartRecord(key=key, count=len(part.examples))
     record = EmbeddingsRecord(
-        name=raw.name,
-        source=raw.source,
+        name=raw.splits.name,
+        source=raw.splits.source,
         backbone=backbone.as_maker(raw.train.examples.modality, raw.text_columns),
-        class_names=raw.class_names,
-        train=records["train"],
-        test=records.get("test"),
+        class_names=raw.splits.train.class_names,
+        train=keys["train"],
+        test=keys.get("test"),
     )
     _check_free(out, record)
-    notes: list[str] = []
-    if raw.columns_beside:
-        notes.append(
-            "the folder holds the embeddings of the texts alone, without the columns "
-            f"{', '.join(raw.columns_beside)}: to use them, give the table and `backbone` to fit"
-        )
-    embedded: list[tuple[Examples, Tensor]] = []
-    for name, part in parts.items():
-        store = EmbeddingStore(
-            vectors_path(out, name), records[name].key, records[name].count, shard_rows
-        )
-        found = finished(store) or _made(store, part, backbone, cluster, log)
-        notes += refuse_bad(part.examples, found, skip_bad)
-        embedded.append((part.examples, found.kept))
-        if part is raw.train:
-            kind = KINDS[part.examples.modality]
-            check_classes_left(part.labels, part.labels[found.kept], raw.class_names, kind)
-        write_labels(out, name, part.labels, part.true_labels, part.names)
+
+    folder = out.resolve()  # actors on a cluster work elsewhere
+
+    def embed(name: PartName, part: RawPart) -> Embeddings:
+        path, key = vectors_path(folder, name), keys[name].key
+        store = EmbeddingStore(path, key, len(part.examples), shard_rows)
+        found = finished(store)
+        if found is not None:
+            return found
+        cache = cached_store(part.examples, backbone)
+        found = read_cache(cache)
+        if found is not None:
+            log(f"the embeddings are copied from the cache: {cache.path}")
+            return store.write(found)
+        if cluster is None:
+            fill(store, part.examples, backbone, log)
+        else:
+            _fill_on_ray(store, part.examples, backbone, cluster, log)
+        return store.finish()
+
+    _, notes = embed_parts(raw, backbone, skip_bad, embed)
+    for name, part in raw.parts.items():
+        write_labels(out, name, part.data.labels, part.data.true_labels, part.names)
     write_record(out, record)
-    return (*notes, *text_notes(backbone, *embedded))
-
-
-def _made(
-    store: EmbeddingStore,
-    part: RawPart,
-    backbone: Backbone,
-    cluster: str | None,
-    log: Callable[[str], None],
-) -> Embeddings:
-    cache = cached_store(part.examples, backbone)
-    known = read_cache(cache)
-    if known is not None:
-        log(f"the embeddings are copied from the cache: {cache.path}")
-        return store.write(known)
-    if cluster is None:
-        fill(store, part.examples, backbone, log)
-    else:
-        _fill_on_ray(store, part.examples, backbone, cluster, log)
-    return store.finish()
+    if raw.splits.encoder is None:
+        return notes
+    columns = [column.name for column in raw.splits.encoder.columns]
+    beside = ", ".join(name for name in columns if name not in raw.text_columns)
+    return (
+        f"the folder holds the embeddings of the texts alone, without the columns {beside}: to use "
+        "them, give the table and `backbone` to fit",
+        *notes,
+    )
 
 
 def _check_free(out: Path, record: EmbeddingsRecord) -> None:
@@ -143,10 +129,7 @@ def _check_free(out: Path, record: EmbeddingsRecord) -> None:
 class ShardEmbedder:
     """A Ray actor: embeds whole shards, and writes each where all machines see it.
 
-    Args:
-        store: the place of the shards
-        examples: a list of one reference to the examples
-        backbone: the encoder
+    It gets the examples as a list of one reference.
     """
 
     def __init__(self, store: EmbeddingStore, examples: list[Any], backbone: Backbone) -> None:
@@ -176,25 +159,20 @@ def _fill_on_ray(
     another actor repeats it. All machines must see the files of the store and of the examples.
     """
     log(embedding_plan(examples, backbone))
-    store.path = store.path.resolve()
-    store.shards = store.shards.resolve()
     with connected(cluster) as ray:
-        shared = ray.put(examples)
-        for _ in range(_ATTEMPTS):
-            missing = store.missing()
-            if not missing:
-                return
+        shared, attempts = ray.put(examples), 0
+        while missing := store.missing():
+            if attempts == _ATTEMPTS:
+                raise DataError(
+                    f"{len(missing)} of {len(store)} shards could not be embedded in {_ATTEMPTS} "
+                    "attempts; finished shards are kept: check the cluster, and embed again"
+                )
+            attempts += 1
             try:
                 _pass(ray, store, missing, shared, backbone)
             except ray.exceptions.RayError as error:
                 reason = first_line(error)
                 log(f"a part of the cluster failed ({reason}); continuing with the rest")
-        missing = store.missing()
-        if missing:
-            raise DataError(
-                f"{len(missing)} of {len(store)} shards could not be embedded in {_ATTEMPTS} "
-                "attempts; finished shards are kept: check the cluster, and embed again"
-            )
 
 
 def _pass(

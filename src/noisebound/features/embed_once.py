@@ -3,6 +3,9 @@
 import hashlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
@@ -77,7 +80,7 @@ def cached_store(examples: Examples, backbone: Backbone) -> EmbeddingStore:
 
 
 def read_cache(store: EmbeddingStore) -> Embeddings | None:
-    """Return finished embeddings; None if there are none, or if some must be made again."""
+    """Return finished embeddings, unless some must be made again."""
     try:
         return finished(store)
     except DataError as error:
@@ -119,11 +122,7 @@ def embed_rows(
 ) -> Embeddings:
     """Return the vectors of the examples at these positions.
 
-    Args:
-        examples: all examples
-        positions: the examples to embed
-        backbone: the encoder
-        count: called with the size of each batch that is done
+    ``count`` is called with the size of each finished batch.
     """
 
     def prepare(position: int) -> Any:
@@ -177,7 +176,7 @@ def refuse_bad(
     Args:
         examples: the examples
         found: their embeddings
-        skip_bad: True to leave them out; None if the caller has no such option
+        skip_bad: True to leave unreadable ones out (default: the caller has no such option)
     """
     if not found.bad:
         return ()
@@ -203,23 +202,23 @@ def text_notes(backbone: Backbone, *parts: tuple[Examples, Tensor]) -> tuple[str
         backbone: the encoder
         parts: examples, and the positions of the readable ones
     """
-    found: TextCounts | None = None
-    for examples, kept in parts:
-        counts = _counted_once(examples, kept, backbone) if isinstance(examples, Texts) else None
-        if counts is not None:
-            found = counts if found is None else found + counts
-    return () if found is None else found.notes()
+    counts = [
+        _counted_once(examples, kept, backbone)
+        for examples, kept in parts
+        if isinstance(examples, Texts)
+    ]
+    known = [each for each in counts if each is not None]
+    return reduce(add, known).notes() if known else ()
 
 
 def _counted_once(examples: Texts, kept: Tensor, backbone: Backbone) -> TextCounts | None:
-    if backbone.fingerprint is None:
-        return backbone.count_texts([examples.read(at) for at in kept.tolist()])
-    path = cached_store(examples, backbone).path.with_suffix(".texts.json")
-    try:
-        return TextCounts.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        counts = backbone.count_texts([examples.read(at) for at in kept.tolist()])
-    if counts is not None:
+    path = None
+    if backbone.fingerprint is not None:
+        path = cached_store(examples, backbone).path.with_suffix(".texts.json")
+        with suppress(OSError, ValidationError):
+            return TextCounts.model_validate_json(path.read_bytes())
+    counts = backbone.count_texts([examples.read(at) for at in kept.tolist()])
+    if counts is not None and path is not None:
         write_text(path, counts.model_dump_json())
     return counts
 

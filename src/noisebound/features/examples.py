@@ -17,10 +17,10 @@ from jaxtyping import Float, Shaped
 from PIL import Image
 from torch import Tensor
 
-from noisebound.data.archives import Files, files_fingerprint
+from noisebound.data.archives import Files, Folder
 from noisebound.data.cache import cache_folder
 from noisebound.data.images import limited_pixels, open_image
-from noisebound.errors import DataError, MisuseError
+from noisebound.errors import DataError
 from noisebound.system.files import fingerprint, fingerprint_of_texts, write_text
 from noisebound.system.progress import track
 
@@ -132,15 +132,14 @@ class ImageFiles(Examples):
 
 
 def image_paths(values: object) -> list[str] | None:
-    """Return the paths in a list, an array or a column; None if it holds anything else."""
+    """Return the paths in a list, an array or a column, if it holds nothing else."""
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray | pl.Series):
         return None
-    listed = list(values)
-    are_paths = bool(listed) and all(isinstance(each, str | PurePath) for each in listed)
-    return [str(each) for each in listed] if are_paths else None
+    are_paths = len(values) > 0 and all(isinstance(each, str | PurePath) for each in values)
+    return [str(each) for each in values] if are_paths else None
 
 
-class PathFiles(Files):
+class PathFiles(Folder):
     """Files in any folders, each named by its path."""
 
     def __init__(self) -> None:
@@ -153,17 +152,9 @@ class PathFiles(Files):
         except OSError as error:
             raise DataError(error.strerror or "it cannot be read") from error
 
-    def names(self) -> list[str]:
-        """Raise an error, because there is no common folder to list."""
-        raise MisuseError("files in any folders cannot be listed: name each by its path")
-
     def where(self, name: str = "") -> str:
-        """Return the path."""
-        return name or "the files"
-
-    def fingerprint(self, names: Sequence[str]) -> str:
-        """Return a hash of the path, size and times of each file."""
-        return files_fingerprint(Path(name) for name in names)
+        """Return the path as it was given."""
+        return name
 
 
 class ImageTensor(Examples):

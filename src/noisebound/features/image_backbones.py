@@ -16,18 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError
-from noisebound.features.backbone import Backbone, hash_of_file
+from noisebound.features.backbone import Backbone, hash_of_file, hash_of_weights
 from noisebound.features.examples import Example, Modality
 from noisebound.features.tunable import NetworkBackbone, Tunable
-from noisebound.system.files import fingerprint
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
-Three = tuple[float, float, float]
-Deviations = tuple[
-    Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]
-]
+_Positive = Annotated[float, Field(gt=0)]
 
 
 class ImagePreparation(BaseModel):
@@ -46,8 +40,8 @@ class ImagePreparation(BaseModel):
     size: Annotated[int, Field(ge=1, le=4096)] = 224
     resize: Literal["crop", "squash"] = "crop"
     interpolation: Literal["bilinear", "bicubic"] = "bilinear"
-    mean: Three = IMAGENET_MEAN
-    std: Deviations = IMAGENET_STD
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)  # ImageNet's
+    std: tuple[_Positive, _Positive, _Positive] = (0.229, 0.224, 0.225)
 
     def pixels(self, image: Image.Image) -> NDArray[np.uint8]:
         """Return the pixels ``[height, width, 3]`` at the encoder's size."""
@@ -260,10 +254,7 @@ class TimmBackbone(NetworkBackbone):
     def fingerprint(self) -> str:
         """Hash of the weights and of the preparation."""
         preparation = hashlib.sha256(self.preparation.model_dump_json().encode()).hexdigest()
-        digest = hashlib.sha256(f"{self.model} {preparation}".encode())
-        for name, value in self._network.state_dict().items():
-            digest.update(f"{name} {fingerprint(value.cpu())}".encode())
-        return digest.hexdigest()
+        return hash_of_weights(self._network.state_dict(), f"{self.model} {preparation}")
 
     def describe(self, modality: Modality) -> str:
         """Return the size of the images, and how they are pooled."""

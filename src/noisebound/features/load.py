@@ -1,7 +1,7 @@
 """Any source of images or texts as embeddings: `load`, with a backbone in between."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,10 +11,11 @@ from jaxtyping import Int64
 from PIL import Image
 from torch import Tensor
 
-from noisebound.data import Dataset, ReadingOptions, Splits, TableEncoder
+from noisebound.data import Dataset, ReadingOptions, Splits
 from noisebound.data.archives import Folder
 from noisebound.data.class_folders import ClassTree, find_trees
 from noisebound.data.dataset import check_classes_left
+from noisebound.data.embeddings import Embeddings
 from noisebound.data.load import image_folder, read
 from noisebound.data.rows import in_memory_if_small
 from noisebound.data.text_columns import is_of_empty_texts
@@ -24,6 +25,7 @@ from noisebound.features.embed_once import KINDS, embed_once, refuse_bad, text_n
 from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
 
 Log = Callable[[str], None]
+PartName = Literal["train", "test"]
 _ROW_INDEX = "\0row"  # a name that no column of a user has
 _THUMBNAIL = 128  # pixels: enough for a page
 
@@ -34,14 +36,12 @@ class RawPart:
 
     Args:
         examples: the examples
-        labels: observed class indices
-        true_labels: the labels without noise, where they are known
+        data: their labels; its inputs are not used
         names: the names of the examples, such as their files; by default their positions
     """
 
     examples: Examples
-    labels: Int64[Tensor, " n"]
-    true_labels: Int64[Tensor, " n"] | None = None
+    data: Dataset
     names: tuple[str, ...] | None = None
 
 
@@ -50,38 +50,22 @@ class RawSplits:
     """A data set before it is embedded.
 
     Args:
-        name: name of the data set or file
+        splits: the origin of the data, its classes, and the columns beside its texts
         train: the training examples
         test: the test examples, if there are any
-        class_names: the name of each class
-        source: the place that the data came from
-        notes: sentences on what was changed while reading
         text_columns: the columns of a table that hold the texts
-        frame: for texts, the table of the training examples
-        test_frame: likewise for the test examples
-        encoder: the rule for the columns beside the texts, if there are any
-        table: for tables, all columns of the training rows but the labels
-        id_column: the column of `table` that names the rows
     """
 
-    name: str
+    splits: Splits
     train: RawPart
     test: RawPart | None
-    class_names: tuple[str, ...]
-    source: str
-    notes: tuple[str, ...] = ()
     text_columns: tuple[str, ...] = ()
-    frame: pl.LazyFrame | None = None
-    test_frame: pl.LazyFrame | None = None
-    encoder: TableEncoder | None = None
-    table: pl.LazyFrame | None = None
-    id_column: str | None = None
 
     @property
-    def columns_beside(self) -> tuple[str, ...]:
-        """The columns that are used beside the texts."""
-        used = () if self.encoder is None else self.encoder.columns
-        return tuple(column.name for column in used if column.name not in self.text_columns)
+    def parts(self) -> dict[PartName, RawPart]:
+        """All examples by part."""
+        found: dict[PartName, RawPart] = {"train": self.train}
+        return found if self.test is None else {**found, "test": self.test}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,47 +107,61 @@ def load_embedded(
 def embedded(
     raw: RawSplits, backbone: Backbone, skip_bad: bool, log: Log = lambda note: None
 ) -> EmbeddedSplits:
-    """Return raw examples as the embeddings of a backbone, beside the other columns.
-
-    Args:
-        raw: the examples
-        backbone: the encoder
-        skip_bad: True to leave out unreadable examples
-        log: called with each log line
-    """
-    examples = raw.train.examples
-    train, kept, notes = _embedded(raw.train, raw.class_names, backbone, skip_bad, log)
-    check_classes_left(raw.train.labels, train.labels, raw.class_names, KINDS[examples.modality])
-    parts = [(examples, kept)]
-    test, test_kept = None, None
-    if raw.test is not None:
-        test, test_kept, more = _embedded(raw.test, raw.class_names, backbone, skip_bad, log)
-        notes += more
-        parts.append((raw.test.examples, test_kept))
+    """Return raw examples as the embeddings of a backbone, beside the other columns."""
+    found, notes = embed_parts(
+        raw, backbone, skip_bad, lambda name, part: embed_once(part.examples, backbone, log)
+    )
+    data = {
+        name: Dataset(
+            in_memory_if_small(found[name].vectors),
+            part.data.labels[found[name].kept],
+            part.data.class_names,
+            None if part.data.true_labels is None else part.data.true_labels[found[name].kept],
+        )
+        for name, part in raw.parts.items()
+    }
+    before, examples, kept = raw.splits, raw.train.examples, found["train"].kept
+    test_kept = found["test"].kept if "test" in found else None
+    is_images = examples.modality == "image"
     splits = EmbeddedSplits(
-        raw.name,
-        train,
-        test,
-        raw.source,
-        notes=(*raw.notes, *notes, *text_notes(backbone, *parts)),
-        frame=_rows_of(raw.frame, kept),
-        test_frame=_rows_of(raw.test_frame, test_kept),
+        before.name,
+        data["train"],
+        data.get("test"),
+        before.source,
+        notes=(*before.notes, *notes),
+        frame=_rows_of(before.frame, kept),
+        test_frame=_rows_of(before.test_frame, test_kept),
         train_names=_names_of(raw.train, kept),
         embedded_by=backbone.as_maker(examples.modality, raw.text_columns),
-        pictures=(
-            (lambda place: thumbnail(examples, int(kept[place])))
-            if examples.modality == "image"
-            else None
-        ),
-        table=_rows_of(raw.table, kept),
-        id_column=raw.id_column,
+        pictures=(lambda place: thumbnail(examples, int(kept[place]))) if is_images else None,
+        table=_rows_of(before.table, kept),
+        id_column=before.id_column,
         raw=raw,
         kept=kept,
         test_kept=test_kept,
     )
-    joined = splits.encoded_with(raw.encoder)
+    joined = splits.encoded_with(before.encoder)
     assert isinstance(joined, EmbeddedSplits)
     return joined
+
+
+def embed_parts(
+    raw: RawSplits,
+    backbone: Backbone,
+    skip_bad: bool,
+    embed: Callable[[PartName, RawPart], Embeddings],
+) -> tuple[dict[PartName, Embeddings], tuple[str, ...]]:
+    """Return the embeddings of all examples, and notes on unreadable and unsuited ones."""
+    found: dict[PartName, Embeddings] = {}
+    notes: list[str] = []
+    for name, part in raw.parts.items():
+        found[name] = embed(name, part)
+        notes += refuse_bad(part.examples, found[name], skip_bad)
+        if name == "train":
+            labels, kind = part.data.labels, KINDS[part.examples.modality]
+            check_classes_left(labels, labels[found[name].kept], part.data.class_names, kind)
+    readable = [(part.examples, found[name].kept) for name, part in raw.parts.items()]
+    return found, (*notes, *text_notes(backbone, *readable))
 
 
 def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
@@ -182,28 +180,22 @@ def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
     encoder = splits.encoder
     columns = () if encoder is None else encoder.text_columns
 
-    def part(
-        name: Literal["train", "test"], data: Dataset, names: tuple[str, ...] | None
-    ) -> RawPart:
+    def part(name: PartName, data: Dataset, names: tuple[str, ...] | None = None) -> RawPart:
         texts = splits.texts(name) or []
         examples = Texts(texts, names) if columns else examples_of(data.dense_inputs)
-        return RawPart(examples, data.labels, data.true_labels, names)
+        return RawPart(examples, data, names)
 
     has_others = encoder is not None and 0 < len(columns) < len(encoder.columns)
-    return RawSplits(
-        splits.name,
-        part("train", splits.train, splits.train_names),
-        None if splits.test is None else part("test", splits.test, None),
-        splits.train.class_names,
-        splits.source,
-        tuple(note for note in splits.notes if not is_of_empty_texts(note)),
-        columns,
-        splits.frame if columns else None,
-        splits.test_frame if columns else None,
-        encoder.beside_texts() if encoder is not None and has_others else None,
-        splits.table,
-        splits.id_column,
+    described = replace(
+        splits,
+        notes=tuple(note for note in splits.notes if not is_of_empty_texts(note)),
+        encoder=encoder.beside_texts() if encoder is not None and has_others else None,
+        frame=splits.frame if columns else None,
+        test_frame=splits.test_frame if columns else None,
     )
+    train = part("train", splits.train, splits.train_names)
+    test = None if splits.test is None else part("test", splits.test)
+    return RawSplits(described, train, test, columns)
 
 
 def examples_of(inputs: Tensor) -> Examples:
@@ -222,21 +214,9 @@ def thumbnail(examples: Examples, position: int) -> Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
-def _embedded(
-    part: RawPart, class_names: tuple[str, ...], backbone: Backbone, skip_bad: bool, log: Log
-) -> tuple[Dataset, Tensor, tuple[str, ...]]:
-    found = embed_once(part.examples, backbone, log)
-    notes = refuse_bad(part.examples, found, skip_bad)
-    true_labels = None if part.true_labels is None else part.true_labels[found.kept]
-    data = Dataset(
-        in_memory_if_small(found.vectors), part.labels[found.kept], class_names, true_labels
-    )
-    return data, found.kept, notes
-
-
 def _names_of(part: RawPart, kept: Tensor) -> tuple[str, ...] | None:
-    """Return the names of the readable examples; None if all positions are unchanged."""
-    if part.names is None and len(kept) == len(part.labels):
+    """Return the names of the readable examples, if they have any or positions change."""
+    if part.names is None and len(kept) == len(part.examples):
         return None
     return tuple(str(place) if part.names is None else part.names[place] for place in kept.tolist())
 
@@ -253,7 +233,9 @@ def _image_folder(folder: Folder) -> RawSplits:
     train, test, notes = find_trees(folder)
 
     def part(tree: ClassTree) -> RawPart:
-        return RawPart(ImageFiles(tree.files, tree.names), tree.labels, names=tree.names)
+        data = Dataset(torch.empty(len(tree.names), 0), tree.labels, train.class_names)
+        return RawPart(ImageFiles(tree.files, tree.names), data, tree.names)
 
-    source, test_part = str(folder.path), None if test is None else part(test)
-    return RawSplits(folder.path.name, part(train), test_part, train.class_names, source, notes)
+    raw, raw_test = part(train), None if test is None else part(test)
+    splits = Splits(folder.path.name, raw.data, None, str(folder.path), notes)
+    return RawSplits(splits, raw, raw_test)

@@ -68,7 +68,7 @@ class Pooling:
 
 
 def sentence_pooling(folder: Path) -> Pooling | None:
-    """Return the pooling of a sentence-transformers folder; None for other folders."""
+    """Return the pooling that a sentence-transformers folder configures."""
     path = folder / "modules.json"
     if not path.exists():
         return None
@@ -117,7 +117,7 @@ class PooledEncoder(nn.Module):
     Args:
         network: the transformer
         pooling: how token vectors become one
-        padding: the token that fills short texts; None for an encoder of images
+        padding: the token that fills short texts (None: an encoder of images)
     """
 
     def __init__(self, network: nn.Module, pooling: Pooling, padding: int | None) -> None:

@@ -121,12 +121,6 @@ class TokenRows(Rows):
         return (self.ends - starts)[self.positions]
 
 
-def padded_tokens(tokens: Sequence[Sequence[int]]) -> Int32[Tensor, "m length"]:
-    """Return tokens as a tensor, as long as the longest text."""
-    texts = [torch.tensor(each, dtype=torch.int32) for each in tokens]
-    return pad_sequence(texts, batch_first=True, padding_value=PADDING)
-
-
 @dataclass(frozen=True, eq=False)
 class Tunable:
     """A trainable encoder, and how examples become its inputs.
@@ -152,17 +146,16 @@ class Tunable:
 
     def batch(self, prepared: Sequence[Any]) -> Tensor:
         """Return the inputs of prepared examples, or of texts, as one tensor."""
-        if self.tokenize is not None:
-            return padded_tokens(self.tokenize(prepared))
-        return torch.stack(list(prepared))
+        if self.tokenize is None:
+            return torch.stack(list(prepared))
+        texts = [torch.tensor(each, dtype=torch.int32) for each in self.tokenize(prepared)]
+        return pad_sequence(texts, batch_first=True, padding_value=PADDING)
 
     def freeze_unused(self, inputs: Tensor) -> None:
         """Freeze weights that the vectors do not depend on, such as an unused pooling layer.
 
-        They have no gradient, and several ranks would wait for it forever.
-
-        Args:
-            inputs: any batch, of one example or more
+        They have no gradient, and several ranks would wait for it forever. Any batch of inputs
+        will do.
         """
         weights = [weight for weight in self.network.parameters() if weight.requires_grad]
         with torch.enable_grad():
@@ -178,7 +171,7 @@ def trainable_copy(network: nn.Module) -> nn.Module:
 
 
 class NetworkBackbone(Backbone):
-    """A backbone that is a network of torch's."""
+    """A backbone with a torch network."""
 
     @abstractmethod
     def encoder(self, modality: Modality) -> Tunable:
@@ -194,7 +187,7 @@ class NetworkBackbone(Backbone):
 
     @property
     def untunable(self) -> None:
-        """None: it can be trained."""
+        """None, because it can be trained."""
 
     def tunable(self, modality: Modality) -> Tunable:
         """Return a trainable copy of the network, with the same inputs."""

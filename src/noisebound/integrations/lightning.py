@@ -98,31 +98,21 @@ class NoiseBoundCallback(BoundedTraining, Callback):
             pl_module.load_state_dict(self._last_weights)
         self._last_weights = None
 
-    def on_train_batch_start(
-        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Continue with the last weights."""
         self._hide_average(pl_module)
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Add the weights to their average if the optimizer has stepped."""
         if trainer.global_step != self._averaged_step:
             self._averaged_step = trainer.global_step
             self._update_average(pl_module)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Make the checkpoints after an epoch save the averaged weights."""
+        """Validate and save the averaged weights, and leave them in the module."""
         self._show_average(pl_module)
 
-    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Validate the averaged weights."""
-        self._show_average(pl_module)
-
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Leave the averaged weights in the module."""
-        self._show_average(pl_module)
+    on_validation_start = on_train_end = on_train_epoch_end
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]

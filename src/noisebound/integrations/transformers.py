@@ -20,7 +20,7 @@ from noisebound.step_bound import has_gradients
 
 try:
     from accelerate.utils.deepspeed import DeepSpeedOptimizerWrapper
-    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers import TrainerCallback
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 except ModuleNotFoundError as missing:
     raise MissingExtraError(
@@ -72,10 +72,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         self._logged = self.monitor.state()
 
     def __call__(
-        self,
-        outputs: Any,
-        labels: Tensor,
-        num_items_in_batch: int | Tensor | None = None,
+        self, outputs: Any, labels: Tensor, num_items_in_batch: int | Tensor | None = None
     ) -> Float[Tensor, ""]:
         """Return the plain loss of one part, and observe it in training.
 
@@ -94,13 +91,15 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         # DataParallel repeats the number for each device.
         whole = weight if num_items_in_batch is None else torch.as_tensor(num_items_in_batch).max()
         if losses.requires_grad:  # else it is an evaluation
-            self._refuse_unless_called_back()
+            if not self._is_in_step:
+                raise MisuseError(
+                    "BoundedLossFunction is the loss of this Trainer, but not its callback, so "
+                    "that nothing would be bounded: pass callbacks=[bounded] too"
+                )
             self._gradients.observe((losses.sum() / weight).detach(), count=weight / whole)
         return losses.sum() / whole
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Refuse trainings that a callback cannot bound, and start the average."""
         if args.label_smoothing_factor:
             raise InvalidValueError(
@@ -121,9 +120,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         if self._average is not None and _take_last_weights(others["optimizer"]):
             self._average.n_averaged.fill_(1)  # the checkpoint's weights are the average
 
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Start a new step with the last weights, even if the step before was abandoned."""
         self._gradients.forget()
         if self._is_shown:
@@ -131,9 +128,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
             _forget_last_weights(others["optimizer"])
         self._is_in_step = True
 
-    def on_pre_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Flip the gradients if the mean is below the bound."""
         if not self._gradients.has_observed:
             raise MisuseError(
@@ -148,37 +143,29 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         self._gradients.apply(others["optimizer"])
         self._is_in_step = False
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Add the weights to their average, which is evaluated and saved."""
         self._update_average(others["model"])
         self._show_if_needed(control, **others)
 
-    def on_epoch_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Show the averaged weights if the epoch ends with an evaluation or a checkpoint."""
         self._show_if_needed(control, **others)
 
-    def _show_if_needed(self, control: TrainerControl, **others: Any) -> None:
+    def _show_if_needed(self, control: Any, **others: Any) -> None:
         if self._average is None or not (control.should_evaluate or control.should_save):
             return
         if not self._is_shown:
             _note_last_weights(others["optimizer"])
         self._show_average(others["model"])
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Leave the averaged weights in the model, or those of the best checkpoint."""
         if not (args.load_best_model_at_end and state.best_model_checkpoint):
             self._show_average(others["model"])
         _forget_last_weights(others["optimizer"])
 
-    def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Add the counts to the log entry of a training loss."""
         counts = self.monitor.state()
         steps, below = (counts - self._logged).tolist()
@@ -188,13 +175,6 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         readings = {"raw_mean": self.raw_mean, "share_below": below / steps}
         others["logs"].update(readings)  # for the callbacks after this one
         state.log_history[-1].update(readings)
-
-    def _refuse_unless_called_back(self) -> None:
-        if not self._is_in_step:
-            raise MisuseError(
-                "BoundedLossFunction is the loss of this Trainer, but not its callback, so that "
-                "nothing would be bounded: pass callbacks=[bounded] too"
-            )
 
 
 _LAST_WEIGHT = "noisebound_last_weight"

@@ -5,7 +5,7 @@ one inference pass between them.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,13 +14,14 @@ import polars as pl
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from noisebound.data import Splits
+from noisebound.data import Dataset, Splits
 from noisebound.data.rows import Rows
 from noisebound.errors import DataError, NoRoomError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects, estimate_noise
 from noisebound.estimation.model_suspects import suspects_by_models
 from noisebound.estimation.noise import ClassWeightedNoise
 from noisebound.estimation.predictions import of_label
+from noisebound.features.backbone import hash_of_file
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult
 from noisebound.runs.saved_model import SavedModel
@@ -58,30 +59,23 @@ def check_same_data(result: RunResult, class_names: tuple[str, ...], splits: Spl
         )
 
 
-def judgment_key(folder: RunFolder, splits: Splits) -> str:
-    """Return the hash of everything that the judgment of a run's data depends on."""
+def judgment_once(folder: RunFolder, splits: Splits, infer: Callable[[], Judgment]) -> Judgment:
+    """Return the judgment that the run folder keeps; infer it if it is absent or outdated.
+
+    A folder that cannot be written is not an error.
+    """
     digest = hashlib.sha256(version("noisebound").encode())
     digest.update(fingerprint(splits.train.labels).encode())
     for path in (folder.config, folder.result, folder.card, folder.weights, folder.encoder):
         if path.exists():
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-def read_judgment(folder: RunFolder, key: str) -> Judgment | None:
-    """Return the judgment with this key, if it is kept and whole."""
-    try:
+            digest.update(bytes.fromhex(hash_of_file(path)))
+    key = digest.hexdigest()
+    with suppress(OSError, DataError):
         tensors, about = load_tensors(folder.judgment)
-    except (OSError, DataError):
-        return None
-    if about.get("key") != key:
-        return None
-    return Judgment(tensors["probabilities"], Suspects(tensors["score"], tensors["suggested"]))
-
-
-def keep_judgment(folder: RunFolder, found: Judgment, key: str) -> None:
-    """Write the judgment, whole or not at all; a read-only folder is no error."""
+        if about.get("key") == key:
+            suspects = Suspects(tensors["score"], tensors["suggested"])
+            return Judgment(tensors["probabilities"], suspects)
+    found = infer()
     assert found.suspects.suggested is not None
     tensors = {
         "probabilities": found.probabilities,
@@ -90,14 +84,11 @@ def keep_judgment(folder: RunFolder, found: Judgment, key: str) -> None:
     }
     with suppress(OSError, NoRoomError):
         save_tensors(folder.judgment, tensors, {"key": key})
+    return found
 
 
 def infer_judgment(
-    config: TrainingConfig,
-    noise: Noise,
-    saved: SavedModel,
-    splits: Splits,
-    inputs: Rows,
+    config: TrainingConfig, noise: Noise, saved: SavedModel, train: Dataset, inputs: Rows
 ) -> Judgment:
     """Return the judgment of a run, by one inference pass over its training data.
 
@@ -105,19 +96,19 @@ def infer_judgment(
         config: how the run was trained
         noise: the noise of its labels, with out-of-fold predictions where they are kept
         saved: the trained model
-        splits: the data that it was given; labels may have been corrected since
+        train: the data that it was given; labels may have been corrected since
         inputs: the training inputs as the trained model takes them
     """
-    train = splits.train
     probs = saved.probabilities(inputs).double()
-    transition = _transition(noise, probs, train.labels)
-    seen, seen_noise = transition, noise
-    weights = class_weights(config, train)
+    # Without any knowledge of the noise, the model itself estimates the matrix.
+    is_unasked = not noise.is_known and not noise.warnings
+    seen = estimate_noise(probs, train.labels).transition if is_unasked else noise.transition
+    seen_noise, weights = noise, class_weights(config, train)
     if weights is not None:
         shares = train.class_counts().double() / len(train)
         seen_noise = ClassWeightedNoise(noise, weights, shares)
         seen = seen_noise.transition
-    loss = make_criterion(config, len(transition), len(probs), seen_noise)
+    loss = make_criterion(config, len(seen), len(probs), seen_noise)
     if not isinstance(noise, EstimatedNoise) or noise.out_of_fold is None:
         return Judgment(probs, suspects_by_models(probs, train.labels, loss, seen, None))
     found = suspects_by_models(probs, train.labels, loss, seen, noise.out_of_fold, noise.estimate)
@@ -168,11 +159,3 @@ def shortened(text: str, most: int) -> str:
     """
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-def _transition(
-    noise: Noise, probs: Float64[Tensor, "n classes"], labels: Tensor
-) -> Float64[Tensor, "classes classes"]:
-    """Return the matrix that the training used; if it used none, estimate it by its model."""
-    is_unasked = not noise.is_known and not noise.warnings
-    return estimate_noise(probs, labels).transition if is_unasked else noise.transition

@@ -7,23 +7,20 @@ import json
 import time
 import warnings
 from pathlib import Path
+from typing import Any
+
+from torch import Tensor
 
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import OutOfFold
 from noisebound.runs.folder import RunFolder
-from noisebound.system.files import (
-    PARTS,
-    append_text,
-    load_tensors,
-    save_tensors,
-    sync,
-    write_text,
-)
+from noisebound.system.files import PARTS, append_text, load_tensors, save_tensors, sync, write_text
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.state import TrainingState
 
+_VALIDATION = "validation_"  # begins the names of the validation split's tensors
 _KEPT = 2  # checkpoints: if the last is damaged, the one before it serves
 
 
@@ -62,20 +59,12 @@ class FolderKeeper:
     def keep_out_of_fold(self, name: str, found: OutOfFold) -> None:
         """Write predictions, whole or not at all."""
         self.folder.begin(self.config)
-        tensors = {
-            "logits": found.logits,
-            "labels": found.labels,
-            "positions": found.positions,
-            "hits": found.hits,
-            "is_trusted": found.is_trusted,
-        }
+        tensors = _tensors(found)
         if found.validation is not None:
-            tensors["validation_logits"] = found.validation.logits
-            tensors["validation_labels"] = found.validation.labels
-            tensors["validation_positions"] = found.validation.positions
-        present = {name: value for name, value in tensors.items() if value is not None}
+            inner = _tensors(found.validation)
+            tensors |= {f"{_VALIDATION}{part}": value for part, value in inner.items()}
         about = {"identity": self.identity, "is_underfit": found.is_underfit}
-        save_tensors(self.folder.out_of_fold(name), present, about)
+        save_tensors(self.folder.out_of_fold(name), tensors, about)
 
     def resume(self, state: TrainingState) -> list[EpochMetrics]:
         """Restore the last epoch of both checkpoints and metrics; return the metrics."""
@@ -113,10 +102,14 @@ class FolderKeeper:
             self._saved_at = time.monotonic()
 
 
+def _tensors(found: OutOfFold) -> dict[str, Tensor]:
+    return {name: value for name, value in vars(found).items() if isinstance(value, Tensor)}
+
+
 def read_out_of_fold(
     folder: RunFolder, name: str = "all", identity: str | None = None
 ) -> OutOfFold | None:
-    """Return a run's out-of-fold predictions; None if they are absent, damaged or another run's.
+    """Return a run's out-of-fold predictions, unless they are absent, damaged or another run's.
 
     Args:
         folder: the run folder
@@ -129,22 +122,13 @@ def read_out_of_fold(
         return None
     if identity not in (None, about["identity"]):
         return None
-    validation = None
-    if "validation_logits" in tensors:
-        validation = OutOfFold(
-            tensors["validation_logits"],
-            tensors["validation_labels"],
-            tensors["validation_positions"],
-        )
-    return OutOfFold(
-        tensors["logits"],
-        tensors["labels"],
-        tensors["positions"],
-        about["is_underfit"],
-        tensors.get("hits"),
-        tensors.get("is_trusted"),
-        validation,
-    )
+    inner: dict[str, Any] = {
+        part.removeprefix(_VALIDATION): tensors.pop(part)
+        for part in list(tensors)
+        if part.startswith(_VALIDATION)
+    }
+    train: dict[str, Any] = {**tensors, "is_underfit": about["is_underfit"]}
+    return OutOfFold(**train, validation=OutOfFold(**inner) if inner else None)
 
 
 def read_metrics(path: Path) -> list[EpochMetrics]:
@@ -195,11 +179,6 @@ def save_checkpoint(folder: Path, state: TrainingState, identity: str) -> None:
     """Write the state after its last epoch, and keep only one earlier checkpoint.
 
     Checkpoints of later epochs stay: they exist where a run had to go back.
-
-    Args:
-        folder: the folder of the run's checkpoints
-        state: the state
-        identity: the run's hash; a checkpoint of another run is refused
     """
     about = {"identity": identity, **state.about()}
     save_tensors(folder / f"epoch-{state.epoch:06}.safetensors", state.tensors(), about)
@@ -210,13 +189,9 @@ def save_checkpoint(folder: Path, state: TrainingState, identity: str) -> None:
 def load_checkpoint(
     folder: Path, state: TrainingState, identity: str, last_epoch: int | None = None
 ) -> bool:
-    """Restore the newest whole checkpoint; return False if there is none.
+    """Restore the newest whole checkpoint up to an epoch, and return whether there is one.
 
-    Args:
-        folder: the folder of the run's checkpoints
-        state: the state before the first epoch
-        identity: the run's hash; a checkpoint of another run is refused
-        last_epoch: checkpoints of later epochs are ignored (default: no limit)
+    A checkpoint of a run with another hash is refused.
     """
     for path in reversed(_checkpoints(folder, last_epoch)):
         try:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import polars as pl
 import torch
@@ -14,7 +14,6 @@ from noisebound.data.arrays import inputs_from_array
 from noisebound.data.dataset import joined_texts
 from noisebound.data.images import decode_once
 from noisebound.data.load import Unlabeled, read
-from noisebound.data.options import validated
 from noisebound.data.rows import Rows, TensorRows, as_rows
 from noisebound.data.table_files import TableFile, as_table, is_frame, is_table, read_table_file
 from noisebound.data.texts import TEXT_COLUMN
@@ -32,13 +31,7 @@ Names: TypeAlias = list[str] | list[int]
 
 
 def new_inputs(
-    model: SavedModel,
-    data: Any,
-    *,
-    backbone: Callable[[], Backbone] | None = None,
-    data_dir: str | Path | None = None,
-    skip_bad: bool = False,
-    encoding: str | None = None,
+    model: SavedModel, data: Any, options: ReadingOptions, backbone: Callable[[], Backbone]
 ) -> tuple[Names, Tensor | Rows]:
     """Return the name of each new example, and the inputs of the model.
 
@@ -50,21 +43,17 @@ def new_inputs(
             or npy file, a folder of embeddings, or the name of a data set, for its test examples;
             in memory, a data frame, an array, a list of texts, or a list of paths of images for a
             model with a backbone
-        backbone: returns the backbone of a model that has one, when it is needed
-        data_dir: folder to look for published files in first
-        skip_bad: True to leave out unreadable examples
-        encoding: character encoding of a table or text file (default: UTF-8)
+        options: how to read the data
+        backbone: returns the model's backbone, if it is needed
     """
-    given = {"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding}
-    options = validated(ReadingOptions, given)
-    if model.card.backbone is not None:
-        assert backbone is not None
-        return _new_embeddings(model.card, data, backbone, options)
-    found = _read(model.card, data, options)
+    card = model.card
+    if card.backbone is not None:
+        return _new_embeddings(card, card.backbone, data, options, backbone)
+    found = _read(card, data, options)
     if found.images is not None:
-        return _decoded(model, found, skip_bad)
+        return _decoded(card, found, options.skip_bad)
     if found.frame is not None:
-        return found.names, _encoded(model, found.frame, found.source)
+        return found.names, _encoded(card, found.frame, found.source)
     assert found.inputs is not None
     return found.names, found.inputs
 
@@ -75,150 +64,127 @@ def _read(card: ModelCard, data: Any, options: ReadingOptions) -> Unlabeled:
     return read(data, options, labeled=False, raw_columns=raw_columns)
 
 
-def _decoded(model: SavedModel, found: Unlabeled, skip_bad: bool) -> tuple[Names, Tensor | Rows]:
+def _decoded(card: ModelCard, found: Unlabeled, skip_bad: bool) -> tuple[Names, Tensor | Rows]:
     """Return the names of the readable images, and their pixels at the size of the model."""
     assert found.images is not None
     files, names = found.images
-    if len(model.card.input_shape) != 3:
+    if len(card.input_shape) != 3:
         raise DataError(f"the model takes features, and {found.source} holds images")
-    channels, height, width = model.card.input_shape
-    decoded = decode_once(
-        files,
-        names,
-        mode="L" if channels == 1 else "RGB",
-        size=(height, width),
-        skip_bad=skip_bad,
-    )
+    channels, height, width = card.input_shape
+    mode: Literal["L", "RGB"] = "L" if channels == 1 else "RGB"
+    decoded = decode_once(files, names, mode=mode, size=(height, width), skip_bad=skip_bad)
     return [names[place] for place in decoded.kept], decoded.images
 
 
-def _takes_texts(model: SavedModel) -> bool:
-    """True if the model was trained on texts alone, whatever their column was called."""
-    encoder = model.card.encoder
-    return encoder is not None and len(encoder.columns) == len(encoder.text_columns) == 1
-
-
-def _encoded(model: SavedModel, frame: pl.LazyFrame, source: str) -> Tensor | Rows:
-    encoder = model.card.encoder
+def _encoded(card: ModelCard, frame: pl.LazyFrame, source: str) -> Tensor | Rows:
+    encoder, is_image = card.encoder, len(card.input_shape) == 3
     is_texts = frame.collect_schema().names() == [TEXT_COLUMN]
     if encoder is not None:
-        if is_texts and _takes_texts(model):
+        # A model of texts alone takes texts, whatever their column was called.
+        if is_texts and len(encoder.columns) == len(encoder.text_columns) == 1:
             frame = frame.rename({TEXT_COLUMN: encoder.text_columns[0]})
         return encoder.transform_new(frame)
-    if is_texts and len(model.card.input_shape) == 3:
+    if is_texts and is_image:
         raise DataError(
             f"the model takes images, got {source}: give the folder that the images are in, or an "
             "array of them"
         )
     is_numeric = all(dtype.is_numeric() for dtype in frame.collect_schema().dtypes())
     if not is_numeric or source != "the data frame":
-        is_image = len(model.card.input_shape) == 3
         kind, remedy = ("images", "a folder of images") if is_image else ("arrays", "an npz file")
         raise DataError(f"the model was trained on {kind}, and {source} is a table: give {remedy}")
     return inputs_from_array(frame.collect().to_numpy())
 
 
-class _Raw(NamedTuple):
-    """Examples to embed, their names, and the features of the columns beside their texts."""
-
-    examples: Examples
+def _new_embeddings(
+    card: ModelCard,
+    made_by: EmbeddedBy,
+    data: Any,
+    options: ReadingOptions,
+    backbone: Callable[[], Backbone],
+) -> tuple[Names, Tensor]:
     names: Names
     columns: Tensor | None = None
-
-
-def _new_embeddings(
-    card: ModelCard, data: Any, backbone: Callable[[], Backbone], options: ReadingOptions
-) -> tuple[Names, Tensor]:
-    found = _raw(card, data, options)
-    if isinstance(found, Unlabeled):  # embedded already
-        assert found.inputs is not None
-        return found.names, _checked(_dense(found.inputs), card)
-    encoder = backbone()
-    embedded = embed_once(found.examples, encoder)
-    refuse_bad(found.examples, embedded, options.skip_bad)
-    for note in text_notes(encoder, (found.examples, embedded.kept)):
-        warnings.warn(note, UnsuitedTextWarning, stacklevel=3)
-    vectors = embedded.vectors
-    if found.columns is not None:
-        vectors = torch.cat([vectors, found.columns[embedded.kept]], dim=1)
-    names = [found.names[place] for place in embedded.kept.tolist()]
-    return cast(Names, names), _checked(vectors, card)
-
-
-def _raw(card: ModelCard, data: Any, options: ReadingOptions) -> _Raw | Unlabeled:
-    """Return examples to embed; or vectors, if the data is embedded already."""
-    made_by = card.backbone
-    assert made_by is not None
+    examples: Examples
     paths = image_paths(data) if made_by.modality == "image" else None
     if paths is not None:
-        return _Raw(ImageFiles(PathFiles(), paths), paths)
-    found = _read(card, data, options)
-    if found.images is not None:
-        return _Raw(ImageFiles(*found.images), found.names)
-    if found.frame is not None and found.frame.collect_schema().names() == [TEXT_COLUMN]:
-        _refuse_texts_alone(card)
-        texts = joined_texts(found.frame, (TEXT_COLUMN,))
-        return _Raw(Texts(texts, [str(name) for name in found.names]), found.names)
-    if found.frame is not None:
-        return _rows(found.frame.collect(), card, found.names)
-    assert found.inputs is not None
-    if found.embedded_by is not None:
-        _refuse_if_tuned(card, f"{found.source} holds")
-        if found.embedded_by.fingerprint != made_by.fingerprint:
-            raise RunError(
-                f"{found.source} holds embeddings by {found.embedded_by.name}, which is another "
-                f"encoder, or has other weights, than {made_by.name} that the model was trained "
-                "with"
+        names, examples = paths, ImageFiles(PathFiles(), paths)
+    else:
+        found = _read(card, data, options)
+        names = found.names
+        if found.images is not None:
+            examples = ImageFiles(*found.images)
+        elif found.frame is not None:
+            examples, columns = _texts(card, made_by, found.frame.collect(), names)
+        else:
+            assert found.inputs is not None
+            is_raw = found.inputs.ndim != 2 or made_by.modality == "features"
+            if found.embedded_by is not None or not is_raw:
+                _check_embedded(card, made_by, found)
+                return names, _checked(_dense(found.inputs), card)
+            examples = examples_of(_dense(found.inputs))
+    encoder = backbone()
+    embedded = embed_once(examples, encoder)
+    refuse_bad(examples, embedded, options.skip_bad)
+    for note in text_notes(encoder, (examples, embedded.kept)):
+        warnings.warn(note, UnsuitedTextWarning, stacklevel=3)
+    vectors = embedded.vectors
+    if columns is not None:
+        vectors = torch.cat([vectors, columns[embedded.kept]], dim=1)
+    kept = [names[place] for place in embedded.kept.tolist()]
+    return cast(Names, kept), _checked(vectors, card)
+
+
+def _texts(
+    card: ModelCard, made_by: EmbeddedBy, frame: pl.DataFrame, names: Names
+) -> tuple[Texts, Tensor | None]:
+    """Return the texts of a table, and the features of the columns beside them."""
+    columns, present = made_by.text_columns, ", ".join(frame.columns)
+    if frame.columns == [TEXT_COLUMN]:  # texts alone, whatever their column was called
+        if card.encoder is not None:
+            needed = ", ".join(column.name for column in card.encoder.columns)
+            raise DataError(
+                f"the model was trained on a table of the columns {needed}: give it a table with "
+                "these, not texts alone"
             )
-        return found
-    if found.inputs.ndim != 2 or made_by.modality == "features":
-        return _Raw(examples_of(_dense(found.inputs)), found.names)
-    _refuse_if_tuned(card, "these are")
-    return found
+        columns = (TEXT_COLUMN,)
+    elif not columns:
+        raise DataError(
+            f"the model takes {made_by.modality} inputs, got a table with the columns {present}: "
+            "give the kind of data that it was trained on"
+        )
+    elif any(name not in frame.columns for name in columns):
+        raise DataError(
+            f"the model was trained on the texts of {', '.join(columns)}, and this table has the "
+            f"columns {present}"
+        )
+    texts = Texts(joined_texts(frame, columns), [str(name) for name in names])
+    if card.encoder is None:
+        return texts, None
+    features = card.encoder.transform_new(frame)
+    assert isinstance(features, Tensor)  # the texts have none
+    return texts, features
+
+
+def _check_embedded(card: ModelCard, made_by: EmbeddedBy, found: Unlabeled) -> None:
+    """Refuse vectors that the model's encoder would not give."""
+    by = found.embedded_by
+    if card.tuned is not None:
+        what = "these are" if by is None else f"{found.source} holds"
+        raise RunError(
+            f"{what} embeddings, and the model's encoder was fine-tuned after they were made: give "
+            "the images or texts themselves"
+        )
+    if by is not None and by.fingerprint != made_by.fingerprint:
+        raise RunError(
+            f"{found.source} holds embeddings by {by.name}, which is another encoder, or has other "
+            f"weights, than {made_by.name} that the model was trained with"
+        )
 
 
 def _dense(inputs: Tensor | Rows) -> Tensor:
     rows = as_rows(inputs)
     return rows.whole() if isinstance(rows, TensorRows) else rows.dense(torch.arange(len(rows)))
-
-
-def _rows(frame: pl.DataFrame, card: ModelCard, names: list[str] | list[int]) -> _Raw:
-    """Return the texts of a table and the columns beside them that the model was trained on."""
-    assert card.backbone is not None
-    columns = card.backbone.text_columns
-    if not columns:
-        raise DataError(
-            f"the model takes {card.backbone.modality} inputs, got a table with the columns "
-            f"{', '.join(frame.columns)}: give the kind of data that it was trained on"
-        )
-    if any(name not in frame.columns for name in columns):
-        raise DataError(
-            f"the model was trained on the texts of {', '.join(columns)}, and this table has the "
-            f"columns {', '.join(frame.columns)}"
-        )
-    texts = Texts(joined_texts(frame, columns), [str(name) for name in names])
-    if card.encoder is None:
-        return _Raw(texts, names)
-    features = card.encoder.transform_new(frame)
-    assert isinstance(features, Tensor)  # the texts have none
-    return _Raw(texts, names, features)
-
-
-def _refuse_if_tuned(card: ModelCard, what: str) -> None:
-    if card.tuned is not None:
-        raise RunError(
-            f"{what} embeddings, and the model's encoder was fine-tuned after they were made: give "
-            "the images or texts themselves"
-        )
-
-
-def _refuse_texts_alone(card: ModelCard) -> None:
-    if card.encoder is not None:
-        names = [column.name for column in card.encoder.columns]
-        raise DataError(
-            f"the model was trained on a table of the columns {', '.join(names)}: give it a table "
-            "with these, not texts alone"
-        )
 
 
 def _checked(vectors: Tensor, card: ModelCard) -> Tensor:
@@ -287,15 +253,16 @@ def predictions_frame(
     return pl.DataFrame({"example": names, **known, "label": labels, **columns})
 
 
-def read_ids(
-    data: Any, column: str, *, encoding: str | None = None, skip_bad: bool = False
-) -> dict[int, str] | None:
+def read_ids(data: Any, column: str, options: ReadingOptions) -> dict[int, str] | None:
     """Return the id of each row of a table, or None if the data is not a table with this column."""
     if is_frame(data):
         table = TableFile(as_table(data).lazy())
     elif isinstance(data, str | Path) and is_table(Path(data)) and Path(data).exists():
         table = read_table_file(
-            Path(data), encoding=encoding, raw_columns={column}, skip_bad=skip_bad
+            Path(data),
+            encoding=options.encoding,
+            raw_columns={column},
+            skip_bad=options.skip_bad,
         )
     else:
         return None

@@ -1,5 +1,6 @@
 """``result.json``: the result of a finished run."""
 
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 import torch
@@ -61,42 +62,30 @@ def noise_of_record(record: Any) -> Noise:
     if isinstance(record, Noise):
         return record
     try:
-        match record["kind"]:
-            case "estimated":
-                return EstimatedNoise(_estimate(record), Floor(**record["floor"]))
-            case "unknown":
-                found = record["rejected"]
-                rejected = None if found is None else _estimate(found)
-                return UnknownNoise(record["num_classes"], record["reason"], rejected)
-            case "given rate":
-                return GivenRate(record["rate"], record["num_classes"], record["bound_classes"])
-            case "given transition":
-                return GivenTransition(
-                    _tensor(record["transition"]), _tensor(record["class_prior"])
-                )
+        kind = record["kind"]
+        if kind == "estimated":
+            return EstimatedNoise(_estimate(record), Floor(**record["floor"]))
+        if kind == "unknown":
+            rejected = record["rejected"] and _estimate(record["rejected"])
+            return UnknownNoise(record["num_classes"], record["reason"], rejected)
+        if kind == "given rate":
+            return GivenRate(record["rate"], record["num_classes"], record["bound_classes"])
+        if kind == "given transition":
+            return GivenTransition(_tensor(record["transition"]), _tensor(record["class_prior"]))
     except (KeyError, TypeError) as error:
         raise DataError(f"the stored noise is damaged: {error!r}") from error
-    raise DataError(f"the stored noise is damaged: unknown kind {record['kind']!r}")
+    raise DataError(f"the stored noise is damaged: unknown kind {kind!r}")
 
 
 def _estimate(record: dict[str, Any]) -> NoiseEstimate:
-    rest = {name: value for name, value in record.items() if name not in ("kind", "rate", "floor")}
-    diagnostics = Diagnostics(
-        rest.pop("method"),
-        rest.pop("examples"),
-        rest.pop("agreement"),
-        tuple(rest.pop("warnings")),
-        rest.pop("rejection", None),
-    )
-    low, high = rest.pop("interval")
-    transition, prior = _tensor(rest.pop("transition")), _tensor(rest.pop("class_prior"))
-    return NoiseEstimate(
-        transition=transition,
-        class_prior=prior,
-        interval=(low, high),
-        diagnostics=diagnostics,
-        **rest,
-    )
+    def known(kind: type[Any]) -> dict[str, Any]:
+        return {each.name: record[each.name] for each in fields(kind) if each.name in record}
+
+    low, high = record["interval"]
+    changed = {name: _tensor(record[name]) for name in ("transition", "class_prior")}
+    diagnostics = Diagnostics(**known(Diagnostics) | {"warnings": tuple(record["warnings"])})
+    found = known(NoiseEstimate) | changed
+    return NoiseEstimate(**found | {"interval": (low, high), "diagnostics": diagnostics})
 
 
 def _tensor(numbers: list[Any]) -> Tensor:
@@ -205,12 +194,7 @@ def write_result(folder: RunFolder, result: RunResult) -> None:
 
 
 def read_result(folder: RunFolder, identity: str | None = None) -> RunResult | None:
-    """Return the result of a run; None if it is not finished.
-
-    Args:
-        folder: the run folder
-        identity: the run's hash, to refuse the result of another run (default: accept any)
-    """
+    """Return the result of a finished run, or refuse that of a run with another hash."""
     if not folder.result.exists():
         return None
     result = read_model(folder.result, RunResult)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from noisebound.data import DataOrigin, Dataset, ReadingOptions, Splits
 from noisebound.data.load import read
+from noisebound.data.options import validated
 from noisebound.data.rows import Rows
 from noisebound.data.table_files import is_frame
 from noisebound.errors import DataError, RunError
@@ -26,14 +27,13 @@ from noisebound.runs.judgment import (
     Judgment,
     check_same_data,
     infer_judgment,
-    judgment_key,
-    keep_judgment,
+    judgment_once,
     label_surprise,
-    read_judgment,
     suspects_frame,
 )
 from noisebound.runs.keeper import read_metrics, read_out_of_fold
 from noisebound.runs.predict import (
+    Names,
     backbone_of,
     new_inputs,
     predictions_frame,
@@ -100,7 +100,7 @@ class Run:
 
     @cached_property
     def outcome(self) -> RunResult | None:
-        """The result of the run; None while it is not finished."""
+        """The result of the run, once it is finished."""
         return read_result(self.folder)
 
     @property
@@ -127,7 +127,7 @@ class Run:
 
     @property
     def recipe(self) -> Choice | None:
-        """The recipe that trained and its evidence; None if a loss was named."""
+        """The recipe that trained and its evidence, unless a loss was named."""
         return self.result.choice
 
     @property
@@ -202,33 +202,23 @@ class Run:
             id: the column of a table that names its rows, to copy into the answer; by default the
                 column that `fit` was given
         """
-        names, inputs = self._inputs(new, data_dir, skip_bad, encoding)
+        given = {"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding}
+        options = validated(ReadingOptions, given)
+        names, inputs = self._inputs(new, options)
         column = id or (self.folder.read_origin().id if self.folder.data.exists() else None)
-        ids = None
-        if column is not None:
-            ids = read_ids(new, column, encoding=encoding, skip_bad=skip_bad)
+        ids = None if column is None else read_ids(new, column, options)
         if id is not None and ids is None:
             raise DataError(f"`id` must be a column of a table, and there is none called {id!r}")
         probs = self.saved_model.probabilities(inputs)
         return predictions_frame(names, self.saved_model, probs, ids)
 
     def _inputs(
-        self,
-        new: Any,
-        data_dir: str | Path | None = None,
-        skip_bad: bool = False,
-        encoding: str | None = None,
-    ) -> tuple[list[str] | list[int], Tensor | Rows]:
+        self, new: Any, options: ReadingOptions | None = None
+    ) -> tuple[Names, Tensor | Rows]:
         if self.saved_model.card.backbone is None and self._backbone is not None:
             raise DataError("the model was trained without a backbone: leave `backbone` out")
-        return new_inputs(
-            self.saved_model,
-            new,
-            backbone=lambda: self.backbone,
-            data_dir=data_dir,
-            skip_bad=skip_bad,
-            encoding=encoding,
-        )
+        options = options or ReadingOptions()
+        return new_inputs(self.saved_model, new, options, lambda: self.backbone)
 
     def suspects(self, data: Any = None) -> pl.DataFrame:
         """Return every training example with how likely its label is wrong, the likeliest first.
@@ -266,9 +256,8 @@ class Run:
 
         Args:
             position: the example's position among the training examples
-            label: the name of the right class, be it the label or another; None if the example is
-                not usable
-            by: who decided; by default who uses this computer
+            label: the name of the right class, or None if the example is unusable
+            by: who decided (default: the user of this computer)
             data: as in :meth:`suspects`
         """
         made = self.decisions_about(self.training_data(data))
@@ -320,19 +309,13 @@ class Run:
 
         Checked labels are right. If the noise rate is unknown, the suspects' probabilities are
         summed up.
-
-        Args:
-            suspects: how suspect each training label is
         """
         checked = 0 if self.result.checks is None else self.result.checks.trusted
         expected = self.noise.expected_wrong(len(suspects.score) - checked)
         return round(suspects.probability.sum().item()) if expected is None else expected
 
     def label_probabilities(self, splits: Splits) -> Float64[Tensor, "n classes"]:
-        """Return the predicted probabilities of the label of every training example.
-
-        Predictions are those of networks that did not see the label, where there are such.
-        """
+        """Return the class probabilities of each training example, out of fold if possible."""
         return self.judgment(splits).probabilities
 
     def judgment(self, splits: Splits) -> Judgment:
@@ -343,17 +326,17 @@ class Run:
         if self._judged is None or self._judged[0] is not splits:
             result, noise = self.result, self.noise  # errors if the run is not finished or damaged
             check_same_data(result, self.saved_model.card.class_names, splits)
-            key = judgment_key(self.folder, splits)
-            found = read_judgment(self.folder, key)
-            if found is None:
+
+            def infer() -> Judgment:
                 inputs = self._model_splits(splits).train.rows
-                found = infer_judgment(self.trained_config, noise, self.saved_model, splits, inputs)
-                keep_judgment(self.folder, found, key)
-            self._judged = splits, found
+                config, saved = self.trained_config, self.saved_model
+                return infer_judgment(config, noise, saved, splits.train, inputs)
+
+            self._judged = splits, judgment_once(self.folder, splits, infer)
         return self._judged[1]
 
     def test_probabilities(self, splits: Splits) -> Float[Tensor, "n classes"] | None:
-        """Return the class probabilities of each test example; None without a test set."""
+        """Return the class probabilities of each test example, if there are any."""
         test = self._model_splits(splits).test
         return None if test is None else self.saved_model.probabilities(test.rows)
 
@@ -414,11 +397,7 @@ class Run:
         return options.model_copy(update={"data_dir": None}) if is_frame(data) else options
 
     def load_again(self, origin: DataOrigin) -> Splits:
-        """Return training data as the run's network takes it, embedded if there is a backbone.
-
-        Args:
-            origin: where the data is, and how it is read
-        """
+        """Return training data as the run's network takes it, embedded if there is a backbone."""
         if origin.data is None or origin.backbone is None:
             return origin.read()  # the model has its own vocabulary
         return self._loaded(origin.data, origin.options)

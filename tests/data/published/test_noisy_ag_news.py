@@ -66,5 +66,5 @@ def test_it_says_where_to_put_the_files(tmp_path):
 def test_the_real_one(shared_data):
     """Read once, as for a backbone: the texts also become TF-IDF on the way."""
     train = load_raw("NoisyAG-News", ReadingOptions(data_dir=shared_data)).train
-    assert (train.labels != train.true_labels).double().mean() == pytest.approx(0.1975)
+    assert (train.data.labels != train.data.true_labels).double().mean() == pytest.approx(0.1975)
     assert train.examples.modality == "text"
