@@ -1,6 +1,7 @@
 """Theory without training: how low a training loss can get, and how low it should get."""
 
 from collections.abc import Sequence
+from itertools import product
 
 import torch
 
@@ -45,23 +46,17 @@ def comparison_table() -> Table:
         "lowest_attainable": "lowest attainable",
         "optimal": "optimal without seeing the labels",
     }
-    methods = [record["method"] for record in records]
+    methods = {each["method"]: label_of(each["method"]) for each in records}
     cells = {}
-    for each in records:
-        for name in headings:
-            paper = each[f"paper_{name}"]
-            beside = "" if paper is None else f"{paper:.3f}"
-            cells[each["method"], name] = Cell(f"{each[name]:.3f}", beside, each[name])
+    for each, name in product(records, headings):
+        paper = each[f"paper_{name}"]
+        beside = "" if paper is None else f"{paper:.3f}"
+        cells[each["method"], name] = Cell(f"{each[name]:.3f}", beside, each[name])
     return Table(
         name="bound-comparison",
         title="Training loss on two separable classes with 40 % symmetric label noise",
         header=("loss", *headings.values()),
-        rows=pivot(
-            cells,
-            {method: label_of(method) for method in methods},
-            headings,
-            shaded=[method for method in methods if method.endswith("+b")],
-        ),
+        rows=pivot(cells, methods, headings, shaded=[m for m in methods if m.endswith("+b")]),
         records=tuple(records),
         notes=("in brackets the paper's",),
     )
@@ -70,19 +65,18 @@ def comparison_table() -> Table:
 def noise_bound_table(columns: Sequence[Column]) -> Table:
     """Return the noise-bound of the five losses on every column."""
     records: list[Record] = []
-    for name in BOUNDED:
-        for column in columns:
-            config = PAPER.training(column, f"{name}+b", seed=0)
-            noise = GivenRate(column.noise_rate, column.num_classes, column.bound_classes)
-            records.append(
-                {
-                    "loss": name,
-                    "column": column.name,
-                    "noise_rate": column.noise_rate,
-                    "classes": column.bound_classes or column.num_classes,
-                    "bound": make_objective(config, column.num_classes, 1, noise).bound,
-                }
-            )
+    for name, column in product(BOUNDED, columns):
+        config = PAPER.training(column, f"{name}+b", seed=0)
+        noise = GivenRate(column.noise_rate, column.num_classes, column.bound_classes)
+        records.append(
+            {
+                "loss": name,
+                "column": column.name,
+                "noise_rate": column.noise_rate,
+                "classes": column.bound_classes or column.num_classes,
+                "bound": make_objective(config, column.num_classes, 1, noise).bound,
+            }
+        )
     return Table(
         name="bound-table",
         title="The noise-bound of each loss on each column",

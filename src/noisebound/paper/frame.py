@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import polars as pl
 from pydantic import ValidationError
@@ -28,17 +29,15 @@ _METRICS: dict[str, Evaluated] = {
     "validation": "validation_top1",
     "memorized": "memorized",
 }
-_PLACE = {
+_SCHEMA = {
     "column": pl.String,
     "method": pl.String,
     "offset": pl.Float64,
     "given_rate": pl.Float64,
-}
-_SCHEMA = _PLACE | {
-    "seed": pl.Int64,
-    "bound": pl.Float64,
     "weights": pl.String,
     "metric": pl.String,
+    "seed": pl.Int64,
+    "bound": pl.Float64,
     "value": pl.Float64,
 }
 _DIGITS = 9  # finer than any share of whole counts, coarser than rounding errors
@@ -55,9 +54,10 @@ class FinishedRun:
 
 def finished_runs(store: RunStore, runs: Iterable[RunConfig]) -> list[FinishedRun]:
     """Return the finished runs."""
-    results = ((run, store.result(run)) for run in dict.fromkeys(runs))
     return [
-        FinishedRun(run, store.folder(run), result) for run, result in results if result is not None
+        FinishedRun(run, store.folder(run), result)
+        for run in dict.fromkeys(runs)
+        if (result := store.result(run)) is not None
     ]
 
 
@@ -90,9 +90,7 @@ def _read_config(path: Path) -> RunConfig:
 def long_frame(runs: Iterable[FinishedRun]) -> pl.DataFrame:
     """Return one row per run, weights and metric; values are in percent.
 
-    Args:
-        runs: runs of one preset; two that differ only in their settings, such as their epochs, are
-            refused
+    Runs that differ only in their settings, such as their epochs, are refused.
     """
     rows: list[tuple[Any, ...]] = []
     known: dict[tuple[Any, ...], FinishedRun] = {}
@@ -105,24 +103,24 @@ def long_frame(runs: Iterable[FinishedRun]) -> pl.DataFrame:
                 f"{other.folder.path} and {run.folder.path} are the same method on the same column "
                 "with different settings: keep the runs of each preset apart"
             )
-        for weights in get_args(Weights):
-            for metric, name in _METRICS.items():
-                value = run.result.final.evaluated(name, averaged=weights == "averaged")
-                if other is run and value is not None:
-                    about = (training.seed, run.result.bound, weights, metric)
-                    rows.append((*place, *about, 100 * value))
+        for weights, (metric, name) in product(get_args(Weights), _METRICS.items()):
+            value = run.result.final.evaluated(name, averaged=weights == "averaged")
+            if other is run and value is not None:
+                about = (weights, metric, training.seed, run.result.bound)
+                rows.append((*place, *about, 100 * value))
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row").sort("seed", maintain_order=True)
 
 
 def summaries(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the mean, the unbiased deviation and the number of seeds of each place and metric."""
-    return frame.group_by(*_PLACE, "weights", "metric", maintain_order=True).agg(
-        pl.col("value").mean().alias("mean"),
-        pl.col("value").std().alias("std"),
+    """Return the mean, the unbiased deviation and the values over the seeds of equal runs."""
+    value = pl.col("value")
+    return frame.group_by(*list(_SCHEMA)[:6], maintain_order=True).agg(
+        pl.col("bound").first(),
+        value.mean().alias("mean"),
+        value.std().alias("std"),
         pl.len().alias("seeds"),
         pl.col("seed").alias("seed_list"),
-        pl.col("value").alias("value_list"),
-        pl.col("bound").first(),
+        value.alias("value_list"),
     )
 
 
@@ -132,42 +130,28 @@ def pivot(
     columns: Iterable[Any],
     shaded: Collection[Any] = (),
 ) -> tuple[Row, ...]:
-    """Return the rows of a table.
-
-    Args:
-        cells: the cells by row and column
-        rows: the headings of the rows
-        columns: the columns, in order
-        shaded: the rows to shade
-    """
+    """Return the rows of a table from its cells, given by row and column."""
     columns = list(columns)
     return tuple(
-        Row(
-            heading,
-            tuple(cells.get((row, column), EMPTY) for column in columns),
-            is_shaded=row in shaded,
-        )
+        Row(heading, tuple(cells.get((row, each), EMPTY) for each in columns), row in shaded)
         for row, heading in rows.items()
     )
 
 
 def spread(mean: float | None, std: float | None) -> str:
-    """Return a mean with its deviation, rounded for a table; nothing for no mean.
+    """Return a mean with its deviation, rounded for a table.
 
     Example:
         >>> spread(82.04, 1.96)
         '82.0 ± 2.0'
     """
-    if mean is None:
-        return ""
-    return f"{mean:.1f}" + ("" if std is None else f" ± {std:.1f}")
+    return "" if mean is None else f"{mean:.1f}" + ("" if std is None else f" ± {std:.1f}")
 
 
-@dataclass(frozen=True)
-class Gain:
+class Gain(NamedTuple):
     """The mean gain from a bound, and the p-value of a two-sided paired t-test over seeds.
 
-    The p-value is None where all differences are equal, as with one seed.
+    Equal differences, such as that of a single seed, have no p-value.
     """
 
     mean: float
@@ -175,7 +159,7 @@ class Gain:
 
 
 def paired_gain(plain: Mapping[int, float], bounded: Mapping[int, float]) -> Gain | None:
-    """Return the gain over the seeds that both have; None if there are none.
+    """Return the gain over the seeds that both have, if any.
 
     Example:
         >>> gain = paired_gain({0: 60.0, 1: 61.0, 2: 62.0}, {0: 70.0, 1: 72.0, 2: 71.0})
@@ -185,7 +169,7 @@ def paired_gain(plain: Mapping[int, float], bounded: Mapping[int, float]) -> Gai
     seeds = sorted(plain.keys() & bounded.keys())
     if not seeds:
         return None
-    # These are shares of whole counts, so values that differ in their last bits only are equal.
+    # Accuracies are shares of whole counts: a difference in the last bits is a rounding error.
     differences = [round(bounded[seed] - plain[seed], _DIGITS) for seed in seeds]
     mean = round(fmean(differences), _DIGITS)
     if len(set(differences)) == 1:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, product
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -32,10 +33,10 @@ class RunConfig(BaseModel):
     Attributes:
         column: the name of the column
         dataset: the name of the data set
-        source: the name of the data's file or folder, or None for the published data set
+        source: the name of the file or folder read in place of the published data set
         noise: the kind of noise added to the labels, if any
         noise_rate: the probability that a label is wrong
-        train_examples: the number of examples drawn from the training set, or None for all
+        train_examples: the number of examples drawn from the training set; by default all
         backbone: the hash of the backbone whose embeddings are the inputs, if any
         precision: the number format that the network computes in
         training: the loss, the network and the seed, which also decides the noise
@@ -56,11 +57,7 @@ class RunConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_retired(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in fields.items()
-            if name not in _RETIRED or value != _RETIRED[name]
-        }
+        return {k: v for k, v in fields.items() if k not in _RETIRED or v != _RETIRED[k]}
 
     @cached_property
     def key(self) -> str:
@@ -100,13 +97,7 @@ class Plan:
     sources: DataSources
 
     def runs(self, column: Column, method: str, **changes: float) -> list[RunConfig]:
-        """Return one run per seed.
-
-        Args:
-            column: the data and its noise
-            method: the name of a loss, such as ``"ce+b"``
-            changes: fields of the training that differ, such as ``bound_offset`` or ``noise_rate``
-        """
+        """Return one run per seed; `changes` are fields of the training, such as its noise rate."""
         settings = self.preset.settings_for(column.dataset)
         return [
             RunConfig(
@@ -126,30 +117,21 @@ class Plan:
     def offset_runs(self, column: Column, method: str) -> list[RunConfig]:
         """Return the runs at all offsets from the noise-bound; the best offset is B*."""
         bounded = str(LossName.parse(method).bounded)
-        return [
-            run
-            for offset in column.offsets
-            for run in self.runs(column, bounded, bound_offset=offset)
-        ]
+        runs = (self.runs(column, bounded, bound_offset=offset) for offset in column.offsets)
+        return [*chain.from_iterable(runs)]
 
     def rate_runs(self, column: Column, method: str) -> list[RunConfig]:
         """Return the runs that are given the true noise rate, and those given other rates."""
-        return [
-            run for rate in column.swept_rates for run in self.runs(column, method, noise_rate=rate)
-        ]
+        runs = (self.runs(column, method, noise_rate=rate) for rate in column.swept_rates)
+        return [*chain.from_iterable(runs)]
 
     def table_runs(self, columns: Sequence[Column], methods: Sequence[str]) -> list[RunConfig]:
         """Return the runs of all methods on all columns.
 
         They are ordered by column, so that a worker does not load a data set twice.
         """
-        return [
-            run
-            for column in columns
-            for method in methods
-            for run in (
-                self.offset_runs(column, method)
-                if LossName.parse(method).is_searched
-                else self.runs(column, method)
-            )
-        ]
+        runs = (
+            (self.offset_runs if LossName.parse(method).is_searched else self.runs)(column, method)
+            for column, method in product(columns, methods)
+        )
+        return [*chain.from_iterable(runs)]

@@ -6,10 +6,9 @@ All of it is data: ``data/columns.csv`` has one line per column, ``data/accuraci
 
 import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -55,12 +54,12 @@ class Column(BaseModel):
         dataset: the name of a published data set
         num_classes: the number of its classes
         modality: the kind of its examples, which decides the backbone that embeds them
-        noise: the kind of noise that `noisebound.corrupt` adds; None to keep the labels
+        noise: the kind of noise that `noisebound.corrupt` adds, if any
         noise_rate: the probability that a label is wrong, given to the methods
         bound_classes: c in the noise-bound; by default the number of classes
         metrics: the accuracies shown: top-1, or top-1 and top-5
         offset_range: how far below and above the noise-bound B* is searched
-        paper_dataset: the paper's name of the data set, or None if the paper does not have it
+        paper_dataset: the paper's name of the data set, if it is in the paper
         paper_noise: the paper's name of the noise
     """
 
@@ -83,7 +82,7 @@ class Column(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _of_line(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """Leave out empty fields, and split the metrics, of a line of the CSV file."""
+        """Drop the empty fields of a CSV line, and split its metrics."""
         given = {name: value for name, value in fields.items() if value != ""}
         if isinstance(given.get("metrics"), str):
             given["metrics"] = tuple(given["metrics"].split())
@@ -99,6 +98,11 @@ class Column(BaseModel):
         """
         count = round(self.offset_range / _OFFSET_STEP)
         return tuple(round(step * _OFFSET_STEP, 2) for step in range(-count, count + 1))
+
+    @property
+    def paper_place(self) -> tuple[str | None, str | None, float]:
+        """The data set, noise and rate by which the paper's figures are found."""
+        return self.paper_dataset, self.paper_noise, self.noise_rate
 
     @property
     def swept_rates(self) -> tuple[float, ...]:
@@ -120,7 +124,7 @@ def columns_of(*tables: TableName) -> tuple[Column, ...]:
 
 
 def find_columns(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns with these names; a data set's name means all its usual columns."""
+    """Return the columns with these names; a data set's name stands for its usual columns."""
     groups: dict[str, list[Column]] = {}
     for column in COLUMNS.values():
         if column.table not in _OF_BENCHMARKS:
@@ -155,8 +159,7 @@ def label_of(method: str) -> str:
     return LossName.parse(method).label
 
 
-@dataclass(frozen=True)
-class PaperScore:
+class PaperScore(NamedTuple):
     """An accuracy in percent, and its standard deviation over three seeds if the paper has it."""
 
     mean: float
@@ -164,9 +167,8 @@ class PaperScore:
 
 
 def paper_score(column: Column, method: str, metric: Metric) -> PaperScore | None:
-    """Return the paper's accuracy of a method on a column, or None if it has none."""
-    where = (column.paper_dataset, column.paper_noise, column.noise_rate, metric)
-    return _scores().get((label_of(method), *where))
+    """Return the paper's accuracy of a method on a column, if it has one."""
+    return _scores().get((label_of(method), *column.paper_place, metric))
 
 
 def paper_offset(column: Column, method: str) -> float | None:
@@ -174,25 +176,28 @@ def paper_offset(column: Column, method: str) -> float | None:
 
     The paper's caption says the reverse; its text and its colors agree with the sign here.
     """
-    where = (column.paper_dataset, column.paper_noise, column.noise_rate)
-    for row in _read_data("optimal_bound_offsets.csv"):
-        here = (row["dataset"], row["noise"], float(row["noise_rate"]))
-        if here == where and row["loss"] == LossName.parse(method).spec.label:
-            return float(row["offset"])
-    return None
+    return _offsets().get((LossName.parse(method).spec.label, *column.paper_place))
+
+
+@cache
+def _offsets() -> dict[tuple[Any, ...], float]:
+    return {_place(row): float(row["offset"]) for row in _read_data("optimal_bound_offsets.csv")}
 
 
 @cache
 def _scores() -> dict[tuple[Any, ...], PaperScore]:
-    """Return the first of the paper's figures by method, data set, noise, rate and metric."""
-    scores: dict[tuple[Any, ...], PaperScore] = {}
-    for row in _read_data("accuracies.csv"):
-        where = (row["dataset"], row["noise"], float(row["noise_rate"]), row["metric"])
-        score = PaperScore(
+    """Return the paper's accuracies by place and metric; the first of two counts."""
+    scores = {
+        (*_place(row), row["metric"]): PaperScore(
             float(row["accuracy_percent"]), float(row["std"]) if row["std"] else None
         )
-        scores.setdefault((row["loss"], *where), score)
+        for row in reversed(_read_data("accuracies.csv"))
+    }
     # The paper has the two figures of FCE on TinyImageNet 0.4 swapped.
     top1, top5 = (("FCE", "TinyImageNet", "symmetric", 0.4, metric) for metric in ("top1", "top5"))
     scores[top1], scores[top5] = scores[top5], scores[top1]
     return scores
+
+
+def _place(row: dict[str, str]) -> tuple[str, str, str, float]:
+    return row["loss"], row["dataset"], row["noise"], float(row["noise_rate"])

@@ -115,13 +115,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The outcome of a request.
-
-    Args:
-        tables: the tables, as far as runs are finished
-        files: the files that were written
-        failures: the runs that failed, with their errors
-    """
+    """The tables, as far as runs are finished, their files, and the errors of failed runs."""
 
     tables: tuple[Table, ...]
     files: tuple[Path, ...]
@@ -129,13 +123,7 @@ class Reproduction:
 
 
 def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
-    """Do the unfinished runs, and write the tables.
-
-    Args:
-        request: the table
-        out: the folder for the tables; the runs are in its folder ``runs``
-        workers: how many processes do the runs, and where
-    """
+    """Do the unfinished runs in the folder ``out/runs``, and write the tables to ``out``."""
     request.check()
     store, runs = RunStore(out / "runs"), request.runs()
     failures: Mapping[RunConfig, str] = {}
@@ -149,8 +137,7 @@ def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
     tables = _tables(request, finished_runs(store, runs))
     files = [path for table in tables for path in write_table(table, out)]
     if request.target == "rate-sweep" and tables[0].records:
-        figure = rate_sweep_figure(tables[0].records)
-        files += write_figure(figure, out, request.file_name)
+        files += write_figure(rate_sweep_figure(tables[0].records), out, request.file_name)
     return Reproduction(tuple(tables), tuple(files), failures)
 
 
@@ -171,10 +158,7 @@ def _tables(request: Request, finished: Sequence[FinishedRun]) -> list[Table]:
 
 def _check_sources(request: Request, record: Path) -> None:
     """Refuse unpublished data whose name meant other data in earlier runs."""
-    try:
-        known = json.loads(record.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        known = {}
+    known = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     found = dict(known)
     for dataset in dict.fromkeys(column.dataset for column in request.chosen_columns()):
         source = request.plan.sources.source_of(dataset)
@@ -193,18 +177,22 @@ def _check_sources(request: Request, record: Path) -> None:
 def _circumstances(request: Request, finished: Sequence[FinishedRun]) -> list[str]:
     """Return notes on the settings, the data and the machines of the runs."""
     plan, columns = request.plan, request.chosen_columns()
-    notes = []
     scales: dict[str, list[str]] = {}
     for column in columns:
         settings = plan.preset.settings_for(column.dataset)
         examples = settings.train_examples
-        scale = f"{'all' if examples is None else f'up to {examples:,}'} training examples, of "
-        scale += f"which validation keeps {settings.validation_share:.0%}; {settings.model}, "
-        scale += f"{settings.epochs} epochs, batches of {settings.batch_size}"
-        scale += "" if settings.precision == "32-true" else f", computed in {settings.precision}"
+        precision = settings.precision
+        scale = (
+            f"{'all' if examples is None else f'up to {examples:,}'} training examples, of "
+            f"which validation keeps {settings.validation_share:.0%}; {settings.model}, "
+            f"{settings.epochs} epochs, batches of {settings.batch_size}"
+            + ("" if precision == "32-true" else f", computed in {precision}")
+        )
         scales.setdefault(scale, []).append(column.title)
-    for scale, titles in scales.items():
-        notes.append(f"preset {plan.preset.name}, {', '.join(titles)}: {scale}")
+    notes = [
+        f"preset {plan.preset.name}, {', '.join(titles)}: {scale}"
+        for scale, titles in scales.items()
+    ]
     for dataset in dict.fromkeys(column.dataset for column in columns):
         source = plan.sources.source_of(dataset)
         if source is not None:
@@ -215,19 +203,11 @@ def _circumstances(request: Request, finished: Sequence[FinishedRun]) -> list[st
             marks = plan.sources.backbone_for(modality)
             name = Path(backbone.partition(":")[2].partition("?")[0]).name
             notes.append(f"embeddings of each {modality}: {name}, hash {marks}")
-    notes += _environments(finished)
-    return notes
-
-
-def _environments(finished: Sequence[FinishedRun]) -> list[str]:
-    """Return the versions and machines that the runs recorded, with the number of runs."""
-    counts: Counter[str] = Counter()
-    for run in finished:
-        path = run.folder.environment
-        if path.exists():
-            found = json.loads(path.read_text(encoding="utf-8"))
-            counts[
-                f"noisebound {found['noisebound']}, torch {found['torch']}, Python "
-                f"{found['python']}, {found['device']} with {found['cores']} cores"
-            ] += 1
-    return [f"{count} of {len(finished)} runs: {words}" for words, count in counts.items()]
+    environments = (run.folder.environment for run in finished)
+    machines = Counter(
+        "noisebound {noisebound}, torch {torch}, Python {python}, {device} with {cores} "
+        "cores".format_map(json.loads(path.read_text(encoding="utf-8")))
+        for path in environments
+        if path.exists()
+    )
+    return notes + [f"{count} of {len(finished)} runs: {each}" for each, count in machines.items()]

@@ -57,11 +57,7 @@ def noisy_splits(run: RunConfig, sources: DataSources) -> Splits:
 
 @dataclass(frozen=True)
 class RunStore:
-    """The folders of runs, each named by the hash of its run's config.
-
-    Args:
-        path: the folder that holds them
-    """
+    """A folder that holds the folders of runs, each named by the hash of its run's config."""
 
     path: Path
 
@@ -70,26 +66,23 @@ class RunStore:
         return RunFolder(self.path / run.key)
 
     def result(self, run: RunConfig) -> RunResult | None:
-        """Return the result of a run, or None if it is not finished, or its result is damaged."""
+        """Return the result of a run that is finished and not damaged."""
         try:
             return read_result(self.folder(run))
         except (DataError, RunError):
             return None
 
     def error(self, run: RunConfig) -> str | None:
-        """Return why a run failed, or None if it did not."""
+        """Return why a run failed, if it did."""
         try:
             return str(json.loads(self.folder(run).failure.read_text(encoding="utf-8"))["error"])
         except FileNotFoundError:
             return None
 
     def state(self, run: RunConfig, sweep: str | None = None) -> State:
-        """Return whether a run is waiting, running, finished or failed.
+        """Return the state of a run, which only this sweep's mark makes "running".
 
-        Args:
-            run: the run
-            sweep: the sweep whose runs count as running; the marks of other sweeps, and of earlier
-                ones that were killed, are ignored
+        The marks of other sweeps, such as killed ones, are ignored.
         """
         if self.result(run) is not None:
             return "finished"
@@ -168,7 +161,7 @@ def _train(run: RunConfig, execution: Execution) -> None:
 
 
 def one_device(precision: Precision) -> "Fabric | None":
-    """Return Lightning Fabric for another precision, or None if it is not needed."""
+    """Return Lightning Fabric, if the precision needs it."""
     if precision == "32-true":
         return None
     from lightning_fabric import Fabric

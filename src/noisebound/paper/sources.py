@@ -37,31 +37,29 @@ class DataSources:
     backbones: tuple[str, ...] = ()
 
     def source_of(self, dataset: str) -> str | None:
-        """Return the name of the file or folder of a data set, or None for the published one."""
+        """Return the name of the file or folder read in place of a published data set, if any."""
         path = self.paths.get(dataset)
         return None if path is None else path.resolve().name
 
     def load(self, dataset: str, backbone: str | None = None) -> Splits:
         """Return the data set, or its embeddings by the backbone with this hash."""
-        if backbone is None:
-            return _load(*self._place(dataset))
-        for name in self.backbones:
-            if _hash(name) == backbone:
-                return _load_embedded(*self._place(dataset), name)
+        for name in (None, *self.backbones):
+            if backbone == (None if name is None else _hash(name)):
+                return _load(*self._place(dataset), name)
         raise InvalidValueError(f"no `backbone` here has the hash {backbone}: name its file")
 
     def backbone_for(self, modality: Modality) -> str | None:
-        """Return the hash of the backbone for this kind of examples, or None if there are none."""
+        """Return the hash of the backbone for this kind of examples, if backbones are named."""
         found = self.backbone_name(modality)
         return None if found is None else _hash(found)
 
     def backbone_name(self, modality: Modality) -> str | None:
-        """Return the first backbone that takes this kind of examples, or None if there are none."""
+        """Return the first backbone that takes this kind of examples, if backbones are named."""
+        if not self.backbones:
+            return None
         for name in self.backbones:
             if modality in _backbone(name).modalities:
                 return name
-        if not self.backbones:
-            return None
         raise InvalidValueError(
             f"no `backbone` takes examples of the kind {modality}: {', '.join(self.backbones)}; "
             "name one more, or choose other `columns`"
@@ -97,13 +95,10 @@ class DataSources:
 # These are cached because a worker does many runs on the same data, one after another.
 
 
-@lru_cache(maxsize=2)
-def _load(name: str, data_dir: Path | None) -> Splits:
-    return load(name, data_dir=data_dir)
-
-
-@lru_cache(maxsize=2)
-def _load_embedded(name: str, data_dir: Path | None, backbone: str) -> Splits:
+@lru_cache(maxsize=4)
+def _load(name: str, data_dir: Path | None, backbone: str | None = None) -> Splits:
+    if backbone is None:
+        return load(name, data_dir=data_dir)
     return load_embedded(name, _backbone(backbone), ReadingOptions(data_dir=data_dir))
 
 

@@ -1,7 +1,8 @@
-"""The paper's tables from the long frame: accuracies, B*, and the sweep over noise rates."""
+"""The paper's tables: accuracies, B* and the sweep over noise rates, all from the long frame."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import fmean
 
 import polars as pl
@@ -52,12 +53,12 @@ class Selection:
 def accuracy_table(selection: Selection) -> Table:
     """Return the accuracies on clean test labels in percent, as far as runs are finished."""
     columns, methods = selection.columns, selection.methods
-    records = [record for column in columns for record in _accuracies(selection, column)]
-    most_seeds = max((record["seeds"] for record in records), default=0)
+    records = [each for column in columns for each in _accuracies(selection, column)]
+    most_seeds = max((each["seeds"] for each in records), default=0)
     best: dict[tuple[str, str], float] = {}
-    for record in records:
-        place = (record["column"], record["metric"])
-        best[place] = max(best.get(place, 0.0), round(record["mean"], 1))
+    for each in records:
+        place = (each["column"], each["metric"])
+        best[place] = max(best.get(place, 0.0), round(each["mean"], 1))
 
     def cell(record: Record) -> Cell:
         fewer = "" if record["seeds"] == most_seeds else f" [n = {record['seeds']}]"
@@ -106,44 +107,42 @@ def _accuracies(selection: Selection, column: Column) -> list[Record]:
         if method in SEARCHED_METHODS
         and (search := search_offset(selection, column, method)) is not None
     ]
-    found = {
+    found: dict[tuple[str, str, str], Record] = {
         (each["method"], each["weights"], each["metric"]): each
+        | {"by_seed": dict(zip(each["seed_list"], each["value_list"], strict=True))}
         for each in summaries(pl.concat([here.filter(offset=0.0), *searched])).to_dicts()
     }
     records = []
-    for metric in column.metrics:
-        for method in selection.methods:
-            each = found.get((method, selection.weights, metric))
-            if each is None:
-                continue
-            name = LossName.parse(method)
-            plain = found.get((str(name.plain), selection.weights, metric))
-            gain = None
-            if name.is_bounded and plain is not None:
-                gain = paired_gain(_by_seed(plain), _by_seed(each))
-            memorized = found.get((method, selection.weights, "memorized"), {})
-            averaged = found.get((method, "averaged", metric), {})
-            paper = paper_score(column, method, metric)
-            records.append(
-                {
-                    "column": column.name,
-                    "metric": metric,
-                    "method": method,
-                    "weights": selection.weights,
-                    "mean": each["mean"],
-                    "std": each["std"],
-                    "seeds": each["seeds"],
-                    "values": " ".join(f"{seed}:{v:.4f}" for seed, v in _by_seed(each).items()),
-                    "bound": each["bound"],
-                    "gain": gain.mean if gain else None,
-                    "gain_p_value": gain.p_value if gain else None,
-                    "wrong_labels_reproduced": memorized.get("mean"),
-                    "averaged_mean": averaged.get("mean"),
-                    "averaged_std": averaged.get("std"),
-                    "paper_mean": paper.mean if paper else None,
-                    "paper_std": paper.std if paper else None,
-                }
-            )
+    for metric, method in product(column.metrics, selection.methods):
+        each = found.get((method, selection.weights, metric))
+        if each is None:
+            continue
+        name = LossName.parse(method)
+        plain = found.get((str(name.plain), selection.weights, metric), {"by_seed": {}})
+        gain = paired_gain(plain["by_seed"], each["by_seed"]) if name.is_bounded else None
+        memorized = found.get((method, selection.weights, "memorized"), {})
+        averaged = found.get((method, "averaged", metric), {})
+        paper = paper_score(column, method, metric)
+        records.append(
+            {
+                "column": column.name,
+                "metric": metric,
+                "method": method,
+                "weights": selection.weights,
+                "mean": each["mean"],
+                "std": each["std"],
+                "seeds": each["seeds"],
+                "values": " ".join(f"{seed}:{v:.4f}" for seed, v in each["by_seed"].items()),
+                "bound": each["bound"],
+                "gain": gain and gain.mean,
+                "gain_p_value": gain and gain.p_value,
+                "wrong_labels_reproduced": memorized.get("mean"),
+                "averaged_mean": averaged.get("mean"),
+                "averaged_std": averaged.get("std"),
+                "paper_mean": paper and paper.mean,
+                "paper_std": paper and paper.std,
+            }
+        )
     return records
 
 
@@ -152,12 +151,8 @@ def _searched(here: pl.DataFrame, method: str, search: "OffsetSearch") -> pl.Dat
     bounded = str(LossName.parse(method).bounded)
     chosen = here.filter(method=bounded, offset=search.by_validation)
     return chosen.filter(pl.col("seed").is_in(search.seeds)).with_columns(
-        pl.lit(method).alias("method"), pl.lit(0.0).alias("offset")
+        method=pl.lit(method), offset=pl.lit(0.0)
     )
-
-
-def _by_seed(summary: Record) -> dict[int, float]:
-    return dict(zip(summary["seed_list"], summary["value_list"], strict=True))
 
 
 def _pairs_in_words(records: Sequence[Record], title: str) -> str:
@@ -168,20 +163,23 @@ def _pairs_in_words(records: Sequence[Record], title: str) -> str:
         return ""
     gains = [each["gain"] for each in pairs]
     helped = sum(gain >= 0 for gain in gains)
-    clear = [each["gain"] for each in pairs if (each["gain_p_value"] or 1.0) < _SIGNIFICANT]
-    upwards = sum(gain > 0 for gain in clear)
+    clear = [each["gain"] > 0 for each in pairs if (each["gain_p_value"] or 1.0) < _SIGNIFICANT]
     words = (
         f"{title}: the bound helps in {helped} of {len(gains)} pairs "
         f"({helped / len(gains):.0%}, counting ties), by {fmean(gains):+.1f} points on average; "
-        f"by a paired t-test over seeds (p < {_SIGNIFICANT}) it helps in {upwards} and harms in "
-        f"{len(clear) - upwards}."
+        f"by a paired t-test over seeds (p < {_SIGNIFICANT}) it helps in {sum(clear)} and harms in "
+        f"{len(clear) - sum(clear)}."
     )
-    theirs = []
-    for each in pairs:
-        plain = str(LossName.parse(each["method"]).plain)
-        score = paper_score(COLUMNS[each["column"]], plain, each["metric"])
-        if score is not None and each["paper_mean"] is not None:
-            theirs.append(each["paper_mean"] >= score.mean)
+    theirs = [
+        each["paper_mean"] >= plain.mean
+        for each in pairs
+        if each["paper_mean"] is not None
+        and (
+            plain := paper_score(
+                COLUMNS[each["column"]], each["method"].removesuffix("+b"), each["metric"]
+            )
+        )
+    ]
     if theirs:
         words += f" In the paper, of the same pairs: {sum(theirs)} of {len(theirs)} "
         words += f"({fmean(theirs):.0%})."
@@ -221,19 +219,15 @@ def search_offset(selection: Selection, column: Column, method: str) -> OffsetSe
         return None
     # Offsets are compared on the seeds that all of them have been run with.
     scores = scores.filter(pl.len().over("seed") == tried)
-    curve = {
-        each["offset"]: each
-        for each in scores.group_by("offset")
-        .agg(
-            pl.col("validation").mean().alias("noisy_validation_mean"),
-            pl.col("validation").std().alias("noisy_validation_std"),
-            pl.col("top1").mean().alias("test_mean"),
-            pl.col("top1").std().alias("test_std"),
-            pl.len().alias("seeds"),
-        )
-        .sort("offset")
-        .to_dicts()
-    }
+    means = scores.group_by("offset").agg(
+        *(
+            value.alias(f"{name}_{statistic}")
+            for metric, name in (("validation", "noisy_validation"), ("top1", "test"))
+            for statistic, value in (("mean", pl.mean(metric)), ("std", pl.std(metric)))
+        ),
+        pl.len().alias("seeds"),
+    )
+    curve = {each["offset"]: each for each in means.sort("offset").to_dicts()}
     if not curve:
         return None
     by_validation, by_test = (
