@@ -1,7 +1,7 @@
-"""The page about several trainings, the bounded ones beside the plain ones."""
+"""The report page of several trainings, which pairs bounded ones with plain ones."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from noisebound.pages.run_page import (
     curves,
@@ -25,20 +25,18 @@ _PAIRED: tuple[tuple[Evaluated, str], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """Two trainings that differ in nothing but the bound."""
+class _Pair(NamedTuple):
+    """Two trainings that differ only in the bound."""
 
     plain: Run
     bounded: Run
 
     def accuracies(self, name: Evaluated) -> tuple[float, float] | None:
-        """Return a measurement of both, if both have it."""
         plain, bounded = self.plain.final(name), self.bounded.final(name)
         return None if plain is None or bounded is None else (plain, bounded)
 
     def is_gain(self, name: Evaluated) -> bool:
-        """True if the bounded one is at least as good."""
+        """True if the bounded training is at least as good."""
         both = self.accuracies(name)
         return both is not None and both[1] >= both[0]
 
@@ -49,12 +47,12 @@ def comparison_page(runs: Sequence[Run], title: str, command: str | None = None)
     Args:
         runs: the trainings
         title: the title of the page
-        command: the command that would repeat them
+        command: the command that repeats them
     """
     for run in runs:
         require_epochs(run)
     pairs = [pair for run in runs if (pair := _pair_of(run, runs))]
-    paired = {run.name for pair in pairs for run in (pair.plain, pair.bounded)}
+    paired = {run.name for pair in pairs for run in pair}
     sections = [
         Section("Plain against bounded" if pairs else "Trainings", tables=[_table(runs, pairs)])
     ]
@@ -90,13 +88,12 @@ def _paired_curves(pair: _Pair) -> list[Picture]:
 
 
 def _judged_by(pairs: Sequence[_Pair]) -> Evaluated:
-    """Return the accuracy on the test set if all have one, else on validation."""
+    """Return test accuracy if all pairs have it, else validation accuracy."""
     is_tested = all(pair.accuracies("test_top1") for pair in pairs)
     return "test_top1" if is_tested else "validation_top1"
 
 
 def _gain_in_words(pairs: Sequence[_Pair]) -> str:
-    """Return in how many pairs the bound helps."""
     name = _judged_by(pairs)
     known = [both for pair in pairs if (both := pair.accuracies(name))]
     if not known:

@@ -1,4 +1,4 @@
-"""Training examples as people see them: pictures, texts, the columns of a row, and neighbors."""
+"""Training examples for display: pictures, texts, the columns of a row, and neighbors."""
 
 import io
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import polars as pl
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
+from torch.nn import functional as F
 
 from noisebound.data import Splits
 from noisebound.data.archives import Folder, files_fingerprint
@@ -27,41 +28,37 @@ from noisebound.system.files import written_whole
 Kind: TypeAlias = Literal["image", "text", "row"]
 Size: TypeAlias = Literal["thumbnail", "large"]
 SIZES: dict[Size, int] = {"thumbnail": 256, "large": 1600}
-"""The sizes of pictures, with the largest width and height in pixels."""
+"""The largest width and height of pictures, in pixels."""
 
-_QUALITY = 85  # of JPEG, at which no loss is seen
-_MOST_FEATURES = 40  # numbers of an example without columns
-_SHORT = 160  # letters of an example in a list
-_LONG = 50_000  # letters of a text that is shown whole, about twenty pages
+_QUALITY = 85  # of JPEG: no visible loss
+_MOST_FEATURES = 40  # shown for an example without columns
+_SHORT = 160  # characters per example in a list
+_LONG = 50_000  # characters per text, about twenty pages
 
 
 class ShownExamples:
-    """The training examples of a data set, as a page shows them.
-
-    Args:
-        splits: the data
-    """
+    """The training examples of a data set, as text for a page."""
 
     def __init__(self, splits: Splits) -> None:
         self.splits = splits
 
     @cached_property
     def kind(self) -> Kind:
-        """The kind of the examples."""
+        """The kind of content that every example has."""
         if self.splits.has_pictures:
             return "image"
         return "row" if self._texts is None else "text"
 
     def name(self, position: int) -> str:
-        """Return the example's id, its file or its position."""
+        """Return the example's id, file or position."""
         return self.splits.example_name(position)
 
     def text(self, position: int) -> str | None:
-        """Return the example's text; None if it has none."""
+        """Return the example's text, if it has one."""
         return None if self._texts is None else self._texts[position][:_LONG]
 
     def columns(self, position: int) -> list[tuple[str, str]]:
-        """Return the name and the value of every column but the text, features or not."""
+        """Return the name and value of every column except the text, features or not."""
         if self.kind == "image":
             return []
         if self._table is None:
@@ -74,7 +71,7 @@ class ShownExamples:
         ]
 
     def short(self, position: int) -> str:
-        """Return the example in one line, for lists."""
+        """Return the example on one line, for lists."""
         text = self.text(position)
         if text is None:
             text = " · ".join(f"{name} {value}" for name, value in self.columns(position))
@@ -96,21 +93,21 @@ class ShownExamples:
         return () if self.splits.encoder is None else self.splits.encoder.text_columns
 
     def _features(self, position: int) -> list[tuple[str, str]]:
-        """Return the first numbers of an example that came without columns."""
+        """Return the first features of an example without columns."""
         numbers = self.splits.train.rows.dense(torch.tensor([position]))[0].flatten()
         shown = numbers[:_MOST_FEATURES].tolist()
         return [(f"feature {index}", f"{value:.4g}") for index, value in enumerate(shown)]
 
 
 class Pictures:
-    """The pictures of a data set's training examples, as files that a browser shows.
+    """The pictures of a data set's training examples, as files for a browser.
 
-    Where the examples are files, the files are shown, and not the small images that a network was
-    trained on. A file outside the data's folder, behind a link, is not opened. Each size of a file
-    is made once and kept in the cache folder.
+    If the examples are files, these are shown instead of the small images for the network. Links
+    to files outside the data's folder are not followed. Each size of a file is made once and
+    cached.
 
     Args:
-        splits: the data, which has pictures
+        splits: a data set with pictures
     """
 
     def __init__(self, splits: Splits) -> None:
@@ -121,7 +118,7 @@ class Pictures:
             self._files, self._names = find_trees(Path(splits.source))[0].files, splits.train_names
 
     def read(self, position: int, size: Size) -> tuple[bytes, str]:
-        """Return a picture's file and its media type."""
+        """Return the content of a picture file and its media type."""
         path = self._path(position)
         if path is None:
             image = self.splits.picture(position)
@@ -132,14 +129,14 @@ class Pictures:
         kept = cache_folder() / "thumbnails" / mark[:2] / f"{mark}-{size}.jpg"
         try:
             return kept.read_bytes(), "image/jpeg"
-        except OSError:  # it is not kept yet, or cannot be
+        except OSError:  # not cached yet
             content = _scaled(path.read_bytes(), SIZES[size])
             with suppress(OSError), written_whole(kept, len(content)) as part:
-                part.write_bytes(content)  # a full disk hides no picture
+                part.write_bytes(content)  # the picture is shown even if the disk is full
             return content, "image/jpeg"
 
     def _path(self, position: int) -> Path | None:
-        """Return the example's own file, if it has one inside the data's folder."""
+        """Return the example's file, if it is inside the data's folder."""
         if self._files is None:
             return None
         folder = self._files.path.resolve()
@@ -148,7 +145,7 @@ class Pictures:
 
 
 def _scaled(content: bytes, longest_side: int) -> bytes:
-    """Return an image as a JPEG file, upright and no larger than this."""
+    """Return an image as a JPEG file, upright and at most this large."""
     image = open_image(content, "RGB", at_least=longest_side)
     image.thumbnail((longest_side, longest_side))
     stream = io.BytesIO()
@@ -157,13 +154,13 @@ def _scaled(content: bytes, longest_side: int) -> bytes:
 
 
 class Neighbors:
-    """The nearest neighbors of examples, by the angle between vectors.
+    """The nearest neighbors of examples, by cosine similarity.
 
-    These are the embeddings of a pretrained backbone, or else the model's probabilities, because
-    pixels and columns hardly show likeness. A request reads all examples once; nothing is kept.
+    The vectors are the embeddings of a pretrained backbone, or else the model's probabilities,
+    because distances between pixels or columns mean little. A request reads all examples once.
 
     Args:
-        vectors: one row per example, in which similar examples point in similar directions
+        vectors: one row per example
     """
 
     def __init__(self, vectors: Rows) -> None:
@@ -171,27 +168,17 @@ class Neighbors:
 
     @classmethod
     def of(cls, splits: Splits, probs: Float[Tensor, "n classes"]) -> "Neighbors":
-        """Return the neighbors of training examples.
-
-        Args:
-            splits: the data
-            probs: the model's prediction for each training example
-        """
+        """Return the neighbors of training examples with these predicted probabilities."""
         rows = splits.train.rows
         is_embedded = splits.embedded_by is not None and isinstance(rows, TensorRows)
-        # The square roots of probabilities are vectors of length one.
+        # Square roots of probabilities are unit vectors.
         return cls(rows if is_embedded else TensorRows(probs.float().sqrt()))
 
     def nearest(self, position: int, count: int) -> Int64[Tensor, " m"]:
         """Return the positions of the `count` nearest other examples, the nearest first."""
         center = self.vectors.dense(torch.tensor([position]))[0].float()
-        likeness = torch.cat([_cosine(block.float(), center) for block in self.vectors.blocks()])
-        likeness[position] = -torch.inf
-        nearest: Tensor = likeness.topk(min(count, len(likeness) - 1)).indices
+        blocks = self.vectors.blocks()
+        similarity = torch.cat([F.cosine_similarity(each.float(), center) for each in blocks])
+        similarity[position] = -torch.inf
+        nearest: Tensor = similarity.topk(min(count, len(similarity) - 1)).indices
         return nearest
-
-
-def _cosine(rows: Float[Tensor, "m dim"], center: Float[Tensor, " dim"]) -> Float[Tensor, " m"]:
-    lengths = rows.norm(dim=1) * center.norm()
-    cosine: Tensor = rows @ center / lengths.clamp(min=torch.finfo(torch.float32).tiny)
-    return cosine

@@ -1,4 +1,4 @@
-"""The page about one training, as `fit` leaves it."""
+"""The report page of one training."""
 
 from collections.abc import Sequence
 
@@ -10,21 +10,21 @@ from noisebound.pages.suspects import suspects_section
 from noisebound.pages.training_plots import draw_accuracies, draw_loss_against_floor
 from noisebound.report.page import Code, Fact, HeatMap, Page, Picture, Section
 from noisebound.report.plots import one_panel
-from noisebound.report.table import Cell, Row, Table
+from noisebound.report.table import Cell, Row, Table, number_cell
 from noisebound.runs import Run
 from noisebound.search.evidence import Evidence
 from noisebound.training.metrics import METRIC_LABELS
 
-_CONFUSIONS = 20  # rows of a table that is still read
+_CONFUSIONS = 20  # rows of the table
 
 
 def run_page(run: Run, splits: Splits | None = None, command: str | None = None) -> Page:
     """Return the page about a training.
 
     Args:
-        run: a run that has finished at least one epoch
-        splits: the data it was trained on, for the scores on its test set and the suspects
-        command: the command that would repeat it
+        run: a run with at least one finished epoch
+        splits: the data that it was trained on, for the test scores and the suspects
+        command: the command that repeats it
     """
     require_epochs(run)
     scores = _test_scores(run, splits)
@@ -41,54 +41,51 @@ def run_page(run: Run, splits: Splits | None = None, command: str | None = None)
 
 
 def require_epochs(run: Run) -> None:
-    """Refuse a run of which there is nothing to show yet."""
+    """Raise an error if a run has no finished epoch to show."""
     if not run.epochs:
         raise DataError(f"{run.path} has not finished an epoch yet")
 
 
 def label_of(run: Run) -> str:
-    """Return what to call the run's method."""
+    """Return the name of the run's method."""
     if run.outcome is not None and run.outcome.choice is not None:
         return run.outcome.choice.chosen.name
     return run.config.loss_name.label
 
 
 def memorizing_since(run: Run) -> int | None:
-    """Return the epoch from which on a plain training lay below the floor."""
+    """Return the first epoch since which the loss of a plain training was below the floor."""
     return None if run.outcome is None else run.outcome.memorizing_since
 
 
 def in_words(run: Run) -> str:
-    """Return what came of a training, in a sentence or two."""
+    """Return the result of a training in one to three sentences."""
     final = run.epochs[-1]
     found = []
-    if run.floor is not None:  # without a floor, the number has no meaning of its own
+    if run.floor is not None:  # a loss means little without its floor
         found.append(f"training loss {final.train_loss:.3f} with a floor at {run.floor:.3f}")
     for name, text in METRIC_LABELS.items():
         value = run.final(name)
         found += [] if value is None else [f"{text} {value:.1%}"]
     words = f"{label_of(run)} after {final.epoch} epochs" + (": " if found else "")
     words += "; ".join(found)
-    since = memorizing_since(run)
+    since, noise = memorizing_since(run), _noise_of(run)
     if since is not None:
         words += f". It has been memorizing wrong labels since epoch {since}"
-    return f"{words}. {_noise_sentence(run)}".strip()
+    if noise is not None and noise.unknown_because is not None:
+        words += ". How noisy the labels are is unknown: it could not be estimated, because "
+        words += noise.unknown_because
+    elif isinstance(noise, EstimatedNoise):
+        words += f". About {noise.rate:.1%} of the labels are estimated to be wrong"
+    return f"{words}."
 
 
-def _noise_sentence(run: Run) -> str:
-    if run.outcome is None:
-        return ""
-    noise = run.outcome.noise
-    if noise.unknown_because is not None:
-        reason = f"it could not be estimated, because {noise.unknown_because}"
-        return f"How noisy the labels are is unknown: {reason}."
-    if isinstance(noise, EstimatedNoise):
-        return f"About {noise.rate:.1%} of the labels are estimated to be wrong."
-    return ""
+def _noise_of(run: Run) -> Noise | None:
+    return None if run.outcome is None else run.outcome.noise
 
 
 def curves(run: Run) -> list[Picture]:
-    """Return the training loss, with its floor where it is known, and the accuracies."""
+    """Return plots of the training loss, with its floor if known, and of the accuracies."""
     label = label_of(run)
     losses, axes = one_panel()
     draw_loss_against_floor(axes, {label: run.epochs}, run.floor, memorizing_since(run))
@@ -101,30 +98,30 @@ def curves(run: Run) -> list[Picture]:
 
 
 def noise_sections(run: Run, splits: Splits | None) -> list[Section]:
-    """Return how noisy the labels are, and which classes are taken for which, where it is known."""
-    noise = None if run.outcome is None else run.outcome.noise
+    """Return the section on the noise rate and the confused classes, if they are known."""
+    noise = _noise_of(run)
     if not isinstance(noise, EstimatedNoise | GivenTransition) or noise.unknown_because is not None:
         return []
     rows = noise.transition.tolist()
     names = [str(k) for k in range(len(rows))] if splits is None else splits.train.class_names
-    heat_map = heat_map_of(rows, names)
+    title = "Labels of the examples of each true class, %"
+    heat_map = HeatMap(title, "label", "true class", names, names, rows)
     tables = [] if heat_map.has_numbers else [_confusions(rows, names)]
     return [Section("The noise", _noise_in_words(run, noise), tables, heat_maps=[heat_map])]
 
 
 def _recipe_sections(run: Run) -> list[Section]:
-    """Return which recipes were tried, and why one was chosen."""
     choice = None if run.outcome is None else run.outcome.choice
     if choice is None:
         return []
     text = f"Trained by {choice.label}: {choice.reason}."
     if choice.regularize:
         text += (
-            " Regularized networks, with dropout and a factor for each input, predict more labels "
-            "that they did not see, so that all recipes but plain training have them."
+            " Regularized networks, with dropout and a factor for each input, predict more "
+            "held-out labels. So all recipes except plain training use them."
         )
     tables = [
-        _evidence_table("recipes", "What was tried on halves of the examples", choice.tried),
+        _evidence_table("recipes", "Recipes tried on halves of the examples", choice.tried),
         _evidence_table("finals", "The best of these, trained on all examples", choice.finals),
     ]
     return [Section("The recipe", text, [table for table in tables if table.rows])]
@@ -135,13 +132,13 @@ def _evidence_table(name: str, title: str, found: Sequence[Evidence]) -> Table:
         Row(
             each.name,
             (
-                Cell(str(each.epochs), "", each.epochs),
-                Cell(f"{each.agreement:.1%}", "", each.agreement),
+                number_cell(each.epochs, "d"),
+                number_cell(each.agreement, ".1%"),
                 Cell(f"{each.gain:+.1%} ± {each.standard_error:.1%}", "", each.gain),
                 Cell(
                     f"{each.balanced_gain:+.1%} ± {each.balanced_error:.1%}", "", each.balanced_gain
                 ),
-                Cell(f"{each.examples:,}", "", each.examples),
+                number_cell(each.examples, ",d"),
             ),
         )
         for each in found
@@ -153,7 +150,7 @@ def _evidence_table(name: str, title: str, found: Sequence[Evidence]) -> Table:
 
 
 def _checks_sections(run: Run) -> list[Section]:
-    """Return what became of decisions about labels: the run before them, and this one."""
+    """Return the section on decisions about labels: the run before them, and this one."""
     checks = None if run.outcome is None else run.outcome.checks
     if checks is None:
         return []
@@ -163,7 +160,7 @@ def _checks_sections(run: Run) -> list[Section]:
         "noise_rate": "wrong labels among those that nobody had checked",
     }
     rows = [
-        Row(labels[name], (_percent(before), _percent(checks.after[name])))
+        Row(labels[name], (number_cell(before, ".1%"), number_cell(checks.after[name], ".1%")))
         for name, before in checks.before.items()
         if name in labels and name in checks.after
     ]
@@ -172,18 +169,8 @@ def _checks_sections(run: Run) -> list[Section]:
     return [Section("Checked labels", checks.words, tables)]
 
 
-def _percent(share: float) -> Cell:
-    return Cell(f"{share:.1%}", "", share)
-
-
-def heat_map_of(transition: Sequence[Sequence[float]], names: Sequence[str]) -> HeatMap:
-    """Return the heat map of a transition matrix ``T[noisy, true]``."""
-    title = "Of each true class, how its labels come out, %"
-    return HeatMap(title, "label", "true class", names, names, transition)
-
-
 def repeat_section(runs: Sequence[Run], command: str | None) -> Section:
-    """Return what it takes to repeat the runs."""
+    """Return the section with the command and the configs that repeat the runs."""
     commands = [] if command is None else [Code("command", command, is_open=True)]
     configs = [Code(f"config of {run.name}", run.config.model_dump_json(indent=2)) for run in runs]
     return Section("To repeat it", code=[*commands, *configs])
@@ -203,7 +190,7 @@ def _noise_in_words(run: Run, noise: Noise) -> str:
 
 
 def _confusions(transition: Sequence[Sequence[float]], names: Sequence[str]) -> Table:
-    """Return the largest entries off the diagonal, for a matrix that is too large to be read."""
+    """Return the largest off-diagonal entries of a matrix that is too large to show."""
     entries = [
         (share, true, noisy)
         for noisy, row in enumerate(transition)
@@ -211,7 +198,7 @@ def _confusions(transition: Sequence[Sequence[float]], names: Sequence[str]) -> 
         if noisy != true
     ]
     rows = [
-        Row(names[true], (Cell(names[noisy]), Cell(f"{share:.1%}", "", share)))
+        Row(names[true], (Cell(names[noisy]), number_cell(share, ".1%")))
         for share, true, noisy in sorted(entries, reverse=True)[:_CONFUSIONS]
     ]
     header = ("true class", "labeled", "of the class")
@@ -222,7 +209,7 @@ def _suspects_sections(run: Run, splits: Splits | None) -> list[Section]:
     if splits is None or run.outcome is None or not run.noise.is_known:
         return []
     if run.noise.unknown_because is not None:
-        return []  # without a rate, the probabilities mean nothing
+        return []  # the probabilities are meaningless without a rate
     try:
         suspects = run.find_suspects(splits)
     except DataError as error:  # such as data that has changed since
@@ -243,7 +230,7 @@ def _test_scores(run: Run, splits: Splits | None) -> ClassScores | None:
 
 def _facts(run: Run, scores: ClassScores | None) -> list[Fact]:
     facts = []
-    noise = None if run.outcome is None else run.outcome.noise
+    noise = _noise_of(run)
     if noise is not None and noise.unknown_because is not None:
         facts.append(Fact("unknown", "share of the labels that are wrong"))
     elif isinstance(noise, EstimatedNoise):

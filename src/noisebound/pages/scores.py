@@ -9,18 +9,18 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from noisebound.report.page import HeatMap, Section
-from noisebound.report.table import Cell, Row, Table, number_cell
+from noisebound.report.table import Row, Table, number_cell
 
 
 @dataclass(frozen=True)
 class ClassScores:
-    """How well a model predicts the labels of a test set.
+    """The scores of a model on a test set.
 
     Args:
         class_names: the name of each class
         confusion: the number of examples by label (row) and prediction (column)
-        aurocs: the area under the ROC curve of each class against the rest; None for a class that
-            has no examples, or all of them
+        aurocs: the area under the ROC curve of each class against the rest; None if the class has
+            no examples or all of them
     """
 
     class_names: tuple[str, ...]
@@ -50,7 +50,7 @@ class ClassScores:
         """Return the scores as a section of a page."""
         right, total = int(self.confusion.trace()), int(self.confusion.sum())
         text = f"The model predicts {right:,} of {total:,} test labels. "
-        text += "AUROC is that of each class against the rest."
+        text += "AUROC compares each class with the rest."
         if self.auroc is not None:
             text += f" Its mean over the classes is {self.auroc:.3f}."
         shares = self.confusion / self.confusion.sum(1, keepdim=True).clamp(min=1)
@@ -69,12 +69,10 @@ class ClassScores:
         rows = []
         for k, name in enumerate(self.class_names):
             right = int(self.confusion[k, k])
-            precision = right / predicted[k] if predicted[k] else None
-            recall = right / labeled[k] if labeled[k] else None
             cells = (
-                Cell(f"{labeled[k]:,}", "", labeled[k]),
-                number_cell(precision, ".1%"),
-                number_cell(recall, ".1%"),
+                number_cell(labeled[k], ",d"),
+                number_cell(right / predicted[k] if predicted[k] else None, ".1%"),
+                number_cell(right / labeled[k] if labeled[k] else None, ".1%"),
                 number_cell(self.aurocs[k], ".3f"),
             )
             rows.append(Row(name, cells))

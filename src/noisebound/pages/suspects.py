@@ -1,4 +1,4 @@
-"""Suspect labels for people: a page of their own, and a section of a run's page."""
+"""The page of suspect labels, and their section on a run's page."""
 
 from noisebound.data import Splits
 from noisebound.estimation import Suspects
@@ -10,8 +10,8 @@ from noisebound.report.table import Cell, Row, Table
 from noisebound.runs.judgment import shortened
 
 _SHOWN = 24
-_LONGEST_TEXT = 300  # letters in a section of a run's page
-_LONGEST_ALONE = 5000  # letters on a page of suspects
+_LONGEST_TEXT = 300  # characters, in a section of a run's page
+_LONGEST_ALONE = 5000  # characters, on a page of suspects
 _MOST_COLUMNS = 30
 
 
@@ -21,10 +21,10 @@ def suspects_page(
     """Return the page of the most suspect labels, each with its example.
 
     Args:
-        suspects: how suspect each label is
+        suspects: the suspicion of each label
         splits: the data
-        most: the number of labels to show
-        headline: how many labels are wrong, in a sentence
+        most: the largest number of labels to show
+        headline: a sentence with the number of wrong labels
         table: the name of the file that ranks all labels
     """
     shown = min(most, len(splits.train))
@@ -35,7 +35,7 @@ def suspects_page(
 
 
 def suspects_section(suspects: Suspects, splits: Splits, expected_wrong: int) -> Section:
-    """Return the most suspect labels, as images or as rows of a table."""
+    """Return a section of the most suspect labels, as images or as rows of a table."""
     shown = min(_SHOWN, len(splits.train))
     text = f"About {expected_wrong:,} of {len(splits.train):,} labels are probably wrong. These "
     text += f"are the first {shown}; the command noisebound suspects ranks them all."
@@ -67,7 +67,7 @@ def _thumbnail(suspects: Suspects, splits: Splits, position: int) -> Thumbnail:
 
 def _table(suspects: Suspects, splits: Splits, positions: list[int], longest_text: int) -> Table:
     examples, rows = ShownExamples(splits), []
-    has_columns = splits.table is not None  # numbers of an array say nothing to a reader
+    has_columns = splits.table is not None  # unlike arrays, whose numbers have no names
     columns: tuple[str, ...] = ()
     for position in positions:
         label, suggested, probability = _suspicion(suspects, splits, position)
@@ -76,13 +76,10 @@ def _table(suspects: Suspects, splits: Splits, positions: list[int], longest_tex
         if text is not None:
             cells.append(Cell(shortened(text, longest_text)))
         if has_columns:
-            found = [
-                (name, value)
-                for name, value in examples.columns(position)
-                if name != splits.id_column
-            ]
-            columns = tuple(name for name, _ in found[:_MOST_COLUMNS])
-            cells += [Cell(shortened(value, longest_text)) for _, value in found[:_MOST_COLUMNS]]
+            all_columns = examples.columns(position)
+            found = {name: value for name, value in all_columns if name != splits.id_column}
+            columns = tuple(found)[:_MOST_COLUMNS]
+            cells += [Cell(shortened(found[name], longest_text)) for name in columns]
         rows.append(Row(splits.example_name(position), tuple(cells)))
     header: tuple[str, ...] = ("example", "label", "likelier", "probability that it is wrong")
     header += ("text",) if examples.kind == "text" else ()

@@ -1,4 +1,4 @@
-"""Plots of trainings: losses with their floor, and accuracies, by epoch."""
+"""Plots of trainings by epoch: losses with their floor, and accuracies."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ _LINES: dict[Evaluated, tuple[str, str]] = {
 
 
 def training_figure(epochs: Sequence[EpochMetrics]) -> Figure:
-    """Return the training loss against its floor, and the accuracies beside it."""
+    """Return a figure of the training loss against its floor, beside the accuracies."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw_loss_against_floor(left, {"training loss": epochs})
@@ -37,7 +37,7 @@ def draw_accuracies(axes: Axes, epochs: Sequence[EpochMetrics]) -> None:
 def draw_comparison(
     axes: Axes, runs: Mapping[str, Sequence[EpochMetrics]], name: Evaluated, title: str
 ) -> None:
-    """Draw one metric of several trainings, of averaged weights where they exist."""
+    """Draw one metric of several trainings, for the averaged weights if there are any."""
     for (label, epochs), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
         averaged = epochs[-1].evaluated(name, averaged=True) is not None
         _draw_percent(axes, epochs, name, averaged, color=color, dash="-", label=label)
@@ -54,9 +54,9 @@ def draw_loss_against_floor(
 
     Args:
         axes: the panel
-        runs: the epochs of each training, by its label
-        floor: the level of a dotted line; by default the bounds of the runs
-        memorizing_since: an epoch, counted from 1
+        runs: the epochs of each training, by label
+        floor: the level of a dotted line (default: the bounds of the runs)
+        memorizing_since: the epoch, counted from 1
     """
     for (label, epochs), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
         numbers, losses = zip(*((each.epoch, each.train_loss) for each in epochs), strict=True)
@@ -82,7 +82,6 @@ def _draw_percent(
     dash: str,
     label: str,
 ) -> None:
-    """Draw a share in percent over the epochs at which it was evaluated."""
     points = [
         (each.epoch, 100 * value)
         for each in epochs

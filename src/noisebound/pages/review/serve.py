@@ -1,15 +1,16 @@
-"""The review page's server: its addresses, who may call it, and where it listens."""
+"""The server of the review page: its socket, its access checks and its routes."""
 
 import errno
+import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import uvicorn
 from pydantic import BaseModel, ValidationError
@@ -20,6 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from noisebound.errors import InvalidValueError, NoiseboundError
 from noisebound.pages.examples import SIZES
@@ -30,16 +32,10 @@ from noisebound.pages.review.session import (
     ReviewSession,
 )
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 _Asked = TypeVar("_Asked", bound=BaseModel)
 
 _HOST = "127.0.0.1"
-_WAITING = 128  # connections that may wait to be accepted
-_MOST_BYTES = 2**20  # of a request, far above what the page sends
+_MOST_BYTES = 2**20  # per request; the page sends far less
 _MEDIA_TYPES = {
     ".html": "text/html",
     ".css": "text/css",
@@ -47,12 +43,12 @@ _MEDIA_TYPES = {
     ".svg": "image/svg+xml",
 }
 _HEADERS = {
-    # Scripts, styles and pictures come from this server alone, and nothing leaves it.
+    # Scripts, styles and pictures come from this server only, and the page sends nothing elsewhere.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
-    "Referrer-Policy": "no-referrer",  # since the address holds the token
+    "Referrer-Policy": "no-referrer",  # the address contains the token
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -68,11 +64,11 @@ _REDIRECT = """<!doctype html>
 
 
 class ReviewServer:
-    """A server of one review on this machine, at an address that holds a new token.
+    """A local server for one review, at an address with a new secret token.
 
     Args:
         session: the review
-        port: the port to listen on; by default any that is free
+        port: the port to listen on (default: any free port)
     """
 
     def __init__(self, session: ReviewSession, port: int | None = None) -> None:
@@ -91,10 +87,10 @@ class ReviewServer:
         return f"http://{_HOST}:{self.port}/{self.token}/"
 
     def run(self, announce: Callable[[str], object] = lambda address: None) -> None:
-        """Answer until Ctrl-C or :meth:`stop`.
+        """Serve until Ctrl-C or :meth:`stop`.
 
         Args:
-            announce: is called with the address, at which the server already listens
+            announce: called with the address, once the server listens
         """
         announce(self.address)
         self._server.run(sockets=[self._socket])
@@ -106,10 +102,10 @@ class ReviewServer:
 
 @contextmanager
 def redirect_file(address: str) -> Iterator[Path]:
-    """Yield a page that leads to the address and that only its owner can read.
+    """Yield a page that redirects to the address and that only its owner can read.
 
-    A browser gets what it opens on its command line, and every user of the machine can list
-    command lines. So it opens this file, and the token stays secret.
+    All users of the machine can list command lines, including that of the browser. So the browser
+    opens this file, and the token stays secret.
     """
     with tempfile.TemporaryDirectory(prefix="noisebound-review-") as folder:  # mode 0700
         path = Path(folder) / "review.html"
@@ -119,37 +115,32 @@ def redirect_file(address: str) -> Iterator[Path]:
 
 
 def _listening_socket(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((_HOST, port))
+        return socket.create_server((_HOST, port))
     except OSError as error:
-        listening.close()
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
         raise InvalidValueError(
-            f"`port` {port} cannot be used ({error.strerror}): choose another, or leave it out for "
-            "one that is free"
+            f"`port` {port} cannot be used ({os.strerror(error.errno)}): choose another, or leave "
+            "it out for one that is free"
         ) from error
-    listening.listen(_WAITING)
-    return listening
 
 
 class Guard:
-    """An application that answers only requests that know the token and come from its own page.
+    """An application that answers only requests with the token, from its own page.
 
-    The token is the first part of every path, so that pictures and scripts carry it too. The
-    ``Host`` must be this machine, or else another site's name could be made to lead here. A
-    request that changes something must name this server as its ``Origin``, as browsers do. The page
-    itself may be opened from elsewhere, as by a bookmark or a local file, in a window of its own.
+    The token is the first part of every path, so requests for pictures and scripts have it too. The
+    ``Host`` must be this machine, against DNS rebinding. A request that changes something must have
+    this server as its ``Origin``. Only the page itself may be opened from elsewhere, such as a
+    bookmark or a local file, and only in a window of its own.
 
     Args:
-        application: the application, which sees paths without the token
+        application: the application, which receives paths without the token
         token: the first part of the path
         port: the port that the server listens on
     """
 
-    def __init__(self, application: Application, token: str, port: int) -> None:
+    def __init__(self, application: ASGIApp, token: str, port: int) -> None:
         self.application, self.token = application, token
         self.hosts = {f"{_HOST}:{port}", f"localhost:{port}"}
         self.origins = {f"http://{host}" for host in self.hosts}
@@ -157,8 +148,6 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self.application(scope, receive, send)
             return
         refusal = self._refusal(scope)
         if refusal is not None:
@@ -169,7 +158,7 @@ class Guard:
         await self.application(inner, receive, _with_headers(send))
 
     def _refusal(self, scope: Scope) -> str | None:
-        """Return why a request is refused, or None if it is not."""
+        """Return the reason to refuse a request, if there is one."""
         headers = Headers(scope=scope)
         if headers.getlist("host") != [headers.get("host")] or headers["host"] not in self.hosts:
             return f"This server answers to {_HOST} only."
@@ -204,12 +193,20 @@ def _with_headers(send: Send) -> Send:
 
 
 def create_application(session: ReviewSession) -> Starlette:
-    """Return the application of a review; it trusts every caller, so put a `Guard` before it."""
+    """Return the application of a review; it trusts every caller, so wrap it in a `Guard`."""
     assets = _assets()
 
     def answer(method: Callable[..., Any]) -> Callable[[Request], Response]:
-        """Return an endpoint that calls a method with the position in the address."""
         return lambda request: JSONResponse(method(**request.path_params))
+
+    def change(
+        method: Callable[[_Asked], Any], model: type[_Asked]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            asked = await _asked(request, model)
+            return JSONResponse(await run_in_threadpool(method, asked))
+
+        return endpoint
 
     def queue(request: Request) -> Response:
         given = request.query_params
@@ -230,17 +227,9 @@ def create_application(session: ReviewSession) -> Starlette:
             content, media_type = session.picture(request.path_params["position"], size)
         except OSError as error:  # such as a file that was removed or damaged
             raise HTTPException(404, f"the picture cannot be shown: {error}") from error
-        # The address holds the token, so pictures of two runs have different addresses.
+        # Pictures of two runs have different addresses, because of the token.
         kept = {"Cache-Control": "private, max-age=86400"}
         return Response(content, media_type=media_type, headers=kept)
-
-    async def decide(request: Request) -> Response:
-        asked = await _asked(request, AskedDecisions)
-        return JSONResponse(await run_in_threadpool(session.decide, asked))
-
-    async def undo(request: Request) -> Response:
-        asked = await _asked(request, AskedUndo)
-        return JSONResponse(await run_in_threadpool(session.undo, asked))
 
     def labels(request: Request) -> Response:
         return Response(session.labels(), media_type="text/csv")
@@ -264,8 +253,8 @@ def create_application(session: ReviewSession) -> Starlette:
             Route("/api/examples/{position:int}", answer(session.example)),
             Route("/api/neighbors/{position:int}", answer(session.neighbors)),
             Route("/api/look-alikes/{position:int}", answer(session.look_alikes)),
-            Route("/api/decisions", decide, methods=["POST"]),
-            Route("/api/undo", undo, methods=["POST"]),
+            Route("/api/decisions", change(session.decide, AskedDecisions), methods=["POST"]),
+            Route("/api/undo", change(session.undo, AskedUndo), methods=["POST"]),
             Route("/pictures/{position:int}/{size}", picture),
             Route("/labels.csv", labels),
             Route("/{name}", asset),
@@ -279,10 +268,7 @@ def create_application(session: ReviewSession) -> Starlette:
 
 
 def _assets() -> dict[str, tuple[bytes, str]]:
-    """Return the page's files and their media types, by name.
-
-    They are in memory, so that no request names a path.
-    """
+    """Return the page's files and their media types, by name, so that no request opens a path."""
     found = [*files("noisebound.pages.review").joinpath("page").iterdir()]
     found.append(files("noisebound.report").joinpath("templates", "colors.css"))
     return {
@@ -292,7 +278,7 @@ def _assets() -> dict[str, tuple[bytes, str]]:
 
 
 async def _asked(request: Request, model: type[_Asked]) -> _Asked:
-    """Return the content of a request, after a check of its type and its size."""
+    """Return the content of a request, after checking its type and size."""
     if request.headers.get("content-type") != "application/json":
         raise HTTPException(415, "JSON is expected")
     content = b""

@@ -1,4 +1,4 @@
-"""A review in progress: the answers to the page's requests, as JSON can hold them."""
+"""A review in progress: the answers to the page's requests, as JSON values."""
 
 import shlex
 import threading
@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from torch import Tensor
 
 from noisebound.data import Splits
 from noisebound.errors import MisuseError
 from noisebound.pages.examples import Neighbors, Pictures, ShownExamples, Size
-from noisebound.review import Audit, AuditResult, Decision, Verdict
+from noisebound.review import Audit, AuditResult, Verdict
 from noisebound.review.decisions import Manner, Place
 from noisebound.review.exports import corrected_labels
 from noisebound.review.queue import IS_SUSPECT, LAST, WORTH
@@ -24,36 +24,37 @@ from noisebound.system.spreadsheets import quote_formulas
 
 Record = dict[str, Any]
 MOST_AT_ONCE = 500
-"""How many suspects one request may ask for, or decide about."""
+"""The largest number of labels in one request."""
 
 _NEIGHBORS = 8
-_LOOK_ALIKES = 24  # a grid that is seen at once
+_LOOK_ALIKES = 24  # fit on a screen
 _CONFUSED_PAIRS = 50
 
 
-class AskedDecision(BaseModel):
-    """A decision by the page; `known` is the key of the last decision that it has seen."""
-
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class AskedDecision(_Strict):
+    """A decision from the page; `known` is the key of the last decision that it has seen."""
+
     position: int
     verdict: Verdict
     label: str | None = None
     known: str | None = None
 
 
-class AskedDecisions(BaseModel):
-    """Decisions that are written together or not at all."""
+class AskedDecisions(_Strict):
+    """Decisions to write, all or none."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     decisions: list[AskedDecision] = Field(min_length=1, max_length=MOST_AT_ONCE)
     where: Place
     how: Manner
 
 
-class AskedUndo(BaseModel):
-    """The keys of decisions to take back; by default the last decision of this person."""
+class AskedUndo(_Strict):
+    """The keys of decisions to undo (default: the last decision of this person)."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     keys: list[str] | None = Field(default=None, max_length=MOST_AT_ONCE)
 
 
@@ -75,14 +76,11 @@ class ReviewSession:
         self.examples = ShownExamples(splits)
         self._suspects = run.find_suspects(splits)
         self._probs = run.label_probabilities(splits)
+        self._neighbors = Neighbors.of(splits, self._probs)
         self._decisions = run.decisions_about(splits)
         self._queue = run.review_queue(splits, decisions=self._decisions)
         self._audit = Audit(self._probs, self._suspects, self._decisions, run.stated_rate)
         self._lock = threading.RLock()
-
-    @cached_property
-    def _neighbors(self) -> Neighbors:
-        return Neighbors.of(self.splits, self._probs)
 
     @cached_property
     def _pictures(self) -> Pictures:
@@ -102,17 +100,20 @@ class ReviewSession:
         }
 
     def progress(self) -> Record:
-        """Return the progress of all windows."""
+        """Return the progress of the review, over all windows."""
         with self._lock:
             self._decisions.refresh()
             last = self._queue.last_decisions
+            wrong = sum(each.verdict == "wrong" for each in last)
+            path = self.run.folder.decisions
             return {
-                "version": self._version(),
+                # grows with every line that any process writes
+                "version": path.stat().st_size if path.exists() else 0,
                 "reviewed": len(self._decisions),
                 "waiting": len(self._queue.suspects()),
-                "last": {"of": len(last), "wrong": _count(last, "wrong")},
+                "last": {"of": len(last), "wrong": wrong},
                 "pays": self._queue.pays,
-                "advice": self._advice(last),
+                "advice": self._advice(len(last), wrong),
             }
 
     def audit(self) -> Record:
@@ -130,14 +131,14 @@ class ReviewSession:
     def queue(
         self, offset: int, count: int, label: str | None, suggested: str | None, *, waiting: bool
     ) -> Record:
-        """Return a part of all labels, the one most worth a look first.
+        """Return a page of the undecided labels, the one most worth checking first, or of all.
 
         Args:
-            offset: the number to pass over
+            offset: the number of labels to skip
             count: the largest number to return
             label: only this label
             suggested: only labels for which this class is suggested
-            waiting: True to leave out decided labels
+            waiting: True for undecided labels only; the filters apply to these
         """
         with self._lock:
             if waiting:
@@ -148,7 +149,7 @@ class ReviewSession:
             return {"total": len(found), "items": self._briefly(page.tolist())}
 
     def filters(self) -> Record:
-        """Return the waiting labels and confused pairs, with the number of suspects of each."""
+        """Return the labels and confused pairs in the queue, with their numbers of suspects."""
         with self._lock:
             suspects, waiting = self._queue.suspects(), self._queue.positions()
             pairs = self._queue.pairs(_CONFUSED_PAIRS)
@@ -170,7 +171,11 @@ class ReviewSession:
             "kind": self.examples.kind,
             "text": self.examples.text(position),
             "columns": self.examples.columns(position),
-            "probabilities": self._likeliest(self._probs[position]),
+            "probabilities": sorted(
+                zip(self.splits.train.class_names, self._probs[position].tolist(), strict=True),
+                key=itemgetter(1),
+                reverse=True,
+            ),
         }
 
     def neighbors(self, position: int) -> list[Record]:
@@ -181,9 +186,9 @@ class ReviewSession:
             return self._briefly(nearest)
 
     def look_alikes(self, position: int) -> list[Record]:
-        """Return a suspect and those most like it that have the same label and suggestion.
+        """Return a suspect and the examples most like it with the same label and suggestion.
 
-        Only suspects are ticked: likeness to a wrong label is not evidence of a wrong label.
+        Only suspects are ticked: similarity to a wrong label is not evidence of a wrong label.
         """
         self._decisions.data.check_position(position)
         nearest = self._neighbors.nearest(position, len(self.splits.train))
@@ -200,7 +205,7 @@ class ReviewSession:
         return self._pictures.read(position, size)
 
     def decide(self, asked: AskedDecisions) -> Record:
-        """Write decisions to the disk, or none if another window was first with one of them."""
+        """Write decisions to the disk, or none if another window has decided about one of them."""
         with self._lock:
             self._decisions.refresh()
             for each in asked.decisions:
@@ -224,42 +229,37 @@ class ReviewSession:
             return {"made": [asdict(each) for each in made], "progress": self.progress()}
 
     def undo(self, asked: AskedUndo) -> Record:
-        """Take back decisions that no other window has, and return their positions."""
+        """Undo decisions, except those already undone elsewhere, and return their positions."""
         with self._lock:
-            standing = {each.key for each in self._decisions.refresh().history}
-            keys = self._last_key() if asked.keys is None else asked.keys
-            undone = [
-                self._decisions.undo(key, by=self.by).position for key in keys if key in standing
-            ]
-            return {"undone": undone, "progress": self.progress()}
+            history = self._decisions.refresh().history
+            own = [each.key for each in history if each.by == self.by]
+            keys = own[-1:] if asked.keys is None else asked.keys
+            standing = {each.key for each in history}
+            undone = [self._decisions.undo(key, by=self.by) for key in keys if key in standing]
+            positions = [each.position for each in undone]
+            return {"undone": positions, "progress": self.progress()}
 
     def finish(self) -> Record:
         """Return the number of decisions, and the commands that use them."""
-        with self._lock:
-            standing = list(self._decisions)
+        verdicts = Counter(each.verdict for each in self._decisions)
+        folder, decisions = self.run.path, self.run.folder.decisions
+        again = folder.with_name(f"{self.run.name}-reviewed")
         return {
-            "decided": len(standing),
-            "changed": _count(standing, "wrong"),
-            "unsure": _count(standing, "unsure"),
-            "unusable": _count(standing, "unusable"),
-            "file": str(self.run.folder.decisions),
-            "commands": self._commands(),
+            "decided": verdicts.total(),
+            "changed": verdicts["wrong"],
+            "unsure": verdicts["unsure"],
+            "unusable": verdicts["unusable"],
+            "file": str(decisions),
+            "commands": [
+                shlex.join(["noisebound", "labels", str(folder), "--out", "labels.csv"]),
+                shlex.join(fit_again(self.run.folder, self.run.config, decisions, again)),
+            ],
         }
 
     def labels(self) -> bytes:
-        """Return the labels as given and as corrected, as a CSV file for spreadsheets."""
-        with self._lock:
-            self._decisions.refresh()
-            table = corrected_labels(self._decisions)
+        """Return the given and the corrected labels, as a CSV file for spreadsheets."""
+        table = corrected_labels(self._decisions.refresh())
         return quote_formulas(table).write_csv().encode()
-
-    def _commands(self) -> list[str]:
-        folder, decisions = self.run.path, self.run.folder.decisions
-        again = folder.with_name(f"{self.run.name}-reviewed")
-        return [
-            shlex.join(["noisebound", "labels", str(folder), "--out", "labels.csv"]),
-            shlex.join(fit_again(self.run.folder, self.run.config, decisions, again)),
-        ]
 
     def _check_known(self, asked: AskedDecision) -> None:
         self._decisions.data.check_position(asked.position)
@@ -269,10 +269,6 @@ class ReviewSession:
                 f"Another window has decided about {self.examples.name(asked.position)} first, "
                 "and your answer was not saved."
             )
-
-    def _last_key(self) -> list[str]:
-        own = [each.key for each in self._decisions.history if each.by == self.by]
-        return own[-1:]
 
     def _briefly(self, positions: Sequence[int]) -> list[Record]:
         return [self._brief(position) for position in positions]
@@ -286,35 +282,15 @@ class ReviewSession:
             "decision": None if decision is None else asdict(decision),
         }
 
-    def _likeliest(self, probs: Tensor) -> list[tuple[str, float]]:
-        names = self.splits.train.class_names
-        found = probs.sort(descending=True)
-        return [
-            (names[index], share)
-            for share, index in zip(found.values.tolist(), found.indices.tolist(), strict=True)
-        ]
-
-    def _version(self) -> int:
-        """Return a number that grows with every line that any process writes."""
-        path = self.run.folder.decisions
-        return path.stat().st_size if path.exists() else 0
-
-    def _advice(self, last: Sequence[Decision]) -> str:
+    def _advice(self, decided: int, wrong: int) -> str:
         if not len(self._queue):
             return "Every label is checked."
-        if len(last) < LAST:
+        if decided < LAST:
             return (
                 f"Fewer than {WORTH:.0%} of the next {LAST} labels are probably wrong: checking "
                 "them hardly pays."
             )
-        return (
-            f"Only {_count(last, 'wrong')} of the last {LAST} labels were wrong: it no longer pays "
-            "to go on."
-        )
-
-
-def _count(decisions: Sequence[Decision], verdict: Verdict) -> int:
-    return Counter(each.verdict for each in decisions)[verdict]
+        return f"Only {wrong} of the last {LAST} labels were wrong: it no longer pays to go on."
 
 
 def _audit_record(result: AuditResult) -> Record:
