@@ -13,12 +13,15 @@ from noisebound.data.archives import Folder, is_hidden
 from noisebound.data.dataset import Dataset, Splits, check_classes_left
 from noisebound.data.images import (
     DEFAULT_SIZE,
+    DecodedImages,
     Mode,
+    Size,
     cache_notes,
     decode_once,
     image_extensions,
     listed,
 )
+from noisebound.data.options import ReadingOptions
 from noisebound.errors import DataError
 
 _TRAIN_NAMES = ("train", "training")
@@ -44,15 +47,10 @@ class ClassTree:
     ignored: int
 
     @property
-    def folders(self) -> list[str]:
-        """The name of each example's class folder."""
-        return [name.partition("/")[0] for name in self.names]
-
-    @property
     def labels(self) -> Int64[Tensor, " n"]:
         """The class index of each example."""
         index_of = {name: index for index, name in enumerate(self.class_names)}
-        return torch.tensor([index_of[folder] for folder in self.folders])
+        return torch.tensor([index_of[name.partition("/")[0]] for name in self.names])
 
 
 def find_trees(
@@ -122,40 +120,34 @@ def _ignored_notes(kind: str, *trees: ClassTree | None) -> tuple[str, ...]:
     )
 
 
-def read_image_folder(
-    path: Path | Folder, image_size: int | None = None, skip_bad: bool = False
-) -> Splits:
-    """Return training examples, and test examples if there are any.
+def read_image_folder(folder: Folder, options: ReadingOptions) -> Splits:
+    """Return training examples, and test examples if there are any."""
+    size = None
+    if options.image_size is not None:
+        check_count("image_size", options.image_size)
+        size = (options.image_size, options.image_size)
 
-    Args:
-        path: the folder
-        image_size: height and width in pixels; by default the size of the images if all have the
-            same, else 64. An image of another size is scaled and cropped at its center
-        skip_bad: leave out images that cannot be read
-    """
-    if image_size is not None:
-        check_count("image_size", image_size)
-    folder = path if isinstance(path, Folder) else Folder(path)
-    train, test, aside = find_trees(folder)
-    trees = [train, test] if test else [train]
-    size = None if image_size is None else (image_size, image_size)
-    decoded = [decode_once(tree.files, tree.names, size=size, skip_bad=skip_bad) for tree in trees]
-    sizes = frozenset().union(*(found.sizes for found in decoded))
-    if len({found.images.shape[1:] for found in decoded}) > 1:
-        mode: Mode = "L" if all(found.images.shape[1] == 1 for found in decoded) else "RGB"
-        size = size or (next(iter(sizes)) if len(sizes) == 1 else DEFAULT_SIZE)
-        decoded = [
-            decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=skip_bad)
+    def decoded_as(mode: Mode | None, size: Size | None) -> list[DecodedImages]:
+        return [
+            decode_once(tree.files, tree.names, mode=mode, size=size, skip_bad=options.skip_bad)
             for tree in trees
         ]
+
+    train, test, notes = find_trees(folder)
+    trees = [train, test] if test else [train]
+    decoded = decoded_as(None, size)
+    sizes = frozenset().union(*(found.sizes for found in decoded))
+    if len({found.images.shape[1:] for found in decoded}) > 1:
+        is_gray = all(found.images.shape[1] == 1 for found in decoded)
+        common = next(iter(sizes)) if len(sizes) == 1 else DEFAULT_SIZE
+        decoded = decoded_as("L" if is_gray else "RGB", size or common)
     height, width = decoded[0].images.shape[2:]
-    notes = list(aside)
     if sizes != {(height, width)}:
-        notes.append(f"images of {len(sizes)} sizes were brought to {height}×{width}")
+        notes += (f"images of {len(sizes)} sizes were brought to {height}×{width}",)
     parts = []
     for tree, found in zip(trees, decoded, strict=True):
         if found.bad:
-            notes.append(f"{len(found.bad)} unreadable images were left out:\n{listed(found.bad)}")
+            notes += (f"{len(found.bad)} unreadable images were left out:\n{listed(found.bad)}",)
         labels = tree.labels[list(found.kept)]
         if tree is train:
             check_classes_left(tree.labels, labels, tree.class_names, "image")

@@ -15,14 +15,7 @@ from noisebound.data.arrays import (
     read_arrays,
     read_inputs,
 )
-from noisebound.data.class_folders import (
-    IMAGES,
-    TEXTS,
-    examples_among,
-    is_image_file,
-    read_image_folder,
-    unlabeled_names,
-)
+from noisebound.data.class_folders import is_image_file, read_image_folder, unlabeled_names
 from noisebound.data.column_types import did_you_mean
 from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
 from noisebound.data.embeddings import holds_embeddings, read_embeddings
@@ -35,6 +28,7 @@ from noisebound.data.table_files import TableFile, as_table, is_frame, is_table,
 from noisebound.data.tables import frame_splits, read_table
 from noisebound.data.texts import (
     as_texts,
+    has_more_texts,
     holds_texts,
     is_text_file,
     read_text_folder,
@@ -79,7 +73,7 @@ class Unlabeled:
     """Examples without labels; exactly one of ``images``, ``frame`` and ``inputs`` is set.
 
     Args:
-        names: the name of each example: its file, or its position
+        names: the file or the position of each example
         source: the place that the data came from
         images: image files, and the names of the images among them
         frame: rows of a table; texts without a table have the one column `TEXT_COLUMN`
@@ -204,16 +198,17 @@ def _from_memory(data: Source, options: ReadingOptions) -> Splits:
     if is_frame(data):
         options.refuse_all_but(*_OF_TABLES, what="data in memory")
         return frame_splits(as_table(data), options, name="data frame", source="the data frame")
-    if isinstance(data, tuple) and len(data) == 2 and as_texts(data[0]) is not None:
+    pair = data if isinstance(data, tuple) and len(data) == 2 else None
+    if pair is not None and as_texts(pair[0]) is not None:
         options.refuse_all_but(*_OF_LABELS, what="texts in memory")
-        return text_splits(*data, options)
+        return text_splits(*pair, options)
     options.refuse_all_but(what="arrays")
     if isinstance(data, Splits):
         return data
     if isinstance(data, Dataset):
         return Splits("data set", data, None, source="memory")
-    if isinstance(data, tuple) and len(data) == 2:
-        return Splits("arrays", dataset_from_arrays(*data), None, source="memory")
+    if pair is not None:
+        return Splits("arrays", dataset_from_arrays(*pair), None, source="memory")
     raise DataError(
         "expected the name of a data set, a path, a data frame, a Dataset, or a pair (inputs, "
         f"labels); got {type(data).__name__}"
@@ -244,7 +239,7 @@ def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:
         options.refuse_all_but("data_dir", "encoding", *_OF_LABELS, what="a folder of texts")
         return read_text_folder(folder, options)
     options.refuse_all_but("data_dir", "image_size", "skip_bad", what="a folder of images")
-    return read_image_folder(folder, options.image_size, options.skip_bad)
+    return read_image_folder(folder, options)
 
 
 def _unlabeled(data: Any, options: ReadingOptions, raw_columns: Collection[str]) -> Unlabeled:
@@ -274,7 +269,7 @@ def _unlabeled_path(path: Path, options: ReadingOptions, raw_columns: Collection
             return _of_inputs(splits.to_predict[0].rows, str(path), splits.embedded_by)
         names = list(splits.train_names)
         return Unlabeled(names, str(path), inputs=splits.train.rows, embedded_by=splits.embedded_by)
-    if is_text_file(path) or (path.is_dir() and _has_more_texts(Folder(path))):
+    if is_text_file(path) or (path.is_dir() and has_more_texts(Folder(path))):
         names, frame = read_unlabeled_texts(path, options)
         return Unlabeled(names, str(path), frame=frame.lazy())
     if path.is_dir() or is_image_file(path):
@@ -286,11 +281,6 @@ def _unlabeled_path(path: Path, options: ReadingOptions, raw_columns: Collection
         )
         return _of_frame(table, str(path))
     return _of_inputs(inputs_from_array(read_inputs(path)), str(path))
-
-
-def _has_more_texts(folder: Folder) -> bool:
-    names = folder.names()
-    return len(examples_among(names, TEXTS)) > len(examples_among(names, IMAGES))
 
 
 def _of_frame(table: TableFile | pl.LazyFrame, source: str) -> Unlabeled:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from noisebound.data.archives import Folder, is_hidden, known_encoding
-from noisebound.data.class_folders import TEXTS, ClassTree, examples_among, find_trees
+from noisebound.data.class_folders import IMAGES, TEXTS, ClassTree, examples_among, find_trees
 from noisebound.data.column_types import listed_names
 from noisebound.data.dataset import Splits, refuse_unwritable
 from noisebound.data.labels import encode_labels, is_missing
@@ -48,14 +48,10 @@ def as_texts(data: object) -> list[str | None] | None:
     return values
 
 
-def clean_texts(texts: list[str | None] | None) -> list[str | None]:
-    """Return texts without lone surrogates, which no table holds."""
-    return [None if text is None else without_surrogates(text) for text in texts or ()]
-
-
 def texts_frame(texts: Any) -> pl.DataFrame:
-    """Return strings as the table that a model of texts takes."""
-    return pl.DataFrame({TEXT_COLUMN: pl.Series(clean_texts(as_texts(texts)), dtype=pl.String)})
+    """Return strings as the table that a model of texts takes, without lone surrogates."""
+    cleaned = [text and without_surrogates(text) for text in as_texts(texts) or ()]
+    return pl.DataFrame({TEXT_COLUMN: pl.Series(cleaned, dtype=pl.String)})
 
 
 def text_splits(texts: Any, labels: Any, options: ReadingOptions) -> Splits:
@@ -104,6 +100,12 @@ def holds_texts(folder: Folder) -> bool:
     return 2 * len(examples_among(names, TEXTS)) > len(names)
 
 
+def has_more_texts(folder: Folder) -> bool:
+    """True if a folder has more texts than images, at any depth."""
+    names = folder.names()
+    return len(examples_among(names, TEXTS)) > len(examples_among(names, IMAGES))
+
+
 def read_text_folder(folder: Folder, options: ReadingOptions) -> Splits:
     """Return the .txt files of a folder as examples, labeled by the folder of their class."""
     train, test, notes = find_trees(folder, TEXTS)
@@ -112,13 +114,8 @@ def read_text_folder(folder: Folder, options: ReadingOptions) -> Splits:
     if test is not None:
         _, test_frame, test_notes = _labeled(test, options)
         bad_notes += test_notes
-    splits = frame_splits(
-        frame,
-        _of_texts(options),
-        name=folder.path.name,
-        source=str(folder.path),
-        test=test_frame,
-    )
+    name, source = folder.path.name, str(folder.path)
+    splits = frame_splits(frame, _of_texts(options), name=name, source=source, test=test_frame)
     kept = range(len(names)) if splits.train_names is None else map(int, splits.train_names)
     return replace(
         splits,
