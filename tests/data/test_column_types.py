@@ -12,7 +12,7 @@ from noisebound.cli.options import ReadingFlags
 from noisebound.data import DataError, DataOrigin, TableEncoder, load
 from noisebound.data.column_types import decide_type
 from noisebound.data.columns import CategoryColumn
-from noisebound.data.options import reading_options
+from noisebound.data.options import ReadingOptions, validated
 from noisebound.errors import InvalidValueError
 
 RNG = np.random.default_rng(0)
@@ -525,14 +525,14 @@ def test_new_names_for_labels(tmp_path):
 
 
 def test_new_names_for_labels_are_remembered(tmp_path):
-    assert reading_options({"map_labels": ("Y=Yes", "N=No=0")}).map_labels == {
+    assert validated(ReadingOptions, {"map_labels": ("Y=Yes", "N=No=0")}).map_labels == {
         "Y": "Yes",
         "N": "No=0",
     }
     flags = ReadingFlags(map_labels=("Y=Yes", "N=No"))  # as --map-labels Y=Yes N=No
     assert flags.options.map_labels == {"Y": "Yes", "N": "No"}
     with pytest.raises(InvalidValueError, match="`map_labels`: expected LABEL=NEW, such as Y=Yes"):
-        reading_options({"map_labels": ("Y",)})
+        validated(ReadingOptions, {"map_labels": ("Y",)})
     frame_of(a=RNG.normal(size=200)).write_csv(tmp_path / "x.csv")
     origin = DataOrigin(data=str(tmp_path / "x.csv"), target="y", map_labels={"u": "up"})
     again = DataOrigin.model_validate_json(origin.model_dump_json())

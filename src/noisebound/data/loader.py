@@ -98,16 +98,14 @@ class Normalization:
 def _byte_moments(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
     """Return mean and variance per channel, exactly, from the counts of the 256 values."""
     values = torch.arange(256, dtype=torch.float64)
-    counts = torch.stack([_byte_counts(images) for images in blocks]).sum(0).double()
+    per_block = [
+        torch.stack([channel.flatten().bincount(minlength=256) for channel in images.unbind(1)])
+        for images in blocks
+    ]
+    counts = torch.stack(per_block).sum(0).double()
     shares = counts / counts.sum(1, keepdim=True)
     mean = shares @ values
     return mean, (shares * (values - mean[:, None]).square()).sum(1)
-
-
-def _byte_counts(images: Tensor) -> Tensor:
-    return torch.stack(
-        [torch.bincount(channel.flatten(), minlength=256) for channel in images.unbind(1)]
-    )
 
 
 def _moments(rows: Rows, weights: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -306,12 +304,10 @@ class Loader:
         for size in self.batch_sizes():
             start, stop = stop, stop + size
             mine = slice(start + self.rank, stop, self.world_size)
-            total = float(size) if self.weights is None else self._weight_of(order[start:stop])
+            total = float(size)
+            if self.weights is not None:
+                total = self.weights[order[start:stop]].sum(dtype=torch.float64).item()
             yield self._batch(order[mine], moves[mine] if moves else None, total)
-
-    def _weight_of(self, indices: Int64[Tensor, " whole"]) -> float:
-        assert self.weights is not None
-        return self.weights[indices].sum(dtype=torch.float64).item()
 
     def _batch(self, indices: Int64[Tensor, " batch"], moves: Moves | None, total: float) -> Batch:
         at = indices.to(self.device)

@@ -188,16 +188,14 @@ class TableEncoder(BaseModel):
         features = _room_for(count, len(self.feature_names))
         start = 0
         for block in self._blocks(lazy, count):
-            left = 0
-            for encoded in self._encoded(block):
-                right = left + encoded.shape[1]
-                features[start : start + len(block), left:right] = encoded
-                left = right
+            rows, encoded = features[start : start + len(block)], list(self._encoded(block))
+            if encoded:
+                np.concatenate(encoded, axis=1, out=rows, casting="same_kind")
             start += len(block)
         return torch.from_numpy(features)
 
-    def _encoded(self, block: pl.DataFrame) -> Iterator[np.ndarray | csr_matrix]:
-        """Yield the features of each column that has any."""
+    def _encoded(self, block: pl.DataFrame) -> Iterator[Any]:
+        """Yield the features of each column that has any, dense or sparse."""
         for column in self.columns:
             if column.kind != "plain text":
                 yield column.encode(block[column.name])

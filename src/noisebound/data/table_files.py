@@ -60,7 +60,7 @@ def is_frame(data: object) -> bool:
         raise DataError(
             "expected a data frame, got a LazyFrame: call .collect() on it and pass that"
         )
-    return isinstance(data, pl.DataFrame) or _is_pandas(data)
+    return isinstance(data, pl.DataFrame) or is_pandas(data, "DataFrame")
 
 
 def as_lazy(data: Any) -> pl.LazyFrame:
@@ -77,7 +77,7 @@ def as_polars(data: Any) -> pl.DataFrame:
     """Return a polars frame; a pandas frame is copied column by column, without its index."""
     if isinstance(data, pl.DataFrame):
         return data
-    if not _is_pandas(data):
+    if not is_pandas(data, "DataFrame"):
         raise DataError(
             f"expected a data frame of polars or pandas, got {type(data).__name__}: pass a frame, "
             "or save the table as CSV or Parquet and pass its path"
@@ -89,10 +89,10 @@ def as_polars(data: Any) -> pl.DataFrame:
     return pl.DataFrame([_column(str(name), data[name]) for name in data.columns])
 
 
-def _is_pandas(data: object) -> bool:
-    # By its name, so that pandas is not imported for those who do not use it.
+def is_pandas(data: object, name: str) -> bool:
+    """True for a pandas object of this class; pandas is not imported to find out."""
     kind = type(data)
-    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
+    return kind.__name__ == name and kind.__module__.partition(".")[0] == "pandas"
 
 
 def _column(name: str, column: Any) -> pl.Series:
@@ -258,8 +258,6 @@ _EXCEL = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
 TABLE_TYPES = (*_SEPARATORS, *sorted(_JSON_LINES | _PARQUET | _EXCEL))
 """The extensions of tables; ``.gz`` may follow, except after Parquet and Excel."""
 
-_MOST_LISTED = 5  # rows in a note
-
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
@@ -283,7 +281,7 @@ class TableFile:
         """Return a note on the rows that were left out."""
         if not self.left_out:
             return ()
-        shown = listed_names([str(position) for position in self.left_out], _MOST_LISTED)
+        shown = listed_names([str(position) for position in self.left_out], most=5)
         return (
             f"{len(self.left_out)} rows with more fields than the header were left out (counted "
             f"from 0: {shown})",
@@ -307,8 +305,8 @@ def read_table_file(
     Args:
         path: the file
         encoding: character encoding of a CSV or JSON file (default: UTF-8)
-        raw_columns: columns that a CSV file gives as text even if they are all digits
-        skip_bad: True to leave out lines with too many fields
+        raw_columns: columns of a CSV file to read as text even if they are all digits
+        skip_bad: leave out lines with too many fields
     """
     kind = file_type(path)
     if encoding is not None and kind in _PARQUET | _EXCEL:
@@ -320,14 +318,13 @@ def read_table_file(
                 frame = _scan_parquet(path)
             elif kind in _EXCEL:
                 frame = _read_excel(path)
-            elif kind in _JSON_LINES:
-                with plain_text(path, encoding) as plain:
-                    frame = _read_json_lines(plain, path)
             else:
                 with plain_text(path, encoding) as plain:
-                    frame, left_out = _read_csv(
-                        plain, path, _SEPARATORS[kind], raw_columns, skip_bad
-                    )
+                    if kind in _JSON_LINES:
+                        frame = _read_json_lines(plain, path)
+                    else:
+                        mark = _SEPARATORS[kind]
+                        frame, left_out = _read_csv(plain, path, mark, raw_columns, skip_bad)
             frame = nulls_for_missing(_with_bare_names(frame))
             is_empty = frame.head(1).collect().is_empty()
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes

@@ -14,7 +14,7 @@ from noisebound.data.column_types import listed_names
 from noisebound.data.dataset import Splits, refuse_unwritable
 from noisebound.data.labels import encode_labels, is_missing
 from noisebound.data.options import ReadingOptions
-from noisebound.data.table_files import without_surrogates
+from noisebound.data.table_files import is_pandas, without_surrogates
 from noisebound.data.tables import frame_splits
 from noisebound.errors import DataError
 
@@ -79,10 +79,8 @@ def _of_texts(options: ReadingOptions) -> ReadingOptions:
 
 def _is_column(data: object) -> bool:
     """True for an array or a pandas series."""
-    if isinstance(data, np.ndarray):
-        return data.ndim == 1 and data.dtype.kind in "OU"
-    kind = type(data)
-    return kind.__name__ == "Series" and kind.__module__.partition(".")[0] == "pandas"
+    is_array = isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind in "OU"
+    return is_array or is_pandas(data, "Series")
 
 
 def is_text_file(path: Path) -> bool:
