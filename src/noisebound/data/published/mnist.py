@@ -8,6 +8,8 @@ import math
 import struct
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -264,13 +266,17 @@ _SPLIT_SEED = 0  # fixed, so that everyone has the same test examples
 def _read_digits() -> "Splits":
     """Return the digits with pixels scaled to bytes; 30 % are drawn as test examples."""
     import torch
-    from sklearn.datasets import load_digits
 
     from noisebound.data.dataset import Dataset, Splits, stratified_indices
 
-    bunch = load_digits()
-    inputs = torch.from_numpy(np.rint(bunch.images * (255 / 16)).astype(np.uint8))[:, None]
-    labels = torch.from_numpy(bunch.target.astype(np.int64))
+    # `sklearn.datasets.load_digits` reads this file too, after a second of imports.
+    spec = find_spec("sklearn")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'sklearn'", name="sklearn")
+    rows = np.loadtxt(Path(spec.origin).parent / "datasets/data/digits.csv.gz", delimiter=",")
+    pixels = np.rint(rows[:, :-1] * (255 / 16)).astype(np.uint8)
+    inputs = torch.from_numpy(pixels.reshape(-1, 1, 8, 8))
+    labels = torch.from_numpy(rows[:, -1].astype(np.int64))
     chosen = stratified_indices(labels, _TRAIN, _SPLIT_SEED)
     is_train = torch.zeros(len(labels), dtype=torch.bool).index_fill_(0, chosen, True)
     train, test = (Dataset(inputs[part], labels[part], _DIGITS) for part in (is_train, ~is_train))
