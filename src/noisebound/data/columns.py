@@ -68,7 +68,7 @@ class NumberColumn(BaseModel):
 
     @property
     def feature_names(self) -> list[str]:
-        """Return one name per feature."""
+        """One name per feature."""
         return [self.name, f"{self.name} is missing"][: 1 + self.has_missing]
 
     def encode(self, column: pl.Series) -> np.ndarray:
@@ -82,7 +82,9 @@ class NumberColumn(BaseModel):
         """Return the values as numbers or dates, also where a file has them as text."""
         has_values = column.null_count() < len(column)
         if is_string(column.dtype) and has_values:
-            column = column if self.is_time else _truth_as_numbers(column)
+            if not self.is_time:  # booleans are text beside a value that is not one
+                lower = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+                column = lower.replace({"true": "1", "false": "0"})
             _, values = read_values(column, "date" if self.is_time else "number", self.style)
             if len(unreadable(column, values)) <= _MOST_SLIPS * len(column):
                 return values
@@ -230,15 +232,6 @@ def _numbers(series: pl.Series) -> np.ndarray:
         series = series.dt.epoch("us")
     values = series.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
     return np.where(np.abs(values) <= np.finfo(np.float32).max, values, np.nan)
-
-
-def _truth_as_numbers(texts: pl.Series) -> pl.Series:
-    """Return texts with 1 for true and 0 for false.
-
-    Booleans are numbers, but a new file has them as text if one of its values is neither.
-    """
-    lower = texts.cast(pl.String).str.strip_chars().str.to_lowercase()
-    return lower.replace({"true": "1", "false": "0"})
 
 
 # Heuristics for columns that number the rows. They mean nothing on new data, and a network would

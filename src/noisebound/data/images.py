@@ -193,20 +193,25 @@ def _first_header(files: Files, names: Sequence[str]) -> tuple[Mode, Size]:
 
 
 def _decode(job: "_Job", path: Path) -> DecodedImages:
-    if len(job.names) < _WORTH_CACHING and job.nbytes < _WORTH_MAPPING:
+    nbytes = math.prod(job.shape)
+    if len(job.names) < _WORTH_CACHING and nbytes < _WORTH_MAPPING:
         return _decoded_in_memory(job)
     sizes = torch.zeros(len(job.names), 2, dtype=torch.int64)
     try:
-        _check_room(path, job.nbytes)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(path.parent).free < nbytes:
+            raise OSError(
+                errno.ENOSPC, f"{readable_size(nbytes)} do not fit on the disk", str(path)
+            )
         # `save_rows` writes the sizes after the rows, when they are complete.
         about = {"fingerprint": _fingerprint(job.files, job.names)}
         save_rows(path, job.rows(sizes), job.shape, {"rows_sizes": sizes}, about, torch.uint8)
     except OSError as error:
-        if job.nbytes > _memory() / 2:
+        if nbytes > _memory() / 2:
             if job.any_size:
                 deque(job.rows(sizes), maxlen=0)  # images of several sizes will be small
             raise DataError(
-                f"the decoded images take {readable_size(job.nbytes)}, too much for the memory, "
+                f"the decoded images take {readable_size(nbytes)}, too much for the memory, "
                 f"and the cache folder {path.parent} cannot hold them ({error}): make room, name "
                 "a folder on another disk by NOISEBOUND_CACHE, or scale them down with `image_size`"
             ) from error
@@ -251,13 +256,8 @@ class _Job:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """The shape of all images."""
+        """The shape of all images, decoded."""
         return (len(self.names), 1 if self.mode == "L" else 3, *self.size)
-
-    @property
-    def nbytes(self) -> int:
-        """The size of all images, decoded."""
-        return math.prod(self.shape)
 
     def rows(self, sizes: Int64[Tensor, "n 2"]) -> Iterator[UInt8[Tensor, "1 ..."]]:
         """Yield every image, zeros for one that cannot be read; fill in the sizes in the files."""
@@ -350,12 +350,6 @@ def _decoded(
 def _fingerprint(files: Files, names: Sequence[str]) -> str:
     """Hash of the names, sizes and times of the files, which are not read for it."""
     return hashlib.sha256(os.fsencode("\n".join([files.fingerprint(names), *names]))).hexdigest()
-
-
-def _check_room(path: Path, needed: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(path.parent).free < needed:
-        raise OSError(errno.ENOSPC, f"{readable_size(needed)} do not fit on the disk", str(path))
 
 
 def _memory() -> int:

@@ -276,10 +276,7 @@ def _unlabeled_path(path: Path, options: ReadingOptions, raw_columns: Collection
         files, names = unlabeled_names(path)
         return Unlabeled(names, str(path), images=(files, names))
     if is_table(path):
-        table = read_table_file(
-            path, encoding=options.encoding, raw_columns=raw_columns, skip_bad=options.skip_bad
-        )
-        return _of_frame(table, str(path))
+        return _of_frame(read_table_file(path, options, raw_columns), str(path))
     return _of_inputs(inputs_from_array(read_inputs(path)), str(path))
 
 

@@ -28,6 +28,7 @@ from noisebound.data.column_types import (
     listed_names,
     nulls_for_missing,
 )
+from noisebound.data.options import ReadingOptions
 from noisebound.errors import DataError, MissingExtraError
 
 
@@ -294,21 +295,13 @@ def is_table(path: Path) -> bool:
 
 
 def read_table_file(
-    path: Path,
-    *,
-    encoding: str | None = None,
-    raw_columns: Collection[str] = (),
-    skip_bad: bool = False,
+    path: Path, options: ReadingOptions, raw_columns: Collection[str] = ()
 ) -> TableFile:
     """Return the table of a file, with null for words such as NA; a large one stays on the disk.
 
-    Args:
-        path: the file
-        encoding: character encoding of a CSV or JSON file (default: UTF-8)
-        raw_columns: columns of a CSV file to read as text even if they are all digits
-        skip_bad: leave out lines with too many fields
+    A CSV file gives ``raw_columns`` as text even if they are all digits.
     """
-    kind = file_type(path)
+    kind, encoding = file_type(path), options.encoding
     if encoding is not None and kind in _PARQUET | _EXCEL:
         raise DataError(f"`encoding` does not apply to {path.name}: leave it out")
     left_out: tuple[int, ...] = ()
@@ -324,7 +317,9 @@ def read_table_file(
                         frame = _read_json_lines(plain, path)
                     else:
                         mark = _SEPARATORS[kind]
-                        frame, left_out = _read_csv(plain, path, mark, raw_columns, skip_bad)
+                        frame, left_out = _read_csv(
+                            plain, path, mark, raw_columns, options.skip_bad
+                        )
             frame = nulls_for_missing(_with_bare_names(frame))
             is_empty = frame.head(1).collect().is_empty()
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes

@@ -1,6 +1,6 @@
 """A user's tables: one column of labels, and the others as features."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +29,7 @@ _FEW_CLASSES = 20  # up to this many distinct labels are classes, however few th
 
 def read_table(path: Path, options: ReadingOptions) -> Splits:
     """Return a file's rows: the column ``target`` as labels, every other column as features."""
-    table = _read(path, options, options.raw_columns)
+    table = read_table_file(path, options, options.raw_columns)
     return frame_splits(table, options, name=path.name, source=str(path))
 
 
@@ -46,12 +46,8 @@ def frame_splits(
     Texts stay texts: a backbone embeds them, or `Splits.encoded_by` encodes them once the training
     rows are known. Until then, the inputs are the other columns.
 
-    Args:
-        table: the table
-        options: the column of labels, and the types of the others
-        name: name of the data
-        source: its origin, for messages
-        test: rows to evaluate on; by default those of the options' ``test``
+    The messages name ``source``. The rows to evaluate on are those of ``test``, by default the file
+    that the options name.
     """
     table = table if isinstance(table, TableFile) else TableFile(table.lazy())
     target = _check_columns(table.frame, options, source)
@@ -86,7 +82,7 @@ def frame_splits(
             raise DataError(f"the `test` table {options.test} is not there")
         # The columns, and labels such as 01, have the types of the training table.
         raw_columns = {target} if is_string(part.labels.dtype) else set()
-        found = _read(options.test, options, encoder.raw_columns | raw_columns)
+        found = read_table_file(options.test, options, encoder.raw_columns | raw_columns)
         return _with_test(splits, found, options, str(options.test))
     return splits if test is None else _with_test(splits, TableFile(test.lazy()), options, source)
 
@@ -117,12 +113,6 @@ class _LabeledRows(NamedTuple):
     labels: pl.Series
     names: tuple[str, ...] | None
     notes: tuple[str, ...]
-
-
-def _read(path: Path, options: ReadingOptions, raw_columns: Collection[str]) -> TableFile:
-    return read_table_file(
-        path, encoding=options.encoding, raw_columns=raw_columns, skip_bad=options.skip_bad
-    )
 
 
 def _check_columns(lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> str:

@@ -258,12 +258,7 @@ def read_ids(data: Any, column: str, options: ReadingOptions) -> dict[int, str] 
     if is_frame(data):
         table = TableFile(as_table(data).lazy())
     elif isinstance(data, str | Path) and is_table(Path(data)) and Path(data).exists():
-        table = read_table_file(
-            Path(data),
-            encoding=options.encoding,
-            raw_columns={column},
-            skip_bad=options.skip_bad,
-        )
+        table = read_table_file(Path(data), options, raw_columns={column})
     else:
         return None
     if column not in table.frame.collect_schema().names():
