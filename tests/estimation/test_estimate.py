@@ -184,7 +184,7 @@ def test_given_features():
         (
             {"method": "neighbors", "features": torch.ones(9, 2)},
             ValueError,
-            "`features` must have one row per example, 100; got 9",
+            "a row of finite numbers per example, 100 rows; got shape \\(9",
         ),
         (
             {"method": "neighbors", "features": torch.ones(100)},

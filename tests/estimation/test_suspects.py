@@ -130,7 +130,7 @@ def test_rows_that_settle_early_end_where_em_ends(kind, monkeypatch):
     by_em = probs
     for _ in range(5000):
         by_em = by_em * ((given / (by_em @ transition.T)) @ transition)
-    monkeypatch.setattr("noisebound.estimation.transitions._NUMBERS_AT_ONCE", 64 * CLASSES)
+    monkeypatch.setattr("noisebound.estimation.transitions.NUMBERS_AT_ONCE", 64 * CLASSES)
     found = true_class_probabilities(given, transition)
 
     def log_likelihood(true_probs):

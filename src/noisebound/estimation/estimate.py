@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from noisebound.checks import ArrayLike, as_float64, check_number
@@ -14,6 +14,9 @@ from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.identification import identify
 from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
 from noisebound.estimation.predictions import (
+    Labels,
+    Matrix,
+    Probs,
     are_informative,
     check_labels,
     check_predictions,
@@ -38,9 +41,9 @@ from noisebound.estimation.trusted import (
 
 _Estimator: TypeAlias = Callable[[Tensor], Tensor]  # from the positions of units to a matrix
 
-_GROUPS = 20  # of the jackknife: enough for a t-distribution close to normal
-_PRIOR_LABELS = 10.0  # checked labels per class that a model's matrix counts as; heuristic
-_NEAR_CHANCE = 0.95  # of the rate at which labels carry no information
+_GROUPS = 20  # of the jackknife, enough for a t-distribution that is close to normal
+_PRIOR_LABELS = 10.0  # weight of the model's matrix, in checked labels per class; heuristic
+_NEAR_CHANCE = 0.95  # share of the rate at which labels carry no information
 
 UNPREDICTABLE = "if mistakes cannot be predicted from the inputs"
 _CONDITIONS = {
@@ -54,13 +57,13 @@ _CONDITIONS = {
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """How far an estimate can be trusted.
+    """The quality of an estimate.
 
     Args:
-        method: the estimator's name
-        examples: how many examples it was made from
-        agreement: how often the likeliest label is the observed one, in ``[0, 1]``
-        warnings: the problems with it, one sentence each
+        method: the name of the estimator
+        examples: the number of examples
+        agreement: the share of labels that equal the predicted class
+        warnings: the problems with the estimate, one sentence each
         rejection: the problem that makes the estimate useless
     """
 
@@ -73,22 +76,22 @@ class Diagnostics:
 
 @dataclass(frozen=True, eq=False)
 class NoiseEstimate:
-    """The label noise of a data set, as estimated from the data.
+    """The estimated label noise of a data set.
 
     Args:
         noise_rate: the probability that a label is wrong
         transition: ``T[noisy, true]``, columns summing to one
         class_prior: the share of each true class
-        interval: the interval of the noise rate, at the confidence that was asked for
-        diagnostics: how far to trust it
+        interval: the interval of the noise rate
+        diagnostics: the quality of the estimate
         words: the evidence and the assumptions behind the estimate
-        labels_to_check: how many labels to check by hand to know the noise rate to ±3 points
-        condition: the condition under which the interval holds, in a few words
-        confidence: the probability with which the interval then holds the noise rate
+        labels_to_check: the number of labels to check by hand to know the noise rate to ±3 points
+        condition: the condition under which the interval is valid, in a few words
+        confidence: the probability that the interval contains the noise rate
     """
 
     noise_rate: float
-    transition: Float64[Tensor, "classes classes"]
+    transition: Matrix
     class_prior: Float64[Tensor, " classes"]
     interval: tuple[float, float]
     diagnostics: Diagnostics
@@ -120,35 +123,34 @@ def estimate_noise(
     features: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> NoiseEstimate:
-    """Estimate how noisy labels are, from predictions of a model that was trained on such labels.
+    """Estimate the noise of labels from the predictions of a model that was trained on such labels.
 
     Data shows how often labels differ from the best possible prediction. It does not show how many
     labels are *wrong*: people err on hard examples, and a hard example with the right label looks
-    the same. So the interval of ``"agreement"`` has a lower and an upper end, with sampling error
-    added; `NoiseEstimate.condition` says when it holds, and `NoiseEstimate.words` explains the
-    estimate. A hundred checked labels remove the condition: pass them as ``trusted``.
+    the same. So the interval of ``"agreement"`` has a lower and an upper end, plus sampling error.
+    `NoiseEstimate.condition` says when the interval is valid, and `NoiseEstimate.words` explains
+    the estimate. A hundred checked labels remove the condition: pass them as ``trusted``.
 
-    - ``"agreement"``, the default: how often labels agree with predictions, most of all with
-      confident ones
-    - ``"anchor"``: predictions at examples that surely belong to a class
+    - ``"agreement"``, the default: agreement of labels with predictions, mainly confident ones
+    - ``"anchor"``: predictions at examples that certainly belong to a class
     - ``"dual-t"``: Dual-T, for predictions on the training examples themselves
     - ``"confident"``: confident learning, by cleanlab
-    - ``"neighbors"``: whether the labels of nearest neighbors agree
+    - ``"neighbors"``: agreement of the labels of nearest neighbors
 
     Args:
-        probs: out-of-fold probabilities of the *noisy* label, one row per example, such as those of
-            a cross-validation
+        probs: out-of-fold probabilities of the *noisy* label, one row per example, for example from
+            cross-validation
         labels: observed class indices
         method: the estimator
-        second_probs: out-of-fold probabilities by models that were trained on other examples, such
-            as a second cross-validation with other folds. Labels are compared with the mean of
-            both; where the two differ, they may be wrong themselves
-        trusted: ``(positions, true_labels)`` of examples that were drawn at random and whose labels
-            a person has checked, which makes the rate unbiased for any noise. A `Trusted` if the
-            examples were drawn with unequal probabilities
+        second_probs: out-of-fold probabilities by models that were trained on other examples, for
+            example from a second cross-validation with other folds. Labels are compared with the
+            mean of both; where the two disagree, predictions may be wrong
+        trusted: ``(positions, true_labels)`` of examples that were drawn at random and checked by a
+            person. They make the rate unbiased for any noise. Pass a `Trusted` if the examples were
+            drawn with unequal probabilities
         features: vectors for ``"neighbors"``, in which similar examples are near each other; by
             default the predictions
-        confidence: the probability with which the interval holds the noise rate
+        confidence: the probability that the interval contains the noise rate
 
     Example:
         >>> from noisebound import corrupt
@@ -168,24 +170,28 @@ def estimate_noise(
         second = _check_second(second_probs, predictions, method)
         in_doubt = predictions.argmax(1) != second.argmax(1)
         predictions = (predictions + second) / 2
-    size, estimator = _estimator(method, predictions, observed, features)
-    transition = estimator(torch.arange(size))
-    prior = _predicted_shares(predictions)
+    _check_method(method, features)
+    num_classes = predictions.shape[1]
+    sureness, predicted = predictions.max(1)
+    prior = predicted.bincount(minlength=num_classes).double() / len(predicted)
     condition = _CONDITIONS[method]
     if method == "agreement":
+        transition = agreement_transition(sureness, predicted, observed, num_classes)
         found = identify(predictions, observed, _rate(transition, prior), in_doubt)
         rate, interval, words = found.point, found.interval(level), found.words
         transition = with_rate(transition, prior, rate)
     else:
+        size, estimator = _estimator(method, predictions.double(), observed, features)
+        transition = estimator(torch.arange(size))
         rate = _rate(transition, prior)
         interval = _interval(rate, prior, size, estimator, level)
-        words = f"The interval holds {condition}. It covers sampling error only."
+        words = f"The interval is valid {condition}. It covers sampling error only."
     if trusted is not None:
-        checked = check_trusted(trusted, observed, predictions.shape[1])
-        audited = _audit(checked, predictions, observed, level)
-        rate, interval = audited.rate, audited.interval
-        condition = f"by {audited.checked:,} checked labels"
-        words = f"By {audited.checked} labels that a person has checked, drawn at random."
+        checked = check_trusted(trusted, observed, num_classes)
+        rate, interval = _audited(checked, predictions, observed, level)
+        count = len(checked.positions)
+        condition = f"by {count:,} checked labels"
+        words = f"By {count} labels that a person has checked, drawn at random."
         transition = _with_trusted(transition, checked, observed)
     return NoiseEstimate(
         noise_rate=rate,
@@ -214,10 +220,8 @@ def _check_second(
     return second
 
 
-def _audit(
-    checked: Trusted, probs: Float[Tensor, "n classes"], labels: Int64[Tensor, " n"], level: float
-) -> AuditedRate:
-    """Return the rate by checked labels; the model's doubts about all labels make it sharper."""
+def _audited(checked: Trusted, probs: Tensor, labels: Labels, level: float) -> AuditedRate:
+    """Return the rate by checked labels; suspicions of all labels narrow its interval."""
     suspicion = checked.suspicion
     if suspicion is None:
         suspicion = 1 - of_label(probs, labels).double()
@@ -226,9 +230,7 @@ def _audit(
     return audited_rate(is_wrong, suspicion[at], suspicion, level, checked.weights)
 
 
-def _with_trusted(
-    transition: Float64[Tensor, "classes classes"], checked: Trusted, labels: Int64[Tensor, " n"]
-) -> Float64[Tensor, "classes classes"]:
+def _with_trusted(transition: Matrix, checked: Trusted, labels: Labels) -> Matrix:
     """Return the matrix of the checked labels, with the model's matrix as a prior."""
     num_classes = len(transition)
     cells = labels[checked.positions] * num_classes + checked.true_labels
@@ -239,23 +241,20 @@ def _with_trusted(
     return counted / counted.sum(0)
 
 
-def _estimator(
-    method: str, probs: Tensor, labels: Tensor, features: ArrayLike | None
-) -> tuple[int, _Estimator]:
-    """Return the number of units and the estimate from some of them, for the jackknife."""
+def _check_method(method: str, features: ArrayLike | None) -> None:
     if method not in ESTIMATION_METHODS:
         raise InvalidValueError(
             f"method must be one of {', '.join(ESTIMATION_METHODS)}, got {method!r}"
         )
     if features is not None and method != "neighbors":
         raise InvalidTypeError(f"features do not apply to {method!r}: leave them out")
+
+
+def _estimator(
+    method: str, probs: Probs, labels: Labels, features: ArrayLike | None
+) -> tuple[int, _Estimator]:
+    """Return the number of units and the estimate from some of them, for the jackknife."""
     n, num_classes = probs.shape
-    if method == "agreement":  # keeps two numbers per example, however many classes there are
-        sureness, predicted = probs.max(1)
-        return n, lambda rows: agreement_transition(
-            sureness[rows], predicted[rows], labels[rows], num_classes
-        )
-    probs = probs.double()
     match method:
         case "anchor":
             return n, lambda rows: anchor_transition(probs[rows])
@@ -263,49 +262,38 @@ def _estimator(
             return n, lambda rows: dual_transition(probs[rows], labels[rows])
         case "confident":
             return n, lambda rows: confident_transition(probs[rows], labels[rows])
-    points = probs.sqrt() if features is None else _check_features(features)
-    if len(points) != n:
-        raise InvalidValueError(f"`features` must have one row per example, {n}; got {len(points)}")
+    points = probs.sqrt() if features is None else _check_features(features, n)
     triples = neighbor_triples(points, labels)
     return len(triples), lambda rows: transition_of_triples(triples[rows], num_classes)
 
 
-def _check_features(features: ArrayLike) -> Float64[Tensor, "n dimensions"]:
+def _check_features(features: ArrayLike, n: int) -> Float64[Tensor, "n dimensions"]:
     given = as_float64(features)
-    if given.ndim < 2 or not given.isfinite().all():
+    if given.ndim < 2 or len(given) != n or not given.isfinite().all():
         raise InvalidValueError(
-            "`features` must have a row of finite numbers per example; got shape "
+            f"`features` must have a row of finite numbers per example, {n} rows; got shape "
             f"{tuple(given.shape)}{'' if given.isfinite().all() else ' with NaN or infinity'}"
         )
     return given.flatten(1)
 
 
-def _predicted_shares(probs: Float[Tensor, "n classes"]) -> Float64[Tensor, " classes"]:
-    counts = probs.argmax(1).bincount(minlength=probs.shape[1]).double()
-    return counts / counts.sum()
-
-
-def _rate(transition: Float64[Tensor, "classes classes"], prior: Tensor) -> float:
+def _rate(transition: Matrix, prior: Tensor) -> float:
     return float((prior * (1 - transition.diagonal())).sum())
 
 
 def _interval(
     rate: float, prior: Tensor, size: int, estimator: _Estimator, level: float
 ) -> tuple[float, float]:
-    """Return the interval that covers sampling error alone, by a jackknife over groups."""
+    """Return the interval due to sampling error, by a jackknife over groups."""
     from scipy.special import stdtrit  # takes longer to import than all of noisebound
 
     group = torch.randperm(size, generator=torch.Generator().manual_seed(0)) % _GROUPS
-    without = torch.tensor(
-        [
-            _rate(estimator((group != left_out).nonzero().squeeze(1)), prior)
-            for left_out in range(_GROUPS)
-        ],
-        dtype=torch.float64,
-    )
+    kept = [(group != left_out).nonzero().squeeze(1) for left_out in range(_GROUPS)]
+    rates = [_rate(estimator(rows), prior) for rows in kept]
+    without = torch.tensor(rates, dtype=torch.float64)
     error = math.sqrt((_GROUPS - 1) / _GROUPS * float(((without - without.mean()) ** 2).sum()))
     reach = float(stdtrit(_GROUPS - 1, (1 + level) / 2)) * error
-    # If no wrong label was seen, there may still be about one in as many labels as were seen.
+    # Even if no wrong label was seen, the rate may be about one in the number of labels.
     unseen = -math.log1p(-level) / size if level < 1 else math.inf
     return max(0.0, rate - reach), min(1.0, rate + max(reach, unseen))
 
@@ -313,7 +301,7 @@ def _interval(
 def _diagnose(
     method: str, rate: float, probs: Tensor, labels: Tensor, *, is_audited: bool
 ) -> Diagnostics:
-    """Return the problems with an estimate; a rate from checked labels needs no good model."""
+    """Return the problems with an estimate; checked labels do not depend on the model."""
     num_classes = probs.shape[1]
     predicted = probs.argmax(1)
     agreement = (predicted == labels).double().mean().item()

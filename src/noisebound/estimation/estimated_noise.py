@@ -1,8 +1,8 @@
-r"""Noise that is estimated from out-of-fold predictions, and its bounds and doubted labels.
+r"""Noise that is estimated from out-of-fold predictions.
 
-If a person has checked some labels, the noise is that of the others: of ``n`` labels, ``rn`` were
-wrong as given; ``w`` of them were found and corrected; among the ``u`` unchecked labels, the share
-``(rn - w) / u`` is wrong. The rate ``r`` comes from the labels that were drawn at random.
+If a person has checked some labels, the noise of the others remains. Let ``r`` be the noise rate of
+``n`` labels before review, by the checked labels that were drawn at random. If ``w`` wrong labels
+were corrected, the share ``(rn - w) / u`` of the ``u`` unchecked labels is wrong.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
 from noisebound.estimation.floor import Floor, measured_floor
 from noisebound.estimation.names import EstimationMethod
 from noisebound.estimation.noise import BoundChoice, Noise, UnknownNoise
-from noisebound.estimation.predictions import OutOfFold, of_label
+from noisebound.estimation.predictions import Matrix, OutOfFold, Probs, of_label
 from noisebound.estimation.transitions import true_class_probabilities, with_rate
 from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_check
 from noisebound.losses import CrossEntropy, Loss
 
-_SETTLED = 0.1  # an upper end that is low enough to train with; heuristic
+_LOW = 0.1  # upper end of an interval that even an underfit model supports; heuristic
 
 UNDERFIT = (
-    "the networks that estimate the noise were still learning when their epochs ended, and their "
+    "the networks that estimate the noise were still learning when their epochs ended, so their "
     "mistakes would pass for noise: train for more `epochs` or with a higher `learning_rate`, or "
     "give `noise_rate`"
 )
@@ -38,7 +38,7 @@ class EstimatedNoise(Noise):
     """Noise that is estimated from out-of-fold predictions.
 
     Args:
-        estimate: the rate, the matrix and how far to trust them
+        estimate: the rate, the matrix and their quality
         cross_entropy_floor: the least out-of-fold cross-entropy
         out_of_fold: the predictions, or the mean of several; None if they were not kept
     """
@@ -57,12 +57,8 @@ class EstimatedNoise(Noise):
     ) -> "EstimatedNoise":
         """Estimate the noise of the labels that nobody has checked.
 
-        Args:
-            out_of_fold: the predictions
-            method: the estimator
-            others: predictions for the same examples by networks that were trained on other parts
-                of them. The first serve as second predictions of the default estimator; the mean
-                of all decides which labels are suspects
+        ``others`` are predictions for the same examples by models that were trained on other folds.
+        The first are the default estimator's second predictions; suspects are those of the mean.
         """
         judged, second = out_of_fold.unchecked, None
         if others and method == "agreement":
@@ -74,14 +70,14 @@ class EstimatedNoise(Noise):
         return cls(estimate, floor, mean)
 
     @cached_property
-    def calibrated(self) -> Float64[Tensor, "n classes"]:
+    def calibrated(self) -> Probs:
         """The out-of-fold probabilities of the observed label, at the best temperature."""
         if self.out_of_fold is None:
             raise MisuseError("the out-of-fold predictions of this estimate were not kept")
         return (self.out_of_fold.logits.double() / self.cross_entropy_floor.temperature).softmax(1)
 
     @cached_property
-    def true_probabilities(self) -> Float64[Tensor, "n classes"]:
+    def true_probabilities(self) -> Probs:
         """The probabilities of each example's true class, given its inputs and its label."""
         assert self.out_of_fold is not None
         probs = true_class_probabilities(self.calibrated, self.transition)
@@ -94,10 +90,10 @@ class EstimatedNoise(Noise):
 
     @cached_property
     def is_doubted(self) -> Bool[Tensor, " n"]:
-        """The labels that confident learning takes to be wrong (Northcutt et al., 2021).
+        """Whether confident learning calls the label wrong (Northcutt et al., 2021).
 
-        A class is confidently predicted where its probability is at least its mean among the
-        examples that carry its label. A label is doubted if another class is, and likelier.
+        A class is confidently predicted if its probability is at least its mean among the examples
+        with its label. A label is doubted if the likeliest confidently predicted class is another.
         """
         assert self.out_of_fold is not None
         probs, labels = self.calibrated, self.out_of_fold.labels
@@ -117,12 +113,12 @@ class EstimatedNoise(Noise):
 
     @property
     def assumed_rate(self) -> float:
-        """The estimated rate, but at most that of labels without information."""
+        """The estimated rate, but at most the rate at which labels carry no information."""
         num_classes = len(self.transition)
         return min(self.rate, (num_classes - 1) / num_classes)
 
     @property
-    def transition(self) -> Float64[Tensor, "classes classes"]:
+    def transition(self) -> Matrix:
         """The estimated matrix."""
         return self.estimate.transition
 
@@ -132,7 +128,7 @@ class EstimatedNoise(Noise):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval of the noise rate, at 95 % confidence."""
+        """The 95 % interval of the noise rate."""
         return self.estimate.interval
 
     @property
@@ -142,11 +138,11 @@ class EstimatedNoise(Noise):
 
     @property
     def unknown_because(self) -> str | None:
-        """The problem that makes the estimate useless, although training used it."""
+        """The problem that makes the estimate useless."""
         return self.estimate.diagnostics.rejection
 
     def floor(self, loss: Loss) -> Floor | None:
-        """Return the least out-of-fold loss; None for a loss that predictions do not determine."""
+        """Return the least out-of-fold loss; None if predictions do not determine the loss."""
         observed = loss.on_observed_labels()
         if observed is None or self.out_of_fold is None:
             return None
@@ -156,9 +152,8 @@ class EstimatedNoise(Noise):
     def bound(self, loss: Loss) -> BoundChoice:
         """Return the lower of the derived floor of the estimated noise and the measured floor.
 
-        The derived floor ignores classes that look alike, and the paper's noise-bound assumes the
-        worst structure that noise of a rate can have. The measured floor includes both, but the
-        imperfections of the networks raise it above the entropy.
+        The derived floor ignores similar classes and assumes the worst noise of this rate. The
+        measured floor has neither problem, but errors of the models raise it above the entropy.
         """
         derived = self._derived_bound(loss)
         floor = self.floor(loss)
@@ -166,19 +161,17 @@ class EstimatedNoise(Noise):
             return derived
         measured = f"{floor.level:.3f} ± {floor.standard_error:.3f}"
         if derived.level <= floor.cautious_level:
-            return replace(
-                derived, reason=f"{derived.reason}; below the measured floor, {measured}"
-            )
-        return BoundChoice(
-            floor.cautious_level,
-            "measured floor",
-            f"the least out-of-fold loss, {measured}, less its error; below {derived.level:.3f}, "
-            f"{derived.reason}",
+            reason = f"{derived.reason}; below the measured floor, {measured}"
+            return replace(derived, reason=reason)
+        reason = (
+            f"the least out-of-fold loss, {measured}, minus its error; below "
+            f"{derived.level:.3f}, {derived.reason}"
         )
+        return BoundChoice(floor.cautious_level, "measured floor", reason)
 
     def _derived_bound(self, loss: Loss) -> BoundChoice:
         matrix = loss.assumed_transition
-        if matrix is not None:  # the floor of a correction follows from its own matrix
+        if matrix is not None:  # the floor of a corrected loss follows from its own matrix
             level = transition_bound(loss, matrix, self.estimate.class_prior)
             reason = "the entropy of the transition matrix that the loss corrects"
             return BoundChoice(level, "estimated transition", reason)
@@ -188,10 +181,10 @@ class EstimatedNoise(Noise):
 
 
 def estimated_noise(out_of_fold: OutOfFold, method: EstimationMethod = "agreement") -> Noise:
-    """Return the noise that out-of-fold predictions show; unknown if they learned too little.
+    """Return the noise by out-of-fold predictions; unknown if they are unrelated to the labels.
 
-    Networks that are still learning make mistakes, which pass for noise. If they make few, there is
-    little noise either, and the upper end of the interval is known.
+    If the models are underfit, their errors would pass for noise. Only if there are few is the
+    noise known to be low, and the upper end of the interval is known.
     """
     noise = EstimatedNoise.of(out_of_fold, method)
     if not out_of_fold.is_underfit:
@@ -200,9 +193,9 @@ def estimated_noise(out_of_fold: OutOfFold, method: EstimationMethod = "agreemen
             return UnknownNoise(out_of_fold.num_classes, rejection, noise.estimate)
         return noise
     most = noise.estimate.interval[1]
-    if most > _SETTLED:
+    if most > _LOW:
         return UnknownNoise(out_of_fold.num_classes, UNDERFIT, noise.estimate)
-    words = f"Hardly any labels are wrong, at most {most:.1%}. {noise.estimate.words}"
+    words = f"Few labels are wrong, at most {most:.1%}. {noise.estimate.words}"
     return replace(noise, estimate=replace(noise.estimate, interval=(0.0, most), words=words))
 
 
@@ -222,13 +215,13 @@ def among_labels(noise: Noise, num_labels: int) -> Noise:
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Which labels a person has checked, by position among the training examples.
+    """Labels that a person has checked, by position among the training examples.
 
     Args:
-        is_trusted: the labels that are known to be right, after corrections
-        given: all labels as given, before corrections
-        stands_for: for a label that was drawn at random to be checked, how many examples it
-            represents; 0 for the others
+        is_trusted: whether the label is known to be right, after corrections
+        given: the labels before corrections
+        stands_for: the number of examples that a label represents, if it was drawn at random to be
+            checked; else 0
     """
 
     is_trusted: Bool[Tensor, " n"]
@@ -236,15 +229,11 @@ class Checked:
     stands_for: Float64[Tensor, " n"]
 
     def subset(self, kept: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "Checked":
-        """Return the same for some of the examples."""
+        """Return the same for a part of the examples."""
         return Checked(self.is_trusted[kept], self.given[kept], self.stands_for[kept])
 
     def untrusted_share(self, weights: Tensor | None) -> float:
-        """Return the share of the weight on unchecked labels.
-
-        Args:
-            weights: the weight of each example; by default all are one
-        """
+        """Return the share of the weight on unchecked labels; by default, all weights are 1."""
         if weights is None:
             weights = torch.ones(len(self.is_trusted))
         weights = weights.double()
@@ -254,11 +243,7 @@ class Checked:
 def noise_of_unchecked(noise: Noise, checked: Checked) -> Noise:
     """Return the noise of the unchecked labels, by the checked ones that were drawn at random.
 
-    With fewer than ten such labels, the noise stays as it was estimated from predictions.
-
-    Args:
-        noise: the noise of the unchecked labels, estimated from predictions
-        checked: the labels that a person has checked
+    With fewer than ten such labels, the estimate from predictions is returned unchanged.
     """
     audited = (checked.is_trusted & (checked.stands_for > 0)).nonzero().squeeze(1)
     unchecked = int((~checked.is_trusted).sum())

@@ -1,7 +1,7 @@
-"""The measured floor: the least loss on noisy labels that a model was not trained on.
+"""The measured floor: the least out-of-fold loss on noisy labels.
 
-For any noise, a model's expected loss on noisy labels is at least their entropy. So an out-of-fold
-loss is an upper bound of the floor, without a noise rate, a transition matrix or separable classes.
+For any noise, the expected loss on noisy labels is at least their entropy. So an out-of-fold loss
+is an upper bound of the floor, and needs no noise rate, transition matrix or separable classes.
 """
 
 import math
@@ -9,19 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
 from noisebound.bounds import AnyLoss
 from noisebound.checks import ArrayLike, as_float64
 from noisebound.errors import InvalidValueError
-from noisebound.estimation.predictions import check_labels
+from noisebound.estimation.predictions import Labels, Probs, check_labels
 from noisebound.losses import CrossEntropy, Loss, RememberingLoss
 
 LEAST_PROBABILITY = 1e-12
 
 _GROUPS = 20
-_SAMPLE = 20_000  # labels: enough to see a gain of a hundredth of a nat
+_SAMPLE = 20_000  # labels, enough to detect a gain of 0.01 nat
 _SHARPEST = 8.0  # temperatures from 1/8 to 8 are tried
 
 
@@ -31,8 +31,8 @@ class Floor:
 
     Args:
         level: the mean loss
-        standard_error: the standard error of that mean
-        temperature: the logits were divided by this to reach it
+        standard_error: the standard error of the mean loss
+        temperature: the divisor of the logits with the least mean loss
     """
 
     level: float
@@ -41,25 +41,25 @@ class Floor:
 
     @property
     def cautious_level(self) -> float:
-        """The level less one standard error: a bound that is too high is worse than none."""
+        """The level minus one standard error: a bound that is too high is worse than none."""
         return self.level - self.standard_error
 
 
 def measured_floor(loss: AnyLoss, logits: ArrayLike, labels: ArrayLike) -> Floor:
     """Return the floor of any loss, from out-of-fold predictions and noisy labels.
 
-    The model may have been trained with another loss and be over- or underconfident for this one,
-    so the temperature with the least loss is used.
+    A model that was trained with another loss may be over- or underconfident for this one, so the
+    logits are divided by the temperature with the least loss.
 
     Args:
         loss: a loss of noisebound, or any function or module of ``(logits, labels)`` that returns
             per-sample losses or their mean
-        logits: on examples that the model was not trained on
-        labels: their noisy labels
+        logits: out-of-fold logits, one row per example
+        labels: the noisy labels
 
     Example:
         >>> import noisebound as nb
-        >>> labels = torch.tensor([0] * 80 + [1] * 20)  # with inputs that are all the same
+        >>> labels = torch.tensor([0] * 80 + [1] * 20)  # all inputs are equal
         >>> floor = measured_floor(nb.CrossEntropy(), torch.tensor([[3.0, 0.0]] * 100), labels)
         >>> f"{floor.level:.3f} {nb.entropy(nb.CrossEntropy(), [0.8, 0.2]):.3f}"
         '0.500 0.500'
@@ -72,19 +72,27 @@ def measured_floor(loss: AnyLoss, logits: ArrayLike, labels: ArrayLike) -> Floor
     observed = check_labels(labels, scores, "logits")
     if not bool(torch.isfinite(scores).all()):
         raise InvalidValueError("logits must be finite, got NaN or infinite ones")
-    mean = _mean_of(loss)
+
+    def mean(logits: Tensor, labels: Labels) -> float:
+        with torch.no_grad():
+            if isinstance(loss, Loss):
+                return float(loss.reduced("mean", logits, labels))
+            return float(loss(logits, labels).mean())
+
     scale = _best_scale(lambda scale: mean(scale * scores, observed))
     scores = scale * scores
-    means, sizes = _by_group(mean, scores, observed)
-    level = float(means @ sizes / sizes.sum())
-    variance = float((sizes / sizes.sum()) @ (means - level) ** 2) / (len(means) - 1)
+    # The spread between random groups gives the standard error.
+    order = torch.randperm(len(observed), generator=torch.Generator().manual_seed(0))
+    groups = order.tensor_split(min(_GROUPS, len(observed)))
+    means = torch.tensor([mean(scores[group], observed[group]) for group in groups]).double()
+    shares = torch.tensor([len(group) for group in groups]).double() / len(observed)
+    level = float(means @ shares)
+    variance = float(shares @ (means - level) ** 2) / (len(means) - 1)
     return Floor(level, math.sqrt(variance), 1 / scale)
 
 
-def calibrated_by(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
-) -> Float64[Tensor, "n classes"]:
-    """Return the probabilities at the temperature that predicts the labels best."""
+def calibrated_by(probs: Probs, labels: Labels) -> Probs:
+    """Return the probabilities at the temperature with the highest likelihood of the labels."""
     logits = probs.clamp(min=LEAST_PROBABILITY).log()
     sample = random_sample(len(labels))
     floor = measured_floor(CrossEntropy(), logits[sample], labels[sample])
@@ -92,21 +100,8 @@ def calibrated_by(
 
 
 def random_sample(count: int) -> Int64[Tensor, " m"]:
-    """Return the positions of random examples, always the same ones, or of all if they are few."""
+    """Return the positions of at most 20,000 random examples, the same ones in each call."""
     return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:_SAMPLE]
-
-
-def _mean_of(loss: AnyLoss) -> Callable[[Tensor, Tensor], float]:
-    def mean(logits: Tensor, labels: Tensor) -> float:
-        with torch.no_grad():
-            losses = (
-                loss.reduced("mean", logits, labels)
-                if isinstance(loss, Loss)
-                else loss(logits, labels).mean()
-            )
-        return float(losses)
-
-    return mean
 
 
 def _best_scale(mean_at: Callable[[float], float]) -> float:
@@ -118,14 +113,3 @@ def _best_scale(mean_at: Callable[[float], float]) -> float:
     )
     best = math.exp(float(found.x))
     return best if mean_at(best) < mean_at(1.0) else 1.0
-
-
-def _by_group(
-    mean: Callable[[Tensor, Tensor], float], logits: Tensor, labels: Int64[Tensor, " n"]
-) -> tuple[Float64[Tensor, " groups"], Float64[Tensor, " groups"]]:
-    """Return the mean losses of random groups, whose spread gives the error, and their sizes."""
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
-    groups = order.tensor_split(min(_GROUPS, len(labels)))
-    means = [mean(logits[group], labels[group]) for group in groups]
-    sizes = [len(group) for group in groups]
-    return torch.tensor(means).double(), torch.tensor(sizes).double()

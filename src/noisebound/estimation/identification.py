@@ -1,24 +1,25 @@
-"""The noise rates that labels and out-of-fold predictions allow: two ends and a point between.
+"""The noise rates that labels and out-of-fold predictions allow: an interval and a point estimate.
 
-Labels differ from predictions because labels are wrong, or because predictions are. The share that
-differs is an upper end: better predictions would not differ more often. Where a model is surest it
-is hardly ever wrong, so the share that differs there is a lower end, unless the model is confident
-without reason. In that case two models that were trained on different examples differ from each
-other, and the lower end falls by the share in which they do.
+A label differs from the prediction because the label is wrong, or because the prediction is wrong.
+The share of labels that differ is the upper end: better predictions would not differ more often.
+Where a model is surest it is hardly ever wrong, so the share that differs there is the lower end.
+If the model is overconfident, two models that were trained on different examples disagree. The
+share in which they disagree is subtracted from the lower end.
 
-Noise that is independent of difficulty shows where the model is surest; noise that grows with
-difficulty shows among all examples. Two similar models err in about half of the cases in which they
-differ, so half of that share is subtracted from both rates. The point is midway between them,
-because labels do not show which of the two is right.
+If noise is independent of difficulty, the rate among the surest examples is right. If noise grows
+with difficulty, the rate among all examples is closer. When two similar models disagree, each is
+wrong in about half of the cases, so half of that share is subtracted from both rates. Labels do not
+show which of the two rates is right, so the point estimate is midway between them.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from noisebound.estimation.predictions import Labels
 from noisebound.estimation.transitions import SUREST, surest_of_each_class
 
 
@@ -27,11 +28,11 @@ class Identification:
     """The rates that the labels allow, before sampling error is added.
 
     Args:
-        lows: lower ends and their standard errors, by all examples, the surest and the very surest;
-            the lowest counts
-        high: how often labels differ from predictions
-        high_error: its standard error
-        point: a rate in between
+        lows: lower ends and their standard errors, from all examples, the surest and the very
+            surest; the lowest counts
+        high: share of the labels that differ from predictions
+        high_error: standard error of ``high``
+        point: the point estimate
     """
 
     lows: Sequence[tuple[float, float]]
@@ -40,7 +41,7 @@ class Identification:
     point: float
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the two ends with sampling error added, at a confidence in ``(0, 1)``."""
+        """Return the interval with sampling error, at a confidence in ``(0, 1)``."""
         from scipy.special import ndtri  # takes longer to import than all of noisebound
 
         reach = float(ndtri((1 + confidence) / 2))
@@ -49,38 +50,33 @@ class Identification:
 
     @property
     def words(self) -> str:
-        """The evidence for both ends and the point, in sentences."""
+        """The evidence for the interval and the point estimate, in sentences."""
         low = max(0.0, min(self.lows)[0])
         return (
-            f"Labels differ from predictions in {self.high:.1%} of the examples. No more are "
-            "wrong, unless mistakes can be predicted from the inputs: then predictions repeat "
-            f"them, and no method sees them. At least {low:.1%} are wrong, if predictions are "
+            f"Labels differ from predictions in {self.high:.1%} of the examples. This is the upper "
+            "limit, unless mistakes can be predicted from the inputs: predictions then repeat "
+            f"them, and no method detects them. At least {low:.1%} are wrong, if predictions are "
             "right where they are surest and agree. The estimate lies between the rate among all "
-            "examples and the rate among the surest ones, which is closer to the truth if labels "
-            "are wrong as often on easy examples as on hard ones. Only checked labels can settle "
-            "it."
+            "examples and the rate among the surest ones. The latter is closer if labels are wrong "
+            "as often on easy examples as on hard ones. Only checked labels can settle it."
         )
 
 
 def identify(
     probs: Float[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
+    labels: Labels,
     surest_rate: float,
     in_doubt: Bool[Tensor, " n"] | None = None,
 ) -> Identification:
     """Return the rates that labels and out-of-fold predictions allow.
 
-    Args:
-        probs: predictions of a model that was not trained on these examples, or the mean of two
-        labels: the observed labels
-        surest_rate: how often labels differ where the model is surest, each class by its share
-        in_doubt: where two models, trained on other examples, predict different classes; not given
-            for one model
+    ``surest_rate`` is the rate among the surest examples, each class weighted by its share.
+    ``in_doubt`` marks the examples for which two models predict different classes.
     """
     sureness, predicted = probs.max(1)
     differs = predicted != labels
     high, high_error = _share(differs)
-    # With one model, only its advantage over the commonest class supports it.
+    # A single model counts by its advantage over predicting the most frequent class.
     commonest = labels.bincount().max().item() / len(labels)
     skill = max(0.0, 1 - high / max(1 - commonest, 1 / len(labels)))
     surest = {
@@ -102,7 +98,7 @@ def identify(
 
 
 def _share(is_true: Bool[Tensor, " n"]) -> tuple[float, float]:
-    """Return a share and its standard error, which is positive even if none or all are true."""
+    """Return a share and its standard error, which is positive even for shares of 0 and 1."""
     n, count = len(is_true), int(is_true.sum())
     share = count / n
     cautious = (count + 1) / (n + 2)

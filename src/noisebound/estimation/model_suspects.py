@@ -1,4 +1,4 @@
-"""Suspects by a trained model and by the out-of-fold predictions that were made before it."""
+"""Suspects by a trained model together with out-of-fold predictions."""
 
 import math
 
@@ -9,7 +9,14 @@ from torch import Tensor
 
 from noisebound.estimation.estimate import NoiseEstimate
 from noisebound.estimation.floor import LEAST_PROBABILITY, calibrated_by
-from noisebound.estimation.predictions import FEWEST_EXAMPLES, OutOfFold, of_label
+from noisebound.estimation.predictions import (
+    FEWEST_EXAMPLES,
+    Labels,
+    Matrix,
+    OutOfFold,
+    Probs,
+    of_label,
+)
 from noisebound.estimation.suspects import (
     CLEAR,
     Suspects,
@@ -21,33 +28,32 @@ from noisebound.estimation.suspects import (
 from noisebound.losses import Loss
 
 _MEMORIZED = 1 / 2
-"""A model that has memorized this share of the labels that it could not have predicted does not
-judge. Chosen on the first half of the tables in `benchmarks/`."""
+"""A model does not judge labels if it has memorized at least this share of those that it could not
+predict. Chosen on the first half of the tables in `benchmarks/`."""
 
 
 def suspects_by_models(
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
+    probs: Probs,
+    labels: Labels,
     loss: Loss,
-    transition: Float64[Tensor, "classes classes"],
+    transition: Matrix,
     out_of_fold: OutOfFold | None,
     estimate: NoiseEstimate | None = None,
 ) -> Suspects:
     """Return the suspects by out-of-fold predictions, and by a trained model where it helps.
 
     Training and validation examples are rated by the same out-of-fold evidence. If the labels
-    support the estimated noise, the model's log-odds and those of the evidence are averaged.
-    Otherwise the model changes at most the order, within the training examples and within the
+    support the estimated noise, the log-odds of the model and of the evidence are averaged.
+    Otherwise the model changes at most the ranking, separately within the training examples and the
     validation examples: it has seen the labels of the former, so their scores are not comparable.
 
     Args:
         probs: class probabilities by the trained model, for every example
-        labels: observed
-        loss: the loss that the model was trained by
+        labels: the observed labels
+        loss: the loss of the training
         transition: ``T[noisy, true]``
-        out_of_fold: predictions by networks that did not see the examples; without any, the model
-            rates all labels alone
-        estimate: the noise; by default it is estimated from the out-of-fold predictions
+        out_of_fold: out-of-fold predictions; if None, only the model rates the labels
+        estimate: the noise; by default estimated from the out-of-fold predictions
     """
     observed = _of_observed_label(probs, loss, transition)
     if loss.predicts_true_class:
@@ -65,7 +71,7 @@ def suspects_by_models(
         averaged = _averaged(score, by_model.score, is_trained)
         return Suspects(averaged, by_model.suggested)
     if _may_judge(observed, out_of_fold):
-        # Probabilities are multiplied, as those of independent witnesses.
+        # Multiply the probabilities, as for independent evidence.
         joint = of_label((_logs(observed) + _logs(judged)).softmax(1), labels)
         for group in (is_trained, ~is_trained):
             score[group] = in_order_of(joint[group], score[group])
@@ -75,11 +81,11 @@ def suspects_by_models(
 def _averaged(
     evidence: Float64[Tensor, " n"], by_model: Float64[Tensor, " n"], is_trained: Bool[Tensor, " n"]
 ) -> Float64[Tensor, " n"]:
-    """Return the mean of both log-odds, on one scale for examples that the model has seen or not.
+    """Return the mean of both log-odds, on one scale for training and validation examples.
 
-    A model partly memorizes labels that it was trained on, so it finds them less suspect. Only the
-    evidence is comparable: a validation example gets the score that training examples with the
-    same evidence have, and the model changes the order among the validation examples.
+    A model partly memorizes the labels that it was trained on, and rates them less suspect. Only
+    the evidence is comparable: a validation example gets the score of the training examples with
+    the same evidence, and the model changes the ranking among the validation examples.
     """
     score, unseen = (evidence + by_model) / 2, ~is_trained
     known, scale = evidence[is_trained].sort().values, score[is_trained].sort().values
@@ -91,18 +97,18 @@ def _averaged(
     return score
 
 
-def _logs(probs: Float64[Tensor, "n classes"]) -> Float64[Tensor, "n classes"]:
+def _logs(probs: Probs) -> Probs:
     return probs.clamp(min=LEAST_PROBABILITY).log()
 
 
 def _completed(
-    observed: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"], judged: OutOfFold
-) -> tuple[Float64[Tensor, "n classes"], Int64[Tensor, " n"]]:
+    observed: Probs, labels: Labels, judged: OutOfFold
+) -> tuple[Probs, Int64[Tensor, " n"]]:
     """Return predictions for all examples, with the labels that they were calibrated by.
 
-    Examples without out-of-fold predictions are those that a person found unusable, and the
-    validation examples of runs by older versions. They get the model's predictions, calibrated by
-    themselves, because a trained model is surer than a network that was trained on a half.
+    Some examples have no out-of-fold predictions: those that a person found unusable, and the
+    validation examples of runs by older versions. They get the model's predictions, calibrated
+    separately, because a trained model is more confident than one trained on half of the data.
     """
     completed, learned = observed.clone(), labels.clone()
     completed[judged.positions], learned[judged.positions] = judged.probabilities, judged.labels
@@ -114,8 +120,8 @@ def _completed(
     return completed, learned
 
 
-def _may_judge(observed: Float64[Tensor, "n classes"], out_of_fold: OutOfFold) -> bool:
-    """True if a model predicts labels that it has not seen, and has not memorized its own."""
+def _may_judge(observed: Probs, out_of_fold: OutOfFold) -> bool:
+    """True if a model predicts unseen labels as well as out of fold, and memorized few."""
     unseen = out_of_fold.validation
     if unseen is None or len(unseen.labels) < FEWEST_EXAMPLES:
         return False
@@ -128,15 +134,11 @@ def _may_judge(observed: Float64[Tensor, "n classes"], out_of_fold: OutOfFold) -
     return on_unseen >= before - CLEAR * error and not has_memorized
 
 
-def _of_observed_label(
-    probs: Float64[Tensor, "n classes"],
-    loss: Loss,
-    transition: Float64[Tensor, "classes classes"],
-) -> Float64[Tensor, "n classes"]:
+def _of_observed_label(probs: Probs, loss: Loss, transition: Matrix) -> Probs:
     """Return probabilities of the observed label, given the loss that trained the model.
 
-    A loss that corrects the noise teaches the true class; any other the observed label, as its
-    noise model sees it (the paper's ``f``).
+    A loss that corrects the noise trains the model to predict the true class. With any other, it
+    predicts the observed label through the loss's noise model (the paper's ``f``).
     """
     if loss.predicts_true_class:
         return probs @ transition.mT

@@ -1,12 +1,12 @@
 r"""The noise in a set of labels: given, estimated, or unknown.
 
-Every kind has a noise rate, a transition matrix, and a bound for each loss.
+Each kind has a noise rate, a transition matrix, and a bound for each loss.
 
-With class weights, noise and floor change. To weight the label ``y`` by ``w_y`` is to draw examples
-with that label ``w_y`` times as often. An example of the true class ``k`` then has the label ``y``
-with probability ``T'[y, k] = w_y T[y, k] / W_k``, where ``W_k = Σ_y w_y T[y, k]``, and the true
-class ``k`` has the share ``π'_k ∝ π_k W_k``. So the floor of the weighted mean loss is a weighted
-mean of the classes' floors, ``Σ_k π_k W_k H(T'[:, k]) / Σ_k π_k W_k``.
+Class weights change the noise and the floor. Weighting the label ``y`` by ``w_y`` is the same as
+drawing its examples ``w_y`` times as often. An example of the true class ``k`` then has the label
+``y`` with probability ``T'[y, k] = w_y T[y, k] / W_k``, where ``W_k = Σ_y w_y T[y, k]``, and the
+true class ``k`` has the share ``π'_k ∝ π_k W_k``. So the floor of the weighted mean loss is a
+weighted mean of the classes' floors, ``Σ_k π_k W_k H(T'[:, k]) / Σ_k π_k W_k``.
 """
 
 import warnings
@@ -22,6 +22,7 @@ from noisebound.bounds import noise_bound, symmetric_columns, transition_bound
 from noisebound.checks import NoiseRateWarning
 from noisebound.errors import InvalidValueError
 from noisebound.estimation.estimate import NoiseEstimate
+from noisebound.estimation.predictions import Matrix
 from noisebound.estimation.transitions import true_class_probabilities
 from noisebound.losses import Loss
 
@@ -42,13 +43,7 @@ class UnknownNoiseWarning(UserWarning):
 
 @dataclass(frozen=True)
 class BoundChoice:
-    """A level for the mean loss, and where it comes from.
-
-    Args:
-        level: the level
-        origin: the source of the level
-        reason: why this level was chosen, in words
-    """
+    """A level for the mean loss, its origin, and the reason for it as a sentence."""
 
     level: float
     origin: BoundOrigin
@@ -67,16 +62,16 @@ class Noise(ABC):
 
     @property
     @abstractmethod
-    def transition(self) -> Float64[Tensor, "classes classes"]:
+    def transition(self) -> Matrix:
         """``T[noisy, true]``; the identity for unknown noise."""
 
     @abstractmethod
     def bound(self, loss: Loss) -> BoundChoice:
-        """Return the level below which the mean of a loss should not fall."""
+        """Return the level below which the mean loss should not fall."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The interval of an estimated noise rate, at 95 % confidence."""
+        """The 95 % interval of an estimated noise rate."""
         return None
 
     @property
@@ -86,12 +81,12 @@ class Noise(ABC):
 
     @property
     def unknown_because(self) -> str | None:
-        """Why the noise could not be estimated; None if it is known or was not asked for."""
+        """Why the noise could not be estimated; None if it is known or was not estimated."""
         return None
 
     @property
     def assumed_rate(self) -> float:
-        """The rate that training uses: zero for unknown noise."""
+        """The rate that training uses; zero for unknown noise."""
         return 0.0 if self.rate is None else self.rate
 
     @property
@@ -100,11 +95,11 @@ class Noise(ABC):
         return self.rate is not None
 
     def expected_wrong(self, num_labels: int) -> int | None:
-        """Return how many of some labels are probably wrong; None for unknown noise."""
+        """Return the expected number of wrong labels; None for unknown noise."""
         return None if self.rate is None else round(self.rate * num_labels)
 
     def prior_given(self, label_shares: Float64[Tensor, " classes"]) -> Float64[Tensor, " classes"]:
-        """Return the share of each true class, where the labels have these shares."""
+        """Return the share of each true class, given the share of each label."""
         return true_class_probabilities(label_shares[None], self.transition)[0]
 
 
@@ -114,7 +109,7 @@ class UnknownNoise(Noise):
 
     Args:
         num_classes: the number of classes
-        reason: why it could not be estimated; None if it was not asked for
+        reason: why it could not be estimated; None if it was not estimated
         rejected: an estimate that was rejected for this reason
     """
 
@@ -131,8 +126,8 @@ class UnknownNoise(Noise):
     @property
     def warnings(self) -> tuple[str, ...]:
         """The problems with the rejected estimate, and the reason."""
-        against = () if self.rejected is None else self.rejected.diagnostics.warnings
-        return (*against, *(() if self.reason is None else (self.reason,)))
+        problems = () if self.rejected is None else self.rejected.diagnostics.warnings
+        return problems if self.reason is None else (*problems, self.reason)
 
     @property
     def unknown_because(self) -> str | None:
@@ -140,12 +135,12 @@ class UnknownNoise(Noise):
         return self.reason
 
     @property
-    def transition(self) -> Float64[Tensor, "classes classes"]:
+    def transition(self) -> Matrix:
         """The identity."""
         return torch.eye(self.num_classes, dtype=torch.float64)
 
     def bound(self, loss: Loss) -> BoundChoice:
-        """Return the floor of clean labels, so that training is plain."""
+        """Return the floor of clean labels, which makes training plain."""
         level = transition_bound(loss, self.transition)
         return BoundChoice(level, "noise unknown", f"as if there were no noise: {self.reason}")
 
@@ -171,7 +166,7 @@ class GivenRate(Noise):
         return self.noise_rate
 
     @property
-    def transition(self) -> Float64[Tensor, "classes classes"]:
+    def transition(self) -> Matrix:
         """The matrix of symmetric noise."""
         return symmetric_columns(torch.tensor(self.rate, dtype=torch.float64), self.num_classes)
 
@@ -196,18 +191,18 @@ class GivenTransition(Noise):
     """
 
     kind = "given transition"
-    matrix: Float64[Tensor, "classes classes"]
+    matrix: Matrix
     class_prior: Float64[Tensor, " classes"]
 
     @property
-    def transition(self) -> Float64[Tensor, "classes classes"]:
+    def transition(self) -> Matrix:
         """The matrix as given."""
         return self.matrix
 
     @property
     def rate(self) -> float:
         """The share that lies off the diagonal."""
-        return float(1 - self.transition.diagonal() @ self.class_prior)
+        return _off_diagonal(self.transition, self.class_prior)
 
     def bound(self, loss: Loss) -> BoundChoice:
         """Return the mean entropy of the matrix's columns."""
@@ -216,17 +211,17 @@ class GivenTransition(Noise):
         return BoundChoice(level, "given transition", reason)
 
     def prior_given(self, label_shares: Float64[Tensor, " classes"]) -> Float64[Tensor, " classes"]:
-        """Return the class prior of the matrix."""
+        """Return the class prior."""
         return self.class_prior
 
 
 @dataclass(frozen=True, eq=False)
 class ClassWeightedNoise(Noise):
-    """The noise among examples that are weighted by the class of their label.
+    """The noise among examples that are weighted by their label.
 
     Args:
         noise: the noise without weights
-        weights: the weight of an example, by the class of its label
+        weights: the weight of each label
         label_shares: the share of each label, before weighting
     """
 
@@ -238,16 +233,14 @@ class ClassWeightedNoise(Noise):
     @property
     def rate(self) -> float | None:
         """The share of the weight on wrong labels; None for unknown noise."""
-        if not self.noise.is_known:
-            return None
-        return float(1 - self.transition.diagonal() @ self.class_prior)
+        return _off_diagonal(self.transition, self.class_prior) if self.noise.is_known else None
 
     @property
-    def transition(self) -> Float64[Tensor, "classes classes"]:
+    def transition(self) -> Matrix:
         """``T'[noisy, true]`` of the weighted examples."""
         weighted = self.weights[:, None] * self.noise.transition
         totals = weighted.sum(0)
-        # A true class whose labels all have weight 0 has no share: any column will do.
+        # A true class whose labels all have weight 0 has no share, so its column does not matter.
         return torch.where(totals > 0, weighted / totals, self.noise.transition)
 
     @property
@@ -274,12 +267,16 @@ class ClassWeightedNoise(Noise):
         is_estimated = self.noise.kind == "estimated"
         origin: BoundOrigin = "estimated transition" if is_estimated else "given transition"
         how = "estimated" if is_estimated else "given"
-        reason = f"the weighted mean of the classes' floors, of the noise that was {how}"
+        reason = f"the weighted mean of the classes' floors, by the {how} noise"
         return BoundChoice(level, origin, reason)
 
 
+def _off_diagonal(transition: Matrix, class_prior: Float64[Tensor, " classes"]) -> float:
+    return float(1 - transition.diagonal() @ class_prior)
+
+
 def balanced_weights(counts: Tensor) -> Float64[Tensor, " classes"]:
-    """Return weights that give every class the same part in the loss; their mean is one.
+    """Return weights that give each class the same total; their mean over the examples is one.
 
     A class without examples has the weight zero.
 

@@ -1,8 +1,9 @@
-"""Suspects: the probability that each label is wrong, and a suggested label."""
+"""Suspects: labels that are probably wrong, with a probability and a suggested label."""
 
 import math
 import warnings
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +17,9 @@ from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
 from noisebound.estimation.floor import LEAST_PROBABILITY, calibrated_by, random_sample
 from noisebound.estimation.noise import UnknownNoiseWarning
 from noisebound.estimation.predictions import (
+    Labels,
+    Matrix,
+    Probs,
     are_informative,
     check_labels,
     check_predictions,
@@ -25,18 +29,18 @@ from noisebound.estimation.transitions import true_class_probabilities
 
 _TRUSTED_SCORE = -20.0  # log-odds of one in 500 million
 _NEARLY_CERTAIN = 0.999
-_SURE = 4.6  # log-odds of 99 %; beyond it a score grows with the logarithm of the evidence
-_UNFORESEEN = 0.02  # share of the examples whose label the transition matrix does not describe
-_SUREST = 1e-3  # no probability is taken to be nearer to zero or one
+_SURE = 4.6  # log-odds of 99 %; beyond them, a score grows with the logarithm of the evidence
+_UNEXPLAINED = 0.02  # share of the examples whose label the transition matrix does not describe
+_SUREST = 1e-3  # least distance of a probability from zero and one
 _NEUTRAL = 1e-3  # factor that brings meaningless log-odds near zero
 _TIE = 1e-6  # log-odds between labels that would otherwise be equally suspect
-CLEAR = 2.0  # standard errors: a gain that chance explains in one case of forty
+CLEAR = 2.0  # standard errors; by chance, a gain is larger in 1 case of 40
 _MUCH_NEARER = 1 / 4
-"""A matrix is supported too if it moves the predictions this much less than uniform noise does:
-then they already look as noise of this kind makes them. Heuristic."""
+"""A matrix is also supported if it changes the predictions by this factor less than uniform noise
+does: the predictions then already look like noise of this kind. Heuristic."""
 _SEEN_AS_NOISE = 2 / 3
-"""The part taken to be wrong of the labels that differ from predictions, beyond the share among the
-surest examples. Chosen on the dev half of ``benchmarks/settings.py``."""
+"""Among labels that differ from predictions, beyond the share among the surest examples, the part
+that is assumed to be wrong. Chosen on the dev half of ``benchmarks/settings.py``."""
 
 _MIXTURE_ROUNDS = 100  # these three are the settings of scikit-learn's GaussianMixture
 _MIXTURE_TOLERANCE = 1e-3  # change of the mean log-likelihood
@@ -44,7 +48,7 @@ _LEAST_VARIANCE = 1e-6  # keeps the width positive if each distribution has a si
 
 
 def probability_text(probability: float) -> str:
-    """Return a probability for people; no evidence from noisy labels is certain.
+    """Return a probability as text, never as certain: it comes from noisy labels.
 
     Example:
         >>> probability_text(0.123), probability_text(0.99999), probability_text(1e-6)
@@ -59,7 +63,7 @@ def probability_text(probability: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """How suspect each label is.
+    """The probability that each label is wrong.
 
     Args:
         score: the log-odds that the label is wrong
@@ -67,7 +71,7 @@ class Suspects:
     """
 
     score: Float64[Tensor, " n"]
-    suggested: Int64[Tensor, " n"] | None
+    suggested: Labels | None
 
     @property
     def probability(self) -> Float64[Tensor, " n"]:
@@ -80,11 +84,11 @@ class Suspects:
         return self.score.argsort(descending=True, stable=True)
 
     def neutral(self) -> "Suspects":
-        """Return the same order, with probabilities that are all about one half."""
+        """Return the same ranking, with all probabilities about one half."""
         return Suspects(_NEUTRAL * self.score, self.suggested)
 
     def without(self, is_trusted: Bool[Tensor, " n"]) -> "Suspects":
-        """Return the same, where trusted labels are less suspect than any other label."""
+        """Return the same suspects, with trusted labels at the end of the ranking."""
         return Suspects(self.score.masked_fill(is_trusted, _TRUSTED_SCORE), self.suggested)
 
 
@@ -98,16 +102,16 @@ def find_suspects(
     """Find the labels that are probably wrong.
 
     With probabilities ``q`` of the true class, Bayes' rule gives the probability that the label
-    ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``. A matrix that is not given is estimated. It
-    is used only if the labels support it: if predictions seen through it predict the labels
-    better, and predictions seen through uniform noise do not. Otherwise, the lower the predicted
-    probability of a label, the more suspect it is. If the predictions have nothing to do with the
-    labels, a warning says so, and all probabilities are about one half.
+    ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``. By default the matrix ``T`` is estimated. It
+    is used only if the labels support it, that is, if they are predicted better through this matrix
+    but not through uniform noise. Otherwise labels are ranked by their predicted probability. If
+    the predictions are unrelated to the labels, a warning is raised, and all probabilities are
+    about one half.
 
     Args:
         probs_or_losses: class probabilities, one row per example, by a model that has not memorized
             the labels: out-of-fold, or from a bounded training. Or one loss per example, higher for
-            wrong labels: then no label is suggested.
+            wrong labels; no label is suggested then.
         labels: observed class indices
         transition: ``T[noisy, true]``; estimated by default
         corrected: True if the probabilities are those of the true class, as with a
@@ -134,7 +138,7 @@ def find_suspects(
         if not found.is_informed:
             warnings.warn(
                 "no label can be called suspect: the predictions have nothing to do with the "
-                "labels; train the model for longer, or on other features",
+                "labels; train the model for more epochs, or on other features",
                 UnknownNoiseWarning,
                 stacklevel=2,
             )
@@ -148,37 +152,29 @@ def find_suspects(
         raise InvalidValueError(
             f"transition is of {len(matrix)} classes, probs are of {probs.shape[1]}"
         )
-    if corrected:
-        return suspects_of(probs.double(), observed, matrix)
-    return suspects_through(probs.double(), observed, matrix)
+    by_rule = suspects_of if corrected else suspects_through
+    return by_rule(probs.double(), observed, matrix)
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """Suspects by probabilities, and how well they are supported.
-
-    Args:
-        suspects: the suspects
-        is_supported: True if the labels support noise that is independent of difficulty
-        is_informed: True if the predictions have something to do with the labels
-    """
+class Evidence(NamedTuple):
+    """Suspects by probabilities, and how well the labels support them."""
 
     suspects: Suspects
-    is_supported: bool
-    is_informed: bool = True
+    is_supported: bool  # the labels support noise that is independent of difficulty
+    is_informed: bool = True  # the predictions depend on the labels
 
 
 def suspects_by_evidence(
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    learned: Int64[Tensor, " n"] | None = None,
+    probs: Probs,
+    labels: Labels,
+    learned: Labels | None = None,
     estimate: NoiseEstimate | None = None,
 ) -> Evidence:
     """Return the suspects, using as much structure of the noise as the labels support.
 
     Args:
         probs: out-of-fold probabilities of the observed label
-        labels: class indices to be rated
+        labels: the labels to rate
         learned: the labels that the model was trained on, if some were corrected since
         estimate: the noise; by default estimated from these probabilities
     """
@@ -192,10 +188,7 @@ def suspects_by_evidence(
 
 
 def _by_supported_noise(
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    learned: Int64[Tensor, " n"],
-    estimate: NoiseEstimate,
+    probs: Probs, labels: Labels, learned: Labels, estimate: NoiseEstimate
 ) -> Evidence:
     num_classes = probs.shape[1]
     rate = _below_chance(estimate.noise_rate, num_classes)
@@ -203,8 +196,8 @@ def _by_supported_noise(
     even = symmetric_columns(torch.tensor(rate, dtype=torch.float64), num_classes)
     even_gain, even_distance = _fit_of_matrix(calibrated, learned, even)
     differing = (probs.argmax(1) != labels).double().mean().item()
-    differing = min(differing, estimate.interval[1])  # the rest are the model's own mistakes
-    # A matrix that explains few of the labels that differ would take the others to be right.
+    differing = min(differing, estimate.interval[1])  # the others are errors of the model
+    # A matrix that explains few of the labels that differ would call the others right.
     if even_gain < -CLEAR and rate > differing / 2:
         matrix = estimate.transition
         gain, distance = _fit_of_matrix(calibrated, learned, matrix)
@@ -215,13 +208,8 @@ def _by_supported_noise(
     return Evidence(_least_probable(probs, calibrated, labels, share), even_gain > CLEAR)
 
 
-def _least_probable(
-    probs: Float64[Tensor, "n classes"],
-    calibrated: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    share: float,
-) -> Suspects:
-    """Return suspects ordered by their labels' probabilities, a share of them over one half.
+def _least_probable(probs: Probs, calibrated: Probs, labels: Labels, share: float) -> Suspects:
+    """Return suspects ranked by their labels' probabilities, with a share of them above one half.
 
     The log-odds are those of uniform noise of this rate, shifted to the share and assigned in the
     order of the original probabilities.
@@ -234,7 +222,7 @@ def _least_probable(
     count = round(share * len(labels))
     if 0 < count < len(labels):
         score = score - (score[count - 1] + score[count]) / 2
-    # Labels with the highest or lowest odds allowed keep their order.
+    # Break ties among the labels with the highest and lowest possible odds.
     places = torch.arange(len(score), dtype=torch.float64)
     score = score + _TIE * (count - 0.5 - places) / len(score)
     ordered = in_order_of(of_label(probs, labels), score)
@@ -242,39 +230,22 @@ def _least_probable(
     return Suspects(_limited(ordered), suggested)
 
 
-def _mean_of_equals(
-    score: Float64[Tensor, " n"], probability: Float64[Tensor, " n"]
-) -> Float64[Tensor, " n"]:
-    """Return scores that are equal where the labels' probabilities are equal."""
-    order = probability.argsort(stable=True)
-    is_next = probability[order].diff() > 0
-    group = torch.zeros(len(probability), dtype=torch.int64)
-    group[order[1:]] = is_next.cumsum(0)
-    sums = torch.zeros(len(probability), dtype=torch.float64).index_add_(0, group, score)
-    means: Tensor = (sums / group.bincount(minlength=len(probability)).clamp(min=1))[group]
-    return means
-
-
 def _below_chance(rate: float, num_classes: int) -> float:
-    """Return the rate, limited to less than that of labels without information."""
+    """Return the rate, limited to below the rate at which labels carry no information."""
     return min(rate, 0.95 * (num_classes - 1) / num_classes)
 
 
-def _fit_of_matrix(
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    transition: Float64[Tensor, "classes classes"],
-) -> tuple[float, float]:
+def _fit_of_matrix(probs: Probs, labels: Labels, transition: Matrix) -> tuple[float, float]:
     """Return how well predictions fit a matrix, by a sample of the labels.
 
     The first number is the gain in the labels' log-likelihood through the matrix, in standard
-    errors; the second is how far the matrix moves the predictions, in total variation.
+    errors; the second is the change of the predictions, in total variation.
 
-    A prediction that no true class can cause through the matrix is replaced by the nearest one that
-    it can. This removes errors from the predictions if the matrix is right, and adds some if not.
+    The matrix cannot produce every prediction; others are replaced by the nearest possible one.
+    This removes errors from the predictions if the matrix is right, and adds some if not.
     """
-    judges = random_sample(len(labels))
-    probs, labels = probs[judges], labels[judges]
+    sample = random_sample(len(labels))
+    probs, labels = probs[sample], labels[sample]
     seen = true_class_probabilities(probs, transition) @ transition.mT
     gain = of_label(seen, labels).clamp(min=1e-6).log()
     gain -= of_label(probs, labels).clamp(min=1e-6).log()
@@ -283,39 +254,30 @@ def _fit_of_matrix(
     return float(gain.mean()) / max(error, LEAST_PROBABILITY), distance
 
 
-def suspects_of(
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    transition: Float64[Tensor, "classes classes"],
-) -> Suspects:
+def suspects_of(probs: Probs, labels: Labels, transition: Matrix) -> Suspects:
     """Return the suspects by Bayes' rule, from probabilities of the true class."""
     num_classes = len(transition)
     others = 1 - torch.eye(num_classes, dtype=torch.float64)
-    foreseen = (1 - _UNFORESEEN) * transition + _UNFORESEEN / (num_classes - 1) * others
-    likelihood = (foreseen / foreseen.sum(0))[labels] * probs  # [example, true class]
+    softened = (1 - _UNEXPLAINED) * transition + _UNEXPLAINED / (num_classes - 1) * others
+    likelihood = (softened / softened.sum(0))[labels] * probs  # [example, true class]
     right = of_label(likelihood, labels)
     wrong = likelihood.scatter(1, labels[:, None], 0)
     score = wrong.sum(1).clamp(min=1e-300).log() - right.clamp(min=1e-300).log()
     return Suspects(_limited(score), wrong.argmax(1))
 
 
-def suspects_through(
-    probs: Float64[Tensor, "n classes"],
-    labels: Int64[Tensor, " n"],
-    transition: Float64[Tensor, "classes classes"],
-) -> Suspects:
+def suspects_through(probs: Probs, labels: Labels, transition: Matrix) -> Suspects:
     """Return the suspects by Bayes' rule, from probabilities of the observed label.
 
-    The true class's probabilities are zero for each class that the matrix rules out, which would
-    make many labels equally suspect. For the examples that the matrix does not describe, the
-    observed label's probabilities count instead.
+    Inversion gives probability zero to each class that the matrix rules out, which would make many
+    labels equally suspect. So a small part of the observed label's probabilities is mixed in.
     """
     described = true_class_probabilities(probs, transition)
-    return suspects_of(torch.lerp(described, probs, _UNFORESEEN), labels, transition)
+    return suspects_of(torch.lerp(described, probs, _UNEXPLAINED), labels, transition)
 
 
 def _limited(score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
-    """Return log-odds in the same order that never saturate, and never claim certainty."""
+    """Compress log-odds beyond 99 %; their order stays, and none becomes certain."""
     beyond = (score.abs() - _SURE).clamp(min=0)
     return score.clamp(-_SURE, _SURE) + score.sign() * beyond.log1p()
 
@@ -323,17 +285,24 @@ def _limited(score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
 def in_order_of(
     probability: Float64[Tensor, " n"], score: Float64[Tensor, " n"]
 ) -> Float64[Tensor, " n"]:
-    """Return the scores in another order: the highest for the label with the lowest probability."""
-    ordered = torch.empty_like(score)
-    ordered[probability.argsort(stable=True)] = score.sort(descending=True).values
-    return _mean_of_equals(ordered, probability)
+    """Assign the highest score to the label with the lowest probability, and so on.
+
+    Labels of equal probability get the mean of their scores.
+    """
+    order = probability.argsort(stable=True)
+    group = torch.zeros(len(probability), dtype=torch.int64)
+    group[order[1:]] = (probability[order].diff() > 0).cumsum(0)
+    sums = torch.zeros(len(probability), dtype=torch.float64)
+    sums.index_add_(0, group[order], score.sort(descending=True).values)
+    means: Tensor = (sums / group.bincount(minlength=len(probability)).clamp(min=1))[group]
+    return means
 
 
 def _log_odds_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Float64[Tensor, " n"]:
     """Return the log-odds that labels are wrong, by a mixture of two normal distributions.
 
-    The upper one holds the losses of wrong labels. Both have the same width, so that a higher loss
-    is always more suspect.
+    The upper one is that of wrong labels. Both have the same width, so that a higher loss is always
+    more suspect.
     """
     if torch.as_tensor(labels).shape != losses.shape or len(losses) < 2:
         raise InvalidValueError(
@@ -350,8 +319,8 @@ def _log_odds_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Flo
 def _two_normal_distributions(losses: Float64[Tensor, " n"]) -> Float64[Tensor, "n two"]:
     """Return the log-density of each loss under the lower and the upper distribution, by EM.
 
-    EM starts at the best split of the losses in two, which has a closed form, so that the result is
-    deterministic and equal to that of scikit-learn's GaussianMixture from the same start.
+    EM starts at the best split of the losses in two, which has a closed form. So the result is
+    deterministic, and equals that of scikit-learn's GaussianMixture from the same start.
     """
 
     def fitted(shares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -360,24 +329,23 @@ def _two_normal_distributions(losses: Float64[Tensor, " n"]) -> Float64[Tensor, 
         spread = (shares * (losses[:, None] - means) ** 2).sum() / len(losses)
         return counts / counts.sum(), means, spread + _LEAST_VARIANCE
 
+    def log_joint_of(weights: Tensor, means: Tensor, variance: Tensor) -> Tensor:
+        distance = (losses[:, None] - means) ** 2 / (2 * variance)
+        return weights.log() - distance - variance.log() / 2
+
     is_high = _upper_part(losses).double()
     weights, _, variance = fitted(torch.stack([1 - is_high, is_high], dim=1))
     means = torch.from_numpy(np.quantile(losses.numpy(), [0.1, 0.9]))
     before = -torch.inf
     for _ in range(_MIXTURE_ROUNDS):
-        log_joint = _log_joint(losses, weights, means, variance)
+        log_joint = log_joint_of(weights, means, variance)
         likelihood = log_joint.logsumexp(1).mean().item()
         weights, means, variance = fitted(log_joint.softmax(1))
         if abs(likelihood - before) < _MIXTURE_TOLERANCE:
             break
         before = likelihood
     order = means.argsort()
-    return _log_joint(losses, weights[order], means[order], variance)
-
-
-def _log_joint(losses: Tensor, weights: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-    distance = (losses[:, None] - means) ** 2 / (2 * variance)
-    return weights.log() - distance - variance.log() / 2
+    return log_joint_of(weights[order], means[order], variance)
 
 
 def _upper_part(losses: Float64[Tensor, " n"]) -> Bool[Tensor, " n"]:

@@ -1,16 +1,16 @@
-"""Transition matrices ``T[noisy, true]``: estimators, and the true class seen through a matrix.
+"""Transition matrices ``T[noisy, true]``: their estimators, and their inversion.
 
 The estimators take predictions and labels:
 
-- agreement, the default: where a model is surest, it is right, and the labels show the noise. A
-  label differs from the prediction because the label is wrong, or because the prediction is. Among
-  the examples of which the model is surest, the second hardly happens. The assumption is that noise
-  is much the same for sure examples as for others.
-- anchor points: an example that surely belongs to a class shows how the labels of its class fall.
-- confident learning (Northcutt et al., 2021), as cleanlab computes it.
-- neighbor consensus (Zhu et al., 2021): an example and its two nearest neighbors are mostly of one
-  true class. So three labels were drawn for one truth, and how often they agree, and on which
-  class, shows the noise. The likeliest matrix and class prior are found by EM.
+- agreement, the default: count the labels of the examples of which the model is surest. There,
+  predictions are hardly ever wrong, so a label that differs is wrong. This assumes that noise is as
+  frequent among these examples as among the others.
+- anchor points: the predictions at an example that certainly belongs to a class are the label
+  shares of that class.
+- confident learning (Northcutt et al., 2021), computed by cleanlab.
+- neighbor consensus (Zhu et al., 2021): an example and its two nearest neighbors mostly have the
+  same true class, so they give three labels of one class. How often these agree shows the noise. EM
+  finds the likeliest matrix and class prior.
 """
 
 from importlib.util import find_spec
@@ -21,12 +21,13 @@ from torch import Generator, Tensor
 
 from noisebound.bounds import symmetric_columns
 from noisebound.errors import MissingExtraError
+from noisebound.estimation.predictions import NUMBERS_AT_ONCE, Labels, Matrix, Probs
 
 SUREST = 0.2  # chosen on the sixteen settings of `results/beyond`; not tried elsewhere
 _FEWEST = 20  # per predicted class: the standard error of a share is then at most 0.11
 _LEAST = 1e-12
-_SURE_PART = 0.3  # of a class of mean size; for ten classes the usual quantile of 97 %
-_MOST_NEIGHBORS = 15_000  # examples: distances of all to all
+_SURE_PART = 0.3  # of a class of mean size; with ten classes, the usual quantile of 97 %
+_MOST_NEIGHBORS = 15_000  # examples; all pairwise distances are computed
 _ROWS_AT_ONCE = 1_000
 _ROUNDS = 300
 _TOLERANCE = 1e-7
@@ -34,27 +35,27 @@ _TOLERANCE = 1e-7
 # For the probabilities of the true class
 _STEPS = 50
 _LIKELIHOOD_GAP = 1e-3  # of the log-likelihood of a row
-_LONGEST_STEP = 16.0  # in rounds of EM, by which one step may be stretched
-_START = 1e-3  # EM multiplies: a zero would stay one, and a tiny number grows slowly
-_NUMBERS_AT_ONCE = 2**18  # 2 MB of float64, which stays in the processor's cache
+_LONGEST_STEP = 16.0  # rounds of EM that one extrapolated step may replace
+_START = 1e-3  # EM multiplies, so zeros would stay and tiny values would grow slowly
 
 
 def agreement_transition(
-    sureness: Float[Tensor, " n"],
-    predicted: Int64[Tensor, " n"],
-    labels: Int64[Tensor, " n"],
-    num_classes: int,
-) -> Float64[Tensor, "classes classes"]:
-    """Return the labels' shares where the model is surest, with less sampling error."""
-    return _shrunk(_counts(sureness, predicted, labels, num_classes, SUREST))
+    sureness: Float[Tensor, " n"], predicted: Labels, labels: Labels, num_classes: int
+) -> Matrix:
+    """Return the label shares where the model is surest, with less sampling error.
+
+    The error is reduced by empirical Bayes. A class has a few hundred sure examples, and under
+    symmetric noise about ten for each wrong label. The classes' noise rates are shrunk to their
+    mean, and the wrong labels of a class to an even spread, as far as chance explains the
+    differences. Structured noise makes much larger differences, which remain.
+    """
+    counts = _counts(sureness, predicted, labels, num_classes, SUREST)
+    rates = _shrunk_to_mean(1 - _shares(counts).diagonal(), counts.sum(0))
+    return rates * _among_wrong(counts) + torch.diag(1 - rates)
 
 
 def _counts(
-    sureness: Float[Tensor, " n"],
-    predicted: Int64[Tensor, " n"],
-    labels: Int64[Tensor, " n"],
-    num_classes: int,
-    share: float,
+    sureness: Float[Tensor, " n"], predicted: Labels, labels: Labels, num_classes: int, share: float
 ) -> Float64[Tensor, "observed predicted"]:
     chosen = surest_of_each_class(sureness, predicted, num_classes, share)
     cells = labels[chosen] * num_classes + predicted[chosen]
@@ -62,9 +63,9 @@ def _counts(
 
 
 def surest_of_each_class(
-    sureness: Float[Tensor, " n"], predicted: Int64[Tensor, " n"], num_classes: int, share: float
+    sureness: Float[Tensor, " n"], predicted: Labels, num_classes: int, share: float
 ) -> Int64[Tensor, " m"]:
-    """Return the positions of the surest examples of every predicted class, a few at least."""
+    """Return the positions of the surest examples of each predicted class, at least a few."""
     order = sureness.argsort(descending=True, stable=True)
     order = order[predicted[order].argsort(stable=True)]  # class after class, the surest first
     counts = predicted.bincount(minlength=num_classes)
@@ -74,33 +75,17 @@ def surest_of_each_class(
     return order[place < wanted[predicted[order]]]
 
 
-def _shares(counts: Float64[Tensor, "observed predicted"]) -> Float64[Tensor, "classes classes"]:
+def _shares(counts: Float64[Tensor, "observed predicted"]) -> Matrix:
     totals = counts.sum(0)
-    # A class that is never predicted: assume no noise.
+    # For a class that is never predicted, assume no noise.
     unknown = torch.eye(len(counts), dtype=torch.float64)
     return torch.where(totals > 0, counts / totals.clamp(min=1), unknown)
-
-
-def _shrunk(counts: Float64[Tensor, "observed predicted"]) -> Float64[Tensor, "classes classes"]:
-    """Return shares with less sampling error, by empirical Bayes towards uniform noise.
-
-    A class has a few hundred sure examples, and under symmetric noise about ten for each wrong
-    label. The classes' rates are shrunk to their mean, and the wrong labels of a class to an even
-    spread, as far as chance explains their differences. Structured noise makes much larger
-    differences, which stay.
-    """
-    shares = _shares(counts)
-    rates = _shrunk_to_mean(1 - shares.diagonal(), counts.sum(0))
-    return rates * _among_wrong(counts) + torch.diag(1 - rates)
 
 
 def _shrunk_to_mean(
     rates: Float64[Tensor, " classes"], totals: Float64[Tensor, " classes"]
 ) -> Float64[Tensor, " classes"]:
-    """Return the classes' rates, shrunk to their mean as far as chance explains the differences.
-
-    The variance between classes is estimated by moments (DerSimonian and Laird, 1986).
-    """
+    """Shrink the rates to their mean; the variance is from DerSimonian and Laird (1986)."""
     known = totals > 0
     mean = (rates * totals).sum() / totals.sum()
     precision = totals[known] / (mean * (1 - mean)).clamp(min=_LEAST)
@@ -113,29 +98,25 @@ def _shrunk_to_mean(
     return drawn
 
 
-def _among_wrong(
-    counts: Float64[Tensor, "observed predicted"],
-) -> Float64[Tensor, "classes classes"]:
-    """Return how each class's wrong labels spread, shrunk to an even spread (James and Stein)."""
+def _among_wrong(counts: Float64[Tensor, "observed predicted"]) -> Matrix:
+    """Return the distribution of each class's wrong labels, shrunk to an even one (James-Stein)."""
     num_classes = len(counts)
     even = 1 / (num_classes - 1)
     wrong = counts.clone().fill_diagonal_(0)
     totals = wrong.sum(0)
     shares = wrong / totals.clamp(min=1)
     is_wrong = ~torch.eye(num_classes, dtype=torch.bool)
-    # Pearson's statistic, which chance alone would bring to its degrees of freedom
+    # Pearson's statistic; by chance alone it is about its degrees of freedom.
     statistic = torch.where(is_wrong, (shares - even) ** 2, 0.0).sum(0) * totals / even
     chance = (num_classes - 2) / statistic.clamp(min=_LEAST)
     chance = torch.where(totals > 0, chance.clamp(max=1), 1.0)
     return torch.where(is_wrong, chance * even + (1 - chance) * shares, 0.0)
 
 
-def anchor_transition(
-    probs: Float64[Tensor, "n classes"],
-) -> Float64[Tensor, "classes classes"]:
-    """Return the matrix whose column ``k`` is the prediction at the surest example of class ``k``.
+def anchor_transition(probs: Probs) -> Matrix:
+    """Return the matrix whose column ``k`` is the prediction at a sure example of class ``k``.
 
-    The very surest may be an outlier, so the one at a high quantile is taken (Liu and Tao, 2016;
+    The surest example may be an outlier, so the one at a high quantile is used (Liu and Tao, 2016;
     Patrini et al., 2017).
     """
     quantile = 1 - _SURE_PART / probs.shape[1]
@@ -143,14 +124,12 @@ def anchor_transition(
     return probs[anchors].T.clone()
 
 
-def dual_transition(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
-) -> Float64[Tensor, "classes classes"]:
-    """Return the matrix by Dual-T (Yao et al., 2020), in two steps over the predicted class.
+def dual_transition(probs: Probs, labels: Labels) -> Matrix:
+    """Return the matrix by Dual-T (Yao et al., 2020).
 
-    From the true class to the predicted one by anchor points, and from there to the observed label
-    by counting. It is meant for predictions of a network on training labels that it has memorized:
-    with out-of-fold predictions both steps contain the noise, and it counts twice.
+    It is a product of two matrices: from the true class to the predicted one, by anchor points, and
+    from there to the observed label, by counting. It is meant for predictions on training labels
+    that a network has memorized. With out-of-fold predictions, both factors contain the noise.
     """
     sureness, predicted = probs.max(1)
     counts = _counts(sureness, predicted, labels, probs.shape[1], share=1.0)
@@ -158,30 +137,26 @@ def dual_transition(
     return transition / transition.sum(0)
 
 
-def confident_transition(
-    probs: Float64[Tensor, "n classes"], labels: Int64[Tensor, " n"]
-) -> Float64[Tensor, "classes classes"]:
-    """Return the matrix counted over the examples that are confidently of a class."""
+def confident_transition(probs: Probs, labels: Labels) -> Matrix:
+    """Return the matrix by confident learning."""
     require_cleanlab()
     from cleanlab.count import compute_confident_joint, estimate_latent
 
     joint = compute_confident_joint(labels.numpy(), probs.numpy())
     _, noise_matrix, _ = estimate_latent(joint, labels.numpy())
     matrix = torch.as_tensor(noise_matrix, dtype=torch.float64)
-    # A class without labels has a column of zeros: assume no noise.
+    # A class without labels has a column of zeros; assume no noise.
     return torch.where(matrix.sum(0) > 0, matrix, torch.eye(len(matrix), dtype=torch.float64))
 
 
 def require_cleanlab() -> None:
-    """Raise an error if cleanlab is not installed, before time is spent."""
+    """Raise an error if cleanlab is not installed."""
     if find_spec("cleanlab") is None:
         raise MissingExtraError("confident learning", "cleanlab", "cleanlab")
 
 
-def neighbor_triples(
-    features: Float[Tensor, "n dim"], labels: Int64[Tensor, " n"]
-) -> Int64[Tensor, "m three"]:
-    """Return the labels of up to 15,000 examples, each with its two nearest neighbors."""
+def neighbor_triples(features: Float[Tensor, "n dim"], labels: Labels) -> Int64[Tensor, "m three"]:
+    """Return the labels of up to 15,000 examples and of their two nearest neighbors."""
     if len(labels) > _MOST_NEIGHBORS:
         chosen = torch.randperm(len(labels), generator=Generator().manual_seed(0))[:_MOST_NEIGHBORS]
         features, labels = features[chosen], labels[chosen]
@@ -197,13 +172,11 @@ def neighbor_triples(
     return labels[torch.cat(nearest)]
 
 
-def transition_of_triples(
-    triples: Int64[Tensor, "m three"], num_classes: int
-) -> Float64[Tensor, "classes classes"]:
-    """Return the matrix under which three labels of one true class are likeliest, by EM."""
+def transition_of_triples(triples: Int64[Tensor, "m three"], num_classes: int) -> Matrix:
+    """Return the matrix with the highest likelihood of the triples, by EM."""
     distinct, counts = torch.unique(triples, dim=0, return_counts=True)
     weights = counts.double() / counts.sum()
-    # The start keeps the classes' names: a true class is observed as itself most often.
+    # This start keeps the order of the classes: each is observed as itself most often.
     transition = torch.full((num_classes, num_classes), 0.4 / (num_classes - 1)).double()
     transition.fill_diagonal_(0.6)
     prior = torch.full((num_classes,), 1 / num_classes, dtype=torch.float64)
@@ -224,48 +197,34 @@ def transition_of_triples(
     return transition
 
 
-def with_rate(
-    transition: Float64[Tensor, "classes classes"],
-    prior: Float64[Tensor, " classes"],
-    rate: float,
-) -> Float64[Tensor, "classes classes"]:
-    """Return a matrix with this rate, or less if the true class would not stay likeliest."""
+def with_rate(transition: Matrix, prior: Float64[Tensor, " classes"], rate: float) -> Matrix:
+    """Return the matrix scaled to this rate, or less, so that the true class stays likeliest."""
     identity = torch.eye(len(transition), dtype=transition.dtype)
     before = float((prior * (1 - transition.diagonal())).sum())
     if before <= 0:  # the structure is unknown
         transition, before = symmetric_columns(torch.tensor(0.5).to(identity), len(identity)), 0.5
     wrong = (transition - identity) * (rate / before)
     off_diagonal = wrong.clone().fill_diagonal_(0).max(0).values
-    # (1 - a·missing) ≥ a·greatest keeps the true class ahead of every other.
+    # (1 - a·missing) ≥ a·greatest keeps the true class likeliest.
     most = 1 / (off_diagonal - wrong.diagonal()).clamp(min=1)
     return identity + wrong * most
 
 
-def true_class_probabilities(
-    noisy_probs: Float[Tensor, "n classes"], transition: Float64[Tensor, "classes classes"]
-) -> Float64[Tensor, "n classes"]:
-    """Return the probabilities that ``T`` turns into those of the observed label, or nearly so.
-
-    This is ``T⁻¹ p`` if it is a distribution. If it has negative entries, EM finds the likeliest
-    distribution from there.
-    """
+def true_class_probabilities(noisy_probs: Float[Tensor, "n classes"], transition: Matrix) -> Probs:
+    """Return ``q`` with ``T q ≈ p``: ``T⁻¹ p``, or if that is negative, the likeliest by EM."""
     inverse: Tensor = torch.linalg.pinv(transition)
     found = torch.empty(noisy_probs.shape, dtype=torch.float64)
-    rows = max(1, _NUMBERS_AT_ONCE // noisy_probs.shape[1])
+    rows = max(1, NUMBERS_AT_ONCE // noisy_probs.shape[1])
     for part, into in zip(torch.split(noisy_probs, rows), torch.split(found, rows), strict=True):
         into.copy_(_likeliest_causes(part.double(), transition, inverse))
     return found
 
 
-def _likeliest_causes(
-    noisy_probs: Float64[Tensor, "n classes"],
-    transition: Float64[Tensor, "classes classes"],
-    inverse: Float64[Tensor, "classes classes"],
-) -> Float64[Tensor, "n classes"]:
-    """Return the true-class probabilities of some rows; rows that have settled stay as they are.
+def _likeliest_causes(noisy_probs: Probs, transition: Matrix, inverse: Matrix) -> Probs:
+    """Return true-class probabilities; each row is updated until it converges.
 
-    The log-likelihood of a row is at most ``max(gain) - 1`` below its maximum, where ``gain`` is
-    the factor by which EM multiplies each probability. A row has settled when that is small.
+    EM multiplies each probability by a ``gain``. The log-likelihood of a row is at most
+    ``max(gain) - 1`` below its maximum, so the row has converged once that is small.
     """
     exact = noisy_probs @ inverse.mT
     is_distribution = exact.amin(1, keepdim=True) >= 0
@@ -286,15 +245,15 @@ def _likeliest_causes(
 
 
 def _gain(probs: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
-    """Return the factors by which a round of EM multiplies the probabilities."""
+    """Return the factors by which one round of EM multiplies the probabilities."""
     return (noisy_probs / (probs @ transition.mT).clamp_(min=_LEAST)) @ transition
 
 
 def _stretched(probs: Tensor, gain: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
-    """Return the probabilities after two rounds of EM, extrapolated in the logarithms.
+    """Return the probabilities after two rounds of EM, extrapolated in the logarithms (SQUAREM).
 
-    EM takes thousands of rounds to approach an edge of the simplex. SQUAREM (Varadhan and Roland,
-    2008) extrapolates its steps. A row keeps EM's two rounds if that does not raise its likelihood.
+    EM needs thousands of rounds to approach an edge of the simplex; SQUAREM (Varadhan and Roland,
+    2008) extrapolates. Where that does not raise a row's likelihood, EM's two rounds are kept.
     """
     once = probs * gain
     second_gain = _gain(once, noisy_probs, transition)
@@ -303,15 +262,12 @@ def _stretched(probs: Tensor, gain: Tensor, noisy_probs: Tensor, transition: Ten
     bend = second_gain.clamp(min=_LEAST).log() - step
     length = (once * step**2).sum(1, keepdim=True) / (once * bend**2).sum(1, keepdim=True)
     length = length.sqrt().clamp(1.0, _LONGEST_STEP)
-    # With a length of one this is EM's second round.
+    # With a length of one, this is EM's second round.
     log_further = 2 * (length - 1) * step + (length**2 - 1) * bend
     further = (twice.clamp(min=_LEAST).log() + log_further).softmax(1)
-    pays = _log_likelihood(further, noisy_probs, transition) > _log_likelihood(
-        twice, noisy_probs, transition
-    )
-    return torch.where(pays, further, twice)
 
+    def log_likelihood(q: Tensor) -> Tensor:
+        expected = (q @ transition.mT).clamp_(min=_LEAST)
+        return (noisy_probs * expected.log_()).sum(1, keepdim=True)
 
-def _log_likelihood(probs: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
-    expected = (probs @ transition.mT).clamp_(min=_LEAST)
-    return (noisy_probs * expected.log_()).sum(1, keepdim=True)
+    return torch.where(log_likelihood(further) > log_likelihood(twice), further, twice)
