@@ -64,6 +64,7 @@ class OutOfFold:
             torch.cat([fold.labels for fold in folds])[order],
             positions[order],
             any(fold.is_underfit for fold in folds),
+            _joined_hits(folds, order),
             validation=_in_turns([fold.validation for fold in folds]),
         )
 
@@ -124,6 +125,13 @@ class OutOfFold:
         return OutOfFold(
             self.logits[kept], self.labels[kept], self.positions[kept], self.is_underfit
         )
+
+
+def _joined_hits(
+    folds: Sequence[OutOfFold], order: Int64[Tensor, " n"]
+) -> Bool[Tensor, "stages n"] | None:
+    found = [fold.hits for fold in folds if fold.hits is not None]
+    return torch.cat(found, dim=1)[:, order] if len(found) == len(folds) else None
 
 
 def _in_turns(found: Sequence[OutOfFold | None]) -> OutOfFold | None:

@@ -1,153 +1,151 @@
-"""The one cross-fitter: predictions for every example by a network that was not trained on it."""
+"""The one cross-fitter: predictions for every example by a learner that did not see it.
 
-import copy
-from collections.abc import Sequence
+A learner trains on each half of the examples and predicts the other half at each stage. Each half
+is read at the stage that predicts most labels of the other half, so that no label that judges a
+learner had a part in where it stops.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
-from jaxtyping import Int64
-from torch import Tensor, nn
+from jaxtyping import Bool, Float32, Float64, Int64
+from torch import Tensor
+from torch.nn import functional as F
 
+from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
-from noisebound.estimation import OutOfFold, UnknownNoise
-from noisebound.search.trial import Trial
-from noisebound.training.config import TrainingConfig
+from noisebound.estimation import OutOfFold
+from noisebound.learners import Learner
+from noisebound.learners.learner import Staged
 from noisebound.training.data import TrainingData
-from noisebound.training.objective import make_objective
-from noisebound.training.session import Session
 
 FEWEST_EXAMPLES = 50
 """The fewest examples that noise is estimated from: what is left of sixty if validation takes its
 share. The surest fifth is then 10 examples, and the standard error of their rate up to 0.16."""
 
-_USUAL_PART = 1 / 4
-_FEWEST_EPOCHS = 12  # heuristic
-_LARGEST_PART = 3 / 8
-"""A network trains for a quarter of the epochs, but for at least 12 and at most three eighths. Two
-halves and their evaluation then cost about half of the training that they serve (0.48 to 0.50 in
-the worst case, `benchmarks/estimating.py`)."""
+OWN_EXAMPLES = 2_000
+"""The number of its own examples that show whether a network memorizes. Two standard errors of the
+mean of 2,000 losses with deviation one are 0.045, a small difference between two mean losses."""
+
+_LEAST_PROBABILITY = 1e-6  # of a class: trees and neighbors may find none; heuristic
+
+_SMOOTHING = 3  # stages over which agreement is averaged to find the best one
+_CLEAR_ERRORS = 2  # standard errors: a difference that chance explains in one case of forty
+
+Halves = tuple[Int64[Tensor, " first"], Int64[Tensor, " second"]]
+"""The positions of two halves of the examples."""
+
+Prepare = Callable[[TrainingData, int], tuple[Learner, TrainingData]]
+"""Makes the learner of a half, with the weights and targets that it trains on."""
 
 
 @dataclass(frozen=True, eq=False)
-class CrossFitPlan:
-    """How a cross-fit is done.
+class _Fold:
+    """The predictions for one half, at each stage, by a learner that was trained on the other."""
 
-    Args:
-        folds: the positions of each fold; together they hold every example once
-        config: how each network is trained
-        title: its name in the progress display
-        name: distinguishes its results from those of other cross-fits of the same run
-    """
+    labels: Int64[Tensor, " n"]
+    probs: Staged
+    own_labels: Int64[Tensor, " m"]
+    own_probs: Staged
+    validation: Staged | None
 
-    folds: Sequence[Int64[Tensor, " _"]]
-    config: TrainingConfig
-    title: str = "estimating the noise"
-    name: str = ""
+    @property
+    def hits(self) -> Bool[Tensor, "stages n"]:
+        return self.probs.argmax(2) == self.labels
+
+    @property
+    def is_underfit(self) -> bool:
+        """True if the last stage is the best, and no better on the learner's own examples."""
+        losses, own = (
+            -_logs(probs).gather(2, labels.expand(len(probs), -1)[..., None]).squeeze(2)
+            for probs, labels in ((self.probs, self.labels), (self.own_probs, self.own_labels))
+        )
+        if int(losses.mean(1).argmin()) < len(losses) - 1:
+            return False
+        others, own = losses[-1], own[-1]
+        error = (own.var() / len(own) + others.var() / len(others)).sqrt()
+        return bool(others.mean() - own.mean() < _CLEAR_ERRORS * error)
 
 
-def cross_fit(
-    data: TrainingData, plan: CrossFitPlan, network: nn.Module, session: Session
-) -> OutOfFold:
-    """Return out-of-fold predictions for every training example, on every rank.
-
-    A fold that is done is not done again.
+def cross_fit(data: TrainingData, halves: Halves, prepare: Prepare, seed: int) -> OutOfFold:
+    """Return predictions for every training example by a learner that did not see it.
 
     Args:
         data: the training examples; a validation split is predicted too
-        plan: the folds, and how networks are trained on the rest
-        network: the network before training; copies of it are trained
-        session: keeps the folds that are done
+        halves: how they are divided
+        prepare: makes the learner from the examples of a half and the number of that half
+        seed: of the learners
     """
-    prefix = f"{plan.name}-" if plan.name else ""
-
-    def all_folds() -> OutOfFold:
-        found = [
-            session.kept_or_computed(
-                f"{prefix}fold-{number}",
-                partial(_predict_fold, data, plan, number, fold, network, session),
+    folds = [_fold(data, halves, number, prepare, seed) for number in (0, 1)]
+    stages = [best_stage(fold.hits) for fold in reversed(folds)]
+    joined = OutOfFold.joined(
+        [
+            OutOfFold(
+                _logs(fold.probs[stage]),
+                fold.labels,
+                half,
+                fold.is_underfit,
+                fold.hits,
+                validation=_for_validation(fold, stage, data),
             )
-            for number, fold in enumerate(plan.folds, start=1)
+            for fold, half, stage in zip(folds, halves, stages, strict=True)
         ]
-        positions = data.positions
-        return replace(
-            OutOfFold.joined(found),
-            positions=torch.arange(len(data.train)) if positions is None else positions,
-            is_trusted=None if data.checked is None else data.checked.is_trusted,
-        )
-
-    return session.kept_or_computed(f"{prefix}all", all_folds)
-
-
-def _predict_fold(
-    data: TrainingData,
-    plan: CrossFitPlan,
-    number: int,
-    fold: Int64[Tensor, " m"],
-    network: nn.Module,
-    session: Session,
-) -> OutOfFold:
-    """Train on all examples but a fold, and predict the fold."""
-    whole = data.train
-    is_trained_on = torch.ones(len(whole), dtype=torch.bool)
-    is_trained_on[fold] = False
-    train = whole.subset(is_trained_on)
-    unknown = UnknownNoise(whole.num_classes)
-    trial = Trial(
-        replace(data, train=train, positions=None, checked=None),
-        whole.subset(fold),
-        plan.config,
-        make_objective(plan.config, whole.num_classes, len(train), unknown),
-        copy.deepcopy(network),
-        session,
-        stops="past the least loss",
-        title=f"{plan.title} {number}/{len(plan.folds)}",
     )
-    return trial.run(fold)
-
-
-def noise_plan(data: TrainingData, config: TrainingConfig, name: str = "") -> CrossFitPlan:
-    """Return the plan to estimate the noise by: two halves, plain cross-entropy, few epochs."""
-    plain = plain_config(config).model_copy(
-        update={
-            "epochs": config.cross_fit_epochs or cross_fit_epochs(config.epochs),
-            "average_epochs": 1.0,  # a longer average would lag behind the best epoch
-        }
+    return replace(
+        joined,
+        positions=torch.arange(len(data.train)) if data.positions is None else data.positions,
+        is_trusted=None if data.checked is None else data.checked.is_trusted,
     )
-    return CrossFitPlan(half_folds(data.train.labels, config.seed), plain, name=name)
 
 
-def half_folds(
-    labels: Int64[Tensor, " n"], seed: int
-) -> tuple[Int64[Tensor, " first"], Int64[Tensor, " second"]]:
+def _fold(
+    data: TrainingData, halves: Halves, number: int, prepare: Prepare, seed: int
+) -> _Fold:
+    """Train on the other half, and predict this one."""
+    other = data.subset(halves[1 - number])
+    judged, own = data.train.subset(halves[number]), _some(other.train, seed)
+    learner, prepared = prepare(other, 1 - number)
+    unseen = [] if data.validation is None else [data.validation]
+    # The learner must not look at true labels.
+    others = [replace(each, true_labels=None) for each in (judged, own, *unseen)]
+    probs, own_probs, *validation = learner.predict_stages(prepared, others, seed)
+    return _Fold(judged.labels, probs, own.labels, own_probs, validation[0] if unseen else None)
+
+
+def _for_validation(fold: _Fold, stage: int, data: TrainingData) -> OutOfFold | None:
+    examples, positions = data.validation, data.validation_positions
+    if fold.validation is None or examples is None or positions is None:
+        return None
+    return OutOfFold(_logs(fold.validation[stage]), examples.labels, positions)
+
+
+def half_folds(labels: Int64[Tensor, " n"], seed: int) -> Halves:
     """Return the positions of two halves, each with its share of every class."""
     first = stratified_indices(labels, len(labels) // 2, seed)
     is_first = torch.zeros(len(labels), dtype=torch.bool).index_fill_(0, first, True)
     return first, (~is_first).nonzero().squeeze(1)
 
 
-def cross_fit_epochs(epochs: int) -> int:
-    """Return the most epochs of a network that estimates the noise.
-
-    Example:
-        >>> [cross_fit_epochs(epochs) for epochs in (1, 10, 30, 50, 100)]
-        [1, 3, 11, 12, 25]
-    """
-    wanted = max(_FEWEST_EPOCHS, round(_USUAL_PART * epochs))
-    return max(1, min(wanted, int(_LARGEST_PART * epochs)))
+def best_stage(hits: Bool[Tensor, "stages n"]) -> int:
+    """Return the stage at which most labels are predicted, on average with its neighbors."""
+    return int(smooth(hits.double().mean(1)).argmax())
 
 
-def plain_config(config: TrainingConfig) -> TrainingConfig:
-    """Return the config of the same training by plain cross-entropy, without given noise."""
-    return config.model_copy(
-        update={
-            "loss": "ce",
-            "recipe": None,
-            "noise_rate": None,
-            "transition": None,
-            "bound": None,
-            "bound_classes": None,
-            "bound_offset": 0.0,
-            "class_weight": None,
-        }
-    )
+def smooth(
+    curve: Float64[Tensor, " stages"], window: int = _SMOOTHING
+) -> Float64[Tensor, " stages"]:
+    """Return the running mean over a few stages, which has as many entries."""
+    padded = F.pad(curve[None, None], (window // 2,) * 2, mode="replicate")
+    return F.avg_pool1d(padded, window, stride=1).flatten()
+
+
+def _logs(probs: Float32[Tensor, "*n classes"]) -> Float32[Tensor, "*n classes"]:
+    return probs.clamp(min=_LEAST_PROBABILITY).log()
+
+
+def _some(examples: Dataset, seed: int) -> Dataset:
+    """Return some thousands of the examples with their shares of each class, whatever the order."""
+    if len(examples) <= OWN_EXAMPLES:
+        return examples
+    return examples.subset(stratified_indices(examples.labels, OWN_EXAMPLES, seed))

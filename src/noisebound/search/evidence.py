@@ -1,25 +1,20 @@
-"""The evidence of trials: how many held-out labels a recipe predicts."""
+"""The evidence of trials: how many held-out labels each candidate predicts."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from noisebound.search.recipes import RECIPES
-from noisebound.training.config import RecipeName
-
-Hits: TypeAlias = Bool[Tensor, "_ _"]
-"""Whether each epoch of a trial predicted each label that judges it, one row per epoch."""
+from noisebound.search.recipes import Candidate
+from noisebound.training.config import LearnerName, RecipeName
 
 CERTAIN = 2.0
-"""Standard errors by which a recipe must be ahead of plain training to replace it. The best of
-sixteen that are no better than plain training is ahead by about one. On the first half of the
-tables of ``benchmarks/``, one seed, nearly all gains were this certain. The same threshold decides
-whether two recipes are compared on all examples, and whether a recipe beats guessing."""
+"""Standard errors that make a difference certain. The best of sixteen recipes that are no better
+than plain training is ahead by about one. On the first half of the tables of ``benchmarks/``, one
+seed, nearly all gains were this certain."""
 
 _TOLERATED = 1.0
 """Standard errors by which a recipe may be behind plain training if classes count alike. Chosen on
@@ -28,12 +23,12 @@ the first half of the tables of ``benchmarks/survey_tables.py``."""
 
 @dataclass(frozen=True)
 class Evidence:
-    """The result of the trials of a recipe.
+    """The result of the trials of a candidate.
 
     Args:
-        recipe: the recipe
-        stops_early: True if training ends at the epoch that agrees best with left-out labels
-        epochs: the number of epochs that a training by it takes
+        recipe: its recipe
+        stops_early: True if a network's training ends before the last epoch
+        epochs: the number of epochs of a network's training
         agreement: the share of the judged labels that it predicted
         gain: its agreement less that of plain training on the same examples
         standard_error: the standard error of the gain
@@ -42,6 +37,8 @@ class Evidence:
         balanced_gain: the gain if all classes of labels count alike, however many labels they have
         balanced_error: the standard error of the balanced gain
         beats_guessing: True if it predicts more labels than a guess, when classes count alike
+        learner: its learner
+        stage: the stage at which the learner stops, by position
     """
 
     recipe: RecipeName
@@ -54,6 +51,13 @@ class Evidence:
     balanced_gain: float = 0.0
     balanced_error: float = 0.0
     beats_guessing: bool = True
+    learner: LearnerName = "network"
+    stage: int = 0
+
+    @property
+    def candidate(self) -> Candidate:
+        """The learner and the recipe."""
+        return Candidate(self.learner, self.recipe)
 
     @property
     def is_certain(self) -> bool:
@@ -82,80 +86,68 @@ class Evidence:
 
     @property
     def name(self) -> str:
-        """The recipe's name, for a plot or a table."""
-        return f"{self.recipe}, stopped early" if self.stops_early else self.recipe
+        """A short name, for a plot or a table."""
+        learner = "" if self.learner == "network" else f"{self.learner}, "
+        return f"{learner}{self.recipe}{', stopped early' if self.stops_early else ''}"
 
     @property
     def label(self) -> str:
         """A description for people."""
-        text = RECIPES[self.recipe].label
-        return f"{text}, stopped after epoch {self.epochs}" if self.stops_early else text
+        stopped = f", stopped after epoch {self.epochs}" if self.stops_early else ""
+        return f"{self.candidate.label}{stopped}"
 
 
-@dataclass(frozen=True, eq=False)
-class Judges:
-    """The labels that judge trials.
+def evidence_of(
+    candidate: Candidate,
+    labels: Int64[Tensor, " n"],
+    shares: Float64[Tensor, " n"],
+    plain: Float64[Tensor, " n"],
+    *,
+    stage: int,
+    epochs: int,
+    stops_early: bool,
+) -> Evidence:
+    """Return the evidence for a candidate.
 
     Args:
-        labels: the labels of all examples that recipes are tried on
-        halves: the positions of the labels that judge each trial of a recipe; two in a row are a
-            division of all examples
+        candidate: the learner and the recipe
+        labels: the labels that judge it
+        shares: how often it predicted each of them
+        plain: how often plain training predicted it, in the same divisions
+        stage: where the learner stops
+        epochs: the number of epochs of a network's training
+        stops_early: True if plain training takes more epochs
     """
+    gains = shares - plain
+    balanced, knowledge = _balanced(gains, labels), _balanced(shares, labels)
+    guess = 1 / len(torch.unique(labels))
+    return Evidence(
+        recipe=candidate.recipe,
+        stops_early=stops_early,
+        epochs=epochs,
+        agreement=shares.mean().item(),
+        gain=gains.mean().item(),
+        standard_error=standard_error(gains),
+        examples=len(labels),
+        balanced_gain=balanced.mean,
+        balanced_error=balanced.error,
+        beats_guessing=knowledge.mean > guess + CERTAIN * knowledge.error,
+        learner=candidate.learner,
+        stage=stage,
+    )
 
-    labels: Int64[Tensor, " n"]
-    halves: Sequence[Int64[Tensor, " _"]]
 
-    def judgments(self, trials: int) -> Int64[Tensor, " n"]:
-        """Return how many of the first trials each label has judged."""
-        return torch.cat(list(self.halves[:trials])).bincount(minlength=len(self.labels))
+def standard_error(values: Float64[Tensor, " n"]) -> float:
+    """Return the standard error of a mean."""
+    return values.std(correction=0).item() / math.sqrt(len(values))
 
-    def shares(self, hits: Sequence[Bool[Tensor, " _"]]) -> Float64[Tensor, " m"]:
-        """Return how often each label was predicted, by those of the first trials that it judged.
 
-        Args:
-            hits: for each of the first trials, whether it predicted the labels that judge it
-        """
-        positions = torch.cat(list(self.halves[: len(hits)]))
-        sums = torch.zeros(len(self.labels), dtype=torch.float64)
-        sums.index_add_(0, positions, torch.cat(list(hits)).double())
-        counts = self.judgments(len(hits))
-        return (sums / counts)[counts > 0]
-
-    def evidence(
-        self,
-        recipe: RecipeName,
-        hits: Sequence[Bool[Tensor, " _"]],
-        plain: Sequence[Bool[Tensor, " _"]],
-        *,
-        epochs: int,
-        stops_early: bool,
-    ) -> Evidence:
-        """Return the evidence of these trials.
-
-        Args:
-            recipe: its name
-            hits: for each of its trials, whether it predicted the labels that judge it
-            plain: the same of plain training, which may have had more trials
-            epochs: the number of epochs that a training by it takes
-            stops_early: True if plain training takes more epochs
-        """
-        shares = self.shares(hits)
-        difference = shares - self.shares(plain[: len(hits)])
-        labels = self.labels[self.judgments(len(hits)) > 0]
-        balanced = _balanced(difference, labels)
-        knowledge = _balanced(shares, labels)
-        return Evidence(
-            recipe,
-            stops_early,
-            epochs,
-            shares.mean().item(),
-            difference.mean().item(),
-            difference.std(correction=0).item() / math.sqrt(len(difference)),
-            len(difference),
-            balanced.mean,
-            balanced.error,
-            knowledge.mean > 1 / len(torch.unique(labels)) + CERTAIN * knowledge.error,
-        )
+def is_behind(
+    shares: Float64[Tensor, " n"], best: Float64[Tensor, " n"], errors: float = CERTAIN
+) -> bool:
+    """True if a candidate predicts fewer labels than another, by more than some standard errors."""
+    behind = best - shares
+    return behind.mean().item() > errors * standard_error(behind)
 
 
 class _Balanced(NamedTuple):
@@ -165,7 +157,7 @@ class _Balanced(NamedTuple):
     error: float
 
 
-def _balanced(values: Float64[Tensor, " m"], labels: Int64[Tensor, " m"]) -> _Balanced:
+def _balanced(values: Float64[Tensor, " n"], labels: Int64[Tensor, " n"]) -> _Balanced:
     of_classes = [values[labels == label] for label in torch.unique(labels)]
     means = torch.stack([each.mean() for each in of_classes])
     # The variance of a class with one example is taken from all examples.

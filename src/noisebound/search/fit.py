@@ -1,4 +1,4 @@
-"""From data to a trained network: choose a recipe, estimate the noise, plan the training, train."""
+"""From data to a trained model: choose what to train, estimate the noise, plan, train."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -13,21 +13,28 @@ from noisebound.estimation import (
     EstimatedNoise,
     EstimationMethod,
     Noise,
+    OutOfFold,
     UnknownNoise,
     UnknownNoiseWarning,
     estimated_noise,
 )
 from noisebound.estimation.estimated_noise import among_labels, noise_of_unchecked
 from noisebound.estimation.noise import ClassWeightedNoise
-from noisebound.search.choice import Choice, named_choice
+from noisebound.learners import Ensemble, EstimatorLearner, Neighbors
+from noisebound.losses import CrossEntropy
+from noisebound.models.regularized import without_factors
+from noisebound.search.choice import Choice
 from noisebound.search.confirmation import confirmed
-from noisebound.search.cross_fit import FEWEST_EXAMPLES
+from noisebound.search.cross_fit import FEWEST_EXAMPLES, cross_fit, half_folds
+from noisebound.search.evidence import Evidence
 from noisebound.search.problem import Problem, class_weights, known_noise, network_for
-from noisebound.search.recipe_search import RecipeSearch, Searched
+from noisebound.search.recipes import RECIPES, Candidate
+from noisebound.search.search import Search, Searched, prepared
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import first_rank_does
 from noisebound.training.display import Display
+from noisebound.training.evaluation import Evaluator, evaluate
 from noisebound.training.loop import Training
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.objective import Objective, check_method, needs_estimate
@@ -40,6 +47,13 @@ from noisebound.training.trusted_labels import (
     judged_weights,
 )
 
+_USUAL_PART = 1 / 4
+_FEWEST_EPOCHS = 12  # heuristic
+_LARGEST_PART = 3 / 8
+"""A network that only estimates the noise trains for a quarter of the epochs, but for at least 12
+and at most three eighths. Two halves and their evaluation then cost about half of the training that
+they serve (0.48 to 0.50 in the worst case, `benchmarks/estimating.py`)."""
+
 _TOO_FEW = f"fewer than {FEWEST_EXAMPLES} examples are too few to estimate noise or try recipes"
 
 
@@ -49,27 +63,38 @@ class Plan:
 
     Args:
         whole: the splits as given, with the weights of checked labels
-        data: the splits with the weights and targets of the recipe and of the classes
-        config: how to train
-        network: the network to train
+        data: the splits with the weights and targets of the network's recipe and of the classes
+        config: how to train the network
+        network: the network to train, or None if only other learners are trained
         given_network: the network before a recipe regularized it
-        objective: the loss and its bound
+        objective: the network's loss and its bound; else plain cross-entropy
+        others: the untrained learners beside the network, each with its examples and its stage
         noise: the noise of the labels
         seen_noise: the same noise, as a loss with class weights sees it
-        choice: the recipe and the evidence for it, unless a loss was named
+        choice: what to train and the evidence for it, unless a loss was named
         checked_weight: how much a checked label counts
     """
 
     whole: TrainingData
     data: TrainingData
     config: TrainingConfig
-    network: nn.Module
+    network: nn.Module | None
     given_network: nn.Module
     objective: Objective
+    others: tuple["PlannedLearner", ...]
     noise: Noise
     seen_noise: Noise
     choice: Choice | None
     checked_weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedLearner:
+    """A learner, the examples it trains on, and the stage at which it stops."""
+
+    learner: EstimatorLearner | Neighbors
+    data: TrainingData
+    stage: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +103,15 @@ class Fitted:
 
     Args:
         plan: everything that decided it
-        state: the trained network
-        history: the metrics of each epoch
+        model: the trained network, another fitted learner, or an ensemble of them
+        history: the metrics of each epoch of the network, if there is one
+        final: the metrics of the model
     """
 
     plan: Plan
-    state: TrainingState
+    model: nn.Module
     history: list[EpochMetrics]
+    final: EpochMetrics
 
 
 def fit_network(problem: Problem) -> Fitted:
@@ -93,7 +120,7 @@ def fit_network(problem: Problem) -> Fitted:
 
 
 def plan_training(problem: Problem) -> Plan:
-    """Choose a recipe and estimate the noise, as far as the config asks for it."""
+    """Choose what to train and estimate the noise, as far as the config asks for it."""
     check_method(problem.config)
     weight = _checked_weight(problem)
     problem = replace(problem, data=problem.data.with_checked_weight(weight))
@@ -102,18 +129,31 @@ def plan_training(problem: Problem) -> Plan:
     noise = known_noise(problem.config, whole.train) or _estimate(problem, searched)
     weights = class_weights(problem.config, whole.train)
     seen_noise = noise if weights is None else _weighted(noise, weights, whole)
-    choice, config, data = None, problem.config, whole
-    if searched is not None:
-        choice, config, data = _by_recipe(problem, searched, noise)
-    network = problem.network
-    if choice is not None:
-        network = choice.recipe.network(network, regularize=choice.regularize)
+    choice = None if searched is None else _final_choice(problem, searched, noise)
+    config, data = problem.config, whole
+    network: nn.Module | None = problem.network
+    member = None if choice is None else choice.network
+    if member is not None and choice is not None:
+        recipe = RECIPES[member.recipe]
+        config, data = recipe.config(config), _prepared(member, whole, noise)
+        if problem.unfrozen is None:
+            config = config.model_copy(update={"epochs": member.epochs})
+        network = recipe.network(problem.network, regularize=choice.regularize)
+    elif choice is not None:
+        config, network = RECIPES["plain"].config(config), None
     data = data.with_class_weights(weights)
     objective = problem.objective(config, seen_noise, data)
-    if problem.unfrozen is not None:
+    if problem.unfrozen is not None and network is not None:
         problem.unfrozen.check_mixing(objective.mixes)
         network = problem.unfrozen.network(network, data.normalization)
         data = problem.unfrozen.data(data)
+    others = []
+    for each in () if choice is None else choice.members:
+        if each.learner != "network":
+            own = _prepared(each, whole, noise).with_class_weights(weights)
+            learner = problem.learner(each.candidate, own, noise, regularize=False)
+            assert isinstance(learner, EstimatorLearner | Neighbors)
+            others.append(PlannedLearner(learner, own, each.stage))
     return Plan(
         whole=whole,
         data=data,
@@ -121,6 +161,7 @@ def plan_training(problem: Problem) -> Plan:
         network=network,
         given_network=problem.network,
         objective=objective,
+        others=tuple(others),
         noise=noise,
         seen_noise=seen_noise,
         choice=choice,
@@ -130,9 +171,22 @@ def plan_training(problem: Problem) -> Plan:
 
 def train(plan: Plan, session: Session) -> Fitted:
     """Train as planned, from where an earlier attempt was interrupted."""
+    members: list[nn.Module] = []
+    if plan.network is not None:
+        state = _train_network(plan, plan.network, session)
+        best = state.best_model
+        members.append(best if plan.others else without_factors(best, plan.given_network))
+    for planned in plan.others:
+        members.append(planned.learner.fit(planned.data, planned.stage, plan.config.seed))
+    if not plan.others:
+        return Fitted(plan, members[0], session.history, session.history[-1])
+    model = members[0] if len(members) == 1 else Ensemble(members)
+    return Fitted(plan, model, session.history, _evaluated(plan, model, session))
+
+
+def _train_network(plan: Plan, network: nn.Module, session: Session) -> TrainingState:
     devices, keeper, config = session.devices, session.keeper, plan.config
-    examples = len(plan.data.train)
-    state = initial_state(plan.network, plan.objective, config, examples, devices)
+    state = initial_state(network, plan.objective, config, len(plan.data.train), devices)
     session.state, session.history = state, keeper.resume(state)
     training = Training(state, plan.objective, plan.data, config, devices)
     with Display(str(config.loss_name), config.epochs, session.history, session.shows) as display:
@@ -143,7 +197,16 @@ def train(plan: Plan, session: Session) -> Fitted:
             first_rank_does(devices, partial(keeper.keep_epoch, state, metrics, is_last=is_last))
             devices.log_dict(metrics.numbers(), step=metrics.epoch)
             display.update(metrics)
-    return Fitted(plan, state, session.history)
+    return state
+
+
+def _evaluated(plan: Plan, model: nn.Module, session: Session) -> EpochMetrics:
+    """Return the metrics of a model that is not a network alone."""
+    whole, devices, loss = plan.whole, session.devices, CrossEntropy()
+    found = Evaluator(whole, loss, devices).evaluate(model, None)
+    own = evaluate(model, whole.train, whole.normalization, loss, devices)
+    epoch = session.history[-1].epoch if session.history else 1
+    return EpochMetrics(epoch=epoch, learning_rate=0.0, train_loss=own.loss or 0.0, **found)
 
 
 def _checked_weight(problem: Problem) -> float:
@@ -155,7 +218,11 @@ def _checked_weight(problem: Problem) -> float:
         return 1.0
     evidence = judged_weights(
         {
-            weight: problem.out_of_fold(data.with_checked_weight(weight), name=f"weight-{weight:g}")
+            weight: _out_of_fold(
+                replace(problem, data=data.with_checked_weight(weight)),
+                Candidate(problem.learners[0], "plain"),
+                name=f"weight-{weight:g}",
+            )
             for weight in WEIGHTS
         }
     )
@@ -167,11 +234,12 @@ def _choose(problem: Problem) -> Searched | None:
     config = problem.config
     if config.method == "loss":
         return None
-    if config.method != "auto":
-        return Searched(named_choice(config.method, config.epochs))
-    if len(problem.data.train) < FEWEST_EXAMPLES:
-        return Searched(replace(named_choice("plain", config.epochs), untried_because=_TOO_FEW))
-    return RecipeSearch(problem).run()
+    few = len(problem.data.train) < FEWEST_EXAMPLES
+    if config.method != "auto" and problem.learners == ("network",):
+        return Searched(Choice.named(config.method, config.epochs))
+    if few:
+        return Searched(Choice.named("plain", config.epochs, _TOO_FEW))
+    return Search(problem).run()
 
 
 def _estimate(problem: Problem, searched: Searched | None) -> Noise:
@@ -198,19 +266,51 @@ def _estimate(problem: Problem, searched: Searched | None) -> Noise:
 def _cross_fitted(
     problem: Problem, searched: Searched | None, method: EstimationMethod = "agreement"
 ) -> Noise:
-    regularize = searched is not None and searched.choice.regularize
-    found = problem.out_of_fold(problem.data, regularize=regularize)
     noise: Noise
-    if searched is None:
-        noise = estimated_noise(found, method)
+    if searched is None or not searched.leaders:
+        found = _out_of_fold(problem, Candidate("network", "plain"))
+        named = EstimatedNoise.of(found, method)
+        noise = estimated_noise(found, method) if searched is None else named
     else:  # the trials have shown whether the estimate is useful, so nothing rejects it
-        noise = EstimatedNoise.of(found, method, others=searched.predictions)
-        if searched.predictions:
-            assert noise.out_of_fold is not None
-            problem.session.keep(MEAN_PREDICTIONS, noise.out_of_fold)
+        first, *others = searched.predictions or (_by_leaders(problem, searched),)
+        noise = EstimatedNoise.of(first, method, others=others)
+        assert noise.out_of_fold is not None
+        problem.session.keep(MEAN_PREDICTIONS, noise.out_of_fold)
     checked, validation = problem.data.checked, problem.data.validation
     noise = noise if checked is None else noise_of_unchecked(noise, checked)
-    return among_labels(noise, len(found.labels) + (0 if validation is None else len(validation)))
+    count = len(problem.data.train) + (0 if validation is None else len(validation))
+    return among_labels(noise, count)
+
+
+def _by_leaders(problem: Problem, searched: Searched) -> OutOfFold:
+    """Return predictions for all examples, of which the trials saw a part.
+
+    Networks take much longer than the others, and serve only if they are the only leaders.
+    """
+    quick = [each for each in searched.leaders if each.learner != "network"]
+    leaders = quick or searched.leaders[:1]
+    regularize = searched.choice.regularize
+    first, *others = (
+        _out_of_fold(problem, each, name=each.learner, regularize=regularize) for each in leaders
+    )
+    return first.averaged_with(others)
+
+
+def _out_of_fold(
+    problem: Problem, candidate: Candidate, *, name: str = "", regularize: bool = False
+) -> OutOfFold:
+    """Return predictions for all examples by a candidate; a network trains for fewer epochs."""
+    head = problem.head_config
+    epochs = head.cross_fit_epochs or cross_fit_epochs(head.epochs)
+    # A longer average of weights would lag behind the best epoch.
+    changes = {"epochs": epochs, "average_epochs": 1.0}
+    brief = replace(problem, config=head.model_copy(update=changes), unfrozen=None)
+    prepare = partial(prepared, brief, candidate, None, regularize)
+    data, seed = problem.data, problem.config.seed
+    halves = half_folds(data.train.labels, seed)
+    return problem.session.kept_or_computed(
+        f"{name}-all" if name else "all", partial(cross_fit, data, halves, prepare, seed)
+    )
 
 
 def _weighted(noise: Noise, weights: Float64[Tensor, " classes"], whole: TrainingData) -> Noise:
@@ -222,23 +322,33 @@ def _weighted(noise: Noise, weights: Float64[Tensor, " classes"], whole: Trainin
     return ClassWeightedNoise(noise, weights, shares)
 
 
-def _by_recipe(
-    problem: Problem, searched: Searched, noise: Noise
-) -> tuple[Choice, TrainingConfig, TrainingData]:
-    """Return the final choice, and the config and examples of a training by it."""
-    choice, whole, config = searched.choice, problem.data, problem.config
+def _final_choice(problem: Problem, searched: Searched, noise: Noise) -> Choice:
+    """Return the choice, with the stages that suit all examples."""
+    choice = searched.choice
     if not isinstance(noise, EstimatedNoise):  # there are too few examples
         if choice.recipe.needs_noise:
-            choice = replace(named_choice("plain", config.epochs), untried_because=_TOO_FEW)
-        return choice, choice.recipe.config(config), whole
-    is_frozen = problem.unfrozen is None
+            return Choice.named("plain", problem.config.epochs, _TOO_FEW)
+        return choice
     # Heads on all examples show nothing of an encoder that is trained with them.
-    if is_frozen and choice.tried:
-        choice = confirmed(problem, searched, noise)
-    recipe_config = choice.recipe.config(config)
-    if is_frozen:
-        recipe_config = recipe_config.model_copy(update={"epochs": choice.chosen.epochs})
-    return choice, recipe_config, choice.recipe.prepare(whole, noise)
+    if problem.unfrozen is not None or not choice.tried or searched.predictions:
+        return choice
+    return confirmed(problem, choice, noise)
+
+
+def _prepared(member: Evidence, whole: TrainingData, noise: Noise) -> TrainingData:
+    recipe = RECIPES[member.recipe]
+    return recipe.prepare(whole, noise) if isinstance(noise, EstimatedNoise) else whole
+
+
+def cross_fit_epochs(epochs: int) -> int:
+    """Return the most epochs of a network that only estimates the noise.
+
+    Example:
+        >>> [cross_fit_epochs(epochs) for epochs in (1, 10, 30, 50, 100)]
+        [1, 3, 11, 12, 25]
+    """
+    wanted = max(_FEWEST_EPOCHS, round(_USUAL_PART * epochs))
+    return max(1, min(wanted, int(_LARGEST_PART * epochs)))
 
 
 def estimate_label_noise(
@@ -254,7 +364,7 @@ def estimate_label_noise(
         data: the examples, as `noisebound.data.load` returns them; as in `fit`, the estimate leaves
             out the validation split
         config: the training to estimate the noise for. With the method
-            ``"auto"``, the default, trials of plain training add second predictions
+            ``"auto"``, the default, the learners that predict best estimate it
         method: the estimator
         session: the devices and the progress display; one device by default
     """
@@ -266,7 +376,5 @@ def estimate_label_noise(
             f"{FEWEST_EXAMPLES}"
         )
     problem = Problem(part, config, network_for(part.train, config), session or Session())
-    searched = None
-    if config.method == "auto":
-        searched = RecipeSearch(problem).run_for_noise()
+    searched = Search(problem).run_for_noise() if config.method == "auto" else None
     return _cross_fitted(problem, searched, method)

@@ -1,7 +1,10 @@
 """A problem: examples, a network and a config, and what the config says of noise and classes."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float64
@@ -15,14 +18,20 @@ from noisebound.estimation import GivenRate, GivenTransition, Noise, OutOfFold
 from noisebound.estimation.noise import balanced_weights
 from noisebound.estimation.transitions import true_class_probabilities
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
-from noisebound.models.regularized import regularized
-from noisebound.search.cross_fit import cross_fit, noise_plan
-from noisebound.training.config import TrainingConfig
+from noisebound.learners import AnyEstimator, Boosting, Learner, Linear, Neighbors, Network, Trees
+from noisebound.models.regularized import can_be_regularized
+from noisebound.search.recipes import RECIPES, Candidate
+from noisebound.training.config import LearnerName, TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.objective import Objective, ObjectiveFactory, make_objective
 from noisebound.training.session import Session
 from noisebound.training.trusted_labels import trusting
 from noisebound.training.unfrozen import Unfrozen, frozen_config
+
+
+_MOST_BOOSTED = 1_000
+"""The most columns times classes that boosting is tried on unasked: it then takes 0.7 s for 500
+examples, and other learners hundredths of that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +46,7 @@ class Problem:
         objective_factory: makes the objective; by default the method that the config names
         unfrozen: the raw examples and their encoder, to fine-tune it with the network as its head;
             the noise is still estimated on `data`, the frozen embeddings
+        estimator: the user's own, if the config's learner is ``"estimator"``
     """
 
     data: TrainingData
@@ -45,19 +55,64 @@ class Problem:
     session: Session
     objective_factory: ObjectiveFactory = make_objective
     unfrozen: Unfrozen | None = None
+    estimator: Any = None
 
     @property
     def head_config(self) -> TrainingConfig:
         """How networks are trained on `data` to estimate the noise."""
         return self.config if self.unfrozen is None else frozen_config(self.config)
 
-    def out_of_fold(
-        self, data: TrainingData, *, regularize: bool = False, name: str = ""
-    ) -> OutOfFold:
-        """Return the predictions of the cross-fit that estimates the noise."""
-        plan = noise_plan(data, self.head_config, name)
-        network = regularized(self.network) if regularize else self.network
-        return cross_fit(data, plan, network, self.session)
+    @cached_property
+    def learners(self) -> tuple[LearnerName, ...]:
+        """The learners to try, a network first where there is one."""
+        config, train = self.config, self.data.train
+        if config.learner != "auto":
+            return (config.learner,)
+        if config.is_network or len(train.input_shape) != 1:
+            return ("network",)
+        is_sparse = isinstance(train.inputs, SparseRows)
+        is_quick = math.prod((*train.input_shape, train.num_classes)) <= _MOST_BOOSTED
+        boosting: tuple[LearnerName, ...] = ("boosting",) if is_quick and not is_sparse else ()
+        return ("network", "linear", *boosting, "trees", "neighbors")
+
+    @property
+    def can_regularize(self) -> bool:
+        """True if regularized networks are tried too."""
+        is_sparse = isinstance(self.data.train.inputs, SparseRows)
+        return "network" in self.learners and can_be_regularized(self.network) and not is_sparse
+
+    def learner(
+        self, candidate: Candidate, data: TrainingData, noise: Noise, *, regularize: bool
+    ) -> Learner:
+        """Return the untrained learner of a candidate.
+
+        Args:
+            candidate: the learner and the recipe
+            data: the examples, with the weights and targets of the recipe
+            noise: of the labels
+            regularize: True if regularized networks predict more labels
+        """
+        match candidate.learner:
+            case "linear":
+                return Linear()
+            case "boosting":
+                return Boosting(columns=math.prod(data.train.input_shape))
+            case "trees":
+                return Trees()
+            case "neighbors":
+                return Neighbors()
+            case "estimator":
+                return AnyEstimator(self.estimator)
+        recipe = RECIPES[candidate.recipe]
+        config = recipe.config(self.head_config)
+        return Network(
+            recipe.network(self.network, regularize=regularize),
+            config,
+            self.objective(config, noise, data),
+            self.session.of_trials,
+            # Plain training is what all others are compared with, so it goes on to the end.
+            stops=candidate.recipe != "plain",
+        )
 
     def objective(self, config: TrainingConfig, noise: Noise, data: TrainingData) -> Objective:
         """Return the objective of a training on these examples, of which some may be checked."""

@@ -1,7 +1,7 @@
 """Recipes: which examples, weights, targets, loss and bound a training uses, and for how long."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from noisebound.estimation import EstimatedNoise
 from noisebound.models.regularized import regularized
-from noisebound.training.config import RecipeName, TrainingConfig
+from noisebound.training.config import LABEL_USES, LearnerName, RecipeName, TrainingConfig
 from noisebound.training.data import TrainingData
 
 LabelUse: TypeAlias = Literal["as they are", "suspects dropped", "suspects replaced", "corrected"]
@@ -19,12 +19,12 @@ label is replaced by the probabilities of the true class."""
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a training uses labels, loss and bound; trials find its number of epochs.
+    """How a training uses labels, loss and bound; trials find where it stops.
 
     Args:
         name: its name
         label: a description for people
-        loss: the loss, with ``+b`` for its bound
+        loss: the loss of a network, with ``+b`` for its bound
         labels: how suspect labels are used
         is_regularized: True if its network always has dropout and factors of its inputs; that of
             any other recipe but plain training has them where they help
@@ -52,8 +52,18 @@ class Recipe:
         return regularized(network) if is_asked_for else network
 
     def config(self, config: TrainingConfig) -> TrainingConfig:
-        """Return the config of a training by this recipe."""
-        return config.model_copy(update={"loss": self.loss, "recipe": None, "noise_rate": "auto"})
+        """Return the config of a network's training by this recipe."""
+        changes = {
+            "loss": self.loss,
+            "recipe": None,
+            "learner": "network",
+            "noise_rate": "auto",
+            "transition": None,
+            "bound": None,
+            "bound_classes": None,
+            "bound_offset": 0.0,
+        }
+        return config.model_copy(update=changes)
 
     def prepare(self, data: TrainingData, noise: EstimatedNoise) -> TrainingData:
         """Return the training examples with the weights and targets that the recipe uses.
@@ -82,7 +92,7 @@ class Recipe:
 RECIPES: dict[RecipeName, Recipe] = {
     recipe.name: recipe
     for recipe in (
-        Recipe("plain", "plain cross-entropy on the labels as they are"),
+        Recipe("plain", "the labels as they are"),
         Recipe("regularized", "cross-entropy with a regularized network", is_regularized=True),
         Recipe("gce", "generalized cross-entropy", "gce"),
         Recipe("elr", "early-learning regularization", "elr"),
@@ -96,3 +106,34 @@ RECIPES: dict[RecipeName, Recipe] = {
     )
 }
 """All recipes, the plainest first."""
+
+LEARNER_LABELS: dict[LearnerName, str] = {
+    "network": "a network",
+    "linear": "logistic regression",
+    "boosting": "gradient boosting",
+    "trees": "extremely randomized trees",
+    "neighbors": "nearest neighbors",
+    "estimator": "the given estimator",
+}
+
+
+class Candidate(NamedTuple):
+    """A learner and the recipe that it follows."""
+
+    learner: LearnerName
+    recipe: RecipeName
+
+    @property
+    def label(self) -> str:
+        """A description for people."""
+        return f"{LEARNER_LABELS[self.learner]} on {RECIPES[self.recipe].label}"
+
+    @property
+    def is_plain(self) -> bool:
+        """True if it learns the labels as they are."""
+        return self.recipe in ("plain", "regularized")
+
+
+def recipes_of(learner: LearnerName) -> tuple[RecipeName, ...]:
+    """Return the recipes that a learner can follow."""
+    return tuple(RECIPES) if learner == "network" else LABEL_USES

@@ -16,6 +16,12 @@ RecipeName: TypeAlias = Literal[
     "plain", "regularized", "gce", "elr", "sce+b", "ce+b", "dropped", "replaced", "corrected"
 ]
 
+LearnerName: TypeAlias = Literal["network", "linear", "boosting", "trees", "neighbors", "estimator"]
+"""A network, the learners of `noisebound.learners`, or an estimator of the user's."""
+
+LABEL_USES: tuple[RecipeName, ...] = ("plain", "dropped", "replaced", "corrected")
+"""The recipes that any learner can follow; the others have a loss, which only networks take."""
+
 Precision: TypeAlias = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 """The numbers that a training computes with, as Lightning Devices names them."""
 
@@ -37,6 +43,11 @@ class TrainingConfig(BaseModel):
         recipe: How to train, by name. With auto, trials compare the recipes, plain training among
             them, and the one that predicts unseen labels best is used. By default auto, unless a
             loss, a bound or the noise is given.
+        learner: What to train. With auto, trials compare a network with linear models, boosting,
+            trees and neighbors, unless a recipe, a loss or a model is named: those belong to
+            networks.
+        ensemble_size: The largest number of learners whose predictions are averaged. With 1, the
+            best one is used alone.
         noise_rate: The probability that a label is wrong. With auto, it is estimated before
             training, together with the structure of the noise.
         transition: The transition matrix ``T[noisy, true]`` by rows, if it is known. It replaces
@@ -74,6 +85,8 @@ class TrainingConfig(BaseModel):
 
     loss: str | None = None
     recipe: RecipeName | Literal["auto"] | None = None
+    learner: LearnerName | Literal["auto"] = "auto"
+    ensemble_size: int = Field(default=3, ge=1)
     noise_rate: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = "auto"
     transition: tuple[tuple[float, ...], ...] | None = None
     bound: float | None = Field(default=None, allow_inf_nan=False)
@@ -125,6 +138,13 @@ class TrainingConfig(BaseModel):
             # pydantic would only mention the first form, the word "balanced".
             raise InvalidValueError("the weight of a class must be finite and not negative")
         return given
+
+    @property
+    def is_network(self) -> bool:
+        """True if only a network can be trained in this way."""
+        if self.learner != "auto":
+            return self.learner == "network"
+        return self.method != "auto" or self.model != "auto" or self.unfreeze
 
     @property
     def method(self) -> RecipeName | Literal["auto", "loss"]:

@@ -85,7 +85,7 @@ def evaluate(
 ) -> Evaluation:
     """Return means over all examples, of which each rank evaluates its share."""
     totals = torch.zeros(4, dtype=torch.float64, device=devices.device)
-    dtype = next(model.parameters()).dtype
+    dtype = _number_type(model)
     with _evaluating(model), _evaluating(criterion):
         for batch in _share_of_rank(model, data, normalization, devices):
             x, y = batch.x, batch.y
@@ -108,13 +108,18 @@ def predict_logits(
     model: nn.Module, data: Dataset, normalization: Normalization, devices: Devices
 ) -> Float[Tensor, "n classes"]:
     """Return the logits of every example, in order and on every rank."""
-    dtype = next(model.parameters()).dtype
+    dtype = _number_type(model)
     kept = torch.float64 if dtype == torch.float64 else torch.float32
     logits = torch.zeros(len(data), data.num_classes, device=devices.device, dtype=kept)
     with _evaluating(model):
         for batch in _share_of_rank(model, data, normalization, devices):
             logits[batch.indices.to(devices.device)] = model(in_type(batch.x, dtype)).to(kept)
     return sum_over_ranks(logits, devices).cpu()
+
+
+def _number_type(model: nn.Module) -> torch.dtype:
+    """Return the type of numbers that a model computes with; not all learners have weights."""
+    return next((weight.dtype for weight in model.parameters()), torch.float32)
 
 
 def examples_at_once(input_shape: Sequence[int]) -> int:

@@ -1,6 +1,6 @@
 """A session: devices, progress and kept results that all trainings of one fit share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -89,6 +89,10 @@ class Session:
             found = compute()
             self.keep(name, found)
         return found
+
+    def kept_or_computed_all(self, tasks: Mapping[str, Callable[[], OutOfFold]]) -> list[OutOfFold]:
+        """Return the predictions of several tasks, as `kept_or_computed` does for one."""
+        return [self.kept_or_computed(name, compute) for name, compute in tasks.items()]
 
     def keep(self, name: str, found: OutOfFold) -> None:
         """Keep predictions under a name, on the first rank."""

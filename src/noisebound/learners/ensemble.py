@@ -1,0 +1,24 @@
+"""An ensemble: the average of a few fitted models."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Ensemble(nn.Module):
+    """The mean of the probabilities of several models, as logits.
+
+    Args:
+        members: from the same inputs to logits
+    """
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, inputs: Float[Tensor, "n ..."]) -> Float[Tensor, "n classes"]:
+        """Return the logarithms of the mean probabilities."""
+        probs = torch.stack([member(inputs).softmax(1) for member in self.members])
+        return probs.mean(0).clamp(min=torch.finfo(torch.float32).tiny).log()

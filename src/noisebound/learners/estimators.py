@@ -1,0 +1,182 @@
+"""Learners that fit an estimator of scikit-learn's, or anyone's, at each stage."""
+
+import inspect
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor, nn
+
+from noisebound.data import Dataset
+from noisebound.learners.learner import Examples, Staged, all_classes, as_matrix, inputs_of
+from noisebound.training.config import LearnerName
+from noisebound.training.data import TrainingData
+
+_FEWEST_COLUMNS = 64  # that boosting looks at for a split, of wide tables; heuristic
+_MOST_BOOSTED_TREES = 2_000  # one per class and round
+
+
+class FittedEstimator(nn.Module):
+    """A fitted estimator as a network: normalized inputs to the logarithms of its probabilities.
+
+    Args:
+        estimator: fitted to class indices
+        num_classes: the number of classes, of which the estimator may have seen fewer
+    """
+
+    def __init__(self, estimator: Any, num_classes: int) -> None:
+        super().__init__()
+        self.estimator, self.num_classes = estimator, num_classes
+
+    def forward(self, inputs: Float[Tensor, "n ..."]) -> Float[Tensor, "n classes"]:
+        """Return log-probabilities; a class without examples has the least."""
+        probs = self.estimator.predict_proba(as_matrix(inputs))
+        found = all_classes(probs, self.estimator.classes_, self.num_classes)
+        return found.clamp(min=torch.finfo(torch.float32).tiny).log().to(inputs.device)
+
+
+class EstimatorLearner(ABC):
+    """A learner whose stages are settings of an estimator."""
+
+    name: LearnerName
+    stages: Sequence[Any]
+
+    @abstractmethod
+    def estimator(self, stage: Any, seed: int) -> Any:
+        """Return the estimator of a stage before it is fitted."""
+
+    def predict_stages(
+        self, data: TrainingData, others: Sequence[Dataset], seed: int
+    ) -> list[Staged]:
+        """Train on the training split, and predict other examples at each stage."""
+        examples = Examples.of(data).as_copies
+        inputs = [inputs_of(other, data.normalization) for other in others]
+        found: list[list[Tensor]] = [[] for _ in others]
+        for fitted in self._fitted_stages(examples, seed):
+            for each, stages in zip(inputs, found, strict=True):
+                probs = fitted.predict_proba(each)
+                stages.append(all_classes(probs, fitted.classes_, examples.num_classes))
+        return [torch.stack(stages) for stages in found]
+
+    def _fitted_stages(self, examples: Examples, seed: int) -> Iterator[Any]:
+        for stage in self.stages:
+            yield fitted(self.estimator(stage, seed), examples)
+
+    def fit(self, data: TrainingData, stage: int, seed: int) -> nn.Module:
+        """Train at one stage."""
+        examples = Examples.of(data).as_copies
+        estimator = fitted(self.estimator(self.stages[stage], seed), examples)
+        return FittedEstimator(estimator, examples.num_classes)
+
+
+class Linear(EstimatorLearner):
+    """Logistic regression; its stages are inverse strengths of the L2 penalty."""
+
+    name: LearnerName = "linear"
+    stages = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+
+    def estimator(self, stage: float, seed: int) -> Any:
+        """Return logistic regression with this inverse strength."""
+        return LogisticRegression(C=stage, max_iter=200, tol=1e-3)
+
+    def _fitted_stages(self, examples: Examples, seed: int) -> Iterator[Any]:
+        regression = self.estimator(self.stages[0], seed).set_params(warm_start=True)
+        for stage in self.stages:
+            yield fitted(regression.set_params(C=stage), examples)
+
+
+class Trees(EstimatorLearner):
+    """Extremely randomized trees; its stages are sizes of leaves, the largest first."""
+
+    name: LearnerName = "trees"
+    stages = (24, 12, 6, 3, 1)
+
+    def __init__(self, count: int = 100) -> None:
+        self.count = count
+
+    def estimator(self, stage: int, seed: int) -> Any:
+        """Return trees with leaves of at least this size."""
+        return ExtraTreesClassifier(self.count, min_samples_leaf=stage, random_state=seed)
+
+
+class Boosting(EstimatorLearner):
+    """Histogram gradient boosting; its stages are numbers of rounds."""
+
+    name: LearnerName = "boosting"
+    stages = (5, 10, 20, 40, 80)
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+
+    def estimator(self, stage: int, seed: int) -> Any:
+        """Return boosting of this many rounds."""
+        return HistGradientBoostingClassifier(
+            max_iter=stage,
+            max_leaf_nodes=15,
+            max_features=min(1.0, max(0.1, _FEWEST_COLUMNS / self.columns)),
+            early_stopping=False,
+            random_state=seed,
+        )
+
+    def predict_stages(
+        self, data: TrainingData, others: Sequence[Dataset], seed: int
+    ) -> list[Staged]:
+        """Train for all rounds, and predict other examples after those of each stage."""
+        examples = Examples.of(data).as_copies
+        last = fitted(self.estimator(self.stages[-1], seed), examples)
+        found = []
+        for other in others:
+            staged = last.staged_predict_proba(inputs_of(other, data.normalization))
+            kept = [probs for number, probs in enumerate(staged, 1) if number in self.stages]
+            classes = examples.num_classes
+            found.append(torch.stack([all_classes(each, last.classes_, classes) for each in kept]))
+        return found
+
+
+class AnyEstimator(EstimatorLearner):
+    """A user's estimator, which has one stage: as it is.
+
+    Args:
+        given: has ``fit(X, y)``, best with ``sample_weight``, and ``predict_proba(X)``
+    """
+
+    name: LearnerName = "estimator"
+    stages = ("as given",)
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def estimator(self, stage: str, seed: int) -> Any:
+        """Return a copy of the estimator that is not fitted."""
+        return clone(self.given)
+
+
+def fitted(estimator: Any, examples: Examples) -> Any:
+    """Return the estimator, fitted; one that takes no weights gets copies by their size."""
+    inputs, labels, weights = examples.inputs, examples.labels, examples.weights
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # held-out labels judge it anyway
+        if weights is None:
+            return estimator.fit(inputs, labels)
+        if _takes_weights(estimator):
+            return estimator.fit(inputs, labels, sample_weight=weights)
+        rows = _repeated(weights)
+        return estimator.fit(inputs[rows], labels[rows])
+
+
+def _takes_weights(estimator: Any) -> bool:
+    return "sample_weight" in inspect.signature(estimator.fit).parameters
+
+
+def _repeated(weights: Any) -> Any:
+    """Return each row's position as often as its weight says: 10 times for the mean weight."""
+    counts = np.rint(10 * weights / weights.mean()).astype(int)
+    return np.repeat(np.arange(len(weights)), counts)

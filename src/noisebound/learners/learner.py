@@ -1,0 +1,124 @@
+"""What every learner can do: train on examples and predict others, stage by stage.
+
+A stage is a point on a learner's path from simple to complex: an epoch of a network, a round of
+boosting, the strength of a penalty, the size of a leaf, a number of neighbors. Held-out labels
+decide at which stage a learner stops.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from noisebound.data import Dataset, Normalization
+from noisebound.data.rows import SparseRows
+from noisebound.training.config import LearnerName
+from noisebound.training.data import TrainingData
+
+Inputs: TypeAlias = NDArray[Any] | csr_array
+Staged: TypeAlias = Float32[Tensor, "stages n classes"]
+"""Class probabilities of the same examples at each stage."""
+
+_LEAST_SHARE = 0.05
+"""Classes with a smaller share of a soft target get no copy of the example; heuristic."""
+
+
+class Learner(Protocol):
+    """Something that can be trained: a network, or an estimator in the manner of scikit-learn."""
+
+    @property
+    def name(self) -> LearnerName:
+        """Its name."""
+
+    @property
+    def stages(self) -> Sequence[Any]:
+        """Its stages, the simplest first."""
+
+    def predict_stages(
+        self, data: TrainingData, others: Sequence[Dataset], seed: int
+    ) -> list[Staged]:
+        """Train on the training split, and predict other examples at each stage."""
+
+    def fit(self, data: TrainingData, stage: int, seed: int) -> nn.Module:
+        """Train up to one stage, and return a network from normalized inputs to logits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Training examples in numpy's arrays.
+
+    Args:
+        inputs: normalized, one row per example
+        labels: class indices, or class probabilities ``[n, classes]``
+        weights: of each example, or None if all count alike
+        num_classes: the number of classes, of which some may have no examples
+    """
+
+    inputs: Inputs
+    labels: NDArray[Any]
+    weights: NDArray[np.float64] | None
+    num_classes: int
+
+    @classmethod
+    def of(cls, data: TrainingData) -> "Examples":
+        """Return the training split; examples without weight are left out."""
+        train = data.train
+        inputs = inputs_of(train, data.normalization)
+        labels = (train.labels if train.targets is None else train.targets).numpy()
+        if train.weights is None:
+            return cls(inputs, labels, None, train.num_classes)
+        weights = train.weights.double().numpy()
+        kept = weights > 0
+        return cls(inputs[kept], labels[kept], weights[kept], train.num_classes)
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """The class probabilities of each example, those of a class index being zero and one."""
+        if self.labels.ndim == 2:
+            return self.labels
+        return np.eye(self.num_classes)[self.labels]
+
+    @property
+    def as_copies(self) -> "Examples":
+        """The examples with one label each: a soft target becomes a weighted copy per class."""
+        if self.labels.ndim == 1:
+            return self
+        shares = np.where(self.labels >= _LEAST_SHARE, self.labels, 0.0)
+        shares /= np.maximum(shares.sum(1, keepdims=True), _LEAST_SHARE)
+        rows, labels = np.nonzero(shares)
+        weights = shares[rows, labels]
+        if self.weights is not None:
+            weights = weights * self.weights[rows]
+        return Examples(self.inputs[rows], labels, weights, self.num_classes)
+
+
+def inputs_of(examples: Dataset, normalization: Normalization) -> Inputs:
+    """Return normalized inputs as a matrix; sparse ones stay sparse."""
+    if isinstance(examples.inputs, SparseRows):
+        return examples.inputs.matrix
+    return as_matrix(normalization(examples.dense_inputs))
+
+
+def as_matrix(inputs: Float[Tensor, "n ..."]) -> NDArray[np.float32]:
+    """Return inputs as a matrix of numpy's, one row per example."""
+    if inputs.layout != torch.strided:
+        inputs = inputs.to_dense()
+    matrix: NDArray[np.float32] = inputs.flatten(1).float().cpu().numpy()
+    return matrix
+
+
+def all_classes(
+    probs: NDArray[Any], classes: NDArray[Any], num_classes: int
+) -> Float32[Tensor, "n classes"]:
+    """Return probabilities with a column for each class, zero for those without examples."""
+    found = torch.zeros(len(probs), num_classes)
+    found[:, torch.from_numpy(np.asarray(classes, dtype=np.int64))] = torch.from_numpy(
+        np.asarray(probs, dtype=np.float32)
+    )
+    return found

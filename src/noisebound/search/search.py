@@ -1,0 +1,284 @@
+"""Trials of every candidate on halves of the examples: the evidence that decides what trains.
+
+A candidate is a learner with a recipe. It trains on one half of the examples and predicts the
+labels of the other half. Those labels are noisy, and still the better model agrees with more of
+them. The noise that a recipe uses is estimated within its own half, and the stage at which a
+learner stops comes from the other half. So no label that judges a candidate had a part in its
+training.
+
+First, all learners learn the labels as they are. Those that predict clearly fewer labels than the
+best leave the race, and the others estimate the noise. Then the recipes are tried, with the
+learners that are left. Small data is divided several times, so that the comparison depends less on
+one division.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Float64
+from torch import Tensor
+
+from noisebound.data.dataset import stratified_indices
+from noisebound.data.loader import derived_seed
+from noisebound.estimation import EstimatedNoise, Noise, OutOfFold, UnknownNoise
+from noisebound.learners import Learner
+from noisebound.learners.network import judged_epochs
+from noisebound.search.choice import Choice
+from noisebound.search.cross_fit import best_stage, cross_fit, half_folds
+from noisebound.search.evidence import CERTAIN, Evidence, evidence_of, is_behind
+from noisebound.search.problem import Problem
+from noisebound.search.recipes import RECIPES, Candidate, recipes_of
+from noisebound.training.config import LearnerName
+from noisebound.training.data import TrainingData
+
+SEARCH_EXAMPLES = 5_000
+"""The most examples that candidates are tried on. The standard error of a difference in agreement
+is then about half a point."""
+
+_MOST_DIVISIONS = 3
+"""Divisions of small data, as long as their examples together are at most `SEARCH_EXAMPLES`. Chosen
+on the first half of the tables of ``benchmarks/survey_tables.py``."""
+
+_FEWEST_DIVISIONS = 2  # with which the differences between predictions show the learners' mistakes
+
+_LEADERS = 3  # learners whose mean predictions estimate the noise, and that try recipes; heuristic
+
+_AHEAD = 1.0
+"""Standard errors by which a recipe must be ahead of plain training by the same learner. Where there
+is one learner, no other member of an ensemble makes up for a wrong choice, and it takes `CERTAIN`.
+Chosen on the dev half of ``benchmarks/estimates.py``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """The result of a search.
+
+    Args:
+        choice: what to train
+        leaders: the candidates on the labels as they are that predict most labels
+        predictions: the mean of the leaders' predictions for all training examples, by division;
+            empty if the trials saw a part of the examples
+    """
+
+    choice: Choice
+    leaders: tuple[Candidate, ...] = ()
+    predictions: tuple[OutOfFold, ...] = ()
+
+
+class Search:
+    """Trials of candidates; a trial that is done is not done again.
+
+    Args:
+        problem: the training examples, the learners, and how to train
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.session = problem, problem.session
+        self.seed, self.epochs = problem.config.seed, problem.head_config.epochs
+        train = problem.data.train
+        self.saw_all = len(train) <= SEARCH_EXAMPLES
+        self.data = problem.data
+        if not self.saw_all:
+            self.data = problem.data.subset(
+                stratified_indices(train.labels, SEARCH_EXAMPLES, self.seed)
+            )
+            self.data = replace(self.data, validation=None)  # its predictions would not be used
+        self.labels = self.data.train.labels
+        count = min(_MOST_DIVISIONS, max(_FEWEST_DIVISIONS, SEARCH_EXAMPLES // len(self.labels)))
+        self.divisions = [
+            half_folds(self.labels, derived_seed(self.seed, number)) for number in range(count)
+        ]
+        self.trials: dict[Candidate, list[OutOfFold]] = {}
+        self.regularize = False
+
+    def run(self) -> Searched:
+        """Try all candidates, and choose."""
+        leaders = self._race_of_learners()
+        self._race_of_recipes(leaders)
+        evidence = sorted(map(self._evidence, self._results()), key=lambda each: -each.agreement)
+        choice = Choice(self._members(), tuple(evidence), self.regularize)
+        return Searched(choice, leaders, self._predictions(leaders))
+
+    def run_for_noise(self) -> Searched:
+        """Do only the trials of `run` that the noise estimate needs, with the same results."""
+        leaders = self._race_of_learners()
+        choice = replace(Choice.named("plain", self.epochs), regularize=self.regularize)
+        return Searched(choice, leaders, self._predictions(leaders))
+
+    def _race_of_learners(self) -> tuple[Candidate, ...]:
+        """Try all learners on the labels as they are; return the best few, the best first."""
+        racing = [Candidate(name, "plain") for name in self.problem.learners]
+        if self.problem.can_regularize:
+            racing.append(Candidate("network", "regularized"))
+        for number in range(len(self.divisions)):
+            self._try(racing, number)
+            racing = self._in_the_race(racing)
+        self.regularize = self._is_ahead(
+            Candidate("network", "regularized"), Candidate("network", "plain")
+        )
+        best: dict[LearnerName, Candidate] = {}
+        for candidate in self._best_first(racing):
+            best.setdefault(candidate.learner, candidate)
+        return tuple(best.values())[:_LEADERS]
+
+    def _race_of_recipes(self, leaders: Sequence[Candidate]) -> None:
+        leader_of = {leader.learner: leader for leader in leaders}
+        racing = [
+            Candidate(leader.learner, recipe)
+            for leader in leaders
+            for recipe in recipes_of(leader.learner)
+            if recipe not in ("plain", "regularized")
+        ]
+        for number in range(len(self.divisions) if racing else 0):
+            self._try(racing, number, self._noise_of_halves(leaders, number))
+            racing = [each for each in self._in_the_race(racing) if self._is_ahead(each, leader_of[each.learner])]
+            if not racing:
+                break
+
+    def _try(
+        self,
+        candidates: Iterable[Candidate],
+        number: int,
+        noises: Sequence[EstimatedNoise] | None = None,
+    ) -> None:
+        """Try candidates on one division."""
+        halves, tasks = self.divisions[number], {}
+        for candidate in candidates:
+            prepare = partial(prepared, self.problem, candidate, noises, self.regularize)
+            name = f"{candidate.learner}-{candidate.recipe}-{number + 1}"
+            tasks[name] = partial(cross_fit, self.data, halves, prepare, self.seed)
+        found = self.session.kept_or_computed_all(tasks)
+        for candidate, result in zip(candidates, found, strict=True):
+            self.trials.setdefault(candidate, []).append(result)
+
+    def _noise_of_halves(
+        self, leaders: Sequence[Candidate], number: int
+    ) -> list[EstimatedNoise]:
+        """Estimate the noise of each half within that half, by the mean of the leaders."""
+        tasks = {}
+        for half, positions in enumerate(self.divisions[number]):
+            part = replace(self.data.subset(positions), validation=None)
+            folds = half_folds(part.train.labels, self.seed)
+            for leader in leaders:
+                prepare = partial(prepared, self.problem, leader, None, self.regularize)
+                name = f"inner-{leader.learner}-{number + 1}-{half + 1}"
+                tasks[name] = partial(cross_fit, part, folds, prepare, self.seed)
+        found = self.session.kept_or_computed_all(tasks)
+        return [
+            EstimatedNoise.of(first.averaged_with(others))
+            for first, *others in (found[: len(leaders)], found[len(leaders) :])
+        ]
+
+    def _results(self) -> list["_Result"]:
+        """Return what each candidate predicted; plain training to the last epoch comes first."""
+        found = []
+        for candidate, trials in self.trials.items():
+            stage = best_stage(torch.cat([each.hits for each in trials], dim=1))
+            last = len(trials[0].hits) - 1
+            hits = torch.stack([each.are_hits for each in trials])
+            if candidate == ("network", "plain"):
+                to_the_end = torch.stack([each.hits[-1] for each in trials])
+                found.append(_Result(candidate, to_the_end, last, False))
+                if stage == last:
+                    continue
+            stops_early = candidate.learner == "network" and stage < last
+            found.append(_Result(candidate, hits, stage, stops_early))
+        return found
+
+    def _evidence(self, result: "_Result") -> Evidence:
+        plain = self._results()[0]
+        both = min(len(result.hits), len(plain.hits))
+        is_network = result.candidate.learner == "network"
+        return evidence_of(
+            result.candidate,
+            self.labels,
+            result.shares(both),
+            plain.shares(both),
+            stage=result.stage,
+            epochs=judged_epochs(self.epochs)[result.stage] if is_network else 0,
+            stops_early=result.stops_early,
+        )
+
+    def _is_ahead(self, candidate: Candidate, other: Candidate) -> bool:
+        """True if a candidate predicts more labels than another, in the divisions of both."""
+        results = {each.candidate: each for each in self._results()}
+        if candidate not in results or other not in results:
+            return candidate in results
+        one, two = results[candidate], results[other]
+        both = min(len(one.hits), len(two.hits))
+        return bool((one.shares(both) - two.shares(both)).mean() > 0)
+
+    def _best_first(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Return candidates, that of the most predicted labels first."""
+        shares = {each.candidate: each.shares().mean().item() for each in self._results()}
+        return sorted(candidates, key=lambda each: -shares[each])
+
+    def _in_the_race(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Return the candidates that are not clearly behind the best of all so far."""
+        results = {each.candidate: each for each in self._results()}
+        done = min((len(results[each].hits) for each in candidates), default=0)
+        rivals = [each for each in results.values() if len(each.hits) >= done]
+        fair = [each for each in rivals if not self._evidence(each).favors_common_labels]
+        best = max(fair or rivals, key=lambda each: each.shares(done).mean().item())
+        return [
+            each for each in candidates if not is_behind(results[each].shares(), best.shares(done))
+        ]
+
+    def _members(self) -> tuple[Evidence, ...]:
+        """Return the best candidate of each learner that chance may have put behind the best."""
+        ahead = _AHEAD if len(self.problem.learners) > 1 else CERTAIN
+        best: list[_Result] = []
+        for learner in self.problem.learners:
+            results = [each for each in self._results() if each.candidate.learner == learner]
+            whole = [each for each in results if len(each.hits) == len(self.divisions)]
+            fair = [each for each in whole if not self._evidence(each).favors_common_labels]
+            if not fair:
+                continue
+            top = max(fair, key=lambda each: each.shares().mean().item())
+            plain = whole[0]
+            is_convincing = is_behind(plain.shares(), top.shares(), ahead)
+            best.append(top if is_convincing or not plain.candidate.is_plain else plain)
+        best.sort(key=lambda each: -each.shares().mean().item())
+        close = [each for each in best if not is_behind(each.shares(), best[0].shares())]
+        size = self.problem.config.ensemble_size
+        return tuple(self._evidence(each) for each in close[:size])
+
+    def _predictions(self, leaders: Sequence[Candidate]) -> tuple[OutOfFold, ...]:
+        """Return the mean predictions of the leaders by each division."""
+        if not self.saw_all:
+            return ()
+        found = ([self.trials[leader][number] for leader in leaders] for number in range(len(self.divisions)))
+        return tuple(first.averaged_with(others) for first, *others in found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """What a candidate predicted: which labels in each division, and where it stops."""
+
+    candidate: Candidate
+    hits: Bool[Tensor, "divisions n"]
+    stage: int
+    stops_early: bool
+
+    def shares(self, divisions: int | None = None) -> Float64[Tensor, " n"]:
+        """Return how often each label was predicted, in the first divisions or in all."""
+        return self.hits[:divisions].double().mean(0)
+
+
+def prepared(
+    problem: Problem,
+    candidate: Candidate,
+    noises: Sequence[EstimatedNoise] | None,
+    regularize: bool,
+    half: TrainingData,
+    number: int,
+) -> tuple[Learner, TrainingData]:
+    """Return the learner of a candidate for a half of the examples, and what it trains on."""
+    if noises is None:
+        noise: Noise = UnknownNoise(half.train.num_classes)
+    else:
+        noise = noises[number]
+        half = RECIPES[candidate.recipe].prepare(half, noises[number])
+    return problem.learner(candidate, half, noise, regularize=regularize), half
