@@ -14,8 +14,11 @@ from torch import Tensor
 
 from noisebound.checks import check_count
 from noisebound.data.dataset import Dataset
-from noisebound.data.rows import Rows, SparseRows, as_rows
+from noisebound.data.rows import Rows, SparseRows, TensorRows, as_rows
 from noisebound.errors import InvalidValueError
+
+# Larger inputs are normalized batch by batch, which needs less memory: 128 MiB as float32.
+_MOST_NORMALIZED_ONCE = 2**25  # heuristic
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Normalization:
     ) -> Callable[[Tensor], Tensor]:
         """Return the same as a function for inputs of this kind, with its constants made once."""
         if dtype == torch.int32:  # tokens
-            return lambda inputs: inputs
+            return _unchanged
         target = dtype if dtype == torch.float64 else torch.float32
         if not self.mean:
             return lambda inputs: inputs.to(target)
@@ -93,6 +96,10 @@ class Normalization:
         shift = (-mean / std).to(target).view(shape).to(device)
         # One pass converts and scales, much cheaper than a conversion first.
         return lambda inputs: (inputs * scale).add_(shift)
+
+
+def _unchanged(inputs: Tensor) -> Tensor:
+    return inputs
 
 
 def _byte_moments(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
@@ -274,10 +281,15 @@ class Loader:
                 "augmentation moves images; these inputs are features: pass None"
             )
         self.device = torch.device(device)
-        self.rows, self._keeps_sparse = data.rows.on(self.device), keep_sparse
+        self._keeps_sparse = keep_sparse
         self.labels = (data.labels if data.targets is None else data.targets).to(device)
         self.weights = data.weights
-        self._normalize = normalization.for_inputs(self.rows.ndim, self.rows.dtype, self.device)
+        self._rows = rows = data.rows.on(self.device)
+        self._normalize = normalization.for_inputs(rows.ndim, rows.dtype, self.device)
+        is_small = math.prod(rows.shape) <= _MOST_NORMALIZED_ONCE
+        if is_small and augmentation is None and isinstance(rows, TensorRows):
+            self._rows = TensorRows(self._normalize(rows.whole().to(self.device)))
+            self._normalize = _unchanged
         self.seed, self.shuffle, self.augmentation = seed, shuffle, augmentation
         self.rank, self.world_size = rank, world_size
         # At least one example for each rank in each batch.
@@ -295,11 +307,13 @@ class Loader:
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """Yield the batches of epoch number ``epoch``."""
-        generator = torch.Generator().manual_seed(derived_seed(self.seed, epoch))
-        n = len(self.labels)
-        order = torch.randperm(n, generator=generator) if self.shuffle else torch.arange(n)
-        # Drawn for all ranks, so that the number of ranks does not change how an image moves.
-        moves = self.augmentation.draw(n, generator) if self.augmentation else None
+        n, moves = len(self.labels), None
+        order = torch.arange(n)
+        if self.shuffle or self.augmentation:
+            generator = torch.Generator().manual_seed(derived_seed(self.seed, epoch))
+            order = torch.randperm(n, generator=generator) if self.shuffle else order
+            # Drawn for all ranks, so that the number of ranks does not change how an image moves.
+            moves = self.augmentation.draw(n, generator) if self.augmentation else None
         stop = 0
         for size in self.batch_sizes():
             start, stop = stop, stop + size
@@ -311,10 +325,10 @@ class Loader:
 
     def _batch(self, indices: Int64[Tensor, " batch"], moves: Moves | None, total: float) -> Batch:
         at = indices.to(self.device)
-        if self._keeps_sparse and isinstance(self.rows, SparseRows):
-            x = self.rows.sparse(indices).to(self.device)
+        if self._keeps_sparse and isinstance(self._rows, SparseRows):
+            x = self._rows.sparse(indices).to(self.device)
         else:
-            x = self.rows.dense(indices).to(self.device)
+            x = self._rows.dense(indices).to(self.device)
         if self.augmentation and moves:
             x = self.augmentation.apply(x, moves)
         weights = None if self.weights is None else self.weights[indices].to(self.device)
