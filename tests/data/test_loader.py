@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from noisebound.data import CropAndFlip, Dataset, Loader, Normalization, loader
+from noisebound.data import CropAndFlip, Dataset, Loader, Normalization
 from noisebound.data.rows import SparseRows
 from published_files import some_images
 
 IDENTITY = Normalization(mean=(0.0,), std=(1.0,))
 
 
-def batches(data, **options):
-    return list(Loader(data, 8, normalization=Normalization.of(data.inputs), **options).epoch(0))
+def normalized_batches(data):
+    return list(Loader(data, 8, normalization=Normalization.of(data.inputs)).epoch(0))
 
 
 def rows(n):
@@ -47,9 +47,9 @@ def test_inputs_are_normalized():
 def test_small_inputs_are_normalized_once_and_to_the_same_bits(kind, monkeypatch):
     whole = images(30) if kind == "images" else rows(30)
     data = whole.subset(torch.arange(20).flip(0)) if kind == "a selection" else whole
-    once = batches(data)
-    monkeypatch.setattr(loader, "_MOST_NORMALIZED_ONCE", 0)
-    for ours, theirs in zip(once, batches(data), strict=True):
+    once = normalized_batches(data)
+    monkeypatch.setattr("noisebound.data.loader._MOST_NORMALIZED_ONCE", 0)
+    for ours, theirs in zip(once, normalized_batches(data), strict=True):
         assert torch.equal(ours.x, theirs.x)
         assert torch.equal(ours.indices, theirs.indices)
 
