@@ -45,25 +45,23 @@ class Dataset:
     targets: Float[Tensor, "n classes"] | None = None
 
     def __post_init__(self) -> None:
-        for name, labels in (("labels", self.labels), ("true_labels", self.true_labels)):
-            if labels is not None and labels.shape != self.inputs.shape[:1]:
+        for name in ("labels", "true_labels", "weights"):
+            values: Tensor | None = getattr(self, name)
+            if values is None:
+                continue
+            if values.shape != self.inputs.shape[:1]:
                 raise DataError(
-                    f"{len(self.inputs)} inputs need as many {name}, got {list(labels.shape)}"
+                    f"{len(self.inputs)} inputs need as many {name}, got {list(values.shape)}"
                 )
-            if labels is not None and len(labels):
-                low, high = (int(extreme) for extreme in labels.aminmax())
-                if low < 0 or high >= len(self.class_names):
+            if name == "weights":
+                if not bool((torch.isfinite(values) & (values >= 0)).all()):
+                    raise DataError("weights must be finite and not negative")
+            elif len(values):
+                low, high = (int(extreme) for extreme in values.aminmax())
+                if low < 0 or high >= self.num_classes:
                     raise DataError(
-                        f"{name} must be indices of {len(self.class_names)} classes, "
-                        f"got {low} … {high}"
+                        f"{name} must be indices of {self.num_classes} classes, got {low} … {high}"
                     )
-        if self.weights is not None:
-            if self.weights.shape != self.labels.shape:
-                raise DataError(
-                    f"{len(self)} examples need as many weights, got {list(self.weights.shape)}"
-                )
-            if not bool((torch.isfinite(self.weights) & (self.weights >= 0)).all()):
-                raise DataError("weights must be finite and not negative")
         if self.targets is not None and self.targets.shape != (len(self), self.num_classes):
             raise DataError(
                 f"targets must be class probabilities of shape {[len(self), self.num_classes]}, "
@@ -396,13 +394,11 @@ def _apportion(counts: Sequence[int], n: int) -> list[int]:
 
 def refuse_unwritable(names: Sequence[str], what: str) -> None:
     """Raise a `DataError` for names that are not UTF-8: no model or table could hold them."""
-    try:
-        "".join(names).encode()
-    except UnicodeEncodeError:
-        for name in names:
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
             written = name.encode("utf-8", "surrogateescape")
-            if written.decode("utf-8", "replace") != name:
-                raise DataError(
-                    f"the name of the {what} {written!r} is not written in UTF-8: rename it"
-                ) from None
-        raise
+            raise DataError(
+                f"the name of the {what} {written!r} is not written in UTF-8: rename it"
+            ) from error

@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int64, Num, Shaped
+from jaxtyping import Float, Int64, Num, Shaped
 from torch import Tensor
 
 from noisebound.checks import check_count
@@ -145,20 +145,8 @@ def _block_moments(inputs: Tensor, weights: Tensor | None) -> tuple[Tensor, Tens
     return mean, (columns - mean[:, None]).square() @ shares
 
 
-@dataclass(frozen=True, eq=False)
-class Moves:
-    """How each image of a batch is moved.
-
-    Args:
-        offsets: row and column where each crop begins in the padded image
-        is_flipped: True for each mirrored image
-    """
-
-    offsets: Int64[Tensor, "n 2"]
-    is_flipped: Bool[Tensor, " n"]
-
-    def __getitem__(self, positions: slice) -> "Moves":
-        return Moves(self.offsets[positions], self.is_flipped[positions])
+Moves: TypeAlias = Int64[Tensor, "n 3"]
+"""For each image the row and the column where its crop begins, and 1 if it is mirrored, else 0."""
 
 
 @dataclass(frozen=True)
@@ -179,26 +167,23 @@ class CropAndFlip:
     def draw(self, n: int, generator: torch.Generator) -> Moves:
         """Return random moves for ``n`` images."""
         offsets = torch.randint(2 * self.padding + 1, (n, 2), generator=generator)
-        coins = torch.rand(n, generator=generator)
-        return Moves(offsets, (coins < 0.5) & self.flip)
+        is_flipped = (torch.rand(n, 1, generator=generator) < 0.5) & self.flip
+        return torch.cat([offsets, is_flipped.long()], 1)
 
     def apply(
         self, images: Num[Tensor, "n channels height width"], moves: Moves
     ) -> Num[Tensor, "n channels height width"]:
         """Return the images after their moves."""
+        rows, columns, is_flipped = moves.to(images.device).unbind(1)
         if self.padding:
-            images = self._crop(images, moves.offsets.to(images.device))
+            height, width = images.shape[2:]
+            padded = F.pad(images, (self.padding,) * 4)
+            # A view of every possible crop; one crop per image is copied.
+            crops = padded.unfold(2, height, 1).unfold(3, width, 1)
+            images = crops[torch.arange(len(images), device=images.device), :, rows, columns]
         if self.flip:
-            mirrored = moves.is_flipped.to(images.device).view(-1, 1, 1, 1)
-            images = torch.where(mirrored, images.flip(3), images)
+            images = torch.where(is_flipped.bool().view(-1, 1, 1, 1), images.flip(3), images)
         return images
-
-    def _crop(self, images: Tensor, offsets: Tensor) -> Tensor:
-        n, _, height, width = images.shape
-        padded = F.pad(images, (self.padding,) * 4)
-        # A view of every possible crop; one crop per image is copied.
-        crops = padded.unfold(2, height, 1).unfold(3, width, 1)
-        return crops[torch.arange(n, device=images.device), :, offsets[:, 0], offsets[:, 1]]
 
 
 class Batch(NamedTuple):
@@ -321,7 +306,7 @@ class Loader:
             total = float(size)
             if self.weights is not None:
                 total = self.weights[order[start:stop]].sum(dtype=torch.float64).item()
-            yield self._batch(order[mine], moves[mine] if moves else None, total)
+            yield self._batch(order[mine], None if moves is None else moves[mine], total)
 
     def _batch(self, indices: Int64[Tensor, " batch"], moves: Moves | None, total: float) -> Batch:
         at = indices.to(self.device)
@@ -329,7 +314,7 @@ class Loader:
             x = self._rows.sparse(indices).to(self.device)
         else:
             x = self._rows.dense(indices).to(self.device)
-        if self.augmentation and moves:
+        if self.augmentation and moves is not None:
             x = self.augmentation.apply(x, moves)
         weights = None if self.weights is None else self.weights[indices].to(self.device)
         return Batch(self._normalize(x), self.labels.index_select(0, at), indices, weights, total)

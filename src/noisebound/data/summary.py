@@ -15,7 +15,7 @@ class PartSummary(BaseModel):
         examples: number of examples
         shape: shape of one example
         dtype: type of the inputs, such as ``"uint8"``
-        class_counts: number of examples of each class, by its name
+        class_counts: number of examples by the name of their class
         imbalance: largest class count divided by the smallest, unless that is zero
         noise_rate: share of wrong labels, if the true labels are known
     """

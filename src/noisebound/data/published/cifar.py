@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,15 +88,12 @@ class _Cifar:
     def part(self, kind: int = -1) -> Part:
         """Return the release with one kind of label; the last kind is the finest."""
         name, md5 = self.archive
-        unpacked = [
-            *(
-                PublishedFile(f"{self.root}/{name}", (f"md5:{md5}",))
-                for name, md5 in self.images.items()
-            ),
-            *(PublishedFile(f"{self.root}/{name}") for name in self.class_names),
-        ]
         packed = PublishedFile(name, (f"md5:{md5}",), _URL + name)
-        return Part(self.folders, ((packed,), tuple(unpacked)), partial(self.read, kind=kind))
+        known: dict[str, tuple[str, ...]]
+        known = {name: (f"md5:{md5}",) for name, md5 in self.images.items()}
+        known |= dict.fromkeys(self.class_names, ())
+        unpacked = tuple(PublishedFile(f"{self.root}/{name}", md5) for name, md5 in known.items())
+        return Part(self.folders, ((packed,), unpacked), partial(self.read, kind=kind))
 
     def read(self, files: Files, kind: int) -> "Splits":
         """Return training and test examples with one kind of label."""
@@ -162,8 +159,7 @@ _NUMPY_GLOBALS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
-class HumanLabels:
+class HumanLabels(NamedTuple):
     """The labels of CIFAR's training images, in their order: by people, and the true ones."""
 
     noisy: Labels
@@ -175,9 +171,14 @@ def read_human_labels(files: Files, *, name: str, key: str, num_classes: int) ->
     """Return the noisy labels under ``key`` and the clean labels."""
     where = files.where(name)
     arrays = _saved_arrays(files.read(name), where)
-    noisy, clean = (
-        _labels(arrays.get(column), column, num_classes, where) for column in (key, "clean_label")
-    )
+    found = []
+    for column in (key, "clean_label"):
+        labels = arrays.get(column)
+        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise DataError(f"{where} must hold a vector of whole numbers {column!r}")
+        found.append(labels.astype(np.int64))
+        check_label_range(found[-1], num_classes, where)
+    noisy, clean = found
     if len(noisy) != len(clean):
         raise DataError(f"{where} has {len(noisy)} labels {key!r}, {len(clean)} 'clean_label'")
     return HumanLabels(noisy, clean, where)
@@ -201,14 +202,6 @@ def _saved_arrays(content: bytes, where: str) -> dict[str, object]:
     if not isinstance(arrays, dict):
         raise DataError(f"{where} must hold arrays by name; fetch it again")
     return arrays
-
-
-def _labels(value: object, key: str, num_classes: int, where: str) -> Labels:
-    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "iu":
-        raise DataError(f"{where} must hold a vector of whole numbers {key!r}")
-    labels = value.astype(np.int64)
-    check_label_range(labels, num_classes, where)
-    return labels
 
 
 def _with_human_labels(splits: "Splits", human: HumanLabels) -> "Splits":
