@@ -51,14 +51,9 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
 
 @dataclass(frozen=True)
 class CachedFiles:
-    """The files of one folder in the cache folder.
+    """The files of one folder in the cache: what they are, their number and size in bytes.
 
-    Args:
-        folder: the folder
-        what: a description of the files
-        files: number of files
-        nbytes: their size, in bytes
-        is_cleared: whether they can be made again, so that they are cleared; downloads cannot
+    Those that can be made again are cleared; downloads are not.
     """
 
     folder: Path
@@ -74,12 +69,10 @@ def cached_files(downloads: Iterable[str] = ()) -> list[CachedFiles]:
     Unfinished files of killed processes count too. ``downloads`` are the subfolders of published
     data sets.
     """
-    whats = KINDS | dict.fromkeys(sorted(downloads), "downloaded data set")
     found = []
-    for name, what in whats.items():
+    for name, what in (KINDS | dict.fromkeys(sorted(downloads), "downloaded data set")).items():
         folder = cache_folder() / name
-        sizes = list(_sizes(folder))
-        if sizes:
+        if sizes := list(_sizes(folder)):
             found.append(CachedFiles(folder, what, len(sizes), sum(sizes), name in KINDS))
     return found
 

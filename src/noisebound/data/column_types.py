@@ -259,10 +259,10 @@ def read_values(
 
     By default, the style is the one that reads most values.
     """
-    styles = _STYLES[kind] if style is None else (style,)
-    read = {each: _read_as(series, each) for each in styles}
-    best = min(read, key=lambda each: read[each].null_count())  # the first one if equal
-    return best, read[best]
+    read = [
+        (each, _read_as(series, each)) for each in (_STYLES[kind] if style is None else (style,))
+    ]
+    return min(read, key=lambda each: each[1].null_count())  # the first one if equal
 
 
 def unreadable(series: pl.Series, read: pl.Series) -> pl.Series:
@@ -316,8 +316,7 @@ def _dates(texts: pl.Series, style: Style) -> pl.Series:
     days = (*_DAYS[style], *_DAYS_OF_BOTH)
     moments = [day + clock for day, clock in itertools.product(days, _CLOCKS)]
     for forms, parse in ((moments, _moments), (_TIMES_OF_DAY, _times_of_day)):
-        fitting = _fitting(sample, forms, parse)
-        if fitting:
+        if fitting := _fitting(sample, forms, parse):
             return pl.select(pl.coalesce([parse(texts, form) for form in fitting])).to_series()
     return pl.Series(texts.name, [None] * len(texts), pl.Datetime("us"))
 

@@ -147,8 +147,7 @@ def _with_labels(
     """Return the rows that have a label; merged labels are spelled as the known classes are."""
     lazy = _with_null_labels(table.frame, target, source)
     labels = lazy.select(target).collect().to_series()
-    missing, total = labels.null_count(), len(labels)
-    notes = list(table.notes())
+    missing, total, notes = labels.null_count(), len(labels), list(table.notes())
     if missing and not options.skip_bad:
         raise DataError(
             f"{missing} of {total} rows of {source} have no label in column {target!r}, where NA "
@@ -159,7 +158,7 @@ def _with_labels(
     names = None
     if missing or table.left_out:
         positions = pl.Series(table.positions(total), dtype=pl.Int64)
-        names = tuple(str(position) for position in positions.filter(labels.is_not_null()))
+        names = tuple(map(str, positions.filter(labels.is_not_null())))
     if missing:
         notes.append(f"{missing} rows without a label were left out")
         lazy, labels = lazy.filter(pl.col(target).is_not_null()), labels.drop_nulls()
