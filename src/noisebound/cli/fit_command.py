@@ -128,15 +128,16 @@ def fit(
     """
     from noisebound.entry import fit as run_fit
     from noisebound.training import UnknownNoiseWarning
-    from noisebound.training.devices import use_threads
+    from noisebound.training.devices import Devices, OneDevice, leave_ranks, use_threads
 
-    fabric = None
-    if (devices, nodes, accelerator, precision, logger) != ("1", 1, "auto", "32-true", None):
+    is_usual = (devices, nodes, precision, logger) == ("1", 1, "32-true", None)
+    if is_usual and accelerator in ("auto", "cpu"):  # Lightning takes seconds to import
+        fabric: Devices = OneDevice(None if accelerator == "auto" else accelerator)
+    else:
         from noisebound.cli.devices import launch
 
         fabric = launch(accelerator, devices, nodes, precision, logger, out)
-    is_first = fabric is None or fabric.is_global_zero
-    use_threads(threads, 1 if fabric is None else fabric.world_size // nodes)
+    use_threads(threads, fabric.world_size // nodes)
     given = config or _Training()
     training = {name: getattr(given, name) for name in given.model_fields_set}
     if transition is not None:
@@ -157,16 +158,13 @@ def fit(
                 **training,
             )
     except KeyboardInterrupt:
-        if is_first:
+        if fabric.is_global_zero:
             console = Console(stderr=True, soft_wrap=True)
             console.print(f"interrupted; continue with --resume, in {escape(str(out))}")
         raise
-    if is_first:
+    if fabric.is_global_zero:
         _print_run(run, as_json=json)
-    if fabric is not None:
-        from noisebound.training.devices import leave_ranks
-
-        leave_ranks(fabric)
+    leave_ranks(fabric)
 
 
 def _read_matrix(path: Path) -> tuple[tuple[float, ...], ...]:
