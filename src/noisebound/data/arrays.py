@@ -149,9 +149,8 @@ Pair = tuple[NDArray[Any], NDArray[Any]]
 def read_arrays(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
     """Return inputs and labels, and those of the test set if an ``.npz`` file has one.
 
-    Args:
-        path: an ``.npz`` or ``.npy`` file
-        target: the array of labels in it; for ``.npy``, their file, a path or a name beside it
+    ``target`` is the array of labels in it; for ``.npy``, the path of their file, or its name if it
+    lies beside the inputs.
     """
     with _opened(path) as arrays:
         if path.suffix.lower() == ".npy":

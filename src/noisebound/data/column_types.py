@@ -64,15 +64,11 @@ class ColumnDecision:
 def decide_type(
     series: pl.Series, wanted: ColumnType | None = None, style: Style | None = None
 ) -> ColumnDecision:
-    """Return the type of a column, and its values in that type.
+    """Return the type of a column and its values in that type, from all its values.
 
-    Args:
-        series: all values of the column
-        wanted: the type that the user gave (default: decide it)
-        style: the style of numbers or dates in text, if it is known (default: decide it)
-
-    Raises:
-        DataError: the values cannot be of the type that the user gave
+    ``wanted`` is the type that the user gave, and ``style`` that of numbers or dates in text, if it
+    is known. By default, both are decided. Values that cannot be of the wanted type raise a
+    `DataError`.
     """
     dtype = series.dtype
     if wanted in ("category", "text") and is_scalar(dtype):

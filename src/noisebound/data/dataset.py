@@ -233,11 +233,7 @@ class Splits:
         return self.pictures is not None or self.train.is_images
 
     def encoded(self, *, weigh: bool = True) -> "Splits":
-        """Return the same data with its texts as features; data without texts is unchanged.
-
-        Args:
-            weigh: False to use texts whether or not they help
-        """
+        """Return the same data with its texts encoded by the words of all training rows."""
         if self.encoder is None or not self.encoder.text_columns:
             return self
         return self.encoded_by(torch.ones(len(self.train)).bool(), weigh=weigh)
@@ -250,7 +246,7 @@ class Splits:
 
         Args:
             rows: True for each training row
-            weigh: False to use texts whether or not they help
+            weigh: False to use texts even if they do not help
         """
         if self.frame is None or self.encoder is None:
             return self

@@ -77,11 +77,7 @@ def read_idx_pair(
 ) -> "Dataset":
     """Return the examples of a file of images and the file of labels beside it.
 
-    Args:
-        files: the folder or archive
-        images: the name of the file of images
-        published: the classes of a published file
-        class_names: the classes of a user's file (default: its distinct labels)
+    The classes are those of a published file, ``class_names``, or the distinct labels.
     """
     import torch
 
