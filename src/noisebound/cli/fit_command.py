@@ -84,7 +84,7 @@ def fit(
     *,
     out: Annotated[Path, Parameter(group=_MAIN)],
     reading: Annotated[_Reading | None, Parameter(name="*", group=_DATA)] = None,
-    backbone: Annotated[BackboneName, Parameter(group=_MAIN)] = None,
+    backbone: Annotated[BackboneName, Parameter(group=_MAIN)] = "auto",
     config: Annotated[_Training | None, Parameter(name="*", group=_TRAINING)] = None,
     transition: Annotated[Path | None, Parameter(group=_NOISE)] = None,
     corrections: Annotated[Path | None, Parameter(group=_MAIN)] = None,
@@ -127,7 +127,6 @@ def fit(
         Also write the metrics for a tracker.
     """
     from noisebound.entry import fit as run_fit
-    from noisebound.system.memory import keep_freed_memory
     from noisebound.training import UnknownNoiseWarning
     from noisebound.training.devices import use_threads
 
@@ -136,7 +135,6 @@ def fit(
         from noisebound.cli.devices import launch
 
         fabric = launch(accelerator, devices, nodes, precision, logger, out)
-    keep_freed_memory()
     is_first = fabric is None or fabric.is_global_zero
     use_threads(threads, 1 if fabric is None else fabric.world_size // nodes)
     given = config or _Training()

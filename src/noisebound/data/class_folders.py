@@ -32,9 +32,13 @@ IMAGES, TEXTS = "images", ".txt files"
 
 @dataclass(frozen=True, eq=False)
 class ClassTree:
-    """Images or texts in one folder per class: their paths, and the names of the folders, sorted.
+    """Images or texts in one folder per class.
 
-    ``ignored`` is the number of files that are not examples.
+    Args:
+        files: the tree
+        names: path of each example in the tree
+        class_names: the names of the folders, sorted
+        ignored: number of files that are not examples
     """
 
     files: Folder
