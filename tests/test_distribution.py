@@ -21,12 +21,14 @@ EXTRAS = {
     "cli",
     "excel",
     "hf",
+    "images",
     "lightning",
     "onnx",
     "ray",
     "review",
     "sklearn",
     "tensorboard",
+    "texts",
     "transformers",
 }
 

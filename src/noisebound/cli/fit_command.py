@@ -84,7 +84,7 @@ def fit(
     *,
     out: Annotated[Path, Parameter(group=_MAIN)],
     reading: Annotated[_Reading | None, Parameter(name="*", group=_DATA)] = None,
-    backbone: Annotated[BackboneName, Parameter(group=_MAIN)] = None,
+    backbone: Annotated[BackboneName, Parameter(group=_MAIN)] = "auto",
     config: Annotated[_Training | None, Parameter(name="*", group=_TRAINING)] = None,
     transition: Annotated[Path | None, Parameter(group=_NOISE)] = None,
     corrections: Annotated[Path | None, Parameter(group=_MAIN)] = None,
