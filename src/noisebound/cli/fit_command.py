@@ -127,6 +127,7 @@ def fit(
         Also write the metrics for a tracker.
     """
     from noisebound.entry import fit as run_fit
+    from noisebound.system.memory import keep_freed_memory
     from noisebound.training import UnknownNoiseWarning
     from noisebound.training.devices import use_threads
 
@@ -135,6 +136,7 @@ def fit(
         from noisebound.cli.devices import launch
 
         fabric = launch(accelerator, devices, nodes, precision, logger, out)
+    keep_freed_memory()
     is_first = fabric is None or fabric.is_global_zero
     use_threads(threads, 1 if fabric is None else fabric.world_size // nodes)
     given = config or _Training()
