@@ -80,9 +80,11 @@ def estimate(
     from noisebound.runs.result import estimate_record, noise_record
     from noisebound.search import estimate_label_noise
     from noisebound.search.problem import takes_pixels, with_head
+    from noisebound.system.memory import keep_freed_memory
     from noisebound.training.devices import use_threads
 
     use_threads(threads)
+    keep_freed_memory()
     if RunFolder(data).result.exists():
         if probs is not None or method != "agreement":
             raise InvalidValueError("a run has its own estimate: leave out --probs and --method")

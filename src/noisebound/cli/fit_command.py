@@ -127,6 +127,7 @@ def fit(
         Also write the metrics for a tracker.
     """
     from noisebound.entry import fit as run_fit
+    from noisebound.system.memory import keep_freed_memory
     from noisebound.training import UnknownNoiseWarning
     from noisebound.training.devices import Devices, OneDevice, leave_ranks, use_threads
 
@@ -137,6 +138,7 @@ def fit(
         from noisebound.cli.devices import launch
 
         fabric = launch(accelerator, devices, nodes, precision, logger, out)
+    keep_freed_memory()
     use_threads(threads, fabric.world_size // nodes)
     given = config or _Training()
     training = {name: getattr(given, name) for name in given.model_fields_set}

@@ -56,7 +56,19 @@ def inputs_from_array(inputs: Any) -> Tensor:
 
 
 def _as_array(inputs: Any) -> NDArray[Any]:
-    array = _one_array(_without_graph(inputs))
+    if isinstance(inputs, Iterator):
+        raise DataError(
+            f"expected an array or a list, got a {type(inputs).__name__}, which is gone "
+            "after one pass: make a list of it"
+        )
+    try:
+        array = np.asarray(_without_graph(inputs))
+    except ValueError as error:  # shapes differ
+        raise DataError(
+            "all examples must have one shape, and these have several: bring images to one size, "
+            "or give them as files, by their folder or to Embedder by their paths; give each row "
+            "equally many numbers"
+        ) from error
     if array.shape == (0,):
         raise DataError("there are no examples: give at least one")
     if array.dtype == object and any(isinstance(each, PurePath) for each in array.flat):
@@ -78,22 +90,6 @@ def _as_array(inputs: Any) -> NDArray[Any]:
             "drop them"
         )
     return array
-
-
-def _one_array(inputs: Any) -> NDArray[Any]:
-    if isinstance(inputs, Iterator):
-        raise DataError(
-            f"expected an array or a list, got a {type(inputs).__name__}, which is gone "
-            "after one pass: make a list of it"
-        )
-    try:
-        return np.asarray(inputs)
-    except ValueError as error:  # shapes differ
-        raise DataError(
-            "all examples must have one shape, and these have several: bring images to one size, "
-            "or give them as files, by their folder or to Embedder by their paths; give each row "
-            "equally many numbers"
-        ) from error
 
 
 def _count_unusable(array: NDArray[Any]) -> int:
@@ -153,9 +149,8 @@ Pair = tuple[NDArray[Any], NDArray[Any]]
 def read_arrays(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
     """Return inputs and labels, and those of the test set if an ``.npz`` file has one.
 
-    Args:
-        path: an ``.npz`` or ``.npy`` file
-        target: the array of labels in it; for ``.npy``, their file, a path or a name beside it
+    ``target`` is the array of labels in it; for ``.npy``, the path of their file, or its name if it
+    lies beside the inputs.
     """
     with _opened(path) as arrays:
         if path.suffix.lower() == ".npy":

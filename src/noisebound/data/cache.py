@@ -1,9 +1,7 @@
 """The folders of this machine: the search path for data, and the cache."""
 
-import atexit
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,14 +27,6 @@ KINDS = {
 def cache_folder() -> Path:
     """Return the folder that ``NOISEBOUND_CACHE`` names, else the user's cache folder."""
     return Path(os.environ.get("NOISEBOUND_CACHE") or pooch.os_cache("noisebound"))
-
-
-def temporary_file(folder: Path, ending: str) -> Path:
-    """Return the path of an empty file in a folder, which is removed when the process ends."""
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=ending, delete=False) as file:
-        path = Path(file.name)
-    atexit.register(path.unlink, missing_ok=True)
-    return path
 
 
 def search_folders(data_dir: str | Path | None) -> list[Path]:

@@ -32,13 +32,9 @@ IMAGES, TEXTS = "images", ".txt files"
 
 @dataclass(frozen=True, eq=False)
 class ClassTree:
-    """Images or texts in one folder per class.
+    """Images or texts in one folder per class: their paths, and the names of the folders, sorted.
 
-    Args:
-        files: the tree
-        names: path of each example in the tree
-        class_names: the names of the folders, sorted
-        ignored: number of files that are not examples
+    ``ignored`` is the number of files that are not examples.
     """
 
     files: Folder

@@ -233,11 +233,7 @@ class Splits:
         return self.pictures is not None or self.train.is_images
 
     def encoded(self, *, weigh: bool = True) -> "Splits":
-        """Return the same data with its texts as features; data without texts is unchanged.
-
-        Args:
-            weigh: False to use texts whether or not they help
-        """
+        """Return the same data with its texts encoded by the words of all training rows."""
         if self.encoder is None or not self.encoder.text_columns:
             return self
         return self.encoded_by(torch.ones(len(self.train)).bool(), weigh=weigh)
@@ -250,7 +246,7 @@ class Splits:
 
         Args:
             rows: True for each training row
-            weigh: False to use texts whether or not they help
+            weigh: False to use texts even if they do not help
         """
         if self.frame is None or self.encoder is None:
             return self
@@ -333,10 +329,8 @@ class Splits:
         Several columns of texts become one paragraph each.
         """
         frame = self.frame if part == "train" else self.test_frame
-        if self.embedded_by is not None:
-            columns = self.embedded_by.text_columns
-        else:
-            columns = () if self.encoder is None else self.encoder.text_columns
+        origin = self.embedded_by or self.encoder
+        columns = () if origin is None else origin.text_columns
         return None if frame is None or not columns else joined_texts(frame, columns)
 
 
@@ -353,13 +347,12 @@ def check_classes_left(
     kind: str,
 ) -> None:
     """Raise a `DataError` if all examples of a class are unreadable."""
-    lost = sorted(set(before.tolist()) - set(left.tolist()))
+    lost = [class_names[index] for index in sorted(set(before.tolist()) - set(left.tolist()))]
     if lost:
-        names = ", ".join(class_names[index] for index in lost)
         classes = "class" if len(lost) == 1 else "classes"
         raise DataError(
-            f"no readable {kind} is left of the {classes} {names}: repair some, or remove the "
-            f"{classes}"
+            f"no readable {kind} is left of the {classes} {', '.join(lost)}: repair some, or "
+            f"remove the {classes}"
         )
 
 
@@ -374,22 +367,15 @@ def joined_texts(frame: pl.LazyFrame | pl.DataFrame, columns: Sequence[str]) -> 
 def stratified_indices(labels: Int64[Tensor, " n"], n: int, seed: int) -> Int64[Tensor, " m"]:
     """Return ``n`` sorted positions in which each class has its share, to the nearest integer."""
     counts = torch.bincount(labels)
-    quotas = torch.tensor(_apportion(counts.tolist(), n))
+    exact = counts * n
+    quotas = exact // len(labels)
+    # What rounding down left over goes to the largest remainders.
+    quotas[(-(exact % len(labels))).argsort(stable=True)[: n - int(quotas.sum())]] += 1
     shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     order = shuffled[labels[shuffled].argsort(stable=True)]  # class after class
     starts = counts.cumsum(0) - counts
     place = torch.arange(len(labels)) - starts[labels[order]]
     return order[place < quotas[labels[order]]].sort().values
-
-
-def _apportion(counts: Sequence[int], n: int) -> list[int]:
-    """Return whole quotas that sum to ``n``, none above its count, by largest remainders."""
-    total = sum(counts)
-    quotas = [count * n // total for count in counts]
-    by_remainder = sorted(range(len(counts)), key=lambda k: (-(counts[k] * n % total), k))
-    for k in by_remainder[: n - sum(quotas)]:
-        quotas[k] += 1
-    return quotas
 
 
 def refuse_unwritable(names: Sequence[str], what: str) -> None:

@@ -124,13 +124,10 @@ def limited_pixels() -> Iterator[None]:
 
 
 def open_image(content: bytes, mode: Mode, *, at_least: int | None = None) -> Image.Image:
-    """Return a file's image, decoded, upright and in one mode.
+    """Return a file's image, decoded, upright and in one mode: gray (``"L"``) or color (``"RGB"``).
 
-    Args:
-        content: the file
-        mode: ``"L"`` for one gray channel, ``"RGB"`` for three
-        at_least: pixels that each side should keep: a large JPEG is decoded at a fraction of its
-            size, several times faster. By default, the full size
+    A large JPEG is decoded at a fraction of its size, several times faster, if each side keeps
+    ``at_least`` this many pixels.
     """
     with opened_image(io.BytesIO(content)) as opened:
         if at_least is not None:

@@ -1,5 +1,6 @@
 """Tables in files and data frames, as polars frames."""
 
+import atexit
 import codecs
 import csv
 import tempfile
@@ -22,7 +23,7 @@ from noisebound.data.archives import (
     file_type,
     plain_text,
 )
-from noisebound.data.cache import cache_folder, temporary_file
+from noisebound.data.cache import cache_folder
 from noisebound.data.column_types import (
     LEADING_ZERO,
     MISSING_FIELDS,
@@ -180,7 +181,9 @@ def _on_disk(lazy: pl.LazyFrame) -> pl.LazyFrame:
     folder = cache_folder() / "tables"
     folder.mkdir(parents=True, exist_ok=True)
     # Only this process uses the file, since the next one may see another table.
-    stored = temporary_file(folder, ".parquet")
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".parquet", delete=False) as file:
+        stored = Path(file.name)
+    atexit.register(stored.unlink, missing_ok=True)
     lazy.sink_parquet(stored)
     return pl.scan_parquet(stored)
 

@@ -35,10 +35,7 @@ def read_binary(
 ) -> tuple[NDArray[np.uint8], Labels]:
     """Return the images ``[n, 3, 32, 32]`` and the labels ``[n, kinds]`` of several files.
 
-    Args:
-        files: the folder or archive
-        names: the files
-        num_classes: one number per kind of label: fine, or coarse and fine
+    ``num_classes`` has one number per kind of label: fine, or coarse and fine.
     """
     kinds, width = len(num_classes), len(num_classes) + _PIXELS
     parts = []
@@ -69,14 +66,10 @@ def read_name_lines(files: Files, name: str, num_classes: int) -> tuple[str, ...
 
 @dataclass(frozen=True)
 class _Cifar:
-    """A binary release.
+    """A binary release, with the md5 of its files and its archive.
 
-    Args:
-        folders: the names that its folder may have
-        root: the folder in the archive
-        images: the files of images with their md5; the last one holds the test images
-        class_names: for each kind of label, the file of class names and their number
-        archive: the name and the md5 of the archive
+    The last file of images holds the test images. ``class_names`` are the files of class names and
+    their number, for each kind of label.
     """
 
     folders: tuple[str, ...]

@@ -28,22 +28,20 @@ _IMAGES, _LABELS = "-images-idx3-ubyte", "-labels-idx1-ubyte"
 
 def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
     """Return the array in an uncompressed IDX file of unsigned bytes, named in messages."""
-    start = 4 + 4 * content[3] if len(content) >= 4 else 4
     if len(content) >= 4 and content[:3] != b"\0\0\x08":
         raise DataError(
             f"{name} is not an IDX file of unsigned bytes: it begins with {content[:4].hex()}, "
             "expected 0000 08 and the number of dimensions"
         )
-    if len(content) < start:
-        raise DataError(f"{name} is truncated: {len(content)} bytes do not hold an IDX header")
-    shape = struct.unpack(f">{content[3]}I", content[4:start])
-    if len(content) - start != math.prod(shape):
-        raise DataError(
-            f"{name} holds {len(content) - start} values, its header {list(shape)} says "
-            f"{math.prod(shape)}: it is truncated or damaged; fetch it again"
-        )
-    with as_data_error(name):  # numpy refuses impossible shapes
-        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    with as_data_error(name):  # a truncated header, and shapes that numpy refuses
+        shape = struct.unpack_from(f">{content[3]}I", content, 4)
+        found = len(content) - 4 - 4 * len(shape)
+        if found != math.prod(shape):
+            raise DataError(
+                f"{name} holds {found} values, its header {list(shape)} says {math.prod(shape)}: "
+                "it is truncated or damaged; fetch it again"
+            )
+        return np.frombuffer(content, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
 
 
 def read_idx(files: Files, name: str) -> NDArray[np.uint8]:
@@ -77,11 +75,7 @@ def read_idx_pair(
 ) -> "Dataset":
     """Return the examples of a file of images and the file of labels beside it.
 
-    Args:
-        files: the folder or archive
-        images: the name of the file of images
-        published: the classes of a published file
-        class_names: the classes of a user's file (default: its distinct labels)
+    The classes are those of a published file, ``class_names``, or the distinct labels.
     """
     import torch
 
