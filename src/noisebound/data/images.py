@@ -18,7 +18,7 @@ from typing import BinaryIO, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import UInt8
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from rich.filesize import decimal
 from torch import Tensor
@@ -297,7 +297,7 @@ class _Job:
         nbytes = math.prod(self.shape)
         if len(self.names) < _WORTH_CACHING and nbytes < _WORTH_MAPPING:
             return self._in_memory()
-        sizes = self._no_sizes()
+        sizes = torch.zeros(len(self.names), 2, dtype=torch.int64)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if shutil.disk_usage(path.parent).free < nbytes:
@@ -324,13 +324,11 @@ class _Job:
         return replace(written, written=path.stat().st_size)
 
     def _in_memory(self) -> DecodedImages:
-        images, sizes = torch.empty(self.shape, dtype=torch.uint8), self._no_sizes()
+        images = torch.empty(self.shape, dtype=torch.uint8)
+        sizes = torch.zeros(len(self.names), 2, dtype=torch.int64)
         for image, pixels in zip(images.numpy(), self._decoded(sizes), strict=True):
             image[...] = pixels
         return self._result(images, sizes, in_memory=True)
-
-    def _no_sizes(self) -> Int64[Tensor, "n 2"]:
-        return torch.zeros(len(self.names), 2, dtype=torch.int64)
 
     def _result(self, images: Tensor, sizes: Tensor, *, in_memory: bool = False) -> DecodedImages:
         """Return the images without those of size zero, which could not be read."""

@@ -252,14 +252,10 @@ class Loader:
         check_count("rank", rank, least=0)
         if rank >= world_size:
             raise InvalidValueError(f"rank must be below world_size {world_size}, got {rank}")
-        if len(data) < world_size:
+        if min(len(data), batch_size) < world_size:
             raise InvalidValueError(
-                f"{len(data)} examples cannot be divided over {world_size} ranks"
-            )
-        if batch_size < world_size:
-            raise InvalidValueError(
-                f"batch_size counts all {world_size} ranks and must be at least that, "
-                f"got {batch_size}"
+                f"{len(data)} examples in batches of {batch_size} cannot be divided over "
+                f"{world_size} ranks: batch_size counts all ranks, and each needs an example"
             )
         if augmentation is not None and not data.is_images:
             raise InvalidValueError(

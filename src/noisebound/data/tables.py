@@ -124,13 +124,10 @@ def _check_columns(lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> 
         )
     ids = () if options.id is None else (options.id,)
     check_named(columns, [target, *options.exclude, *ids, *options.column_types], source)
-    for names, what in (
-        (options.exclude, "be excluded"),
-        (ids, "name the rows: `id`"),
-        (options.column_types, "have a type"),
-    ):
+    uses = {"be excluded": options.exclude, "name the rows: `id`": ids}
+    for use, names in {**uses, "have a type": options.column_types}.items():
         if target in names:
-            raise DataError(f"column {target!r} holds the labels and cannot {what}")
+            raise DataError(f"column {target!r} holds the labels and cannot {use}")
     for name in (*options.exclude, *ids):
         if name in options.column_types:
             raise DataError(f"column {name!r} is not a feature, so it cannot have a type")
