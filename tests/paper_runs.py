@@ -14,7 +14,6 @@ from noisebound.paper.presets import CPU
 from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.run import RunStore, execute
 from noisebound.paper.sources import DataSources
-from noisebound.paper.sweep import Workers, run_sweep
 from noisebound.runs.result import RunResult
 from noisebound.training import EpochMetrics
 
@@ -30,11 +29,8 @@ def digit_runs(methods, seeds=(0,), sources=None, settings=QUICK) -> list[RunCon
     return plan.table_runs([COLUMN], methods)
 
 
-def sweep_of_four(path: str) -> None:
-    """Do four runs in one worker, and print what they measured; for a process of its own."""
-    store, runs = RunStore(Path(path)), digit_runs(["ce", "ce+b"], seeds=[0, 1])
-    assert run_sweep(runs, store, DataSources(), Workers(jobs=1)) == {}
-    print([measured(store, run) for run in runs])  # noqa: T201
+RAY_RUNS = [*digit_runs(["ce", "ce+b"], settings=LONG), *digit_runs(["ce", "ce+b", "elr"], [0, 1])]
+"""Of which the first two are under way when a worker is killed."""
 
 
 def do_runs_here(runs, execution, workers) -> None:

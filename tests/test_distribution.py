@@ -21,12 +21,14 @@ EXTRAS = {
     "cli",
     "excel",
     "hf",
+    "images",
     "lightning",
     "onnx",
     "ray",
     "review",
     "sklearn",
     "tensorboard",
+    "texts",
     "transformers",
 }
 
@@ -87,8 +89,9 @@ def test_the_packages_of_the_command_line_are_known_by_name(metadata):
     assert {*CLI_PACKAGES.values()} == packages(metadata, "cli")
     added = packages(metadata, "review") - packages(metadata, "cli")
     assert {*REVIEW_PACKAGES.values()} == added
+    installed = packages_distributions()
     for module, package in (CLI_PACKAGES | REVIEW_PACKAGES).items():
-        assert package in {name.lower() for name in packages_distributions()[module]}
+        assert package in {name.lower() for name in installed[module]}
 
 
 def test_faults_are_reported_to_the_projects_issues(metadata):

@@ -86,6 +86,7 @@ class RunningAverage:
 
     def __init__(self, averaged: AveragedWeights, model: nn.Module) -> None:
         self._averaged, self._model = averaged, model
+        self._has_begun = False
         assert isinstance(averaged.multi_avg_fn, _ExponentialAverage)
         self._average = averaged.multi_avg_fn
         groups: dict[tuple[torch.device, torch.dtype], tuple[list[Tensor], list[Tensor]]] = {}
@@ -98,12 +99,14 @@ class RunningAverage:
     @torch.no_grad()
     def update(self) -> None:
         """Add the weights after one more step to the average."""
-        if self._averaged.n_averaged == 0:  # the average of one is that one
-            self._averaged.update_parameters(self._model)
-            return
+        if not self._has_begun:
+            self._has_begun = True
+            if not self._averaged.has_averaged:  # the average of one is that one
+                self._averaged.update_parameters(self._model)
+                return
         for (_, dtype), (kept, current) in self._groups:
             if dtype.is_floating_point:
                 torch._foreach_lerp_(kept, current, 1 - self._average.decay)
             else:
                 self._average(kept, current, self._averaged.n_averaged)
-        self._averaged.n_averaged += 1
+        self._averaged.n_averaged.add_(1)

@@ -9,14 +9,13 @@ from typing import Any, Literal
 from torch import nn
 
 from noisebound.data import DataOrigin, Splits
-from noisebound.data.load import read
 from noisebound.data.options import ReadingOptions, validated, with_options
 from noisebound.errors import InvalidValueError
-from noisebound.features import Backbone, BackboneLike, load_embedded, parse_backbone
+from noisebound.features import Backbone, BackboneLike, load_for_training
 from noisebound.models import ModelName
 from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
-from noisebound.search.problem import with_head
+from noisebound.search.problem import takes_pixels, with_head
 from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
@@ -32,7 +31,7 @@ def fit(
     out: str | Path | None = None,
     overwrite: bool = False,
     model: ModelName | Literal["auto"] | nn.Module = "auto",
-    backbone: BackboneLike | None = None,
+    backbone: BackboneLike | None = "auto",
     corrections: str | Path | None = None,
     resume: bool = False,
     fabric: Devices | None = None,
@@ -52,8 +51,9 @@ def fit(
         model: a network by name, ``"auto"`` for one that fits the data, or a module, of which a
             copy is trained
         backbone: a pretrained encoder whose embeddings are trained on, made once and cached:
-            ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``, or a module or a function
-            from a batch to vectors
+            ``"auto"`` for one that fits a folder of images or texts, and none for other data;
+            ``"none"``; ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``,
+            ``"package:NAME"``; or a module or a function from a batch to vectors
         corrections: the ``decisions.jsonl`` of a run whose labels were reviewed: corrected labels
             replace the others, checked ones are trusted, and unusable examples are left out
         resume: True to continue the run that is in ``out``
@@ -75,7 +75,6 @@ def fit(
     is_own = isinstance(model, nn.Module)
     reads = {name: options.pop(name) for name in ReadingOptions.model_fields if name in options}
     reading = validated(ReadingOptions, reads)
-    image_size = reading.image_size
     is_first = fabric is None or fabric.is_global_zero
     is_shown = show and is_first
     network = "auto" if isinstance(model, nn.Module) else model
@@ -93,15 +92,17 @@ def fit(
         if resume:
             raise InvalidValueError("`overwrite` replaces a run, and `resume` continues it")
         folder.check_replaceable()
-    encoder = None if backbone is None else parse_backbone(backbone, image_size)
+    if resume and isinstance(backbone, str) and backbone == "auto" and folder.config.exists():
+        backbone = folder.read_origin().backbone if folder.data.exists() else None
+    splits, encoder = load_for_training(
+        data,
+        backbone,
+        reading,
+        is_from_pixels=is_own or takes_pixels(config),
+        log=print_note if is_shown else lambda line: None,
+    )
     if config.unfreeze:
         check_unfreeze(encoder)
-    splits: Splits
-    if encoder is None:
-        splits = read(data, reading)  # texts are encoded when validation is taken
-    else:
-        log = print_note if is_shown else lambda line: None
-        splits = load_embedded(data, encoder, reading, log=log)
     config = with_head(config, splits)
     if not overwrite:
         folder.check(config, resume=resume)
@@ -119,11 +120,13 @@ def fit(
         show=show,
         backbone=encoder,
         corrections=corrections,
+        origin=DataOrigin(
+            data=str(data) if isinstance(data, str | Path) else None,
+            backbone=None if encoder is None else encoder.name,
+            **reading.model_dump(),
+        ),
     )
     if is_first:
-        path = str(data) if isinstance(data, str | Path) else None
-        name = None if encoder is None else encoder.name
-        run.folder.save_origin(DataOrigin(data=path, backbone=name, **reading.model_dump()))
         run.folder.save_command(
             command or _this_call(data, None if is_temporary else out, is_own, encoder, options)
         )

@@ -225,11 +225,6 @@ def test_class_without_examples_has_the_column_of_no_noise():
     assert noisy.transition[:, 2].tolist() == [0, 0, 1]
 
 
-def test_symmetric_noise_never_keeps_a_label():
-    noisy = nb.corrupt(some_labels(N, 4), "symmetric", 0.75, 4, generator=generator(), exact=True)
-    assert noisy.is_noisy.sum() == 75_000
-
-
 def test_include_self_is_the_other_convention():
     """A nominal rate of 0.4 is 0.36 with ten classes."""
     options = {"noise_rate": 0.4, "num_classes": 10, "include_self": True}

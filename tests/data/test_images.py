@@ -9,7 +9,6 @@ from anonymous_memory import anonymous_bytes
 from noisebound.data import DataError, Normalization, images, load
 from noisebound.data.archives import Folder
 from noisebound.data.cache import cache_folder
-from noisebound.system.files import written_whole
 from published_files import plain_image
 
 
@@ -227,18 +226,3 @@ def test_what_is_mapped_may_be_changed_in_memory_only(folder):
     load(folder)
     load(folder).train.dense_inputs.zero_()
     assert load(folder).train.dense_inputs.max() > 0
-
-
-def test_written_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "x"
-    path.write_text("old")
-
-    def write_half():
-        with written_whole(path) as part:
-            part.write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_half()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]

@@ -234,18 +234,15 @@ def test_broken_tables(tmp_path, text, target, complaint):
         load(tmp_path / "x.csv", target=target)
 
 
-def test_rows_without_a_label_are_left_out_on_request(tmp_path):
-    (tmp_path / "x.csv").write_text("a,y\n1,u\n2,\n3,v\n5,u\n4,v\n")
-    splits = load(tmp_path / "x.csv", target="y", skip_bad=True)
-    assert len(splits.train) == 4
-    assert splits.notes == ("1 rows without a label were left out",)
-
-
-def test_a_blank_label_is_missing(tmp_path):
-    (tmp_path / "x.csv").write_text("a,y\n1,u\n2, \n3,v\n5,u\n4,v\n")
+@pytest.mark.parametrize("blank", ["", " "])
+def test_rows_without_a_label_are_left_out_on_request(tmp_path, blank):
+    (tmp_path / "x.csv").write_text(f"a,y\n1,u\n2,{blank}\n3,v\n5,u\n4,v\n")
     with pytest.raises(DataError, match=r"1 of 5 rows of .* have no label"):
         load(tmp_path / "x.csv", target="y")
-    assert load(tmp_path / "x.csv", target="y", skip_bad=True).train.class_names == ("u", "v")
+    splits = load(tmp_path / "x.csv", target="y", skip_bad=True)
+    assert len(splits.train) == 4
+    assert splits.train.class_names == ("u", "v")
+    assert splits.notes == ("1 rows without a label were left out",)
 
 
 def test_truncated_parquet(tmp_path):

@@ -215,9 +215,9 @@ def test_a_missing_model_without_a_network_is_said_at_once(tmp_path):
 
 @pytest.mark.parametrize("ending", ["safetensors", "bin"])
 def test_pickles_are_fetched_only_if_need_be(ending, monkeypatch):
-    files = [SimpleNamespace(rfilename=f"pytorch_model.{ending}")]
+    files = [SimpleNamespace(rfilename=f"pytorch_model.{ending}", size=1)]
     info = SimpleNamespace(siblings=files)
-    monkeypatch.setattr("huggingface_hub.model_info", lambda name, timeout: info)
+    monkeypatch.setattr("huggingface_hub.model_info", lambda name, **options: info)
     patterns = []
     monkeypatch.setattr(
         "huggingface_hub.snapshot_download",
@@ -291,7 +291,7 @@ def test_a_function_must_return_one_vector_per_example():
 
 @pytest.mark.parametrize("name", ["resnet18", "hf:", "torch:hub"])
 def test_names_that_are_not_backbones(name):
-    with pytest.raises(InvalidValueError, match="must be hf:NAME_OR_FOLDER, onnx:FILE or timm:NAM"):
+    with pytest.raises(InvalidValueError, match="must be hf:NAME_OR_FOLDER, onnx:FILE, timm:NAME"):
         parse_backbone(name)
     with pytest.raises(InvalidTypeError, match="must be a name"):
         parse_backbone(3)

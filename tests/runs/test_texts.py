@@ -24,7 +24,7 @@ WORDS = {
     "money": ["bank", "stock", "market", "price", "profit", "trade"],
 }
 COMMON = ["the", "a", "of", "today", "and", "with", "new"]
-QUICK = {"noise_rate": 0.1, "epochs": 8, "batch_size": 50, "show": False}
+QUICK = {"noise_rate": 0.1, "epochs": 8, "batch_size": 50, "show": False, "backbone": "none"}
 
 
 def sentence(kind):
@@ -241,8 +241,9 @@ def test_an_empty_file_is_named_for_a_backbone(tmp_path):
         (tmp_path / kind).mkdir()
         for place, text in enumerate([*TEXTS[:3], ""]):
             (tmp_path / kind / f"{place}.txt").write_text(text)
+    own = {"backbone": lambda texts: [[1.0]] * len(texts)}
     with pytest.raises(DataError, match=r"text money/3\.txt \(the text is empty\)"):
-        nb.fit(tmp_path, out=tmp_path / "run", backbone=lambda texts: [[1.0]] * len(texts), **QUICK)
+        nb.fit(tmp_path, out=tmp_path / "run", **QUICK | own)
 
 
 def test_texts_that_are_all_empty():
@@ -285,6 +286,7 @@ def test_as_good_as_logistic_regression_on_clean_labels(tmp_path, shared_data):
     run = nb.fit(
         (train["text"], train["gt"].to_list()),
         out=tmp_path / "run",
+        backbone="none",
         loss="ce",
         measure_every=50,
         show=False,

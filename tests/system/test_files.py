@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from noisebound.errors import NoRoomError
-from noisebound.system.files import append_text, save_tensors, write_text
+from noisebound.system.files import append_text, save_tensors, write_text, written_whole
 from processes import environment
 
 DAY = 24 * 3600
@@ -55,3 +55,18 @@ def test_parts_that_nobody_writes_any_more_are_removed(tmp_path):
         os.utime(part, (0, part.stat().st_mtime - 2 * DAY))
     write_text(tmp_path / "a", "whole")
     assert {path.name for path in tmp_path.iterdir()} == {"a", new.name, other.name}
+
+
+def test_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("old")
+
+    def write_half():
+        with written_whole(path) as part:
+            part.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

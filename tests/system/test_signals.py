@@ -19,7 +19,7 @@ FIT = (
 )
 REPRODUCE = (
     *("reproduce", "own", "--columns", "digits-0.4", "--methods", "ce", "ce+b", "--seeds", "2"),
-    *("--jobs", "2", "--set", "epochs=2000", "train_examples=400"),
+    *("--set", "epochs=2000", "train_examples=400"),
 )
 
 pytestmark = pytest.mark.usefixtures("heeds_interrupts")
@@ -93,9 +93,11 @@ def test_sigterm_to_the_first_of_two_ranks(tmp_path):
     assert "Traceback" not in complaint
 
 
-@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_sweep(tmp_path, number, expected):
-    process = started(*REPRODUCE, "--out", tmp_path / "out")
+@pytest.mark.parametrize(
+    ("number", "jobs", "expected"), [(signal.SIGINT, 2, 130), (signal.SIGTERM, 1, 143)]
+)
+def test_a_sweep(tmp_path, number, jobs, expected):
+    process = started(*REPRODUCE, "--jobs", jobs, "--out", tmp_path / "out")
     wait_for_epochs(tmp_path, process)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal sends it: to the workers too

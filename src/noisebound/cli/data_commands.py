@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 from cyclopts import App, Parameter
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
@@ -110,7 +111,6 @@ def cache(
 
     Example: `noisebound data cache --clear`
     """
-    from noisebound.data.archives import readable_size
     from noisebound.data.cache import cache_folder, cached_files, clear_cache
     from noisebound.data.published import download_folders
 
@@ -120,7 +120,7 @@ def cache(
         return
     if found:
         Console(soft_wrap=True).print(_cache_table(found))
-    total = readable_size(sum(each.nbytes for each in found))
+    total = decimal(sum(each.nbytes for each in found))
     verb = "removed" if clear else "kept"
     print_text(f"{total} {verb} in {cache_folder()}")
 
@@ -136,15 +136,13 @@ def _cache_record(found: "CachedFiles") -> dict[str, object]:
 
 
 def _cache_table(found: "list[CachedFiles]") -> Table:
-    from noisebound.data.archives import readable_size
-
     table = Table("what", "files", "size", "cleared by --clear", box=None, pad_edge=False)
     table.add_column("folder", overflow="fold")
     for each in found:
         table.add_row(
             each.what,
             f"{each.files:,}",
-            readable_size(each.nbytes),
+            decimal(each.nbytes),
             "yes" if each.is_cleared else "no",
             escape(str(each.folder)),
         )

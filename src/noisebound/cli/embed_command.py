@@ -12,8 +12,8 @@ from noisebound.system.console import print_note, print_text
 def embed(
     data: str,
     *,
-    backbone: Annotated[str, Parameter(metavar="ENCODER")],
     out: Path,
+    backbone: Annotated[str, Parameter(metavar="ENCODER")] = "auto",
     cluster: Annotated[str | None, Parameter(metavar="ADDRESS")] = None,
     reading: Reading = None,
 ) -> None:
@@ -24,21 +24,24 @@ def embed(
     data
         The name of a data set; or a folder of images or of .txt files, a table with a column of
             texts, or an npz or npy file of images.
-    backbone
-        The pretrained encoder: hf:NAME_OR_FOLDER, onnx:FILE or timm:NAME.
     out
         The folder to write. After an interruption, run the same command again to continue.
+    backbone
+        The pretrained encoder: hf:NAME_OR_FOLDER, onnx:FILE, timm:NAME or package:NAME; auto for
+            one that fits the examples.
     cluster
         The address of a Ray cluster, auto for one that runs here, or local to start one. All its
             machines must see the data and the folder.
     """
     from noisebound.features import parse_backbone
+    from noisebound.features.auto import needed_backbone
     from noisebound.features.embed_folder import embed_folder
     from noisebound.features.load import load_raw
 
     options = (reading or ReadingFlags()).options
-    encoder = parse_backbone(backbone, options.image_size)
+    encoder = None if backbone == "auto" else parse_backbone(backbone, options.image_size)
     raw = load_raw(data, options)
+    encoder = encoder or needed_backbone(raw.train.examples, print_note)
     notes = embed_folder(
         raw, encoder, out, skip_bad=options.skip_bad, cluster=cluster, log=print_note
     )

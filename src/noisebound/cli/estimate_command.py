@@ -21,7 +21,7 @@ from noisebound.system.console import print_json, print_note, print_text, spell_
 from noisebound.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from noisebound.data import DataOrigin, Dataset, Splits
+    from noisebound.data import Dataset
     from noisebound.estimation import NoiseEstimate
 
 _CONFUSIONS = 8  # heuristic: a list of this length is still read
@@ -54,7 +54,7 @@ def estimate(
     probs: Path | None = None,
     config: Annotated[_Training | None, Parameter(name="*")] = None,
     reading: Reading = None,
-    backbone: BackboneName = None,
+    backbone: BackboneName = "auto",
     threads: Threads = None,
     out: Path | None = None,
     json: Json = False,
@@ -75,27 +75,34 @@ def estimate(
     """
     from noisebound.estimation import EstimatedNoise, UnknownNoise
     from noisebound.estimation.transitions import require_cleanlab
+    from noisebound.features import load_for_training
     from noisebound.runs.folder import RunFolder
     from noisebound.runs.result import estimate_record, noise_record
     from noisebound.search import estimate_label_noise
-    from noisebound.search.problem import with_head
+    from noisebound.search.problem import takes_pixels, with_head
+    from noisebound.system.memory import keep_freed_memory
     from noisebound.training.devices import use_threads
 
     use_threads(threads)
+    keep_freed_memory()
     if RunFolder(data).result.exists():
         if probs is not None or method != "agreement":
             raise InvalidValueError("a run has its own estimate: leave out --probs and --method")
         _print_stored(data, out, as_json=json)
         return
-    origin = (reading or ReadingFlags()).origin(data)
     if method == "confident":
         require_cleanlab()
-    # As in fit, texts are encoded after the validation split is taken.
-    splits = origin.read() if backbone is None else _embedded(origin, backbone)
+    given = config or _Training()
+    training = validated(TrainingConfig, given.model_dump(exclude_unset=True))
+    splits, _ = load_for_training(
+        data,
+        "none" if probs is not None and backbone == "auto" else backbone,
+        (reading or ReadingFlags()).options,
+        is_from_pixels=takes_pixels(training),
+        log=print_note,
+    )
     if probs is None:
-        given = config or _Training()
-        chosen = with_head(validated(TrainingConfig, given.model_dump(exclude_unset=True)), splits)
-        noise = estimate_label_noise(splits, chosen, method=method)
+        noise = estimate_label_noise(splits, with_head(training, splits), method=method)
         assert isinstance(noise, EstimatedNoise | UnknownNoise)
         found = noise.estimate if isinstance(noise, EstimatedNoise) else noise.rejected
         record, because = noise_record(noise), noise.unknown_because
@@ -137,13 +144,6 @@ def _output(
         print_json(record)
     else:
         _print(found, record, class_names, unknown_because)
-
-
-def _embedded(origin: "DataOrigin", backbone: str) -> "Splits":
-    from noisebound.features import load_embedded, parse_backbone
-
-    encoder = parse_backbone(backbone, origin.image_size)
-    return load_embedded(origin.data, encoder, origin.options, log=print_note)
 
 
 def _from_probabilities(path: Path, train: "Dataset", method: EstimationMethod) -> "NoiseEstimate":

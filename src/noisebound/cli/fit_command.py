@@ -84,7 +84,7 @@ def fit(
     *,
     out: Annotated[Path, Parameter(group=_MAIN)],
     reading: Annotated[_Reading | None, Parameter(name="*", group=_DATA)] = None,
-    backbone: Annotated[BackboneName, Parameter(group=_MAIN)] = None,
+    backbone: Annotated[BackboneName, Parameter(group=_MAIN)] = "auto",
     config: Annotated[_Training | None, Parameter(name="*", group=_TRAINING)] = None,
     transition: Annotated[Path | None, Parameter(group=_NOISE)] = None,
     corrections: Annotated[Path | None, Parameter(group=_MAIN)] = None,
@@ -127,16 +127,19 @@ def fit(
         Also write the metrics for a tracker.
     """
     from noisebound.entry import fit as run_fit
+    from noisebound.system.memory import keep_freed_memory
     from noisebound.training import UnknownNoiseWarning
-    from noisebound.training.devices import use_threads
+    from noisebound.training.devices import Devices, OneDevice, leave_ranks, use_threads
 
-    fabric = None
-    if (devices, nodes, accelerator, precision, logger) != ("1", 1, "auto", "32-true", None):
+    is_usual = (devices, nodes, precision, logger) == ("1", 1, "32-true", None)
+    if is_usual and accelerator in ("auto", "cpu"):  # Lightning takes seconds to import
+        fabric: Devices = OneDevice(None if accelerator == "auto" else accelerator)
+    else:
         from noisebound.cli.devices import launch
 
         fabric = launch(accelerator, devices, nodes, precision, logger, out)
-    is_first = fabric is None or fabric.is_global_zero
-    use_threads(threads, 1 if fabric is None else fabric.world_size // nodes)
+    keep_freed_memory()
+    use_threads(threads, fabric.world_size // nodes)
     given = config or _Training()
     training = {name: getattr(given, name) for name in given.model_fields_set}
     if transition is not None:
@@ -157,16 +160,13 @@ def fit(
                 **training,
             )
     except KeyboardInterrupt:
-        if is_first:
+        if fabric.is_global_zero:
             console = Console(stderr=True, soft_wrap=True)
             console.print(f"interrupted; continue with --resume, in {escape(str(out))}")
         raise
-    if is_first:
+    if fabric.is_global_zero:
         _print_run(run, as_json=json)
-    if fabric is not None:
-        from noisebound.training.devices import leave_ranks
-
-        leave_ranks(fabric)
+    leave_ranks(fabric)
 
 
 def _read_matrix(path: Path) -> tuple[tuple[float, ...], ...]:

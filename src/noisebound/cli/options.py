@@ -55,11 +55,12 @@ QuoteFormulas = Annotated[
     ),
 ]
 BackboneName = Annotated[
-    str | None,
+    str,
     Parameter(
         metavar="ENCODER",
-        help="A pretrained encoder whose embeddings are used: hf:NAME_OR_FOLDER, onnx:FILE or "
-        "timm:NAME. They are made once and cached.",
+        help="A pretrained encoder whose embeddings are used: hf:NAME_OR_FOLDER, onnx:FILE, "
+        "timm:NAME, package:NAME or none. They are made once and cached. auto finds one for a "
+        "folder of images and for texts.",
     ),
 ]
 Encoding = Annotated[

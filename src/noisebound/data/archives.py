@@ -16,15 +16,14 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import IO, BinaryIO
 
+from rich.filesize import decimal
+
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError
 
 UNPACKED_VARIABLE = "NOISEBOUND_MAX_UNPACKED"
-PIXELS_VARIABLE = "NOISEBOUND_MAX_PIXELS"
 
 _ALWAYS_ALLOWED = 2**30  # bytes; heuristic: this fits into the memory of any machine
 _USUAL_RATIO = 100  # heuristic: text and images compress 2 to 20 times, a file of zeros 1,000 times
-_USUAL_PIXELS = 178_956_970  # of one image: Pillow's own limit, 13,377 × 13,377
-_TOO_MANY = f"pixels: allow more by the environment variable {PIXELS_VARIABLE} if you trust it"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _CHUNK = 2**20  # bytes unpacked at a time
 _BYTE_ORDER_MARKS = {  # at the start of a file; longer ones come first
@@ -60,32 +59,17 @@ def check_unpacked(name: str, packed: int, unpacked: int) -> None:
     A few kilobytes can claim to hold gigabytes, by mistake or by intent. The environment variable
     ``NOISEBOUND_MAX_UNPACKED`` replaces the gigabyte. Sizes are in bytes.
     """
-    limit = max(_number(UNPACKED_VARIABLE, _ALWAYS_ALLOWED), _USUAL_RATIO * packed)
+    limit = max(size_limit(UNPACKED_VARIABLE, _ALWAYS_ALLOWED), _USUAL_RATIO * packed)
     if unpacked > limit:
         raise DataError(
-            f"{name} of {readable_size(packed)} would unpack to {readable_size(unpacked)} or more, "
-            f"over the limit of {readable_size(limit)}: if you trust it and have the memory, raise "
-            f"the limit by the environment variable {UNPACKED_VARIABLE}, as in "
-            f"{UNPACKED_VARIABLE}={-(-unpacked // 10**9)}G"
+            f"{name} of {decimal(packed)} would unpack to {decimal(unpacked)} or more, over the "
+            f"limit of {decimal(limit)}: if you trust it and have the memory, raise the limit by "
+            f"the environment variable, as in {UNPACKED_VARIABLE}={-(-unpacked // 10**9)}G"
         )
 
 
-def pixel_limit() -> int:
-    """Return how many pixels one image may have."""
-    return _number(PIXELS_VARIABLE, _USUAL_PIXELS)
-
-
-def too_many_pixels() -> str:
-    """Return the reason why an image over the limit is refused."""
-    return f"more than {pixel_limit():,} {_TOO_MANY}"
-
-
-def is_of_other_pixel_limit(reason: str) -> bool:
-    """True if an image was refused for this reason under a limit other than the present one."""
-    return reason.endswith(_TOO_MANY) and reason != too_many_pixels()
-
-
-def _number(variable: str, default: int) -> int:
+def size_limit(variable: str, default: int) -> int:
+    """Return the number in an environment variable, such as 8G."""
     text = os.environ.get(variable)
     if not text:
         return default
@@ -95,19 +79,6 @@ def _number(variable: str, default: int) -> int:
             f"the environment variable {variable} must be a number such as 8G, got {text!r}"
         )
     return int(match[1]) * _UNITS[match[2].upper()]
-
-
-def readable_size(size: int) -> str:
-    """Return a number of bytes with a unit.
-
-    Example:
-        >>> readable_size(180), readable_size(2_100_000_000)
-        ('180 bytes', '2.1 GB')
-    """
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if size >= unit:
-            return f"{size / unit:,.1f} {name}"
-    return f"{size} bytes"
 
 
 class Files(ABC):
@@ -140,10 +111,6 @@ class Files(ABC):
 class Folder(Files):
     """The files below a folder, which is listed once."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._fingerprints: dict[tuple[str, ...], str] = {}
-
     def read(self, name: str) -> bytes:
         """Return the whole content of one file."""
         with as_data_error(self.where(name)):
@@ -155,25 +122,22 @@ class Folder(Files):
 
     def names(self) -> list[str]:
         """Return the name of every file; links are followed, but no folder is entered twice."""
-        return self._listed[0]
+        return self._names
 
     def folders(self) -> list[str]:
         """Return the names of the visible folders directly in this one, sorted."""
-        return self._listed[1]
+        names = (child.name for child in self.path.iterdir() if child.is_dir())
+        return sorted(name for name in names if not is_hidden(PurePath(name)))
 
     def below(self, folder: str) -> "Folder":
         """Return one of the folders, without listing it again."""
-        start = f"{folder}/"
-        found = Folder(self.path / folder)
-        inside = [name.removeprefix(start) for name in self._listed[0] if name.startswith(start)]
-        folders = [child.name for child in found.path.iterdir() if child.is_dir()]
-        found._listed = (inside, _visible(folders))
+        found, start = Folder(self.path / folder), f"{folder}/"
+        found._names = [name.removeprefix(start) for name in self._names if name.startswith(start)]
         return found
 
     @cached_property
-    def _listed(self) -> tuple[list[str], list[str]]:
+    def _names(self) -> list[str]:
         names: list[str] = []
-        top: list[str] = []
         entered = set()
         for folder, subfolders, files in os.walk(self.path, followlinks=True):
             if (here := os.path.realpath(folder)) in entered:
@@ -182,28 +146,20 @@ class Folder(Files):
             entered.add(here)
             below = Path(folder).relative_to(self.path)
             names += [(below / name).as_posix() for name in files]
-            top = top or list(subfolders)
-        return sorted(names), _visible(top)
+        return sorted(names)
 
     def where(self, name: str = "") -> str:
         """Return the path."""
         return str(self.path / name)
 
     def fingerprint(self, names: Sequence[str]) -> str:
-        """Return a hash of the path, size and times of each file, taken once."""
-        key = tuple(names)
-        if key not in self._fingerprints:
-            self._fingerprints[key] = files_fingerprint(self.path / name for name in key)
-        return self._fingerprints[key]
+        """Return a hash of the path, size and times of each file."""
+        return files_fingerprint(self.path / name for name in names)
 
 
 def is_hidden(name: PurePath) -> bool:
     """True for a relative path that is hidden, such as ``.git/config`` and ``a/._0.txt``."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.parts)
-
-
-def _visible(folders: Iterable[str]) -> list[str]:
-    return sorted(folder for folder in folders if not is_hidden(PurePath(folder)))
 
 
 class Zip(Files):

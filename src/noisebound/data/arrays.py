@@ -1,5 +1,6 @@
 """Arrays in memory and in ``.npz`` and ``.npy`` files as examples."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -55,7 +56,19 @@ def inputs_from_array(inputs: Any) -> Tensor:
 
 
 def _as_array(inputs: Any) -> NDArray[Any]:
-    array = _one_array(_without_graph(inputs))
+    if isinstance(inputs, Iterator):
+        raise DataError(
+            f"expected an array or a list, got a {type(inputs).__name__}, which is gone "
+            "after one pass: make a list of it"
+        )
+    try:
+        array = np.asarray(_without_graph(inputs))
+    except ValueError as error:  # shapes differ
+        raise DataError(
+            "all examples must have one shape, and these have several: bring images to one size, "
+            "or give them as files, by their folder or to Embedder by their paths; give each row "
+            "equally many numbers"
+        ) from error
     if array.shape == (0,):
         raise DataError("there are no examples: give at least one")
     if array.dtype == object and any(isinstance(each, PurePath) for each in array.flat):
@@ -77,22 +90,6 @@ def _as_array(inputs: Any) -> NDArray[Any]:
             "drop them"
         )
     return array
-
-
-def _one_array(inputs: Any) -> NDArray[Any]:
-    if isinstance(inputs, Iterator):
-        raise DataError(
-            f"expected an array or a list, got a {type(inputs).__name__}, which is gone "
-            "after one pass: make a list of it"
-        )
-    try:
-        return np.asarray(inputs)
-    except ValueError as error:  # shapes differ
-        raise DataError(
-            "all examples must have one shape, and these have several: bring images to one size, "
-            "or give them as files, by their folder or to Embedder by their paths; give each row "
-            "equally many numbers"
-        ) from error
 
 
 def _count_unusable(array: NDArray[Any]) -> int:
@@ -152,23 +149,17 @@ Pair = tuple[NDArray[Any], NDArray[Any]]
 def read_arrays(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
     """Return inputs and labels, and those of the test set if an ``.npz`` file has one.
 
-    Args:
-        path: an ``.npz`` or ``.npy`` file
-        target: the array of labels in it; for ``.npy``, their file, a path or a name beside it
+    ``target`` is the array of labels in it; for ``.npy``, the path of their file, or its name if it
+    lies beside the inputs.
     """
-    if path.suffix.lower() == ".npy":
-        if target is None:
-            raise DataError(
-                f"{path} holds only inputs: give the file of labels as `target`, such as y.npy"
-            )
-        labels = Path(target) if Path(target).exists() else path.parent / target
-        return (_load(path), _load(labels)), None
-    if path.suffix.lower() != ".npz":
-        raise DataError(
-            f"{path} cannot be read: expected a folder of images or of .txt files (one "
-            "folder per class), or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file"
-        )
     with _opened(path) as arrays:
+        if path.suffix.lower() == ".npy":
+            if target is None:
+                raise DataError(
+                    f"{path} holds only inputs: give the file of labels as `target`, such as y.npy"
+                )
+            labels = Path(target) if Path(target).exists() else path.parent / target
+            return (arrays["X"], _load(labels)), None
         if target is not None:
             return _pair_with(arrays, target, path), None
         train = _pair(arrays, _TRAIN_KEYS)
@@ -182,19 +173,10 @@ def read_arrays(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
 
 def read_inputs(path: Path) -> NDArray[Any]:
     """Return the inputs of a ``.npy`` or ``.npz`` file, without labels."""
-    if path.suffix.lower() == ".npy":
-        return _load(path)
-    if path.suffix.lower() != ".npz":
-        raise DataError(
-            f"{path} cannot be read: expected an image or a .txt file, a folder of "
-            "them, or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file"
-        )
     with _opened(path) as arrays:
         usual = [inputs for inputs, _ in (*_TEST_KEYS, *_TRAIN_KEYS) if inputs in arrays]
-        if usual:
-            return arrays[usual[0]]
-        if len(arrays) == 1:
-            return next(iter(arrays.values()))
+        if usual or len(arrays) == 1:
+            return arrays[usual[0] if usual else next(iter(arrays))]
         raise DataError(
             f"{path} has the arrays {sorted(arrays)}; expected one array, or one named X"
         )
@@ -221,7 +203,16 @@ def _pair(arrays: Mapping[str, NDArray[Any]], keys: Iterable[tuple[str, str]]) -
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """Yield the arrays of an ``.npz`` file; each is read on access."""
+    """Yield the arrays of an ``.npz`` file, each read on access, or that of ``.npy`` as X."""
+    kind = path.suffix.lower()
+    if kind == ".npy":
+        yield {"X": _load(path)}
+        return
+    if kind != ".npz":
+        raise DataError(
+            f"{path} cannot be read: expected an image or a .txt file, a folder of them (to train, "
+            "one folder per class), or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file"
+        )
     with (
         _reading(path),
         path.open("rb") as stream,
@@ -244,14 +235,14 @@ def _load(path: Path) -> NDArray[Any]:
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Explain errors, above all that for Python objects, which would have to be unpickled."""
-    try:
-        with as_data_error(path, remedy="look at the file"):
+    with as_data_error(path, remedy="look at the file"):
+        try:
             yield
-    except DataError as error:
-        if "Object arrays" in str(error) or "Python objects" in str(error):
+        except ValueError as error:
+            if not re.search("Object arrays|Python objects", str(error)):
+                raise
             raise DataError(
                 f"{path} cannot be read: it holds an array of Python objects, as labels are if "
                 "None is among them, and loading objects could run any code; save an array of "
                 "numbers or text, without the examples that have no label"
             ) from error
-        raise

@@ -1,9 +1,7 @@
 """The folders of this machine: the search path for data, and the cache."""
 
-import atexit
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,14 +29,6 @@ def cache_folder() -> Path:
     return Path(os.environ.get("NOISEBOUND_CACHE") or pooch.os_cache("noisebound"))
 
 
-def temporary_file(folder: Path, ending: str) -> Path:
-    """Return the path of an empty file in a folder, which is removed when the process ends."""
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=ending, delete=False) as file:
-        path = Path(file.name)
-    atexit.register(path.unlink, missing_ok=True)
-    return path
-
-
 def search_folders(data_dir: str | Path | None) -> list[Path]:
     """Return the folders to search for published files: ``data_dir``, or NOISEBOUND_DATA, first."""
     named = data_dir or os.environ.get("NOISEBOUND_DATA")
@@ -51,14 +41,9 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
 
 @dataclass(frozen=True)
 class CachedFiles:
-    """The files of one folder in the cache folder.
+    """The files of one folder in the cache: what they are, their number and size in bytes.
 
-    Args:
-        folder: the folder
-        what: a description of the files
-        files: number of files
-        nbytes: their size, in bytes
-        is_cleared: whether they can be made again, so that they are cleared; downloads cannot
+    Those that can be made again are cleared; downloads are not.
     """
 
     folder: Path
@@ -74,12 +59,10 @@ def cached_files(downloads: Iterable[str] = ()) -> list[CachedFiles]:
     Unfinished files of killed processes count too. ``downloads`` are the subfolders of published
     data sets.
     """
-    whats = KINDS | dict.fromkeys(sorted(downloads), "downloaded data set")
     found = []
-    for name, what in whats.items():
+    for name, what in (KINDS | dict.fromkeys(sorted(downloads), "downloaded data set")).items():
         folder = cache_folder() / name
-        sizes = list(_sizes(folder))
-        if sizes:
+        if sizes := list(_sizes(folder)):
             found.append(CachedFiles(folder, what, len(sizes), sum(sizes), name in KINDS))
     return found
 

@@ -32,13 +32,9 @@ IMAGES, TEXTS = "images", ".txt files"
 
 @dataclass(frozen=True, eq=False)
 class ClassTree:
-    """Images or texts in one folder per class.
+    """Images or texts in one folder per class: their paths, and the names of the folders, sorted.
 
-    Args:
-        files: the tree
-        names: path of each example in the tree
-        class_names: the names of the folders, sorted
-        ignored: number of files that are not examples
+    ``ignored`` is the number of files that are not examples.
     """
 
     files: Folder
@@ -65,17 +61,27 @@ def find_trees(
     """
     files = path if isinstance(path, Folder) else Folder(path)
     folders = {folder.lower(): folder for folder in files.folders()}
-    name = next((folders[name] for name in _TRAIN_NAMES if name in folders), None)
-    below = None if name is None else files.below(name)
-    if name is None or below is None or not below.folders():
-        tree = _tree(files, kind)
-        return tree, None, _ignored_notes(kind, tree)
-    test_name = next((folders[name] for name in _TEST_NAMES if name in folders), None)
-    train = _tree(below, kind)
-    test = None if test_name is None else _tree(files.below(test_name), kind, train.class_names)
-    unused = [folder for folder in folders.values() if folder not in (name, test_name)]
-    notes = (f"folders beside {name} were not used: {', '.join(unused)}",) if unused else ()
-    return train, test, (*notes, *_ignored_notes(kind, train, test))
+    name, test_name = (
+        next((folders[name] for name in names if name in folders), None)
+        for names in (_TRAIN_NAMES, _TEST_NAMES)
+    )
+    notes, test = [], None
+    if name is None or not files.below(name).folders():
+        train = _tree(files, kind)
+    else:
+        train = _tree(files.below(name), kind)
+        if test_name is not None:
+            test = _tree(files.below(test_name), kind, train.class_names)
+        unused = [folder for folder in folders.values() if folder not in (name, test_name)]
+        if unused:
+            notes.append(f"folders beside {name} were not used: {', '.join(unused)}")
+    notes += [
+        f"{tree.ignored} files in {tree.files.path} were ignored: they are not {kind}, or not in "
+        "the folder of a class"
+        for tree in (train, test)
+        if tree is not None and tree.ignored
+    ]
+    return train, test, tuple(notes)
 
 
 def _tree(files: Folder, kind: str, known: tuple[str, ...] = ()) -> ClassTree:
@@ -104,20 +110,10 @@ def _tree(files: Folder, kind: str, known: tuple[str, ...] = ()) -> ClassTree:
 def examples_among(names: Sequence[str], kind: str) -> list[str]:
     """Return the images, or the texts, among files by their extension, without hidden ones."""
     extensions = image_extensions() if kind == IMAGES else {".txt"}
+    paths = map(PurePosixPath, names)
     return [
-        name
-        for name, path in ((name, PurePosixPath(name)) for name in names)
-        if path.suffix.lower() in extensions and not is_hidden(path)
+        str(path) for path in paths if path.suffix.lower() in extensions and not is_hidden(path)
     ]
-
-
-def _ignored_notes(kind: str, *trees: ClassTree | None) -> tuple[str, ...]:
-    return tuple(
-        f"{tree.ignored} files in {tree.files.path} were ignored: they are not {kind}, or not in "
-        "the folder of a class"
-        for tree in trees
-        if tree is not None and tree.ignored
-    )
 
 
 def read_image_folder(folder: Folder, options: ReadingOptions) -> Splits:
@@ -126,6 +122,8 @@ def read_image_folder(folder: Folder, options: ReadingOptions) -> Splits:
     if options.image_size is not None:
         check_count("image_size", options.image_size)
         size = (options.image_size, options.image_size)
+    train, test, notes = find_trees(folder)
+    trees = [train, test] if test else [train]
 
     def decoded_as(mode: Mode | None, size: Size | None) -> list[DecodedImages]:
         return [
@@ -133,8 +131,6 @@ def read_image_folder(folder: Folder, options: ReadingOptions) -> Splits:
             for tree in trees
         ]
 
-    train, test, notes = find_trees(folder)
-    trees = [train, test] if test else [train]
     decoded = decoded_as(None, size)
     sizes = frozenset().union(*(found.sizes for found in decoded))
     if len({found.images.shape[1:] for found in decoded}) > 1:

@@ -6,7 +6,7 @@ is. The style is stored with the model, because the values of a new file may be 
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
@@ -49,13 +49,10 @@ _WITHOUT_SPACES = r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]"  # Japanese, Chin
 
 @dataclass(frozen=True)
 class ColumnDecision:
-    """The type of a column, and its values in that type.
+    """The type of a column, its values in that type, and a note, which is often empty.
 
-    Args:
-        kind: the type; None for a column that cannot be used
-        values: the values in that type
-        note: a sentence about the decision, often empty
-        style: the style of numbers or dates in a column of text
+    The type is None for a column that cannot be used. ``style`` is that of numbers or dates in a
+    column of text.
     """
 
     kind: ColumnType | None
@@ -67,15 +64,11 @@ class ColumnDecision:
 def decide_type(
     series: pl.Series, wanted: ColumnType | None = None, style: Style | None = None
 ) -> ColumnDecision:
-    """Return the type of a column, and its values in that type.
+    """Return the type of a column and its values in that type, from all its values.
 
-    Args:
-        series: all values of the column
-        wanted: the type that the user gave (default: decide it)
-        style: the style of numbers or dates in text, if it is known (default: decide it)
-
-    Raises:
-        DataError: the values cannot be of the type that the user gave
+    ``wanted`` is the type that the user gave, and ``style`` that of numbers or dates in text, if it
+    is known. By default, both are decided. Values that cannot be of the wanted type raise a
+    `DataError`.
     """
     dtype = series.dtype
     if wanted in ("category", "text") and is_scalar(dtype):
@@ -259,10 +252,10 @@ def read_values(
 
     By default, the style is the one that reads most values.
     """
-    styles = _STYLES[kind] if style is None else (style,)
-    read = {each: _read_as(series, each) for each in styles}
-    best = min(read, key=lambda each: read[each].null_count())  # the first one if equal
-    return best, read[best]
+    read = [
+        (each, _read_as(series, each)) for each in (_STYLES[kind] if style is None else (style,))
+    ]
+    return min(read, key=lambda each: each[1].null_count())  # the first one if equal
 
 
 def unreadable(series: pl.Series, read: pl.Series) -> pl.Series:
@@ -313,33 +306,17 @@ def _dates(texts: pl.Series, style: Style) -> pl.Series:
     """Return dates, with or without a time of day, or times of day alone."""
     sample = _without_missing(texts).head(_LOOKED_AT)
     sample = sample.filter(sample.str.contains(_NUMBERS_APART))
-    days = (*_DAYS[style], *_DAYS_OF_BOTH)
-    moments = [day + clock for day, clock in itertools.product(days, _CLOCKS)]
-    for forms, parse in ((moments, _moments), (_TIMES_OF_DAY, _times_of_day)):
-        fitting = _fitting(sample, forms, parse)
-        if fitting:
+    days = itertools.product((*_DAYS[style], *_DAYS_OF_BOTH), _CLOCKS)
+    for forms, parse in ((map("".join, days), _as_datetime), (_TIMES_OF_DAY, _as_time)):
+        fitting = [form for form in forms if parse(sample, form).is_not_null().any()]
+        if fitting:  # the first form that fits a value reads it
             return pl.select(pl.coalesce([parse(texts, form) for form in fitting])).to_series()
     return pl.Series(texts.name, [None] * len(texts), pl.Datetime("us"))
 
 
-def _fitting(
-    left: pl.Series, forms: Sequence[str], parse: Callable[[pl.Series, str], pl.Series]
-) -> list[str]:
-    """Return the forms of the values of a sample: for each value the first that fits."""
-    fitting = []
-    for form in forms:
-        if left.is_empty():
-            break
-        is_left = parse(left, form).is_null()
-        if not is_left.all():
-            fitting.append(form)
-            left = left.filter(is_left)
-    return fitting
-
-
-def _moments(texts: pl.Series, form: str) -> pl.Series:
+def _as_datetime(texts: pl.Series, form: str) -> pl.Series:
     return texts.str.to_datetime(form, strict=False, time_unit="us").dt.replace_time_zone(None)
 
 
-def _times_of_day(texts: pl.Series, form: str) -> pl.Series:
+def _as_time(texts: pl.Series, form: str) -> pl.Series:
     return texts.str.to_time(form, strict=False)

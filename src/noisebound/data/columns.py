@@ -213,8 +213,7 @@ def fit_column(
         return None, f"column {series.name!r} is empty and was left out"
     if decision.kind == "category":
         return CategoryColumn.fit(series, is_wanted=is_wanted)
-    reason = None if is_wanted else _identifier_reason(series)
-    if reason is not None:
+    if not is_wanted and (reason := _identifier_reason(series)):
         return None, (
             f"column {series.name!r} was left out: {reason}; to use it all the same, set its type: "
             "`types`"
@@ -265,9 +264,7 @@ def _identifier_reason(series: pl.Series) -> str | None:
     steps = present.cast(pl.Int64, strict=False).diff()
     if is_named and (steps == 1).sum() >= _COUNTED_SHARE * len(present):
         return "it counts the rows, several times from the start"
-    low, high = present.min(), present.max()
-    assert isinstance(low, int)
-    assert isinstance(high, int)
+    low, high = (int(str(extreme)) for extreme in (present.min(), present.max()))
     is_narrow = high - low < _SPARSE * len(present)
     if (is_named or is_narrow) and present.n_unique() == len(present):
         return "it is an identifier, another whole number in every row"

@@ -45,25 +45,23 @@ class Dataset:
     targets: Float[Tensor, "n classes"] | None = None
 
     def __post_init__(self) -> None:
-        for name, labels in (("labels", self.labels), ("true_labels", self.true_labels)):
-            if labels is not None and labels.shape != self.inputs.shape[:1]:
+        for name in ("labels", "true_labels", "weights"):
+            values: Tensor | None = getattr(self, name)
+            if values is None:
+                continue
+            if values.shape != self.inputs.shape[:1]:
                 raise DataError(
-                    f"{len(self.inputs)} inputs need as many {name}, got {list(labels.shape)}"
+                    f"{len(self.inputs)} inputs need as many {name}, got {list(values.shape)}"
                 )
-            if labels is not None and len(labels):
-                low, high = (int(extreme) for extreme in labels.aminmax())
-                if low < 0 or high >= len(self.class_names):
+            if name == "weights":
+                if not bool((torch.isfinite(values) & (values >= 0)).all()):
+                    raise DataError("weights must be finite and not negative")
+            elif len(values):
+                low, high = (int(extreme) for extreme in values.aminmax())
+                if low < 0 or high >= self.num_classes:
                     raise DataError(
-                        f"{name} must be indices of {len(self.class_names)} classes, "
-                        f"got {low} … {high}"
+                        f"{name} must be indices of {self.num_classes} classes, got {low} … {high}"
                     )
-        if self.weights is not None:
-            if self.weights.shape != self.labels.shape:
-                raise DataError(
-                    f"{len(self)} examples need as many weights, got {list(self.weights.shape)}"
-                )
-            if not bool((torch.isfinite(self.weights) & (self.weights >= 0)).all()):
-                raise DataError("weights must be finite and not negative")
         if self.targets is not None and self.targets.shape != (len(self), self.num_classes):
             raise DataError(
                 f"targets must be class probabilities of shape {[len(self), self.num_classes]}, "
@@ -235,11 +233,7 @@ class Splits:
         return self.pictures is not None or self.train.is_images
 
     def encoded(self, *, weigh: bool = True) -> "Splits":
-        """Return the same data with its texts as features; data without texts is unchanged.
-
-        Args:
-            weigh: False to use texts whether or not they help
-        """
+        """Return the same data with its texts encoded by the words of all training rows."""
         if self.encoder is None or not self.encoder.text_columns:
             return self
         return self.encoded_by(torch.ones(len(self.train)).bool(), weigh=weigh)
@@ -252,7 +246,7 @@ class Splits:
 
         Args:
             rows: True for each training row
-            weigh: False to use texts whether or not they help
+            weigh: False to use texts even if they do not help
         """
         if self.frame is None or self.encoder is None:
             return self
@@ -335,10 +329,8 @@ class Splits:
         Several columns of texts become one paragraph each.
         """
         frame = self.frame if part == "train" else self.test_frame
-        if self.embedded_by is not None:
-            columns = self.embedded_by.text_columns
-        else:
-            columns = () if self.encoder is None else self.encoder.text_columns
+        origin = self.embedded_by or self.encoder
+        columns = () if origin is None else origin.text_columns
         return None if frame is None or not columns else joined_texts(frame, columns)
 
 
@@ -355,13 +347,12 @@ def check_classes_left(
     kind: str,
 ) -> None:
     """Raise a `DataError` if all examples of a class are unreadable."""
-    lost = sorted(set(before.tolist()) - set(left.tolist()))
+    lost = [class_names[index] for index in sorted(set(before.tolist()) - set(left.tolist()))]
     if lost:
-        names = ", ".join(class_names[index] for index in lost)
         classes = "class" if len(lost) == 1 else "classes"
         raise DataError(
-            f"no readable {kind} is left of the {classes} {names}: repair some, or remove the "
-            f"{classes}"
+            f"no readable {kind} is left of the {classes} {', '.join(lost)}: repair some, or "
+            f"remove the {classes}"
         )
 
 
@@ -376,7 +367,10 @@ def joined_texts(frame: pl.LazyFrame | pl.DataFrame, columns: Sequence[str]) -> 
 def stratified_indices(labels: Int64[Tensor, " n"], n: int, seed: int) -> Int64[Tensor, " m"]:
     """Return ``n`` sorted positions in which each class has its share, to the nearest integer."""
     counts = torch.bincount(labels)
-    quotas = torch.tensor(_apportion(counts.tolist(), n))
+    exact = counts * n
+    quotas = exact // len(labels)
+    # What rounding down left over goes to the largest remainders.
+    quotas[(-(exact % len(labels))).argsort(stable=True)[: n - int(quotas.sum())]] += 1
     shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     order = shuffled[labels[shuffled].argsort(stable=True)]  # class after class
     starts = counts.cumsum(0) - counts
@@ -384,25 +378,13 @@ def stratified_indices(labels: Int64[Tensor, " n"], n: int, seed: int) -> Int64[
     return order[place < quotas[labels[order]]].sort().values
 
 
-def _apportion(counts: Sequence[int], n: int) -> list[int]:
-    """Return whole quotas that sum to ``n``, none above its count, by largest remainders."""
-    total = sum(counts)
-    quotas = [count * n // total for count in counts]
-    by_remainder = sorted(range(len(counts)), key=lambda k: (-(counts[k] * n % total), k))
-    for k in by_remainder[: n - sum(quotas)]:
-        quotas[k] += 1
-    return quotas
-
-
 def refuse_unwritable(names: Sequence[str], what: str) -> None:
     """Raise a `DataError` for names that are not UTF-8: no model or table could hold them."""
-    try:
-        "".join(names).encode()
-    except UnicodeEncodeError:
-        for name in names:
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
             written = name.encode("utf-8", "surrogateescape")
-            if written.decode("utf-8", "replace") != name:
-                raise DataError(
-                    f"the name of the {what} {written!r} is not written in UTF-8: rename it"
-                ) from None
-        raise
+            raise DataError(
+                f"the name of the {what} {written!r} is not written in UTF-8: rename it"
+            ) from error

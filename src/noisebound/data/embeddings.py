@@ -48,7 +48,7 @@ class EmbeddingStore:
 
     def __init__(self, path: Path, key: str, count: int, shard_rows: int | None = None) -> None:
         self.path, self.key, self.count = path, key, count
-        self.shard_rows = SHARD_ROWS if shard_rows is None else shard_rows
+        self.shard_rows = shard_rows or SHARD_ROWS
         self.shards = path.with_suffix(".shards")
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class EmbeddingStore:
 
     def write(self, found: Embeddings) -> Embeddings:
         """Write all embeddings as one finished file, remove shards, and return its content."""
-        return self._write([found.vectors], found.kept, found.bad)
+        return self._write([found])
 
     def missing(self) -> list[int]:
         """Return the numbers of the missing shards."""
@@ -90,14 +90,18 @@ class EmbeddingStore:
 
     def finish(self) -> Embeddings:
         """Make one file of all shards, remove them, and return its embeddings."""
-        parts = [self._shard(shard) for shard in range(len(self))]
+        parts = [self.read_shard(shard) for shard in range(len(self))]
+        if None in parts:
+            path = self._shard_path(parts.index(None))
+            raise DataError(f"{path} is missing or damaged: embed again")
+        return self._write([part for part in parts if part is not None])
+
+    def _write(self, parts: Sequence[Embeddings]) -> Embeddings:
         vectors = [part.vectors for part in parts if len(part.kept)]
         if len({each.shape[1] for each in vectors}) > 1:
             raise DataError(f"the shards in {self.shards} have vectors of different lengths")
+        kept = torch.cat([part.kept for part in parts])
         bad = {place: reason for part in parts for place, reason in part.bad.items()}
-        return self._write(vectors, torch.cat([part.kept for part in parts]), bad)
-
-    def _write(self, vectors: Sequence[Tensor], kept: Tensor, bad: Mapping[int, str]) -> Embeddings:
         shape = (len(kept), vectors[0].shape[1] if vectors else 0)
         save_rows(self.path, vectors, shape, {"rows_kept": kept}, self._about(bad))
         shutil.rmtree(self.shards, ignore_errors=True)
@@ -105,17 +109,11 @@ class EmbeddingStore:
         assert found is not None
         return found
 
-    def _shard(self, shard: int) -> Embeddings:
-        found = self.read_shard(shard)
-        if found is None:
-            raise DataError(f"{self._shard_path(shard)} is missing or damaged: embed again")
-        return found
-
     def _shard_path(self, shard: int) -> Path:
         return self.shards / f"{shard:06}.safetensors"
 
     def _about(self, bad: Mapping[int, str]) -> dict[str, object]:
-        return {"key": self.key, "bad": {str(position): reason for position, reason in bad.items()}}
+        return {"key": self.key, "bad": {str(place): reason for place, reason in bad.items()}}
 
     def _read(self, path: Path) -> Embeddings | None:
         try:

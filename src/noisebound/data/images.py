@@ -8,25 +8,29 @@ import os
 import shutil
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias
+from typing import BinaryIO, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import UInt8
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from rich.filesize import decimal
 from torch import Tensor
 
-from noisebound.data.archives import Files, pixel_limit, readable_size, too_many_pixels
+from noisebound.data.archives import Files, size_limit
 from noisebound.data.cache import cache_folder
 from noisebound.data.rows import TensorRows
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.system.files import load_tensors, save_rows
 from noisebound.system.progress import track
+
+PIXELS_VARIABLE = "NOISEBOUND_MAX_PIXELS"
 
 Mode: TypeAlias = Literal["L", "RGB"]
 Size: TypeAlias = tuple[int, int]
@@ -35,6 +39,8 @@ Size: TypeAlias = tuple[int, int]
 DEFAULT_SIZE: Size = (64, 64)
 """For images of different sizes; TinyImageNet's."""
 
+_USUAL_PIXELS = 178_956_970  # of one image: Pillow's own limit, 13,377 × 13,377
+_TOO_MANY = f"pixels: allow more by the environment variable {PIXELS_VARIABLE} if you trust it"
 _GRAY = {"1", "L", "I", "I;16", "I;16B", "I;16L", "F"}
 _QUARTER_TURNS = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
 # Pillow looks at a file's content, not at its extension, and runs other programs for some formats:
@@ -57,6 +63,50 @@ def image_extensions() -> frozenset[str]:
     return frozenset(extension for extension, kind in registered.items() if kind in _FORMATS)
 
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def done_ahead(
+    work: Callable[[Item], Result], items: Iterable[Item], most: int
+) -> Iterator[Result]:
+    """Yield ``work(item)`` for each item, in order; at most ``most`` results wait to be taken.
+
+    Threads suffice: Pillow and hashlib release the interpreter's lock while they work.
+    """
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > most:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for each in waiting:
+                each.cancel()
+
+
+def pixel_limit() -> int:
+    """Return how many pixels one image may have."""
+    return size_limit(PIXELS_VARIABLE, _USUAL_PIXELS)
+
+
+def unreadable_reason(error: Exception) -> str:
+    """Return why an image could not be read."""
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"more than {pixel_limit():,} {_TOO_MANY}"
+    return str(error).strip() or type(error).__name__
+
+
+def is_of_other_pixel_limit(reason: str) -> bool:
+    """True if an image was refused for this reason under a limit other than the present one."""
+    return reason.endswith(_TOO_MANY) and not reason.startswith(f"more than {pixel_limit():,} ")
+
+
 @contextmanager
 def limited_pixels() -> Iterator[None]:
     """Make Pillow refuse images with more pixels than the limit, by their headers.
@@ -74,13 +124,10 @@ def limited_pixels() -> Iterator[None]:
 
 
 def open_image(content: bytes, mode: Mode, *, at_least: int | None = None) -> Image.Image:
-    """Return a file's image, decoded, upright and in one mode.
+    """Return a file's image, decoded, upright and in one mode: gray (``"L"``) or color (``"RGB"``).
 
-    Args:
-        content: the file
-        mode: ``"L"`` for one gray channel, ``"RGB"`` for three
-        at_least: pixels that each side should keep: a large JPEG is decoded at a fraction of its
-            size, several times faster. By default, the full size
+    A large JPEG is decoded at a fraction of its size, several times faster, if each side keeps
+    ``at_least`` this many pixels.
     """
     with opened_image(io.BytesIO(content)) as opened:
         if at_least is not None:
@@ -170,16 +217,17 @@ def decode_once(
     key = f"{files.where()}|{names[0]}|{mode}|{size}|{skip_bad}"
     digest = hashlib.sha256(os.fsencode(key)).hexdigest()[:24]
     path = cache_folder() / "decoded" / f"{digest}.safetensors"
-    if (found := _read_cache(path, files, names)) is not None:
+    job = _Job(
+        files, names, skip_bad, mode or "L", size or DEFAULT_SIZE, mode is None, size is None
+    )
+    if (found := job.read_cache(path)) is not None:
         return found
     # Assume that all images are like the first one, and start again if one is not.
     first_mode, first_size = _first_header(files, names)
-    job = _Job(
-        files, names, skip_bad, mode or first_mode, size or first_size, mode is None, size is None
-    )
+    job = replace(job, mode=mode or first_mode, size=size or first_size)
     while True:
         try:
-            return _decode(job, path)
+            return job.decode(path)
         except _StartAgain as other:
             job = other.job
 
@@ -192,45 +240,13 @@ def _first_header(files: Files, names: Sequence[str]) -> tuple[Mode, Size]:
     return "L", DEFAULT_SIZE
 
 
-def _decode(job: "_Job", path: Path) -> DecodedImages:
-    nbytes = math.prod(job.shape)
-    if len(job.names) < _WORTH_CACHING and nbytes < _WORTH_MAPPING:
-        return _decoded_in_memory(job)
-    sizes = torch.zeros(len(job.names), 2, dtype=torch.int64)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if shutil.disk_usage(path.parent).free < nbytes:
-            raise OSError(
-                errno.ENOSPC, f"{readable_size(nbytes)} do not fit on the disk", str(path)
-            )
-        # `save_rows` writes the sizes after the rows, when they are complete.
-        about = {"fingerprint": _fingerprint(job.files, job.names)}
-        save_rows(path, job.rows(sizes), job.shape, {"rows_sizes": sizes}, about, torch.uint8)
-    except OSError as error:
-        if nbytes > _memory() / 2:
-            if job.any_size:
-                deque(job.rows(sizes), maxlen=0)  # images of several sizes will be small
-            raise DataError(
-                f"the decoded images take {readable_size(nbytes)}, too much for the memory, "
-                f"and the cache folder {path.parent} cannot hold them ({error}): make room, name "
-                "a folder on another disk by NOISEBOUND_CACHE, or scale them down with `image_size`"
-            ) from error
-        decoded = _decoded_in_memory(job)
-        warnings.warn(f"the decoded images could not be cached: {error}", stacklevel=4)
-        return decoded
-    written = _read_cache(path, job.files, job.names)
-    if written is None:
-        raise DataError(f"{path} changed while it was written: is another process clearing it?")
-    return replace(written, written=path.stat().st_size)
-
-
 def cache_notes(*decoded: DecodedImages) -> tuple[str, ...]:
     """Return a note on images that were written to the cache folder, if any were."""
     written = sum(each.written for each in decoded)
     if not written:
         return ()
     return (
-        f"the decoded images are kept for the next time: {readable_size(written)} in "
+        f"the decoded images are kept for the next time: {decimal(written)} in "
         f"{cache_folder() / 'decoded'}; noisebound data cache lists what is kept and clears it",
     )
 
@@ -259,22 +275,93 @@ class _Job:
         """The shape of all images, decoded."""
         return (len(self.names), 1 if self.mode == "L" else 3, *self.size)
 
-    def rows(self, sizes: Int64[Tensor, "n 2"]) -> Iterator[UInt8[Tensor, "1 ..."]]:
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the names, sizes and times of the files, which are not read for it."""
+        marks = [self.files.fingerprint(self.names), *self.names]
+        return hashlib.sha256(os.fsencode("\n".join(marks))).hexdigest()
+
+    def read_cache(self, path: Path) -> DecodedImages | None:
+        """Return the images from a file in the cache; None if it is absent, damaged or outdated."""
+        try:
+            # To verify a checksum would read all images at each start.
+            tensors, about = load_tensors(path, verify=False)
+        except (OSError, DataError):
+            return None
+        if "rows_sizes" not in tensors or about.get("fingerprint") != self.fingerprint:
+            return None
+        return self._result(tensors["rows"], tensors["rows_sizes"])
+
+    def decode(self, path: Path) -> DecodedImages:
+        """Return the images, written to ``path`` in the cache if they are many or large."""
+        nbytes = math.prod(self.shape)
+        if len(self.names) < _WORTH_CACHING and nbytes < _WORTH_MAPPING:
+            return self._in_memory()
+        sizes = torch.zeros(len(self.names), 2, dtype=torch.int64)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if shutil.disk_usage(path.parent).free < nbytes:
+                raise OSError(errno.ENOSPC, f"{decimal(nbytes)} do not fit on the disk", str(path))
+            # `save_rows` writes the sizes after the rows, when they are complete.
+            about = {"fingerprint": self.fingerprint}
+            rows = (torch.from_numpy(pixels)[None] for pixels in self._decoded(sizes))
+            save_rows(path, rows, self.shape, {"rows_sizes": sizes}, about, torch.uint8)
+        except OSError as error:
+            if nbytes <= _memory() / 2:
+                decoded = self._in_memory()
+                warnings.warn(f"the decoded images could not be cached: {error}", stacklevel=4)
+                return decoded
+            if self.any_size:
+                deque(self._decoded(sizes), maxlen=0)  # images of several sizes will be small
+            raise DataError(
+                f"the decoded images take {decimal(nbytes)}, too much for the memory, and the "
+                f"cache folder {path.parent} cannot hold them ({error}): make room, name a folder "
+                "on another disk by NOISEBOUND_CACHE, or scale them down with `image_size`"
+            ) from error
+        written = self.read_cache(path)
+        if written is None:
+            raise DataError(f"{path} changed while it was written: is another process clearing it?")
+        return replace(written, written=path.stat().st_size)
+
+    def _in_memory(self) -> DecodedImages:
+        images = torch.empty(self.shape, dtype=torch.uint8)
+        sizes = torch.zeros(len(self.names), 2, dtype=torch.int64)
+        for image, pixels in zip(images.numpy(), self._decoded(sizes), strict=True):
+            image[...] = pixels
+        return self._result(images, sizes, in_memory=True)
+
+    def _result(self, images: Tensor, sizes: Tensor, *, in_memory: bool = False) -> DecodedImages:
+        """Return the images without those of size zero, which could not be read."""
+        is_kept = sizes.any(1)
+        kept, bad = (flags.nonzero().flatten() for flags in (is_kept, ~is_kept))
+        rows = TensorRows(images, kept if len(bad) else None)
+        return DecodedImages(
+            rows.whole() if in_memory else rows,
+            tuple(kept.tolist()),
+            tuple(self.files.where(self.names[place]) for place in bad),
+            frozenset((height, width) for height, width in sizes[kept].tolist()),
+        )
+
+    def _decoded(self, sizes: Tensor) -> Iterator[UInt8[np.ndarray, "channels height width"]]:
         """Yield every image, zeros for one that cannot be read; fill in the sizes in the files."""
         bad = []
-        blank = torch.zeros((1, *self.shape[1:]), dtype=torch.uint8)
-        for place, outcome in enumerate(track(self._outcomes(), "images", len(self.names))):
-            if isinstance(outcome, str):
-                bad.append(f"{self.files.where(self.names[place])} ({outcome})")
-                yield blank
-                continue
-            mode, size, pixels = outcome
-            if self.any_mode and mode == "RGB" != self.mode:
-                raise _StartAgain(replace(self, mode="RGB"))
-            if self.any_size and size != self.size:
-                raise _StartAgain(replace(self, size=DEFAULT_SIZE, any_size=False))
-            sizes[place] = torch.tensor(size)
-            yield torch.from_numpy(pixels)[None]
+        ahead = _AHEAD * (os.cpu_count() or 1)  # few results wait in memory
+        with limited_pixels():
+            outcomes = track(
+                done_ahead(self._outcome, self.names, ahead), "images", len(self.names)
+            )
+            for place, outcome in enumerate(outcomes):
+                if isinstance(outcome, str):
+                    bad.append(f"{self.files.where(self.names[place])} ({outcome})")
+                    yield np.zeros(self.shape[1:], np.uint8)
+                    continue
+                mode, size, pixels = outcome
+                if self.any_mode and mode == "RGB" != self.mode:
+                    raise _StartAgain(replace(self, mode="RGB"))
+                if self.any_size and size != self.size:
+                    raise _StartAgain(replace(self, size=DEFAULT_SIZE, any_size=False))
+                sizes[place] = torch.tensor(size)
+                yield pixels
         if bad and not self.skip_bad:
             raise DataError(
                 f"{len(bad)} of {len(self.names)} images cannot be read:\n{listed(bad)}\n"
@@ -283,73 +370,13 @@ class _Job:
         if len(bad) == len(self.names):
             raise DataError(f"{self.files.where()} has no image that can be read")
 
-    def _outcomes(self) -> Iterator[tuple[Mode, Size, np.ndarray] | str]:
-        """Yield the mode, the size and the pixels of each file, or why it cannot be read.
-
-        Few results wait in memory. Threads suffice, because Pillow releases the interpreter's lock
-        while it decodes.
-        """
-        threads = os.cpu_count() or 1
-        waiting: deque[Future[tuple[Mode, Size, np.ndarray] | str]] = deque()
-        with limited_pixels(), ThreadPoolExecutor(threads) as pool:
-            for name in self.names:
-                waiting.append(pool.submit(self._outcome, name))
-                if len(waiting) > _AHEAD * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-
     def _outcome(self, name: str) -> tuple[Mode, Size, np.ndarray] | str:
+        """Return the mode, the size and the pixels of a file, or why it cannot be read."""
         try:
             content = self.files.read(name)
             return *_header(io.BytesIO(content)), _pixels(content, self.mode, self.size)
-        except UnidentifiedImageError:
-            return "not an image"
-        except Image.DecompressionBombError:
-            return too_many_pixels()
         except Exception as error:  # Pillow may raise anything on damaged files
-            return str(error).strip() or type(error).__name__
-
-
-def _decoded_in_memory(job: _Job) -> DecodedImages:
-    images = torch.empty(job.shape, dtype=torch.uint8)
-    sizes = torch.zeros(len(job.names), 2, dtype=torch.int64)
-    for place, row in enumerate(job.rows(sizes)):
-        images[place] = row[0]
-    return _decoded(images, sizes, job.files, job.names, in_memory=True)
-
-
-def _read_cache(path: Path, files: Files, names: Sequence[str]) -> DecodedImages | None:
-    if not path.exists():
-        return None
-    try:
-        # To verify a checksum would read all images at each start.
-        tensors, about = load_tensors(path, verify=False)
-    except (OSError, DataError):  # damaged: decode again
-        return None
-    if "rows_sizes" not in tensors or about.get("fingerprint") != _fingerprint(files, names):
-        return None
-    return _decoded(tensors["rows"], tensors["rows_sizes"], files, names)
-
-
-def _decoded(
-    images: Tensor, sizes: Tensor, files: Files, names: Sequence[str], *, in_memory: bool = False
-) -> DecodedImages:
-    """Return the images without those of size zero, which could not be read."""
-    is_kept = sizes.any(1)
-    kept, bad = (flags.nonzero().flatten() for flags in (is_kept, ~is_kept))
-    rows = TensorRows(images, kept if len(bad) else None)
-    return DecodedImages(
-        rows.whole() if in_memory else rows,
-        tuple(kept.tolist()),
-        tuple(files.where(names[place]) for place in bad),
-        frozenset((height, width) for height, width in sizes[kept].tolist()),
-    )
-
-
-def _fingerprint(files: Files, names: Sequence[str]) -> str:
-    """Hash of the names, sizes and times of the files, which are not read for it."""
-    return hashlib.sha256(os.fsencode("\n".join([files.fingerprint(names), *names]))).hexdigest()
+            return unreadable_reason(error)
 
 
 def _memory() -> int:

@@ -1,6 +1,7 @@
 """One reader for every kind of data: a known name, a path to the user's files, data in memory."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, overload
@@ -185,30 +186,28 @@ def load_published(published: Published, data_dir: str | Path | None = None) -> 
 
 def image_folder(source: Source) -> Folder | None:
     """Return the folder, listed once, if the source is a folder of images."""
-    if not isinstance(source, str | Path) or find_published(source) is not None:
-        return None
-    if not Path(source).is_dir():
+    if not isinstance(source, str | Path) or find_published(source) or not Path(source).is_dir():
         return None
     folder = Folder(Path(source))
     is_other = holds_idx(folder) or holds_embeddings(folder.path) or holds_texts(folder)
     return None if is_other else folder
 
 
-def _from_memory(data: Source, options: ReadingOptions) -> Splits:
+def _from_memory(data: Any, options: ReadingOptions) -> Splits:
     if is_frame(data):
         options.refuse_all_but(*_OF_TABLES, what="data in memory")
         return frame_splits(as_table(data), options, name="data frame", source="the data frame")
-    pair = data if isinstance(data, tuple) and len(data) == 2 else None
-    if pair is not None and as_texts(pair[0]) is not None:
+    is_pair = isinstance(data, tuple) and len(data) == 2
+    if is_pair and as_texts(data[0]) is not None:
         options.refuse_all_but(*_OF_LABELS, what="texts in memory")
-        return text_splits(*pair, options)
+        return text_splits(data[0], data[1], options)
     options.refuse_all_but(what="arrays")
     if isinstance(data, Splits):
         return data
     if isinstance(data, Dataset):
         return Splits("data set", data, None, source="memory")
-    if pair is not None:
-        return Splits("arrays", dataset_from_arrays(*pair), None, source="memory")
+    if is_pair:
+        return Splits("arrays", dataset_from_arrays(*data), None, source="memory")
     raise DataError(
         "expected the name of a data set, a path, a data frame, a Dataset, or a pair (inputs, "
         f"labels); got {type(data).__name__}"
@@ -263,12 +262,11 @@ def _unlabeled(data: Any, options: ReadingOptions, raw_columns: Collection[str])
 
 
 def _unlabeled_path(path: Path, options: ReadingOptions, raw_columns: Collection[str]) -> Unlabeled:
-    if path.is_dir() and holds_embeddings(path):
+    if holds_embeddings(path):
         splits = read_embeddings(path)
-        if splits.test is not None or splits.train_names is None:
-            return _of_inputs(splits.to_predict[0].rows, str(path), splits.embedded_by)
-        names = list(splits.train_names)
-        return Unlabeled(names, str(path), inputs=splits.train.rows, embedded_by=splits.embedded_by)
+        found = _of_inputs(splits.to_predict[0].rows, str(path), splits.embedded_by)
+        is_named = splits.test is None and splits.train_names is not None
+        return replace(found, names=list(splits.train_names or ())) if is_named else found
     if is_text_file(path) or (path.is_dir() and has_more_texts(Folder(path))):
         names, frame = read_unlabeled_texts(path, options)
         return Unlabeled(names, str(path), frame=frame.lazy())
@@ -293,12 +291,9 @@ def _of_inputs(
 
 
 def _existing(source: str | Path) -> Path:
-    path = Path(source)
-    try:
-        if path.exists():
-            return path
-    except OSError:  # such as a name that is too long
-        pass
+    with suppress(OSError):  # such as a name that is too long
+        if Path(source).exists():
+            return Path(source)
     raise DataError(
         f"{str(source)!r} is neither a file or folder nor a known data set"
         f"{did_you_mean(str(source), DATASETS)}; known are {', '.join(DATASETS)}"

@@ -4,18 +4,21 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int64, Num, Shaped
+from jaxtyping import Float, Int64, Num, Shaped
 from torch import Tensor
 
 from noisebound.checks import check_count
 from noisebound.data.dataset import Dataset
-from noisebound.data.rows import Rows, SparseRows, as_rows
+from noisebound.data.rows import Rows, SparseRows, TensorRows, as_rows
 from noisebound.errors import InvalidValueError
+
+# Larger inputs are normalized batch by batch, which needs less memory: 128 MiB as float32.
+_MOST_NORMALIZED_ONCE = 2**25  # heuristic
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Normalization:
     ) -> Callable[[Tensor], Tensor]:
         """Return the same as a function for inputs of this kind, with its constants made once."""
         if dtype == torch.int32:  # tokens
-            return lambda inputs: inputs
+            return _unchanged
         target = dtype if dtype == torch.float64 else torch.float32
         if not self.mean:
             return lambda inputs: inputs.to(target)
@@ -93,6 +96,10 @@ class Normalization:
         shift = (-mean / std).to(target).view(shape).to(device)
         # One pass converts and scales, much cheaper than a conversion first.
         return lambda inputs: (inputs * scale).add_(shift)
+
+
+def _unchanged(inputs: Tensor) -> Tensor:
+    return inputs
 
 
 def _byte_moments(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
@@ -138,20 +145,8 @@ def _block_moments(inputs: Tensor, weights: Tensor | None) -> tuple[Tensor, Tens
     return mean, (columns - mean[:, None]).square() @ shares
 
 
-@dataclass(frozen=True, eq=False)
-class Moves:
-    """How each image of a batch is moved.
-
-    Args:
-        offsets: row and column where each crop begins in the padded image
-        is_flipped: True for each mirrored image
-    """
-
-    offsets: Int64[Tensor, "n 2"]
-    is_flipped: Bool[Tensor, " n"]
-
-    def __getitem__(self, positions: slice) -> "Moves":
-        return Moves(self.offsets[positions], self.is_flipped[positions])
+Moves: TypeAlias = Int64[Tensor, "n 3"]
+"""For each image the row and the column where its crop begins, and 1 if it is mirrored, else 0."""
 
 
 @dataclass(frozen=True)
@@ -172,26 +167,23 @@ class CropAndFlip:
     def draw(self, n: int, generator: torch.Generator) -> Moves:
         """Return random moves for ``n`` images."""
         offsets = torch.randint(2 * self.padding + 1, (n, 2), generator=generator)
-        coins = torch.rand(n, generator=generator)
-        return Moves(offsets, (coins < 0.5) & self.flip)
+        is_flipped = (torch.rand(n, 1, generator=generator) < 0.5) & self.flip
+        return torch.cat([offsets, is_flipped.long()], 1)
 
     def apply(
         self, images: Num[Tensor, "n channels height width"], moves: Moves
     ) -> Num[Tensor, "n channels height width"]:
         """Return the images after their moves."""
+        rows, columns, is_flipped = moves.to(images.device).unbind(1)
         if self.padding:
-            images = self._crop(images, moves.offsets.to(images.device))
+            height, width = images.shape[2:]
+            padded = F.pad(images, (self.padding,) * 4)
+            # A view of every possible crop; one crop per image is copied.
+            crops = padded.unfold(2, height, 1).unfold(3, width, 1)
+            images = crops[torch.arange(len(images), device=images.device), :, rows, columns]
         if self.flip:
-            mirrored = moves.is_flipped.to(images.device).view(-1, 1, 1, 1)
-            images = torch.where(mirrored, images.flip(3), images)
+            images = torch.where(is_flipped.bool().view(-1, 1, 1, 1), images.flip(3), images)
         return images
-
-    def _crop(self, images: Tensor, offsets: Tensor) -> Tensor:
-        n, _, height, width = images.shape
-        padded = F.pad(images, (self.padding,) * 4)
-        # A view of every possible crop; one crop per image is copied.
-        crops = padded.unfold(2, height, 1).unfold(3, width, 1)
-        return crops[torch.arange(n, device=images.device), :, offsets[:, 0], offsets[:, 1]]
 
 
 class Batch(NamedTuple):
@@ -260,24 +252,25 @@ class Loader:
         check_count("rank", rank, least=0)
         if rank >= world_size:
             raise InvalidValueError(f"rank must be below world_size {world_size}, got {rank}")
-        if len(data) < world_size:
+        if min(len(data), batch_size) < world_size:
             raise InvalidValueError(
-                f"{len(data)} examples cannot be divided over {world_size} ranks"
-            )
-        if batch_size < world_size:
-            raise InvalidValueError(
-                f"batch_size counts all {world_size} ranks and must be at least that, "
-                f"got {batch_size}"
+                f"{len(data)} examples in batches of {batch_size} cannot be divided over "
+                f"{world_size} ranks: batch_size counts all ranks, and each needs an example"
             )
         if augmentation is not None and not data.is_images:
             raise InvalidValueError(
                 "augmentation moves images; these inputs are features: pass None"
             )
         self.device = torch.device(device)
-        self.rows, self._keeps_sparse = data.rows.on(self.device), keep_sparse
+        self._keeps_sparse = keep_sparse
         self.labels = (data.labels if data.targets is None else data.targets).to(device)
         self.weights = data.weights
-        self._normalize = normalization.for_inputs(self.rows.ndim, self.rows.dtype, self.device)
+        self._rows = rows = data.rows.on(self.device)
+        self._normalize = normalization.for_inputs(rows.ndim, rows.dtype, self.device)
+        is_small = math.prod(rows.shape) <= _MOST_NORMALIZED_ONCE
+        if is_small and augmentation is None and isinstance(rows, TensorRows):
+            self._rows = TensorRows(self._normalize(rows.whole().to(self.device)))
+            self._normalize = _unchanged
         self.seed, self.shuffle, self.augmentation = seed, shuffle, augmentation
         self.rank, self.world_size = rank, world_size
         # At least one example for each rank in each batch.
@@ -295,11 +288,13 @@ class Loader:
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """Yield the batches of epoch number ``epoch``."""
-        generator = torch.Generator().manual_seed(derived_seed(self.seed, epoch))
-        n = len(self.labels)
-        order = torch.randperm(n, generator=generator) if self.shuffle else torch.arange(n)
-        # Drawn for all ranks, so that the number of ranks does not change how an image moves.
-        moves = self.augmentation.draw(n, generator) if self.augmentation else None
+        n, moves = len(self.labels), None
+        order = torch.arange(n)
+        if self.shuffle or self.augmentation:
+            generator = torch.Generator().manual_seed(derived_seed(self.seed, epoch))
+            order = torch.randperm(n, generator=generator) if self.shuffle else order
+            # Drawn for all ranks, so that the number of ranks does not change how an image moves.
+            moves = self.augmentation.draw(n, generator) if self.augmentation else None
         stop = 0
         for size in self.batch_sizes():
             start, stop = stop, stop + size
@@ -307,15 +302,15 @@ class Loader:
             total = float(size)
             if self.weights is not None:
                 total = self.weights[order[start:stop]].sum(dtype=torch.float64).item()
-            yield self._batch(order[mine], moves[mine] if moves else None, total)
+            yield self._batch(order[mine], None if moves is None else moves[mine], total)
 
     def _batch(self, indices: Int64[Tensor, " batch"], moves: Moves | None, total: float) -> Batch:
         at = indices.to(self.device)
-        if self._keeps_sparse and isinstance(self.rows, SparseRows):
-            x = self.rows.sparse(indices).to(self.device)
+        if self._keeps_sparse and isinstance(self._rows, SparseRows):
+            x = self._rows.sparse(indices).to(self.device)
         else:
-            x = self.rows.dense(indices).to(self.device)
-        if self.augmentation and moves:
+            x = self._rows.dense(indices).to(self.device)
+        if self.augmentation and moves is not None:
             x = self.augmentation.apply(x, moves)
         weights = None if self.weights is None else self.weights[indices].to(self.device)
         return Batch(self._normalize(x), self.labels.index_select(0, at), indices, weights, total)

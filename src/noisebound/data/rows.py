@@ -147,11 +147,7 @@ def as_rows(inputs: Shaped[Tensor, "n ..."] | Rows) -> Rows:
 
 
 class SparseRows(Rows):
-    """The rows of a scipy matrix in CSR form.
-
-    Args:
-        matrix: a scipy sparse matrix or array in CSR form, float32 or float64
-    """
+    """The rows of a scipy matrix or array in CSR form, float32 or float64."""
 
     def __init__(self, matrix: Any) -> None:
         if getattr(matrix, "format", None) != "csr":

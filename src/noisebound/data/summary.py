@@ -9,15 +9,10 @@ from noisebound.data.rows import SparseRows
 
 
 class PartSummary(BaseModel):
-    """Summary of the training or of the test examples.
+    """Summary of the training or of the test examples; ``shape`` is that of one example.
 
-    Args:
-        examples: number of examples
-        shape: shape of one example
-        dtype: type of the inputs, such as ``"uint8"``
-        class_counts: number of examples of each class, by its name
-        imbalance: largest class count divided by the smallest, unless that is zero
-        noise_rate: share of wrong labels, if the true labels are known
+    The imbalance is the largest class count divided by the smallest, unless that is zero. The noise
+    rate is the share of wrong labels, if the true labels are known.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -32,16 +27,9 @@ class PartSummary(BaseModel):
 class DataSummary(BaseModel):
     """Summary of a data set.
 
-    Args:
-        name: name of the data set
-        source: where it was read from
-        classes: number of classes
-        train: the training examples
-        test: the test examples, if any
-        mean: mean of the training inputs, per channel or feature; empty for sparse features
-        std: standard deviation of the training inputs, per channel or feature
-        columns: the type of each used column of a table
-        notes: what reading left out or changed
+    Mean and standard deviation are those of the training inputs, per channel or feature, and empty
+    for sparse features. ``columns`` has the type of each used column of a table, and ``notes`` say
+    what reading left out or changed.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -138,10 +138,8 @@ class TableEncoder(BaseModel):
         return self._with_texts(lambda column: TextColumn(name=column.name))
 
     def _with_texts(self, change: Callable[[TextColumn], TextColumn]) -> "TableEncoder":
-        columns = tuple(
-            change(column) if isinstance(column, TextColumn) else column for column in self.columns
-        )
-        return TableEncoder(columns=columns, notes=self.notes)
+        columns = [change(each) if isinstance(each, TextColumn) else each for each in self.columns]
+        return TableEncoder(columns=tuple(columns), notes=self.notes)
 
     def transform_new(self, data: Any) -> Float32[Tensor, "rows features"] | SparseRows:
         """Return the features of rows to predict; warn of categories that fitting did not see."""
@@ -163,9 +161,7 @@ class TableEncoder(BaseModel):
     def transform(self, data: Any) -> Float32[Tensor, "rows features"] | SparseRows:
         """Return the features of a frame's rows; columns that fitting did not see are ignored.
 
-        They are sparse if a column holds texts. Large dense features are kept in a temporary file
-        instead of in memory.
-
+        They are sparse if a column holds texts. Large dense features are kept in a temporary file.
         """
         lazy = as_lazy(data)
         names = lazy.collect_schema().names()
@@ -182,17 +178,13 @@ class TableEncoder(BaseModel):
                     for block in self._blocks(lazy, count)
                 ]
                 return SparseRows(vstack(parts, format="csr", dtype=np.float32))
-            return self._dense(lazy, count)
-
-    def _dense(self, lazy: pl.LazyFrame, count: int) -> Float32[Tensor, "rows features"]:
-        features = _room_for(count, len(self.feature_names))
-        start = 0
-        for block in self._blocks(lazy, count):
-            rows, encoded = features[start : start + len(block)], list(self._encoded(block))
-            if encoded:
-                np.concatenate(encoded, axis=1, out=rows, casting="same_kind")
-            start += len(block)
-        return torch.from_numpy(features)
+            features, start = _room_for(count, len(self.feature_names)), 0
+            for block in self._blocks(lazy, count):
+                rows, encoded = features[start : start + len(block)], list(self._encoded(block))
+                if encoded:
+                    np.concatenate(encoded, axis=1, out=rows, casting="same_kind")
+                start += len(block)
+            return torch.from_numpy(features)
 
     def _encoded(self, block: pl.DataFrame) -> Iterator[Any]:
         """Yield the features of each column that has any, dense or sparse."""

@@ -1,11 +1,13 @@
 """Tables in files and data frames, as polars frames."""
 
+import atexit
 import codecs
 import csv
 import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from noisebound.data.archives import (
     file_type,
     plain_text,
 )
-from noisebound.data.cache import cache_folder, temporary_file
+from noisebound.data.cache import cache_folder
 from noisebound.data.column_types import (
     LEADING_ZERO,
     MISSING_FIELDS,
@@ -105,12 +107,10 @@ def _column(name: str, column: Any) -> pl.Series:
         None if gone else without_surrogates(value) if isinstance(value, str) else value
         for value, gone in zip(values, column.isna(), strict=True)
     ]
-    try:
+    with suppress(pl.exceptions.PolarsError, TypeError, ValueError):
         found = pl.Series(name, present, strict=False)
-    except (pl.exceptions.PolarsError, TypeError, ValueError):
-        found = pl.Series(name, present, pl.Object)
-    if found.dtype != pl.Object:
-        return found
+        if found.dtype != pl.Object:
+            return found
     # Periods, intervals, paths and mixtures become text.
     return pl.Series(name, [None if value is None else str(value) for value in present], pl.String)
 
@@ -181,7 +181,9 @@ def _on_disk(lazy: pl.LazyFrame) -> pl.LazyFrame:
     folder = cache_folder() / "tables"
     folder.mkdir(parents=True, exist_ok=True)
     # Only this process uses the file, since the next one may see another table.
-    stored = temporary_file(folder, ".parquet")
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".parquet", delete=False) as file:
+        stored = Path(file.name)
+    atexit.register(stored.unlink, missing_ok=True)
     lazy.sink_parquet(stored)
     return pl.scan_parquet(stored)
 
@@ -231,25 +233,21 @@ def _separator(plain: Path, usual: str) -> str:
     """
     with plain.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         lines = [file.readline(_CHUNK) for _ in range(_ROWS_FOR_SEPARATOR)]
-    marks: list[str] = [usual, *(mark for mark in _MARKS if mark != usual)]
-    widths = {mark: _widths(lines, mark) for mark in marks}
-    fitting = [mark for mark in marks if len(widths[mark]) == 1 and max(widths[mark]) > 1]
-    if fitting:
-        return max(fitting, key=lambda mark: max(widths[mark]))  # the usual one if equal
-    header = lines[0]
-    if usual in header:
-        return usual  # the error names the wrong record
-    return max(marks, key=header.count)
+    marks = [usual, *(mark for mark in _MARKS if mark != usual)]  # the first of equals wins
+    best = max(marks, key=lambda mark: _width(lines, mark))
+    if _width(lines, best) > 1:
+        return best
+    return usual if usual in lines[0] else max(marks, key=lines[0].count)
 
 
-def _widths(lines: list[str], mark: str) -> set[int]:
-    """Return how many fields the records have, without the last one, which may be cut."""
+def _width(lines: list[str], mark: str) -> int:
+    """Return how many fields all records have, 0 if they differ; the last one may be cut."""
     try:
         records = [record for record in csv.reader(lines, delimiter=mark) if record]
     except csv.Error:  # such as a field larger than any
-        return {0}
-    whole = records[:-1] if lines[-1] else records
-    return {len(record) for record in whole} or {0}
+        return 0
+    widths = {len(record) for record in (records[:-1] if lines[-1] else records)}
+    return widths.pop() if len(widths) == 1 else 0
 
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -275,8 +273,7 @@ class TableFile:
     def positions(self, count: int) -> list[int]:
         """Return the position in the file of each of the ``count`` rows."""
         everything = np.arange(count + len(self.left_out))
-        positions: list[int] = np.delete(everything, self.left_out).tolist()
-        return positions
+        return list(map(int, np.delete(everything, self.left_out)))
 
     def notes(self) -> tuple[str, ...]:
         """Return a note on the rows that were left out."""
@@ -320,19 +317,15 @@ def read_table_file(
                         frame, left_out = _read_csv(
                             plain, path, mark, raw_columns, options.skip_bad
                         )
-            frame = nulls_for_missing(_with_bare_names(frame))
+            bare = {name: name.strip() for name in frame.collect_schema().names()}
+            frame = frame.rename(bare) if len(set(bare.values())) == len(bare) else frame
+            frame = nulls_for_missing(frame)
             is_empty = frame.head(1).collect().is_empty()
         except PanicException as error:  # not an Exception: polars' Rust gave up on the bytes
             raise pl.exceptions.ComputeError(str(error)) from error
     if is_empty:
         raise DataError(f"{path} has no rows")
     return TableFile(frame, left_out)
-
-
-def _with_bare_names(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the table without spaces around the names of its columns."""
-    bare = {name: name.strip() for name in frame.collect_schema().names()}
-    return frame.rename(bare) if len(set(bare.values())) == len(bare) else frame
 
 
 def _read_json_lines(plain: Path, path: Path) -> pl.LazyFrame:

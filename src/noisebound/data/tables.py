@@ -124,13 +124,10 @@ def _check_columns(lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> 
         )
     ids = () if options.id is None else (options.id,)
     check_named(columns, [target, *options.exclude, *ids, *options.column_types], source)
-    for names, what in (
-        (options.exclude, "be excluded"),
-        (ids, "name the rows: `id`"),
-        (options.column_types, "have a type"),
-    ):
+    uses = {"be excluded": options.exclude, "name the rows: `id`": ids}
+    for use, names in {**uses, "have a type": options.column_types}.items():
         if target in names:
-            raise DataError(f"column {target!r} holds the labels and cannot {what}")
+            raise DataError(f"column {target!r} holds the labels and cannot {use}")
     for name in (*options.exclude, *ids):
         if name in options.column_types:
             raise DataError(f"column {name!r} is not a feature, so it cannot have a type")
@@ -147,8 +144,7 @@ def _with_labels(
     """Return the rows that have a label; merged labels are spelled as the known classes are."""
     lazy = _with_null_labels(table.frame, target, source)
     labels = lazy.select(target).collect().to_series()
-    missing, total = labels.null_count(), len(labels)
-    notes = list(table.notes())
+    missing, total, notes = labels.null_count(), len(labels), list(table.notes())
     if missing and not options.skip_bad:
         raise DataError(
             f"{missing} of {total} rows of {source} have no label in column {target!r}, where NA "
@@ -159,7 +155,7 @@ def _with_labels(
     names = None
     if missing or table.left_out:
         positions = pl.Series(table.positions(total), dtype=pl.Int64)
-        names = tuple(str(position) for position in positions.filter(labels.is_not_null()))
+        names = tuple(map(str, positions.filter(labels.is_not_null())))
     if missing:
         notes.append(f"{missing} rows without a label were left out")
         lazy, labels = lazy.filter(pl.col(target).is_not_null()), labels.drop_nulls()

@@ -1,5 +1,6 @@
 """Pretrained backbones: raw images and texts become vectors, once, cached on disk."""
 
+from noisebound.features.auto import load_for_training
 from noisebound.features.backbone import Backbone
 from noisebound.features.custom import BackboneLike, parse_backbone
 from noisebound.features.embed_once import EmbeddingCacheWarning, UnsuitedTextWarning, embed_once
@@ -18,5 +19,6 @@ __all__ = [
     "UnsuitedTextWarning",
     "embed_once",
     "load_embedded",
+    "load_for_training",
     "parse_backbone",
 ]

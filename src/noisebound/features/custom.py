@@ -17,6 +17,7 @@ from noisebound.features.backbone import Backbone, hash_of_weights
 from noisebound.features.examples import Example, Modality
 from noisebound.features.hugging_face import HuggingFaceBackbone
 from noisebound.features.image_backbones import OnnxBackbone, TimmBackbone
+from noisebound.features.packaged import packaged_backbone
 from noisebound.features.tunable import Tunable, trainable_copy
 
 _IN_EVERY_MODULE = frozenset(vars(nn.Module()))  # hooks, and the weights themselves
@@ -159,6 +160,7 @@ _KINDS: dict[str, Callable[[str, dict[str, Any]], Backbone]] = {
     "hf": HuggingFaceBackbone,
     "onnx": OnnxBackbone,
     "timm": TimmBackbone,
+    "package": packaged_backbone,
 }
 
 
@@ -166,9 +168,9 @@ def parse_backbone(backbone: BackboneLike, image_size: int | None = None) -> Bac
     """Return the backbone of this name, or around this module or function.
 
     Args:
-        backbone: ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"`` or ``"timm:NAME"``, each with options
-            as in ``"onnx:net.onnx?size=128"``; an ``nn.Module`` or a function from a batch to
-            vectors; or a `Backbone`
+        backbone: ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"`` or
+            ``"package:NAME"``, some with options as in ``"onnx:net.onnx?size=128"``; an
+            ``nn.Module`` or a function from a batch to vectors; or a `Backbone`
         image_size: height and width of the images that a module or function gets
 
     Example:
@@ -182,7 +184,8 @@ def parse_backbone(backbone: BackboneLike, image_size: int | None = None) -> Bac
         kind, _, rest = backbone.partition(":")
         if kind not in _KINDS or not rest:
             raise InvalidValueError(
-                f"`backbone` must be hf:NAME_OR_FOLDER, onnx:FILE or timm:NAME, got {backbone!r}"
+                f"`backbone` must be hf:NAME_OR_FOLDER, onnx:FILE, timm:NAME or package:NAME, got "
+                f"{backbone!r}"
             )
         if image_size is not None:
             raise InvalidValueError(

@@ -10,17 +10,15 @@ from typing import Any
 
 import torch
 from filelock import FileLock
-from PIL import Image, UnidentifiedImageError
 from pydantic import ValidationError
 from torch import Tensor
 
-from noisebound.data.archives import is_of_other_pixel_limit, too_many_pixels
 from noisebound.data.cache import cache_folder
 from noisebound.data.embeddings import Embeddings, EmbeddingStore
-from noisebound.data.images import listed
+from noisebound.data.images import done_ahead, is_of_other_pixel_limit, listed, unreadable_reason
 from noisebound.errors import DataError
 from noisebound.features.backbone import Backbone, TextCounts
-from noisebound.features.examples import Examples, Modality, Texts, done_ahead
+from noisebound.features.examples import Examples, Modality, Texts
 from noisebound.system.files import write_text
 from noisebound.system.progress import counting
 
@@ -128,12 +126,8 @@ def embed_rows(
     def prepare(position: int) -> Any:
         try:
             return backbone.prepare(examples.read(position))
-        except UnidentifiedImageError:
-            return _Bad("not an image")
-        except Image.DecompressionBombError:
-            return _Bad(too_many_pixels())
         except Exception as error:  # Pillow's errors on damaged files are not a closed list
-            return _Bad(str(error).strip() or type(error).__name__)
+            return _Bad(unreadable_reason(error))
 
     order = list(positions)
     if isinstance(examples, Texts):  # by length, so that batches need little padding

@@ -1,14 +1,11 @@
 """Raw examples, read one at a time: image files, images in memory, texts, rows of features."""
 
 import hashlib
-import os
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path, PurePath
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -19,35 +16,10 @@ from torch import Tensor
 
 from noisebound.data.archives import Files, Folder
 from noisebound.data.cache import cache_folder
-from noisebound.data.images import limited_pixels, open_image
+from noisebound.data.images import done_ahead, limited_pixels, open_image
 from noisebound.errors import DataError
 from noisebound.system.files import fingerprint, fingerprint_of_texts, write_text
 from noisebound.system.progress import track
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
-def done_ahead(
-    work: Callable[[Item], Result], items: Iterable[Item], most: int
-) -> Iterator[Result]:
-    """Yield ``work(item)`` for each item, in order; at most ``most`` results wait to be taken.
-
-    Threads suffice: Pillow and hashlib release the interpreter's lock while they work.
-    """
-    waiting: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > most:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for each in waiting:
-                each.cancel()
-
 
 Modality: TypeAlias = Literal["image", "text", "features"]
 Example: TypeAlias = Image.Image | str | Tensor

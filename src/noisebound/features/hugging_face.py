@@ -7,13 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
 from PIL import Image
 from torch import Tensor, nn
 
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError
 from noisebound.features.backbone import TextCounts, hash_of_file
 from noisebound.features.examples import Example, Modality
+from noisebound.features.hub import find_model_folder, model_files
 from noisebound.features.pooling import (
     POOLING_NAMES,
     PooledEncoder,
@@ -22,7 +22,7 @@ from noisebound.features.pooling import (
     read_json,
     sentence_pooling,
 )
-from noisebound.features.tunable import NetworkBackbone, Tunable
+from noisebound.features.tunable import NetworkBackbone, Tunable, usual_device
 
 _IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _TEXT_CONFIGS = ("tokenizer_config.json", "tokenizer.json", "vocab.txt")
@@ -190,8 +190,7 @@ class HuggingFaceBackbone(NetworkBackbone):
             network = network.get_encoder()
             missing = [name for name in missing if not name.startswith("decoder")]
         self._check_complete(missing)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return network.eval().to(device), missing
+        return network.eval().to(usual_device()), missing
 
     def _check_complete(self, missing: Sequence[str]) -> None:
         """Refuse a model with weights that transformers would draw at random, in silence."""
@@ -230,71 +229,3 @@ class HuggingFaceBackbone(NetworkBackbone):
         finally:
             transformers_logging.set_verbosity(before)
             transformers_logging.enable_progress_bar()
-
-
-_READ = ("*.json", "*.txt", "*.model", "*.safetensors")  # no code, and pickles only if need be
-_PICKLES = "pytorch_model*.bin"
-_HUB_TIMEOUT = 10  # seconds (heuristic)
-
-
-def find_model_folder(place: str) -> Path:
-    """Return the folder of a model.
-
-    Args:
-        place: the folder itself, or a name on the hub such as ``sentence-transformers/LaBSE``
-    """
-    folder = Path(place)
-    if folder.is_dir():
-        if not (folder / "config.json").exists():
-            raise DataError(
-                f"{folder} is not a model folder: it has no config.json; point `backbone` "
-                "hf:FOLDER to the folder that has it beside the weights"
-            )
-        return folder
-    if folder.is_absolute() or place.startswith((".", "~")) or place.count("/") > 1:
-        raise DataError(f"there is no folder {place}: `backbone` hf:FOLDER names a model folder")
-    return _from_hub(place)
-
-
-def _from_hub(name: str) -> Path:
-    try:
-        from huggingface_hub import constants, model_info, snapshot_download
-    except ImportError as error:
-        raise MissingExtraError(f"the backbone hf:{name}", "transformers", "hf") from error
-    try:
-        return Path(snapshot_download(name, local_files_only=True))
-    except Exception as absent:
-        reason = absent  # it is not in the cache, or the name is not one of the hub's
-    if not constants.HF_HUB_OFFLINE:
-        try:
-            # Offline, this request fails at once; the download would retry for a minute.
-            files = model_info(name, timeout=_HUB_TIMEOUT).siblings or []
-            has_safetensors = any(file.rfilename.endswith(".safetensors") for file in files)
-            wanted = [*_READ] if has_safetensors else [*_READ, _PICKLES]
-            return Path(snapshot_download(name, allow_patterns=wanted))
-        except Exception as error:  # of the hub, of requests or of the disk
-            reason = error
-    message = str(reason).strip().partition("\n")[0]
-    raise DataError(
-        f"hf:{name} is not on this machine (looked in {constants.HF_HUB_CACHE}) and cannot be "
-        f"fetched ({type(reason).__name__}: {message}): download it elsewhere, "
-        "and point `backbone` to its folder, as hf:FOLDER"
-    ) from reason
-
-
-def model_files(folder: Path) -> Sequence[Path]:
-    """Return the files that determine the vectors: weights, configs, tokenizer."""
-    folders = [folder]
-    modules = folder / "modules.json"
-    if modules.exists():
-        folders += [folder / module["path"] for module in read_json(modules) if module["path"]]
-    weights = [path for each in folders for path in sorted(each.glob("*.safetensors"))]
-    if not weights:
-        weights = [path for each in folders for path in sorted(each.glob(_PICKLES))]
-    if not weights:
-        raise DataError(
-            f"{folder} has no weights: expected model.safetensors, or pytorch_model.bin; copy the "
-            "whole model folder"
-        )
-    texts = [path for each in folders for end in _READ[:3] for path in sorted(each.glob(end))]
-    return [*texts, *weights]

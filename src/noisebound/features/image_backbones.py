@@ -1,7 +1,8 @@
-"""``onnx:FILE`` and ``timm:NAME``: image encoders, and how images become their inputs."""
+"""Image encoders, ``onnx:FILE`` and ``timm:NAME``, and how images become their inputs."""
 
 import hashlib
 import json
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError
 from noisebound.features.backbone import Backbone, hash_of_file, hash_of_weights
 from noisebound.features.examples import Example, Modality
-from noisebound.features.tunable import NetworkBackbone, Tunable
+from noisebound.features.tunable import NetworkBackbone, Tunable, usual_device
 
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 _Positive = Annotated[float, Field(gt=0)]
@@ -231,30 +232,27 @@ class OnnxBackbone(Backbone):
         return found
 
 
-class TimmBackbone(NetworkBackbone):
-    """A timm network without its classifier, with its own preprocessing.
-
-    Args:
-        model: the name, as ``timm.list_models`` has it
-        options: ``weights``, a safetensors file to use in place of a download
-    """
+class ImageNetwork(NetworkBackbone):
+    """An image encoder of torch's, with one preparation for all images."""
 
     modalities = frozenset[Modality]({"image"})
 
-    def __init__(self, model: str, options: Mapping[str, Any] | None = None) -> None:
-        unknown = set(options or {}) - {"weights"}
-        if unknown:
-            raise InvalidValueError(
-                f"`backbone` timm:{model} has the option weights, got {', '.join(sorted(unknown))}"
-            )
-        self.model, self.weights = model, (options or {}).get("weights")
-        self.name = f"timm:{model}" + (f"?weights={self.weights}" if self.weights else "")
+    @property
+    @abstractmethod
+    def network(self) -> nn.Module:
+        """The encoder without its classifier, in evaluation mode."""
+
+    @property
+    @abstractmethod
+    def preparation(self) -> ImagePreparation:
+        """How images become inputs of the network."""
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the weights and of the preparation."""
         preparation = hashlib.sha256(self.preparation.model_dump_json().encode()).hexdigest()
-        return hash_of_weights(self._network.state_dict(), f"{self.model} {preparation}")
+        model = self.name.partition(":")[2].partition("?")[0]
+        return hash_of_weights(self.network.state_dict(), f"{model} {preparation}")
 
     def describe(self, modality: Modality) -> str:
         """Return the size of the images, and how they are pooled."""
@@ -268,12 +266,30 @@ class TimmBackbone(NetworkBackbone):
 
     def encoder(self, modality: Modality) -> Tunable:
         """Return the network without its classifier."""
-        return Tunable(self._network, self.prepare)
+        return Tunable(self.network, self.prepare)
+
+
+class TimmBackbone(ImageNetwork):
+    """A timm network without its classifier, with its own preprocessing.
+
+    Args:
+        model: the name, as ``timm.list_models`` has it
+        options: ``weights``, a safetensors file to use in place of a download
+    """
+
+    def __init__(self, model: str, options: Mapping[str, Any] | None = None) -> None:
+        unknown = set(options or {}) - {"weights"}
+        if unknown:
+            raise InvalidValueError(
+                f"`backbone` timm:{model} has the option weights, got {', '.join(sorted(unknown))}"
+            )
+        self.model, self.weights = model, (options or {}).get("weights")
+        self.name = f"timm:{model}" + (f"?weights={self.weights}" if self.weights else "")
 
     @cached_property
     def preparation(self) -> ImagePreparation:
         """How images become inputs of the network."""
-        network = self._network
+        network = self.network
         import timm.data
 
         found = timm.data.resolve_model_data_config(network)
@@ -286,7 +302,8 @@ class TimmBackbone(NetworkBackbone):
         )
 
     @cached_property
-    def _network(self) -> nn.Module:
+    def network(self) -> nn.Module:
+        """The encoder without its classifier, in evaluation mode."""
         try:
             import timm
         except (ImportError, RuntimeError) as error:  # torchvision of another torch raises the last
@@ -301,5 +318,4 @@ class TimmBackbone(NetworkBackbone):
                 f"timm:{self.model} cannot be loaded ({type(error).__name__}: {error}): without a "
                 "network, name its safetensors file as timm:NAME?weights=FILE"
             ) from error
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return network.eval().to(device)
+        return network.eval().to(usual_device())

@@ -171,7 +171,11 @@ def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
     if folder is not None:
         options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
         return _image_folder(folder)
-    splits = read(source, options)
+    return raw_splits(read(source, options))
+
+
+def raw_splits(splits: Splits) -> RawSplits:
+    """Return the raw examples of a data set that was read and not encoded."""
     if splits.embedded_by is not None:
         raise DataError(
             f"{splits.source} holds embeddings already, by {splits.embedded_by.name}: leave "

@@ -165,6 +165,11 @@ class Tunable:
             weight.requires_grad_(gradient is not None)
 
 
+def usual_device() -> str:
+    """Return the kind of device that encoders work on."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def trainable_copy(network: nn.Module) -> nn.Module:
     """Return a copy of a network, all of whose weights can be trained."""
     return copy.deepcopy(network).eval().requires_grad_(True)
@@ -212,7 +217,7 @@ class TunedBackbone(NetworkBackbone):
             self._tunable.network.load_state_dict(weights)
         except RuntimeError as error:
             raise DataError(f"the weights are not those of {base.name}: {error}") from error
-        self._tunable.network.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+        self._tunable.network.eval().to(usual_device())
         self._hash = hash_of_weights(weights)
 
     @property

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from noisebound.data import Dataset
-from noisebound.learners.learner import Examples, Staged, all_classes, as_matrix, inputs_of
+from noisebound.learners.learner import Arrays, Staged, all_classes, as_matrix, inputs_of
 from noisebound.training.config import LearnerName
 from noisebound.training.data import TrainingData
 
@@ -57,7 +57,7 @@ class EstimatorLearner(ABC):
         self, data: TrainingData, others: Sequence[Dataset], seed: int
     ) -> list[Staged]:
         """Train on the training split, and predict other examples at each stage."""
-        examples = Examples.of(data).as_copies
+        examples = Arrays.of(data).as_copies
         inputs = [inputs_of(other, data.normalization) for other in others]
         found: list[list[Tensor]] = [[] for _ in others]
         for fitted in self._fitted_stages(examples, seed):
@@ -66,13 +66,13 @@ class EstimatorLearner(ABC):
                 stages.append(all_classes(probs, fitted.classes_, examples.num_classes))
         return [torch.stack(stages) for stages in found]
 
-    def _fitted_stages(self, examples: Examples, seed: int) -> Iterator[Any]:
+    def _fitted_stages(self, examples: Arrays, seed: int) -> Iterator[Any]:
         for stage in self.stages:
             yield fitted(self.estimator(stage, seed), examples)
 
     def fit(self, data: TrainingData, stage: int, seed: int) -> nn.Module:
         """Train at one stage."""
-        examples = Examples.of(data).as_copies
+        examples = Arrays.of(data).as_copies
         estimator = fitted(self.estimator(self.stages[stage], seed), examples)
         return FittedEstimator(estimator, examples.num_classes)
 
@@ -87,7 +87,7 @@ class Linear(EstimatorLearner):
         """Return logistic regression with this inverse strength."""
         return LogisticRegression(C=stage, max_iter=200, tol=1e-3)
 
-    def _fitted_stages(self, examples: Examples, seed: int) -> Iterator[Any]:
+    def _fitted_stages(self, examples: Arrays, seed: int) -> Iterator[Any]:
         regression = self.estimator(self.stages[0], seed).set_params(warm_start=True)
         for stage in self.stages:
             yield fitted(regression.set_params(C=stage), examples)
@@ -130,7 +130,7 @@ class Boosting(EstimatorLearner):
         self, data: TrainingData, others: Sequence[Dataset], seed: int
     ) -> list[Staged]:
         """Train for all rounds, and predict other examples after those of each stage."""
-        examples = Examples.of(data).as_copies
+        examples = Arrays.of(data).as_copies
         last = fitted(self.estimator(self.stages[-1], seed), examples)
         found = []
         for other in others:
@@ -159,7 +159,7 @@ class AnyEstimator(EstimatorLearner):
         return clone(self.given)
 
 
-def fitted(estimator: Any, examples: Examples) -> Any:
+def fitted(estimator: Any, examples: Arrays) -> Any:
     """Return the estimator, fitted; one that takes no weights gets copies by their size."""
     inputs, labels, weights = examples.inputs, examples.labels, examples.weights
     with warnings.catch_warnings():

@@ -50,7 +50,7 @@ class Learner(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
+class Arrays:
     """Training examples in numpy's arrays.
 
     Args:
@@ -66,7 +66,7 @@ class Examples:
     num_classes: int
 
     @classmethod
-    def of(cls, data: TrainingData) -> "Examples":
+    def of(cls, data: TrainingData) -> "Arrays":
         """Return the training split; examples without weight are left out."""
         train = data.train
         inputs = inputs_of(train, data.normalization)
@@ -85,7 +85,7 @@ class Examples:
         return np.eye(self.num_classes)[self.labels]
 
     @property
-    def as_copies(self) -> "Examples":
+    def as_copies(self) -> "Arrays":
         """The examples with one label each: a soft target becomes a weighted copy per class."""
         if self.labels.ndim == 1:
             return self
@@ -95,7 +95,7 @@ class Examples:
         weights = shares[rows, labels]
         if self.weights is not None:
             weights = weights * self.weights[rows]
-        return Examples(self.inputs[rows], labels, weights, self.num_classes)
+        return Arrays(self.inputs[rows], labels, weights, self.num_classes)
 
 
 def inputs_of(examples: Dataset, normalization: Normalization) -> Inputs:

@@ -8,7 +8,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
 
 from noisebound.data import Dataset
-from noisebound.learners.learner import Examples, Inputs, Staged, as_matrix, inputs_of
+from noisebound.learners.learner import Arrays, Inputs, Staged, as_matrix, inputs_of
 from noisebound.training.config import LearnerName
 from noisebound.training.data import TrainingData
 
@@ -27,7 +27,7 @@ class Neighbors:
         self, data: TrainingData, others: Sequence[Dataset], seed: int
     ) -> list[Staged]:
         """Find the neighbors of other examples, and predict by fewer and fewer of them."""
-        examples = Examples.of(data)
+        examples = Arrays.of(data)
         fitted = [FittedNeighbors.of(examples, metric, max(_COUNTS)) for metric in _METRICS]
         found = []
         for other in others:
@@ -38,7 +38,7 @@ class Neighbors:
 
     def fit(self, data: TrainingData, stage: int, seed: int) -> nn.Module:
         """Keep the examples, whose neighbors are to be found."""
-        return FittedNeighbors.of(Examples.of(data), *self.stages[stage])
+        return FittedNeighbors.of(Arrays.of(data), *self.stages[stage])
 
 
 class FittedNeighbors(nn.Module):
@@ -57,7 +57,7 @@ class FittedNeighbors(nn.Module):
         self.register_buffer("votes", votes)
 
     @classmethod
-    def of(cls, examples: Examples, metric: str, count: int) -> "FittedNeighbors":
+    def of(cls, examples: Arrays, metric: str, count: int) -> "FittedNeighbors":
         """Return the neighbors of training examples."""
         count = min(count, len(examples.labels))
         estimator = NearestNeighbors(n_neighbors=count, metric=metric)

@@ -12,7 +12,7 @@ from noisebound.learners.learner import Staged
 from noisebound.training.config import LearnerName, TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import Devices
-from noisebound.training.evaluation import predict_logits
+from noisebound.training.evaluation import Examples
 from noisebound.training.loop import Training
 from noisebound.training.objective import Objective
 from noisebound.training.state import initial_state
@@ -62,16 +62,14 @@ class Network:
         network = copy.deepcopy(self.network)
         objective = replace(self.objective, criterion=copy.deepcopy(self.objective.criterion))
         state = initial_state(network, objective, config, len(data.train), self.devices)
+        judged = [Examples(other, data.normalization, self.devices) for other in others]
         found: list[list[torch.Tensor]] = [[] for _ in others]
         agreement: list[float] = []
         for metrics in Training(state, objective, blind, config, self.devices).epochs():
             if metrics.epoch not in self.stages:
                 continue
-            for other, stages in zip(others, found, strict=True):
-                logits = predict_logits(
-                    state.best_model, other, data.normalization, self.devices
-                )
-                stages.append(logits.float().softmax(1))
+            for other, stages in zip(judged, found, strict=True):
+                stages.append(other.logits(state.best_model).float().softmax(1))
             hits = found[0][-1].argmax(1) == others[0].labels
             agreement.append(hits.double().mean().item())
             best = self.stages[max(range(len(agreement)), key=agreement.__getitem__)]

@@ -15,3 +15,6 @@ ModelName: TypeAlias = Literal[
     "wide_head",
 ]
 MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)
+
+FOR_IMAGES: tuple[ModelName, ...] = ("small_cnn", "strided_cnn", "resnet18", "resnet34")
+"""The networks that take images alone."""

@@ -13,7 +13,7 @@ from torch import nn
 
 from noisebound.checks import check_num_classes
 from noisebound.errors import InvalidValueError
-from noisebound.models.names import MODEL_NAMES, ModelName
+from noisebound.models.names import FOR_IMAGES, MODEL_NAMES, ModelName
 from noisebound.models.regularized import USUAL_DROPOUT, QuickDropout
 from noisebound.models.resnet import resnet18, resnet34
 
@@ -126,7 +126,6 @@ MODELS: dict[ModelName, Callable[[Sequence[int], int], nn.Module]] = {
     "mlp_head": mlp_head,
     "wide_head": wide_head,
 }
-_FOR_IMAGES = ("small_cnn", "strided_cnn", "resnet18", "resnet34")
 
 
 def default_model(input_shape: Sequence[int]) -> ModelName:
@@ -161,7 +160,7 @@ def create_model(
     """
     if name not in MODELS:
         raise InvalidValueError(f"`model` must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
-    if name in _FOR_IMAGES and len(input_shape) != 3:
+    if name in FOR_IMAGES and len(input_shape) != 3:
         raise InvalidValueError(
             f"{name} takes images, and these inputs have shape {tuple(input_shape)}: use 'mlp'"
         )

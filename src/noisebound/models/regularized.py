@@ -33,13 +33,15 @@ class QuickDropout(nn.Dropout):
 
     def forward(self, input: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the input with some numbers set to zero and the others enlarged accordingly."""
+        if not self.training:
+            return input
         dropped = round(self.p * _VALUES)
-        if not self.training or input.device.type != "cpu" or not 0 < dropped < _VALUES:
+        if input.device.type != "cpu" or not 0 < dropped < _VALUES:
             return super().forward(input)
         draws = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         bits = draws.view(torch.int16)[: input.numel()].view(input.shape)
-        kept = bits >= dropped - _VALUES // 2
-        return input * kept.to(input.dtype).mul_(_VALUES / (_VALUES - dropped))
+        kept = torch.ge(bits, dropped - _VALUES // 2, out=torch.empty_like(input))
+        return input * kept.mul_(_VALUES / (_VALUES - dropped))
 
 
 class InputFactors(nn.Module):

@@ -18,8 +18,8 @@ from noisebound.data.rows import Rows
 from noisebound.data.table_files import is_frame
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import EstimatedNoise, Noise, Suspects
-from noisebound.features import Backbone, BackboneLike, load_embedded
-from noisebound.features.load import EmbeddedSplits, embedded
+from noisebound.features import Backbone, BackboneLike
+from noisebound.features.load import EmbeddedSplits, embedded, load_raw
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
 from noisebound.review.decisions import is_decided, is_trusted
 from noisebound.runs.folder import RunFolder
@@ -406,7 +406,9 @@ class Run:
         made_by = self.saved_model.card.backbone
         if made_by is None:
             return read(data, options)
-        return load_embedded(data, same_backbone(made_by, self._backbone), options)
+        # `fit` may have left out empty texts without being asked to.
+        skip_bad = options.skip_bad or made_by.modality == "text"
+        return embedded(load_raw(data, options), same_backbone(made_by, self._backbone), skip_bad)
 
 
 def load_run(

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from noisebound.data import Splits
+from noisebound.data import DataOrigin, Splits
 from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoRoomError
 from noisebound.features import Backbone
 from noisebound.features.backbone import hash_of_weights
@@ -52,6 +52,7 @@ def train_run(
     show: bool = True,
     backbone: Backbone | None = None,
     corrections: str | Path | None = None,
+    origin: DataOrigin | None = None,
 ) -> Run:
     """Train on a data set, and return the run that this leaves in a folder.
 
@@ -69,6 +70,7 @@ def train_run(
         show: True to draw the loss as it falls, where someone is looking
         backbone: the backbone that embedded the data, to embed new data with
         corrections: a file of decisions about these labels, as a review of an earlier run left it
+        origin: where the data came from, kept in the folder
     """
     fabric = fabric or OneDevice()
     folder = RunFolder(out)
@@ -97,6 +99,8 @@ def train_run(
         if overwrite:
             first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)
+        if origin is not None:
+            first_rank_does(fabric, partial(folder.save_origin, origin))
         if read_result(folder, identity) is None:
             keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
             problem = Problem(

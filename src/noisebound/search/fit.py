@@ -34,7 +34,7 @@ from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import first_rank_does
 from noisebound.training.display import Display
-from noisebound.training.evaluation import Evaluator, evaluate
+from noisebound.training.evaluation import Evaluator, Examples
 from noisebound.training.loop import Training
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.objective import Objective, check_method, needs_estimate
@@ -204,7 +204,7 @@ def _evaluated(plan: Plan, model: nn.Module, session: Session) -> EpochMetrics:
     """Return the metrics of a model that is not a network alone."""
     whole, devices, loss = plan.whole, session.devices, CrossEntropy()
     found = Evaluator(whole, loss, devices).evaluate(model, None)
-    own = evaluate(model, whole.train, whole.normalization, loss, devices)
+    own = Examples(whole.train, whole.normalization, devices).evaluate(model, loss)
     epoch = session.history[-1].epoch if session.history else 1
     return EpochMetrics(epoch=epoch, learning_rate=0.0, train_loss=own.loss or 0.0, **found)
 

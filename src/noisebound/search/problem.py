@@ -17,8 +17,9 @@ from noisebound.errors import InvalidValueError
 from noisebound.estimation import GivenRate, GivenTransition, Noise, OutOfFold
 from noisebound.estimation.noise import balanced_weights
 from noisebound.estimation.transitions import true_class_probabilities
-from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.learners import AnyEstimator, Boosting, Learner, Linear, Neighbors, Network, Trees
+from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
+from noisebound.models.names import FOR_IMAGES
 from noisebound.models.regularized import can_be_regularized
 from noisebound.search.recipes import RECIPES, Candidate
 from noisebound.training.config import LearnerName, TrainingConfig
@@ -167,6 +168,11 @@ def with_head(config: TrainingConfig, splits: Splits) -> TrainingConfig:
     if splits.embedded_by is None or config.model != "auto":
         return config
     return config.model_copy(update={"model": DEFAULT_HEAD})
+
+
+def takes_pixels(config: TrainingConfig) -> bool:
+    """Return whether the config asks for a network on pixels, not on embeddings."""
+    return config.model in FOR_IMAGES or (config.augment and not config.unfreeze)
 
 
 def network_for(data: Dataset, config: TrainingConfig) -> nn.Module:

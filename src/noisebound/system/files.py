@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 import torch
 from jaxtyping import Shaped
+from rich.filesize import decimal
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -77,16 +78,12 @@ def add_lines(path: Path, lines: Iterable[str]) -> None:
             file.seek(end - 1)
             content = content if file.read(1) == b"\n" else b"\n" + content
         try:
-            _write_all(file.fileno(), content)
+            while content:
+                content = content[os.write(file.fileno(), content) :]
         except BaseException:
             os.ftruncate(file.fileno(), end)
             raise
         os.fsync(file.fileno())
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(descriptor, content) :]
 
 
 def sync(path: Path) -> None:
@@ -111,19 +108,12 @@ def _room_for(path: Path, size: int | None) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
-        takes = "" if size is None else f" it takes {_in_words(size)},"
-        free = _in_words(shutil.disk_usage(_existing_parent(path)).free)
+        takes = "" if size is None else f" it takes {decimal(size)},"
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
+        free = decimal(shutil.disk_usage(folder).free)
         raise NoRoomError(
             f"there is no room for {path} ({error.strerror}):{takes} {free} are free; make room"
         ) from error
-
-
-def _existing_parent(path: Path) -> Path:
-    return next(parent for parent in path.absolute().parents if parent.exists())
-
-
-def _in_words(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size:,} bytes"
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -146,8 +136,11 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
     with written_whole(path, size) as part:
         try:
             save_file(copies, part, metadata={_HEADER: header})
-        except SafetensorError as error:
-            raise _as_os_error(error) from error
+        except SafetensorError as error:  # it names the system's error, such as that of a full disk
+            number = re.search(r"\(os error (\d+)\)", str(error))
+            if number is None:
+                raise
+            raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def load_tensors(path: Path, *, verify: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -173,15 +166,6 @@ def load_tensors(path: Path, *, verify: bool = True) -> tuple[dict[str, Tensor],
     if verify and _digest(tensors, about) != digest:
         raise DataError(f"{path} is damaged: its content does not match its checksum")
     return tensors, json.loads(about)
-
-
-def _as_os_error(error: SafetensorError) -> Exception:
-    """Return the system's error that a message of safetensors names; else the error itself."""
-    number = re.search(r"\(os error (\d+)\)", str(error))
-    if number is None:
-        return error
-    code = int(number[1])
-    return OSError(code, os.strerror(code))
 
 
 def _digest(tensors: Mapping[str, Tensor], about: str) -> str:

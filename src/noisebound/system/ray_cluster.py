@@ -22,7 +22,7 @@ def connected(cluster: str) -> Iterator[Any]:
         raise MissingExtraError("a cluster", "Ray", "ray") from error
     try:
         if not ray.is_initialized():
-            _knock(cluster)
+            _check_listening(cluster)
             ray.init(
                 address=None if cluster == "local" else cluster,
                 log_to_driver=False,
@@ -41,7 +41,7 @@ def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def _knock(address: str) -> None:
+def _check_listening(address: str) -> None:
     """Raise an error if no process listens at the address, where Ray would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():

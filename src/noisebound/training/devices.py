@@ -154,18 +154,22 @@ def default_type(dtype: torch.dtype) -> Iterator[None]:
 
 
 @contextmanager
-def seeded(seed: int, epoch: int, devices: Devices) -> Iterator[Generator]:
-    """Make dropout follow from the seed, the epoch and the rank; yield a generator for mixing."""
-    seeds = [derived_seed(seed, epoch, 1 + devices.global_rank, use) for use in (0, 1)]
-    device = devices.device
+def seeded(seed: int, epoch: int, devices: Devices) -> Iterator[None]:
+    """Make dropout follow from the seed, the epoch and the rank."""
+    own_seed, device = derived_seed(seed, epoch, 1 + devices.global_rank, 0), devices.device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         if device.type == "cpu":
             # torch.manual_seed records a stack trace for unused accelerators, which takes a tenth
             # of the time of a small network's epoch.
-            torch.default_generator.manual_seed(seeds[0])
+            torch.default_generator.manual_seed(own_seed)
         else:
-            torch.manual_seed(seeds[0])
-        yield Generator().manual_seed(seeds[1])
+            torch.manual_seed(own_seed)
+        yield
+
+
+def mixing_generator(seed: int, epoch: int, devices: Devices) -> Generator:
+    """Return the generator that mixes the examples of an epoch on this rank."""
+    return Generator().manual_seed(derived_seed(seed, epoch, 1 + devices.global_rank, 1))
 
 
 def sum_over_ranks(values: Tensor, devices: Devices) -> Tensor:

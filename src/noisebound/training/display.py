@@ -1,7 +1,6 @@
 """Progress of a training: a plot of the loss and its bound, or lines in a log."""
 
 from collections.abc import Sequence
-from statistics import mean
 from types import TracebackType
 
 from noisebound.system.progress import ProgressText, time_left
@@ -42,7 +41,7 @@ class Display:
     def __init__(
         self, title: str, epochs: int, history: Sequence[EpochMetrics], show: bool = True
     ) -> None:
-        self._title, self._epochs = title, epochs
+        self._title, self._epochs, self._shows = title, epochs, show
         self._losses = [metrics.train_loss for metrics in history]
         self._text = ProgressText(show=show)
         self._seconds: list[float] = []
@@ -61,6 +60,8 @@ class Display:
 
     def update(self, metrics: EpochMetrics) -> None:
         """Show the epoch that has just ended."""
+        if not self._shows:
+            return
         self._losses.append(metrics.train_loss)
         self._seconds.append(metrics.seconds)
         line = self.line(metrics)
@@ -76,5 +77,5 @@ class Display:
         line += "" if test is None else f", clean test {test:.1%}"
         epochs_left = self._epochs - metrics.epoch
         if epochs_left > 0 and self._seconds:
-            line += f", {time_left(epochs_left * mean(self._seconds))}"
+            line += f", {time_left(epochs_left * sum(self._seconds) / len(self._seconds))}"
         return line

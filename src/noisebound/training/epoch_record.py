@@ -4,12 +4,12 @@ import math
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from noisebound.data import Batch
 from noisebound.errors import InvalidValueError
 from noisebound.training.devices import Devices, sum_over_ranks
-from noisebound.training.state import is_finite
+from noisebound.training.state import FiniteCheck
 
 
 class EpochRecord:
@@ -51,18 +51,13 @@ class EpochRecord:
         mean: float = total / weight
         return mean
 
-    def check_finite(self, network: nn.Module) -> None:
-        """Raise an error if logits or weights are not finite; some losses turn NaN into zero.
-
-        Args:
-            network: the averaged network, if there is one: its weights are finite only if those of
-                every step were
-        """
+    def check_finite(self, weights: FiniteCheck) -> None:
+        """Raise an error if logits or weights are not finite; some losses turn NaN into zero."""
         logits = torch.cat(self._largest_logits)
         lost = sum_over_ranks((~logits.isfinite()).sum(), self._devices).item()
         if lost:
             raise self._diverged(f"the logits of {lost} examples are not finite")
-        if not is_finite(network):
+        if not weights.passes():
             raise self._diverged("weights of the network are not finite")
 
     def _diverged(self, sign: str) -> InvalidValueError:

@@ -54,70 +54,118 @@ class Evaluator:
 
     def _evaluate(self, prefix: str, model: nn.Module) -> dict[str, float | None]:
         found: dict[str, float | None] = {}
-        others = (self.data.normalization, self.criterion, self.devices)
-        if self.data.validation is not None:
-            noisy = evaluate(model, self.data.validation, *others)
+        if self._validation is not None:
+            noisy = self._validation.evaluate(model, self.criterion)
             found |= {"validation_loss": noisy.loss, "validation_top1": noisy.top1}
-        if self.data.test is not None:
-            clean = evaluate(model, self.data.test, *others)
+        if self._test is not None:
+            clean = self._test.evaluate(model, self.criterion)
             found |= {"test_top1": clean.top1, "test_top5": clean.top5}
         if self._mislabeled is not None:
-            found["memorized"] = evaluate(model, self._mislabeled, *others).top1
+            found["memorized"] = self._mislabeled.evaluate(model, self.criterion).top1
         return {f"{prefix}{name}": value for name, value in found.items()}
 
     @cached_property
-    def _mislabeled(self) -> Dataset | None:
+    def _validation(self) -> "Examples | None":
+        return self._examples(self.data.validation)
+
+    @cached_property
+    def _test(self) -> "Examples | None":
+        return self._examples(self.data.test)
+
+    @cached_property
+    def _mislabeled(self) -> "Examples | None":
         """The training examples whose label is known to be wrong."""
         train = self.data.train
         if train.true_labels is None:
             return None
         is_wrong = train.labels != train.true_labels
-        return train.subset(is_wrong) if is_wrong.any() else None
+        return self._examples(train.subset(is_wrong)) if is_wrong.any() else None
+
+    def _examples(self, data: Dataset | None) -> "Examples | None":
+        return None if data is None else Examples(data, self.data.normalization, self.devices)
 
 
-@torch.no_grad()
-def evaluate(
-    model: nn.Module,
-    data: Dataset,
-    normalization: Normalization,
-    criterion: nn.Module,
-    devices: Devices,
-) -> Evaluation:
-    """Return means over all examples, of which each rank evaluates its share."""
-    totals = torch.zeros(4, dtype=torch.float64, device=devices.device)
-    dtype = _number_type(model)
-    with _evaluating(model), _evaluating(criterion):
-        for batch in _share_of_rank(model, data, normalization, devices):
-            x, y = batch.x, batch.y
-            logits = model(in_type(x, dtype))
-            totals += torch.stack(
-                [
-                    criterion(logits, y).double() * len(y),
-                    _hits(logits, y, 1),
-                    _hits(logits, y, min(5, data.num_classes)),
-                    torch.tensor(len(y), device=devices.device),
-                ]
+class Examples:
+    """A data set that is evaluated once or after every epoch; small inputs are normalized once.
+
+    Args:
+        data: the examples
+        normalization: of the inputs
+        devices: the ranks, of which each evaluates its share
+    """
+
+    def __init__(self, data: Dataset, normalization: Normalization, devices: Devices) -> None:
+        # The labels are what counts here, whatever is trained on.
+        self._data = data if data.targets is None else replace(data, targets=None)
+        self._normalization, self._devices = normalization, devices
+        self._loaders: dict[tuple[int, bool], Loader] = {}
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, criterion: nn.Module) -> Evaluation:
+        """Return means over all examples."""
+        totals = torch.zeros(4, dtype=torch.float64, device=self._devices.device)
+        classes, dtype = self._data.num_classes, number_type(model)
+        with _evaluating(model), _evaluating(criterion):
+            for batch in self._batches(model):
+                x, y = batch.x, batch.y
+                logits = model(in_type(x, dtype))
+                totals += torch.stack(
+                    [
+                        criterion(logits, y).double() * len(y),
+                        _hits(logits, y, 1),
+                        _hits(logits, y, min(5, classes)),
+                        torch.tensor(len(y), device=self._devices.device),
+                    ]
+                )
+        loss, top1, top5, count = sum_over_ranks(totals, self._devices).tolist()
+        mean = loss / count if math.isfinite(loss) else None
+        return Evaluation(mean, top1 / count, top5 / count if classes > 5 else None)
+
+    @torch.no_grad()
+    def logits(self, model: nn.Module) -> Float[Tensor, "n classes"]:
+        """Return the logits of every example, in order and on every rank."""
+        size, device = (len(self._data), self._data.num_classes), self._devices.device
+        dtype = number_type(model)
+        kept = torch.float64 if dtype == torch.float64 else torch.float32
+        logits = torch.zeros(size, device=device, dtype=kept)
+        with _evaluating(model):
+            for batch in self._batches(model):
+                logits[batch.indices.to(device)] = model(in_type(batch.x, dtype)).to(kept)
+        return sum_over_ranks(logits, self._devices).cpu()
+
+    def _batches(self, model: nn.Module) -> Iterator[Batch] | tuple[Batch, ...]:
+        """Return the batches of this rank."""
+        devices = self._devices
+        is_divided = len(self._data) >= devices.world_size  # else the first rank does it all
+        if not is_divided and not devices.is_global_zero:
+            return ()
+        network = _unwrapped(model)
+        size = examples_at_once(self._data.input_shape)
+        if isinstance(network, FineTuned):
+            size = network.examples_at_once
+        kind = size, takes_sparse(network)
+        if kind not in self._loaders:
+            self._loaders[kind] = Loader(
+                self._data,
+                size * devices.world_size,
+                normalization=self._normalization,
+                shuffle=False,
+                rank=devices.global_rank if is_divided else 0,
+                world_size=devices.world_size if is_divided else 1,
+                device=devices.device,
+                keep_sparse=kind[1],
             )
-    loss, top1, top5, count = sum_over_ranks(totals, devices).tolist()
-    mean = loss / count if math.isfinite(loss) else None
-    return Evaluation(mean, top1 / count, top5 / count if data.num_classes > 5 else None)
+        return self._loaders[kind].epoch(0)
 
 
-@torch.no_grad()
 def predict_logits(
     model: nn.Module, data: Dataset, normalization: Normalization, devices: Devices
 ) -> Float[Tensor, "n classes"]:
     """Return the logits of every example, in order and on every rank."""
-    dtype = _number_type(model)
-    kept = torch.float64 if dtype == torch.float64 else torch.float32
-    logits = torch.zeros(len(data), data.num_classes, device=devices.device, dtype=kept)
-    with _evaluating(model):
-        for batch in _share_of_rank(model, data, normalization, devices):
-            logits[batch.indices.to(devices.device)] = model(in_type(batch.x, dtype)).to(kept)
-    return sum_over_ranks(logits, devices).cpu()
+    return Examples(data, normalization, devices).logits(model)
 
 
-def _number_type(model: nn.Module) -> torch.dtype:
+def number_type(model: nn.Module) -> torch.dtype:
     """Return the type of numbers that a model computes with; not all learners have weights."""
     return next((weight.dtype for weight in model.parameters()), torch.float32)
 
@@ -132,29 +180,6 @@ def in_type(inputs: Tensor, dtype: torch.dtype) -> Tensor:
     return inputs.to(dtype) if inputs.is_floating_point() else inputs
 
 
-def _share_of_rank(
-    model: nn.Module, data: Dataset, normalization: Normalization, devices: Devices
-) -> Iterator[Batch] | tuple[Batch, ...]:
-    is_divided = len(data) >= devices.world_size  # else the first rank does it all
-    if not is_divided and not devices.is_global_zero:
-        return ()
-    network = _unwrapped(model)
-    size = examples_at_once(data.input_shape)
-    if isinstance(network, FineTuned):
-        size = network.examples_at_once
-    loader = Loader(
-        replace(data, targets=None),  # judged by the labels, whatever is trained on
-        size * devices.world_size,
-        normalization=normalization,
-        shuffle=False,
-        rank=devices.global_rank if is_divided else 0,
-        world_size=devices.world_size if is_divided else 1,
-        device=devices.device,
-        keep_sparse=takes_sparse(network),
-    )
-    return loader.epoch(0)
-
-
 def _unwrapped(model: nn.Module) -> nn.Module:
     """Return the network itself, without the wrappers of Fabric and of averaged weights."""
     while isinstance(model, AveragedModel) or type(model).__module__.startswith("lightning"):
@@ -166,12 +191,14 @@ def _unwrapped(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    was_training = module.training
+    if not module.training:  # as averaged weights always are
+        yield
+        return
     module.eval()
     try:
         yield
     finally:
-        module.train(was_training)
+        module.train()
 
 
 def _hits(logits: Tensor, labels: Tensor, k: int) -> Tensor:

@@ -14,12 +14,18 @@ from noisebound.models.fine_tuned import FineTuned
 from noisebound.step_bound import GradientBound
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
-from noisebound.training.devices import Devices, default_type, seeded, share_buffers
+from noisebound.training.devices import (
+    Devices,
+    default_type,
+    mixing_generator,
+    seeded,
+    share_buffers,
+)
 from noisebound.training.epoch_record import EpochRecord
 from noisebound.training.evaluation import Evaluator, in_type
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.objective import Objective, mix_up, prune, share_memory
-from noisebound.training.state import TrainingState
+from noisebound.training.state import FiniteCheck, TrainingState
 
 
 class Training:
@@ -61,6 +67,8 @@ class Training:
         self.model, self.optimizer = devices.setup(state.model, state.optimizer)
         averaged = state.averaged
         self._average = None if averaged is None else RunningAverage(averaged, state.model)
+        # Averaged weights are finite only if those of every step were.
+        self._finite_check = FiniteCheck(averaged or state.model)
         self._evaluator = Evaluator(data, objective.criterion, devices)
         self._dtype = next(state.model.parameters()).dtype
         # Fabric converts outputs to torch's default type, which must not shorten float64.
@@ -69,6 +77,8 @@ class Training:
 
     def epochs(self) -> Iterator[EpochMetrics]:
         """Train, and yield the metrics of each epoch."""
+        self.model.train()  # and so after every evaluation
+        self.objective.criterion.train()
         for epoch in range(self.state.epoch, self.config.epochs):
             started = time.perf_counter()
             train_loss, share_below = self._train_epoch(epoch)
@@ -92,14 +102,14 @@ class Training:
         level, alone = self.objective.bound, self.devices.world_size == 1
         bound = None if level is None else GradientBound(level, alone=alone)
         record = EpochRecord(epoch + 1, self.devices)
-        self.model.train()
-        self.objective.criterion.train()
-        seeds = seeded(self.config.seed, epoch, self.devices)
-        with seeds as generator, default_type(self._default_type):
-            for number, batch in enumerate(self.loader.epoch(epoch)):
-                self._set_rate(epoch, number)
+        place = self.config.seed, epoch, self.devices
+        mixing = mixing_generator(*place) if self.objective.mixes else None
+        rate = self.config.learning_rate_at(epoch)
+        with seeded(*place), default_type(self._default_type):
+            for step, batch in enumerate(self.loader.epoch(epoch), epoch * len(self.loader)):
+                self._set_rate(rate, step)
                 self.state.optimizer.zero_grad()
-                parts = self._parts(batch, generator)
+                parts = self._parts(batch, mixing)
                 if len(parts) == 1 and self.devices.world_size == 1:
                     self._backward(parts[0], bound, record)
                 else:
@@ -107,9 +117,9 @@ class Training:
                 self.optimizer.step()
                 if self._average is not None:
                     self._average.update()
-        self._share(record.visited, epoch)
+        self._share(record, epoch)
         mean_loss = record.mean_loss()
-        record.check_finite(self.state.averaged or self.state.model)
+        record.check_finite(self._finite_check)
         return mean_loss, None if bound is None else bound.share_below
 
     def _backward(self, batch: Batch, bound: GradientBound | None, record: EpochRecord) -> None:
@@ -142,21 +152,20 @@ class Training:
         record.add(part, logits, mean)
         return mean
 
-    def _set_rate(self, epoch: int, number: int) -> None:
+    def _set_rate(self, rate: float, step: int) -> None:
         """Give each group of weights its share of the rate, which rises over the first steps."""
-        rate, step = self.config.learning_rate_at(epoch), epoch * len(self.loader) + number
         rising = self.config.warmup * len(self.loader)
         warmth = min(1.0, (step + 1) / rising) if rising else 1.0
         for group in self.state.optimizer.param_groups:
             group["lr"] = rate * group.get("share", 1.0) * warmth
 
-    def _parts(self, batch: Batch, generator: Generator) -> list[Batch]:
+    def _parts(self, batch: Batch, mixing: Generator | None) -> list[Batch]:
         """Return the batch, mixed up if need be, in the parts that gradients are accumulated over.
 
         The ``total`` of a part is the weight of its own examples.
         """
-        if self.objective.mixes:
-            x, y = mix_up(batch.x, batch.y, self.data.train.num_classes, generator)
+        if mixing is not None:
+            x, y = mix_up(batch.x, batch.y, self.data.train.num_classes, mixing)
             batch = batch._replace(x=x, y=y)
         examples, model = len(batch.indices), self.state.model
         count = self.config.accumulate
@@ -174,12 +183,13 @@ class Training:
         )
         return [Batch(*part, _total(part[2], part[3])) for part in zip(*columns, strict=True)]
 
-    def _share(self, visited: Tensor, epoch: int) -> None:
+    def _share(self, record: EpochRecord, epoch: int) -> None:
         """Bring batch norm, and a loss that remembers, to the same state on every rank."""
-        share_buffers(self.state.model, self.devices)
-        if self.state.averaged is not None:
-            share_buffers(self.state.averaged, self.devices)
-        share_memory(self.objective.criterion, visited, self.devices)
+        if self.devices.world_size > 1:
+            share_buffers(self.state.model, self.devices)
+            if self.state.averaged is not None:
+                share_buffers(self.state.averaged, self.devices)
+            share_memory(self.objective.criterion, record.visited, self.devices)
         pruned = prune(self.objective.criterion, self.model, self.loader, epoch)
         if pruned is not None:
             share_memory(self.objective.criterion, pruned, self.devices)

@@ -134,10 +134,31 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     }
 
 
+class FiniteCheck:
+    """Whether every parameter of a network is finite and no buffer holds NaN.
+
+    A mask may hold infinity. The network's tensors are looked up once; they may change their values
+    and must not be replaced by others.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        self._weights = [weight.detach() for weight in network.parameters()]
+        self._buffers = [each for each in network.buffers() if each.is_floating_point()]
+
+    def passes(self) -> bool:
+        """True if the present values are as they should be."""
+        # A sum is finite only if all entries are, and it is cheaper to check.
+        sums = [_sum(weight) for weight in self._weights]
+        checks = [torch.stack(sums).isfinite().all()] if sums else []
+        checks += [~buffer.isnan().any() for buffer in self._buffers]
+        return not checks or bool(torch.stack(checks).all())
+
+
 def is_finite(network: nn.Module) -> bool:
     """True if every parameter is finite and no buffer holds NaN; a mask may hold infinity."""
-    # The sum is finite only if all entries are, and it is cheaper to check.
-    sums = [weight.detach().sum(dtype=torch.float64) for weight in network.parameters()]
-    checks = [total.isfinite() for total in sums]
-    checks += [~buffer.isnan().any() for buffer in network.buffers()]
-    return not checks or bool(torch.stack(checks).all())
+    return FiniteCheck(network).passes()
+
+
+def _sum(weight: Tensor) -> Tensor:
+    # Half precision would overflow.
+    return weight.sum(dtype=torch.promote_types(weight.dtype, torch.float32))

@@ -46,7 +46,7 @@ def small(tmp_path):
         PublishedFile(name, (md5((tmp_path / "origin" / name).read_bytes()),)) for name in NAMES
     )
     classes = Characters(("zero", "one"), is_transposed=False)
-    read = partial(read_pairs, prefixes=("train", "t10k"), published=classes)
+    read = partial(read_pairs, train=NAMES[0], test=NAMES[2], published=classes)
     part = Part(("small", "SMALL/raw"), (files,), read, "ask for it and put it")
     return Published("small", "a title", (part,), ((6, 4),))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,7 @@ def read_binary(
 ) -> tuple[NDArray[np.uint8], Labels]:
     """Return the images ``[n, 3, 32, 32]`` and the labels ``[n, kinds]`` of several files.
 
-    Args:
-        files: the folder or archive
-        names: the files
-        num_classes: one number per kind of label: fine, or coarse and fine
+    ``num_classes`` has one number per kind of label: fine, or coarse and fine.
     """
     kinds, width = len(num_classes), len(num_classes) + _PIXELS
     parts = []
@@ -69,14 +66,10 @@ def read_name_lines(files: Files, name: str, num_classes: int) -> tuple[str, ...
 
 @dataclass(frozen=True)
 class _Cifar:
-    """A binary release.
+    """A binary release, with the md5 of its files and its archive.
 
-    Args:
-        folders: the names that its folder may have
-        root: the folder in the archive
-        images: the files of images with their md5; the last one holds the test images
-        class_names: for each kind of label, the file of class names and their number
-        archive: the name and the md5 of the archive
+    The last file of images holds the test images. ``class_names`` are the files of class names and
+    their number, for each kind of label.
     """
 
     folders: tuple[str, ...]
@@ -88,15 +81,12 @@ class _Cifar:
     def part(self, kind: int = -1) -> Part:
         """Return the release with one kind of label; the last kind is the finest."""
         name, md5 = self.archive
-        unpacked = [
-            *(
-                PublishedFile(f"{self.root}/{name}", (f"md5:{md5}",))
-                for name, md5 in self.images.items()
-            ),
-            *(PublishedFile(f"{self.root}/{name}") for name in self.class_names),
-        ]
         packed = PublishedFile(name, (f"md5:{md5}",), _URL + name)
-        return Part(self.folders, ((packed,), tuple(unpacked)), partial(self.read, kind=kind))
+        known: dict[str, tuple[str, ...]]
+        known = {name: (f"md5:{md5}",) for name, md5 in self.images.items()}
+        known |= dict.fromkeys(self.class_names, ())
+        unpacked = tuple(PublishedFile(f"{self.root}/{name}", md5) for name, md5 in known.items())
+        return Part(self.folders, ((packed,), unpacked), partial(self.read, kind=kind))
 
     def read(self, files: Files, kind: int) -> "Splits":
         """Return training and test examples with one kind of label."""
@@ -162,8 +152,7 @@ _NUMPY_GLOBALS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
-class HumanLabels:
+class HumanLabels(NamedTuple):
     """The labels of CIFAR's training images, in their order: by people, and the true ones."""
 
     noisy: Labels
@@ -175,9 +164,14 @@ def read_human_labels(files: Files, *, name: str, key: str, num_classes: int) ->
     """Return the noisy labels under ``key`` and the clean labels."""
     where = files.where(name)
     arrays = _saved_arrays(files.read(name), where)
-    noisy, clean = (
-        _labels(arrays.get(column), column, num_classes, where) for column in (key, "clean_label")
-    )
+    found = []
+    for column in (key, "clean_label"):
+        labels = arrays.get(column)
+        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise DataError(f"{where} must hold a vector of whole numbers {column!r}")
+        found.append(labels.astype(np.int64))
+        check_label_range(found[-1], num_classes, where)
+    noisy, clean = found
     if len(noisy) != len(clean):
         raise DataError(f"{where} has {len(noisy)} labels {key!r}, {len(clean)} 'clean_label'")
     return HumanLabels(noisy, clean, where)
@@ -201,14 +195,6 @@ def _saved_arrays(content: bytes, where: str) -> dict[str, object]:
     if not isinstance(arrays, dict):
         raise DataError(f"{where} must hold arrays by name; fetch it again")
     return arrays
-
-
-def _labels(value: object, key: str, num_classes: int, where: str) -> Labels:
-    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "iu":
-        raise DataError(f"{where} must hold a vector of whole numbers {key!r}")
-    labels = value.astype(np.int64)
-    check_label_range(labels, num_classes, where)
-    return labels
 
 
 def _with_human_labels(splits: "Splits", human: HumanLabels) -> "Splits":

@@ -28,22 +28,20 @@ _IMAGES, _LABELS = "-images-idx3-ubyte", "-labels-idx1-ubyte"
 
 def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
     """Return the array in an uncompressed IDX file of unsigned bytes, named in messages."""
-    start = 4 + 4 * content[3] if len(content) >= 4 else 4
     if len(content) >= 4 and content[:3] != b"\0\0\x08":
         raise DataError(
             f"{name} is not an IDX file of unsigned bytes: it begins with {content[:4].hex()}, "
             "expected 0000 08 and the number of dimensions"
         )
-    if len(content) < start:
-        raise DataError(f"{name} is truncated: {len(content)} bytes do not hold an IDX header")
-    shape = struct.unpack(f">{content[3]}I", content[4:start])
-    if len(content) - start != math.prod(shape):
-        raise DataError(
-            f"{name} holds {len(content) - start} values, its header {list(shape)} says "
-            f"{math.prod(shape)}: it is truncated or damaged; fetch it again"
-        )
-    with as_data_error(name):  # numpy refuses impossible shapes
-        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    with as_data_error(name):  # a truncated header, and shapes that numpy refuses
+        shape = struct.unpack_from(f">{content[3]}I", content, 4)
+        found = len(content) - 4 - 4 * len(shape)
+        if found != math.prod(shape):
+            raise DataError(
+                f"{name} holds {found} values, its header {list(shape)} says {math.prod(shape)}: "
+                "it is truncated or damaged; fetch it again"
+            )
+        return np.frombuffer(content, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
 
 
 def read_idx(files: Files, name: str) -> NDArray[np.uint8]:
@@ -77,11 +75,7 @@ def read_idx_pair(
 ) -> "Dataset":
     """Return the examples of a file of images and the file of labels beside it.
 
-    Args:
-        files: the folder or archive
-        images: the name of the file of images
-        published: the classes of a published file
-        class_names: the classes of a user's file; by default its distinct labels
+    The classes are those of a published file, ``class_names``, or the distinct labels.
     """
     import torch
 
@@ -110,12 +104,19 @@ def read_idx_pair(
     return Dataset(inputs, torch.from_numpy(indices), class_names)
 
 
-def read_pairs(files: Files, *, prefixes: tuple[str, str], published: Characters) -> "Splits":
-    """Return training and test examples from four IDX files, whose names begin with a prefix."""
+def read_pairs(
+    files: Files,
+    train: str,
+    test: str | None,
+    published: Characters | None = None,
+) -> "Splits":
+    """Return the examples of a file of training images, and of a file of test images."""
     from noisebound.data.dataset import Splits
 
-    train, test = (read_idx_pair(files, f"{prefix}{_IMAGES}.gz", published) for prefix in prefixes)
-    return Splits(files.path.name, train, test, source=files.where())
+    data, test_data = read_idx_pair(files, train, published), None
+    if test is not None:
+        test_data = read_idx_pair(files, test, published, data.class_names)
+    return Splits(files.path.name, data, test_data, source=files.where())
 
 
 _DIGITS = tuple("0123456789")
@@ -159,7 +160,8 @@ def _four_files(
         for file, digests in hashes.items()
     )
     characters = Characters(class_names, is_transposed=False)
-    read = partial(read_pairs, prefixes=("train", "t10k"), published=characters)
+    train, test = (f"{prefix}{_IMAGES}.gz" for prefix in ("train", "t10k"))
+    read = partial(read_pairs, train=train, test=test, published=characters)
     return Published(name, title, (Part(folders, (files,), read),), counts=characters.counts)
 
 
@@ -199,21 +201,18 @@ _EMNIST_ZIP = PublishedFile(
 
 
 def _emnist(split: str, characters: Characters) -> Published:
-    prefixes = (f"emnist-{split}-train", f"emnist-{split}-test")
+    images = [f"emnist-{split}-{part}{_IMAGES}.gz" for part in ("train", "test")]
 
     def read(files: Files) -> "Splits":
-        folder = "gzip/" if isinstance(files, Zip) else ""
-        train, test = (f"{folder}{prefix}" for prefix in prefixes)
-        return read_pairs(files, prefixes=(train, test), published=characters)
+        train, test = (f"gzip/{name}" if isinstance(files, Zip) else name for name in images)
+        return read_pairs(files, train, test, characters)
 
-    unpacked = [
-        PublishedFile(f"{prefix}{kind}.gz") for prefix in prefixes for kind in (_IMAGES, _LABELS)
-    ]
+    unpacked = [*images, *(name.replace(_IMAGES, _LABELS) for name in images)]
     folders = ("emnist", "EMNIST", "EMNIST/raw", "emnist/gzip")
     return Published(
         "emnist" if split == "balanced" else f"emnist-{split}",
         f"handwritten, {len(characters.class_names)} classes, 28×28",
-        (Part(folders, ((_EMNIST_ZIP,), tuple(unpacked)), read),),
+        (Part(folders, ((_EMNIST_ZIP,), tuple(map(PublishedFile, unpacked))), read),),
         characters.counts,
     )
 
@@ -237,8 +236,6 @@ def read_idx_folder(folder: Folder) -> "Splits":
     ``*t10k-images-idx3-ubyte``, with or without ``.gz``; the labels are in the files beside them.
     Files whose names begin with ``emnist-`` are read as EMNIST's: transposed, with its class names.
     """
-    from noisebound.data.dataset import Splits
-
     names, path = _image_files(folder), folder.path
     train = [name for name in names if name.partition(_IMAGES)[0].endswith("train")]
     test = [name for name in names if name.partition(_IMAGES)[0].endswith(("test", "t10k"))]
@@ -247,16 +244,9 @@ def read_idx_folder(folder: Folder) -> "Splits":
             f"{path} must have one file *train{_IMAGES}[.gz] and at most one *test{_IMAGES}[.gz]; "
             f"it has {names}"
         )
-    train_data = read_idx_pair(folder, train[0], _published(train[0]))
-    test_data = None
-    if test:
-        test_data = read_idx_pair(folder, test[0], _published(test[0]), train_data.class_names)
-    return Splits(path.name, train_data, test_data, source=str(path))
-
-
-def _published(images: str) -> Characters | None:
-    start, _, split = images.partition(_IMAGES)[0].rpartition("-")[0].partition("-")
-    return EMNIST_SPLITS.get(split) if start == "emnist" else None
+    start, _, split = train[0].partition(_IMAGES)[0].rpartition("-")[0].partition("-")
+    published = EMNIST_SPLITS.get(split) if start == "emnist" else None
+    return read_pairs(folder, train[0], test[0] if test else None, published)
 
 
 _TRAIN = 1257  # 70 % of the 1,797 images

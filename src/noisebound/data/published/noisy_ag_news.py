@@ -5,20 +5,17 @@ fifth of the training labels are wrong; test examples are judged by the truth.
 """
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
-from jaxtyping import Int64
 
-from noisebound.data.archives import Files
+from noisebound.data.archives import Files, as_data_error
+from noisebound.data.column_types import check_named
 from noisebound.data.labels import check_label_range
 from noisebound.data.published.releases import Part, Published, PublishedFile
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from noisebound.data.dataset import Splits
 
 CLASS_NAMES = ("World", "Sports", "Business", "Sci/Tech")
@@ -35,19 +32,13 @@ def read_noisy_ag_news(files: Files) -> "Splits":
     from noisebound.data.dataset import Dataset, Splits
     from noisebound.data.table_encoder import TableEncoder
 
-    train, test = (_read(files, name) for name in _FILES)
-    texts, test_texts = (frame.select(_TEXT).lazy() for frame in (train, test))
+    texts, noisy, true = _read(files, _FILES[0], _LABEL, _TRUTH)
+    test_texts, test_true = _read(files, _FILES[1], _TRUTH)
     encoder = TableEncoder.fit(texts, {_TEXT: "text"})
-    where = [files.where(name) for name in _FILES]
     return Splits(
         "noisy-ag-news",
-        Dataset(
-            encoder.transform(texts),
-            _labels(train, _LABEL, where[0]),
-            CLASS_NAMES,
-            _labels(train, _TRUTH, where[0]),
-        ),
-        Dataset(encoder.transform(test_texts), _labels(test, _TRUTH, where[1]), CLASS_NAMES),
+        Dataset(encoder.transform(texts), noisy, CLASS_NAMES, true),
+        Dataset(encoder.transform(test_texts), test_true, CLASS_NAMES),
         source=files.where(),
         notes=encoder.notes,
         encoder=encoder,
@@ -56,27 +47,23 @@ def read_noisy_ag_news(files: Files) -> "Splits":
     )
 
 
-def _read(files: Files, name: str) -> pl.DataFrame:
-    try:
-        frame = pl.read_csv(io.BytesIO(files.read(name)))
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{files.where(name)} is damaged: {error}; fetch it again") from error
-    missing = {_LABEL, _TRUTH, _TEXT}.difference(frame.columns)
-    if missing:
-        raise DataError(f"{files.where(name)} has no column {sorted(missing)[0]!r}")
-    return frame
-
-
-def _labels(frame: pl.DataFrame, column: str, where: str) -> 'Int64[Tensor, " n"]':
+def _read(files: Files, name: str, *columns: str) -> list[Any]:
+    """Return the texts of a file as a table, and the class indices in each of the columns."""
     import torch
 
-    where = f"{where}, column {column!r}"
-    labels = frame[column].cast(pl.Int64, strict=False)
-    if labels.null_count():
-        raise DataError(f"{where}: labels must be whole numbers, and some are not")
-    indices = np.array(labels.to_numpy(), np.int64)
-    check_label_range(indices, len(CLASS_NAMES), where)
-    return torch.from_numpy(indices)
+    where = files.where(name)
+    with as_data_error(where):
+        frame = pl.read_csv(io.BytesIO(files.read(name)))
+    check_named(frame.columns, (*columns, _TEXT), where)
+    parts: list[Any] = [frame.select(_TEXT).lazy()]
+    for column in columns:
+        labels = frame[column].cast(pl.Int64, strict=False)
+        if labels.null_count():
+            raise DataError(f"{where}, column {column!r}: labels must be whole numbers")
+        indices = labels.to_numpy(writable=True)
+        check_label_range(indices, len(CLASS_NAMES), f"{where}, column {column!r}")
+        parts.append(torch.from_numpy(indices))
+    return parts
 
 
 NOISY_AG_NEWS = Published(

@@ -33,6 +33,8 @@ def _decoded(files: Files, class_names: tuple[str, ...], *parts: list[tuple[str,
     from noisebound.data.dataset import Dataset, Splits
     from noisebound.data.images import cache_notes, decode_once
 
+    if not all(parts):
+        raise DataError(f"{files.where()} lacks the training or the test images; fetch it again")
     names, labels = zip(*(zip(*part, strict=True) for part in parts), strict=True)
     decoded = [decode_once(files, part, mode="RGB", size=(64, 64)) for part in names]
     train, test = (
@@ -45,50 +47,38 @@ def _decoded(files: Files, class_names: tuple[str, ...], *parts: list[tuple[str,
 
 def read_tiny_imagenet(files: Files) -> "Splits":
     """Return training and test examples; their images are decoded once and cached."""
-    wnids = _lines(files, f"{_ROOT}wnids.txt")
+    wnids = _lines(files, "wnids.txt")
     index_of = {wnid: index for index, wnid in enumerate(wnids)}
     if len(index_of) != len(wnids) or not wnids:
         raise DataError(f"{files.where(_ROOT + 'wnids.txt')} must list distinct WordNet ids")
-    words = _words(files, f"{_ROOT}words.txt")
-    class_names = tuple(words.get(wnid, wnid) for wnid in wnids)
-    train, test = _train(files, index_of), _val(files, index_of)
-    return _decoded(files, class_names, train, test)
+    words = dict(line.partition("\t")[::2] for line in _lines(files, "words.txt"))
+    # The first of the comma-separated names of each id.
+    class_names = tuple(words.get(wnid, wnid).partition(",")[0].strip() for wnid in wnids)
+    return _decoded(files, class_names, _train(files, index_of), _val(files, index_of))
 
 
 def _train(files: Files, index_of: dict[str, int]) -> list[tuple[str, int]]:
     start = f"{_ROOT}train/"
-    labeled = [
+    return [
         (name, _index(name.removeprefix(start).partition("/")[0], index_of, files.where(name)))
         for name in files.names()
         if name.startswith(start) and name.endswith(".JPEG")
     ]
-    if not labeled:
-        raise DataError(f"{files.where(start)} has no images; fetch it again")
-    return labeled
 
 
 def _val(files: Files, index_of: dict[str, int]) -> list[tuple[str, int]]:
-    annotations = f"{_ROOT}val/val_annotations.txt"
-    present = set(files.names())
+    annotations, present = "val/val_annotations.txt", set(files.names())
     labeled = []
     for number, line in enumerate(_lines(files, annotations), start=1):
         file, tab, rest = line.partition("\t")
-        where = f"{files.where(annotations)}, line {number}"
+        where = f"{files.where(_ROOT + annotations)}, line {number}"
         if not tab:
             raise DataError(f"{where}: expected a file, a tab and a WordNet id, got {line[:60]!r}")
         name = f"{_ROOT}val/images/{file}"
         if name not in present:
             raise DataError(f"{where} names {file}, which is not among the images")
         labeled.append((name, _index(rest.partition("\t")[0], index_of, where)))
-    if not labeled:
-        raise DataError(f"{files.where(annotations)} is empty; fetch it again")
     return labeled
-
-
-def _words(files: Files, name: str) -> dict[str, str]:
-    """Return the first of the comma-separated names of each id."""
-    pairs = (line.partition("\t") for line in _lines(files, name))
-    return {wnid: words.partition(",")[0].strip() for wnid, tab, words in pairs if tab}
 
 
 def _index(wnid: str, index_of: dict[str, int], where: str) -> int:
@@ -98,8 +88,12 @@ def _index(wnid: str, index_of: dict[str, int], where: str) -> int:
 
 
 def _lines(files: Files, name: str) -> list[str]:
-    text = files.read(name).decode("utf-8", errors="replace")
-    return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+    """Return the lines of a file, which must have some."""
+    text = files.read(_ROOT + name).decode("utf-8", errors="replace")
+    lines = [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+    if not lines:
+        raise DataError(f"{files.where(_ROOT + name)} is empty; fetch it again")
+    return lines
 
 
 _ZIP = PublishedFile(
@@ -107,16 +101,14 @@ _ZIP = PublishedFile(
     ("md5:90528d7ca1a48142e341f4ef8d21d0de",),
     "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
 )
-_UNPACKED = tuple(
-    PublishedFile(_ROOT + name) for name in ("wnids.txt", "words.txt", "val/val_annotations.txt")
-)
+_TEXTS = ("wnids.txt", "words.txt", "val/val_annotations.txt")
 TINY_IMAGENET = Published(
     "tiny-imagenet",
     "photographs, 200 classes, 64×64",
     parts=(
         Part(
             folders=("tiny-imagenet", "", "tiny_imagenet", "TinyImageNet"),
-            releases=((_ZIP,), _UNPACKED),
+            releases=((_ZIP,), tuple(PublishedFile(_ROOT + name) for name in _TEXTS)),
             read=read_tiny_imagenet,
         ),
     ),
@@ -138,23 +130,19 @@ def read_animals10n(files: Files) -> "Splits":
 
 def _labeled(files: Files, part: str) -> list[tuple[str, int]]:
     """Return the images in the folder named ``part``, wherever in the release it is."""
-    names = [
-        name
-        for name in files.names()
-        if PurePosixPath(name).parent.name == part and name.lower().endswith(".jpg")
-    ]
-    if not names:
+    labeled = []
+    for name in files.names():
+        path = PurePosixPath(name)
+        if path.parent.name == part and path.suffix.lower() == ".jpg":
+            match = re.match(r"(\d{1,2})_", path.name)
+            if match is None:
+                raise DataError(f"{files.where(name)}: the name must begin with its label and '_'")
+            labeled.append((name, int(match[1])))
+    if not labeled:
         raise DataError(f"{files.where()} has no folder {part!r} with .jpg files in it")
-    labels = [_label(name, files) for name in names]
-    check_label_range(np.array(labels), len(CLASS_NAMES), f"{files.where()}, folder {part!r}")
-    return list(zip(names, labels, strict=True))
-
-
-def _label(name: str, files: Files) -> int:
-    match = re.match(r"(\d{1,2})_", PurePosixPath(name).name)
-    if match is None:
-        raise DataError(f"{files.where(name)}: the name must begin with its label and '_'")
-    return int(match[1])
+    labels = np.array([label for _, label in labeled])
+    check_label_range(labels, len(CLASS_NAMES), f"{files.where()}, folder {part!r}")
+    return labeled
 
 
 ANIMALS_10N = Published(
