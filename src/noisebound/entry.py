@@ -31,10 +31,12 @@ def fit(
     out: str | Path | None = None,
     overwrite: bool = False,
     model: ModelName | Literal["auto"] | nn.Module = "auto",
+    learner: Any = "auto",
     backbone: BackboneLike | None = "auto",
     corrections: str | Path | None = None,
     resume: bool = False,
     fabric: Devices | None = None,
+    n_jobs: int = -1,
     report: bool = True,
     command: str | None = None,
     show: bool = True,
@@ -50,6 +52,9 @@ def fit(
         overwrite: True to replace a run that is in ``out``; decisions about labels are never lost
         model: a network by name, ``"auto"`` for one that fits the data, or a module, of which a
             copy is trained
+        learner: ``"auto"`` to compare several, unless a recipe, a loss or a network is named; one
+            of ``"network"``, ``"linear"``, ``"boosting"``, ``"trees"`` and ``"neighbors"``; or an
+            estimator of scikit-learn's with ``predict_proba``
         backbone: a pretrained encoder whose embeddings are trained on, made once and cached:
             ``"auto"`` for one that fits a folder of images or texts, and none for other data;
             ``"none"``; ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``,
@@ -58,6 +63,7 @@ def fit(
             replace the others, checked ones are trusted, and unusable examples are left out
         resume: True to continue the run that is in ``out``
         fabric: launched, for other devices than one
+        n_jobs: the number of processes for trials, -1 for one per core; results do not depend on it
         report: True to write ``report.html``
         command: the command that would repeat the run, for the report; by default this call
         show: True to print notes on the data and draw the loss as it falls
@@ -77,8 +83,12 @@ def fit(
     reading = validated(ReadingOptions, reads)
     is_first = fabric is None or fabric.is_global_zero
     is_shown = show and is_first
-    network = "auto" if isinstance(model, nn.Module) else model
-    config = validated(TrainingConfig, options | {"model": network})
+    options |= {"model": "auto" if isinstance(model, nn.Module) else model}
+    estimator = None if isinstance(learner, str) else learner
+    options |= {"learner": learner if estimator is None else "estimator"}
+    if is_own and learner == "auto":
+        options |= {"learner": "network"}
+    config = validated(TrainingConfig, options)
     is_temporary = out is None
     if out is None:
         if fabric is not None and fabric.world_size > 1:
@@ -120,6 +130,8 @@ def fit(
         show=show,
         backbone=encoder,
         corrections=corrections,
+        estimator=estimator,
+        n_jobs=n_jobs,
         origin=DataOrigin(
             data=str(data) if isinstance(data, str | Path) else None,
             backbone=None if encoder is None else encoder.name,

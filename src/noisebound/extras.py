@@ -7,6 +7,7 @@ CLI_PACKAGES = {
     "filelock": "filelock",
     "jinja2": "jinja2",
     "joblib": "joblib",
+    "skops": "skops",
     "lightning_fabric": "lightning-fabric",
     "matplotlib": "matplotlib",
     "PIL": "pillow",

@@ -62,6 +62,7 @@ arrange(
     {
         "noise_rate": Parameter(group=_MAIN, metavar="RATE", show_choices=False),
         "recipe": Parameter(group=_MAIN, metavar="NAME", show_default="auto"),
+        "learner": Parameter(group=_MAIN, metavar="NAME"),
         "epochs": Parameter(group=_MAIN),
         "loss": Parameter(group=_NOISE, metavar="NAME", show_default=False),
         "bound": Parameter(group=_NOISE),
@@ -94,6 +95,7 @@ def fit(
     nodes: Annotated[int, Parameter(validator=validators.Number(gte=1), group=_DEVICES)] = 1,
     accelerator: Annotated[str, Parameter(group=_DEVICES, metavar="KIND")] = "auto",
     threads: Annotated[Threads, Parameter(group=_DEVICES)] = None,
+    jobs: Annotated[int, Parameter(group=_DEVICES, metavar="NUMBER")] = -1,
     precision: Annotated[Precision, Parameter(group=_DEVICES)] = "32-true",
     logger: Annotated[Literal["csv", "tensorboard"] | None, Parameter(group=_OUTPUT)] = None,
     json: Annotated[Json, Parameter(group=_OUTPUT)] = False,
@@ -121,6 +123,8 @@ def fit(
         The number of machines.
     accelerator
         The kind of device, such as cpu or cuda; auto for the best there is.
+    jobs
+        The number of processes for trials, -1 for one per core. The results do not depend on it.
     precision
         The type of numbers to compute with.
     logger
@@ -156,6 +160,7 @@ def fit(
                 resume=resume,
                 overwrite=overwrite,
                 fabric=fabric,
+                n_jobs=jobs,
                 command=command_line(),
                 **training,
             )

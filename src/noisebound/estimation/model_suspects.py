@@ -39,6 +39,8 @@ def suspects_by_models(
     transition: Matrix,
     out_of_fold: OutOfFold | None,
     estimate: NoiseEstimate | None = None,
+    *,
+    is_network: bool = True,
 ) -> Suspects:
     """Return the suspects by out-of-fold predictions, and by a trained model where it helps.
 
@@ -54,6 +56,8 @@ def suspects_by_models(
         transition: ``T[noisy, true]``
         out_of_fold: out-of-fold predictions; if None, only the model rates the labels
         estimate: the noise; by default estimated from the out-of-fold predictions
+        is_network: False if the model has other learners, which reproduce the labels that they were
+            trained on: it rates no label that has out-of-fold predictions
     """
     observed = _of_observed_label(probs, loss, transition)
     if loss.predicts_true_class:
@@ -64,6 +68,8 @@ def suspects_by_models(
         return by_model
     judged, learned = _completed(observed, labels, out_of_fold.with_validation)
     evidence = suspects_by_evidence(judged, labels, learned, estimate)
+    if not is_network:
+        return evidence.suspects
     score = evidence.suspects.score.clone()
     is_trained = torch.zeros(len(labels), dtype=torch.bool)
     is_trained[out_of_fold.positions] = True

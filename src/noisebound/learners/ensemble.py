@@ -20,5 +20,7 @@ class Ensemble(nn.Module):
 
     def forward(self, inputs: Float[Tensor, "n ..."]) -> Float[Tensor, "n classes"]:
         """Return the logarithms of the mean probabilities."""
-        probs = torch.stack([member(inputs).softmax(1) for member in self.members])
-        return probs.mean(0).clamp(min=torch.finfo(torch.float32).tiny).log()
+        total = torch.zeros((), device=inputs.device)
+        for member in self.members:  # one by one, because networks may compute in float64
+            total = total + member(inputs).softmax(1)
+        return (total / len(self.members)).clamp(min=torch.finfo(torch.float32).tiny).log()

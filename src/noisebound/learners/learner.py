@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Float32
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from torch import Tensor, nn
+from torch import Tensor
 
 from noisebound.data import Dataset, Normalization
 from noisebound.data.rows import SparseRows
@@ -44,9 +44,6 @@ class Learner(Protocol):
         self, data: TrainingData, others: Sequence[Dataset], seed: int
     ) -> list[Staged]:
         """Train on the training split, and predict other examples at each stage."""
-
-    def fit(self, data: TrainingData, stage: int, seed: int) -> nn.Module:
-        """Train up to one stage, and return a network from normalized inputs to logits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +79,8 @@ class Arrays:
         """The class probabilities of each example, those of a class index being zero and one."""
         if self.labels.ndim == 2:
             return self.labels
-        return np.eye(self.num_classes)[self.labels]
+        one_hot: NDArray[Any] = np.eye(self.num_classes)[self.labels]
+        return one_hot
 
     @property
     def as_copies(self) -> "Arrays":
@@ -101,7 +99,8 @@ class Arrays:
 def inputs_of(examples: Dataset, normalization: Normalization) -> Inputs:
     """Return normalized inputs as a matrix; sparse ones stay sparse."""
     if isinstance(examples.inputs, SparseRows):
-        return examples.inputs.matrix
+        matrix: csr_array = examples.inputs.matrix
+        return matrix
     return as_matrix(normalization(examples.dense_inputs))
 
 

@@ -60,7 +60,7 @@ class FittedNeighbors(nn.Module):
     def of(cls, examples: Arrays, metric: str, count: int) -> "FittedNeighbors":
         """Return the neighbors of training examples."""
         count = min(count, len(examples.labels))
-        estimator = NearestNeighbors(n_neighbors=count, metric=metric)
+        estimator = NearestNeighbors(n_neighbors=count, metric=metric, algorithm="brute")
         votes = torch.from_numpy(examples.targets)
         if examples.weights is not None:
             votes = votes * torch.from_numpy(examples.weights / examples.weights.mean())[:, None]

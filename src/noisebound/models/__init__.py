@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING
 from noisebound.lazy import import_when_used
 
 if TYPE_CHECKING:
-    from noisebound.models.names import MODEL_NAMES, ModelName
-    from noisebound.models.networks import (
-        DEFAULT_HEAD,
-        MODELS,
-        create_model,
-        default_model,
-        linear,
-        mlp,
-    )
+    from noisebound.models.names import DEFAULT_HEAD, MODEL_NAMES, ModelName
+    from noisebound.models.networks import MODELS, create_model, default_model, linear, mlp
 
 import_when_used(__name__)
 

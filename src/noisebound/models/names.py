@@ -16,5 +16,8 @@ ModelName: TypeAlias = Literal[
 ]
 MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)
 
+DEFAULT_HEAD: ModelName = "mlp_head"
+"""The network on the embeddings of a backbone."""
+
 FOR_IMAGES: tuple[ModelName, ...] = ("small_cnn", "strided_cnn", "resnet18", "resnet34")
 """The networks that take images alone."""

@@ -17,9 +17,6 @@ from noisebound.models.names import FOR_IMAGES, MODEL_NAMES, ModelName
 from noisebound.models.regularized import USUAL_DROPOUT, QuickDropout
 from noisebound.models.resnet import resnet18, resnet34
 
-DEFAULT_HEAD: ModelName = "mlp_head"
-"""The network on the embeddings of a backbone."""
-
 
 def mlp(
     input_shape: Sequence[int], num_classes: int, hidden: Sequence[int] = (512, 512)

@@ -120,11 +120,8 @@ def _recipe_sections(run: Run) -> list[Section]:
             " Regularized networks, with dropout and a factor for each input, predict more "
             "held-out labels. So all recipes except plain training use them."
         )
-    tables = [
-        _evidence_table("recipes", "Recipes tried on halves of the examples", choice.tried),
-        _evidence_table("finals", "The best of these, trained on all examples", choice.finals),
-    ]
-    return [Section("The recipe", text, [table for table in tables if table.rows])]
+    table = _evidence_table("recipes", "Tried on halves of the examples", choice.tried)
+    return [Section("The recipe", text, [table] if table.rows else [])]
 
 
 def _evidence_table(name: str, title: str, found: Sequence[Evidence]) -> Table:
@@ -143,9 +140,9 @@ def _evidence_table(name: str, title: str, found: Sequence[Evidence]) -> Table:
         )
         for each in found
     ]
-    over = "over the first" if name == "finals" else "over plain training"
     alike = "if classes count alike"
-    header = ("recipe", "epochs", "left-out labels predicted", over, alike, "labels")
+    over = "over plain training"
+    header = ("learner and recipe", "epochs", "left-out labels predicted", over, alike, "labels")
     return Table(name, title, header, tuple(rows), ())
 
 

@@ -48,6 +48,7 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.encoder = self.path / "encoder.safetensors"
         self.weights = self.path / "model.safetensors"
+        self.estimators = self.path / "estimators.skops"
         self.card = self.path / "model.json"
         self.result = self.path / "result.json"
 

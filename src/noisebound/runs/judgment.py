@@ -66,7 +66,14 @@ def judgment_once(folder: RunFolder, splits: Splits, infer: Callable[[], Judgmen
     """
     digest = hashlib.sha256(version("noisebound").encode())
     digest.update(fingerprint(splits.train.labels).encode())
-    for path in (folder.config, folder.result, folder.card, folder.weights, folder.encoder):
+    for path in (
+        folder.config,
+        folder.result,
+        folder.card,
+        folder.weights,
+        folder.estimators,
+        folder.encoder,
+    ):
         if path.exists():
             digest.update(bytes.fromhex(hash_of_file(path)))
     key = digest.hexdigest()
@@ -111,7 +118,15 @@ def infer_judgment(
     loss = make_criterion(config, len(seen), len(probs), seen_noise)
     if not isinstance(noise, EstimatedNoise) or noise.out_of_fold is None:
         return Judgment(probs, suspects_by_models(probs, train.labels, loss, seen, None))
-    found = suspects_by_models(probs, train.labels, loss, seen, noise.out_of_fold, noise.estimate)
+    found = suspects_by_models(
+        probs,
+        train.labels,
+        loss,
+        seen,
+        noise.out_of_fold,
+        noise.estimate,
+        is_network=saved.card.estimators is None,
+    )
     judged = noise.out_of_fold.with_validation
     probs[judged.positions] = judged.probabilities
     return Judgment(probs, found)

@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, field_validator
 from pydantic_core import to_jsonable_python
 from torch import Tensor
 
@@ -128,6 +128,15 @@ class RunResult(BaseModel):
     best_on_validation: EpochMetrics | None
     checks: ChecksUsed | None = None
 
+    @field_validator("choice", mode="before")
+    @classmethod
+    def _choice_of_one(cls, record: Any) -> Any:
+        """Accept the record of a choice from the time when one network was trained."""
+        if isinstance(record, dict) and "chosen" in record:
+            kept = ("tried", "regularize", "untried_because")
+            return {name: record[name] for name in kept} | {"members": [record["chosen"]]}
+        return record
+
     @classmethod
     def of(
         cls,
@@ -138,11 +147,12 @@ class RunResult(BaseModel):
         noise: Noise,
         floor: float | None,
         history: list[EpochMetrics],
+        final: EpochMetrics,
         choice: Choice | None = None,
         checks: ChecksUsed | None = None,
     ) -> "RunResult":
         """Return the result of a finished history."""
-        averaged = history[-1].averaged_validation_top1 is not None
+        averaged = bool(history) and history[-1].averaged_validation_top1 is not None
         validated = {
             metrics: accuracy
             for metrics in history
@@ -161,7 +171,7 @@ class RunResult(BaseModel):
             choice=choice,
             floor=floor,
             memorizing_since=since,
-            final=history[-1],
+            final=final,
             best_on_validation=max(validated, key=validated.__getitem__, default=None),
             checks=checks,
         )

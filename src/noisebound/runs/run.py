@@ -43,6 +43,7 @@ from noisebound.runs.predict import (
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
 from noisebound.search.choice import Choice
+from noisebound.search.recipes import RECIPES
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import validation_mask
 from noisebound.training.metrics import METRIC_NAMES, EpochMetrics, Evaluated
@@ -133,7 +134,12 @@ class Run:
     @property
     def trained_config(self) -> TrainingConfig:
         """The config of the training itself, in which a recipe's loss stands."""
-        return self.config if self.recipe is None else self.recipe.recipe.config(self.config)
+        choice = self.recipe
+        if choice is None:
+            return self.config
+        # Other learners predict the observed label, as plain training does.
+        recipe = choice.recipe if choice.network == choice.chosen else RECIPES["plain"]
+        return recipe.config(self.config)
 
     @cached_property
     def saved_model(self) -> SavedModel:
@@ -160,7 +166,9 @@ class Run:
         return self.epochs[-1].bound if self.epochs else None
 
     def final(self, name: Evaluated) -> float | None:
-        """Return a measurement after the last epoch, of averaged weights if there are such."""
+        """Return a measurement of the model, with averaged weights if there are such."""
+        if self.outcome is not None:
+            return self.outcome.final.best_known(name)
         return self.epochs[-1].best_known(name) if self.epochs else None
 
     def predict(self, new: Any) -> NDArray[Any]:

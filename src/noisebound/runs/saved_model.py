@@ -15,9 +15,10 @@ from noisebound.data import EmbeddedBy, Normalization, TableEncoder
 from noisebound.data.arrays import inputs_from_array
 from noisebound.data.rows import Rows, SparseRows, as_rows, takes_sparse
 from noisebound.errors import DataError, InvalidValueError, RunError
+from noisebound.learners.stored import dumped, estimators_of, rebuilt
 from noisebound.models import ModelName, create_model
 from noisebound.runs.folder import RunFolder, read_model
-from noisebound.system.files import load_tensors, save_tensors, write_text
+from noisebound.system.files import load_tensors, save_tensors, write_bytes, write_text
 from noisebound.training.evaluation import examples_at_once
 from noisebound.training.state import is_finite
 
@@ -38,6 +39,7 @@ class ModelCard(BaseModel):
         encoder: turns the rows of a table into features
         backbone: the backbone whose embeddings the network takes, if any
         tuned: hash of the backbone's weights after fine-tuning, if it was fine-tuned
+        estimators: checksum of the stored estimators, if there are any
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,6 +53,7 @@ class ModelCard(BaseModel):
     encoder: TableEncoder | None = None
     backbone: EmbeddedBy | None = None
     tuned: str | None = None
+    estimators: str | None = None
 
 
 class SavedModel:
@@ -110,7 +113,13 @@ class SavedModel:
                 "the model is not saved, because its weights are not finite: training has "
                 "diverged; lower `learning_rate`, or scale the features"
             )
-        files, card = RunFolder(folder), self.card.model_dump_json(indent=2)
+        files = RunFolder(folder)
+        estimators = estimators_of(self.model)
+        if any(each is not None for each in estimators):
+            content = dumped(estimators)
+            self.card = self.card.model_copy(update={"estimators": _checksum(content)})
+            write_bytes(files.estimators, content)
+        card = self.card.model_dump_json(indent=2)
         if self.encoder_weights is not None:
             save_tensors(files.encoder, self.encoder_weights, {"tuned": self.card.tuned})
         save_tensors(files.weights, self.model.state_dict(), {"card": _checksum(card.encode())})
@@ -138,10 +147,19 @@ class SavedModel:
                 f"{files.weights.name}; restore it, or train again"
             )
         card = read_model(files.card, ModelCard)
+        classes = len(card.class_names)
         if model is None:
             if card.model is None:
                 raise RunError(f"{folder} holds weights of a network of your own: pass `model`")
-            model = create_model(card.model, card.input_shape, len(card.class_names))
+            model = create_model(card.model, card.input_shape, classes)
+        if card.estimators is not None:
+            content = files.estimators.read_bytes()
+            if _checksum(content) != card.estimators:
+                raise DataError(
+                    f"{files.estimators} is damaged or was changed: it does not match the checksum "
+                    f"in {files.card.name}; restore it, or train again"
+                )
+            model = rebuilt(content, weights, model, classes)
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:

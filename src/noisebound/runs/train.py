@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoR
 from noisebound.features import Backbone
 from noisebound.features.backbone import hash_of_weights
 from noisebound.features.load import EmbeddedSplits
+from noisebound.learners.stored import dumped
 from noisebound.models import ModelName
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
@@ -53,6 +55,8 @@ def train_run(
     backbone: Backbone | None = None,
     corrections: str | Path | None = None,
     origin: DataOrigin | None = None,
+    estimator: Any = None,
+    n_jobs: int = 1,
 ) -> Run:
     """Train on a data set, and return the run that this leaves in a folder.
 
@@ -71,6 +75,8 @@ def train_run(
         backbone: the backbone that embedded the data, to embed new data with
         corrections: a file of decisions about these labels, as a review of an earlier run left it
         origin: where the data came from, kept in the folder
+        estimator: the user's own, if the config's learner is ``"estimator"``
+        n_jobs: the number of processes for trials, -1 for one per core
     """
     fabric = fabric or OneDevice()
     folder = RunFolder(out)
@@ -86,6 +92,8 @@ def train_run(
         network.to(torch.get_default_dtype())
     identity = run_identity(config, data, network)
     check_method(config)
+    if estimator is not None:
+        dumped([estimator])  # refused now, and not after the training
     unfrozen = None
     if config.unfreeze:
         tuned = check_unfreeze(backbone)
@@ -107,9 +115,10 @@ def train_run(
                 data,
                 config,
                 network,
-                Session(fabric, keeper=keeper, show=show),
+                Session(fabric, keeper=keeper, show=show, n_jobs=n_jobs),
                 objective_factory,
                 unfrozen,
+                estimator,
             )
             try:
                 fitted = fit_network(problem)
@@ -147,11 +156,10 @@ def _conclude(
     """Write the model and then the result, which makes the run finished."""
     plan = fitted.plan
     train, normalization = plan.whole.train, plan.whole.normalization
-    best = network = fitted.state.best_model.cpu()
-    encoder_weights = None
-    if isinstance(best, FineTuned):
-        network, encoder_weights = best.head, best.encoder.state_dict()
-    network = without_factors(network, plan.given_network)
+    model, encoder_weights = fitted.model, None
+    if isinstance(model, FineTuned):
+        encoder_weights = model.encoder.state_dict()
+        model = without_factors(model.head, plan.given_network)
     card = ModelCard(
         model=name,
         input_shape=train.input_shape,
@@ -163,7 +171,7 @@ def _conclude(
         backbone=splits.embedded_by,
         tuned=None if encoder_weights is None else hash_of_weights(encoder_weights),
     )
-    SavedModel(network, card, encoder_weights).save(folder.path)
+    SavedModel(model, card, encoder_weights).save(folder.path)
     checks = None
     if decisions is not None:
         before, after = _compared(decisions.path, fitted, splits)
@@ -177,6 +185,7 @@ def _conclude(
         choice=plan.choice,
         floor=plan.objective.floor,
         history=fitted.history,
+        final=fitted.final,
         checks=checks,
     )
     write_result(folder, result)
@@ -196,9 +205,7 @@ def _compared(
         before = previous.accuracies(splits, fitted.plan.whole.validation_positions)
     except (NoiseboundError, OSError):
         return {}, {}
-    now: dict[str, float | None] = {
-        name: fitted.history[-1].best_known(name) for name in METRIC_LABELS
-    }
+    now: dict[str, float | None] = {name: fitted.final.best_known(name) for name in METRIC_LABELS}
     return _known(before | rates[0]), _known(now | rates[1])
 
 

@@ -49,9 +49,7 @@ def confirmed(problem: Problem, choice: Choice, noise: EstimatedNoise) -> Choice
     return replace(choice, members=tuple(kept))
 
 
-def _on_all(
-    problem: Problem, choice: Choice, member: Evidence, noise: EstimatedNoise
-) -> OutOfFold:
+def _on_all(problem: Problem, choice: Choice, member: Evidence, noise: EstimatedNoise) -> OutOfFold:
     """Train a member on all examples but some, and predict these at each stage."""
 
     def train() -> OutOfFold:

@@ -5,7 +5,7 @@ is read at the stage that predicts most labels of the other half, so that no lab
 learner had a part in where it stops.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -99,9 +99,7 @@ def cross_fit(data: TrainingData, halves: Halves, prepare: Prepare, seed: int) -
     )
 
 
-def _fold(
-    data: TrainingData, halves: Halves, number: int, prepare: Prepare, seed: int
-) -> _Fold:
+def _fold(data: TrainingData, halves: Halves, number: int, prepare: Prepare, seed: int) -> _Fold:
     """Train on the other half, and predict this one."""
     other = data.subset(halves[1 - number])
     judged, own = data.train.subset(halves[number]), _some(other.train, seed)

@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from jaxtyping import Float64
 from torch import Tensor, nn
@@ -20,8 +21,10 @@ from noisebound.estimation import (
 )
 from noisebound.estimation.estimated_noise import among_labels, noise_of_unchecked
 from noisebound.estimation.noise import ClassWeightedNoise
-from noisebound.learners import Ensemble, EstimatorLearner, Neighbors
+from noisebound.learners import EstimatorLearner, Neighbors
+from noisebound.learners.stored import joined
 from noisebound.losses import CrossEntropy
+from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
 from noisebound.search.choice import Choice
 from noisebound.search.confirmation import confirmed
@@ -172,15 +175,17 @@ def plan_training(problem: Problem) -> Plan:
 def train(plan: Plan, session: Session) -> Fitted:
     """Train as planned, from where an earlier attempt was interrupted."""
     members: list[nn.Module] = []
+    session.history = []
     if plan.network is not None:
         state = _train_network(plan, plan.network, session)
-        best = state.best_model
-        members.append(best if plan.others else without_factors(best, plan.given_network))
+        best = state.best_model.cpu()
+        is_tuned = isinstance(best, FineTuned)
+        members.append(best if is_tuned else without_factors(best, plan.given_network))
     for planned in plan.others:
         members.append(planned.learner.fit(planned.data, planned.stage, plan.config.seed))
     if not plan.others:
         return Fitted(plan, members[0], session.history, session.history[-1])
-    model = members[0] if len(members) == 1 else Ensemble(members)
+    model = joined(members)
     return Fitted(plan, model, session.history, _evaluated(plan, model, session))
 
 
@@ -203,7 +208,7 @@ def _train_network(plan: Plan, network: nn.Module, session: Session) -> Training
 def _evaluated(plan: Plan, model: nn.Module, session: Session) -> EpochMetrics:
     """Return the metrics of a model that is not a network alone."""
     whole, devices, loss = plan.whole, session.devices, CrossEntropy()
-    found = Evaluator(whole, loss, devices).evaluate(model, None)
+    found: dict[str, Any] = Evaluator(whole, loss, devices).evaluate(model, None)
     own = Examples(whole.train, whole.normalization, devices).evaluate(model, loss)
     epoch = session.history[-1].epoch if session.history else 1
     return EpochMetrics(epoch=epoch, learning_rate=0.0, train_loss=own.loss or 0.0, **found)

@@ -14,7 +14,7 @@ from noisebound.checks import check_transition
 from noisebound.data import Dataset, Splits
 from noisebound.data.rows import SparseRows
 from noisebound.errors import InvalidValueError
-from noisebound.estimation import GivenRate, GivenTransition, Noise, OutOfFold
+from noisebound.estimation import GivenRate, GivenTransition, Noise
 from noisebound.estimation.noise import balanced_weights
 from noisebound.estimation.transitions import true_class_probabilities
 from noisebound.learners import AnyEstimator, Boosting, Learner, Linear, Neighbors, Network, Trees
@@ -28,7 +28,6 @@ from noisebound.training.objective import Objective, ObjectiveFactory, make_obje
 from noisebound.training.session import Session
 from noisebound.training.trusted_labels import trusting
 from noisebound.training.unfrozen import Unfrozen, frozen_config
-
 
 _MOST_BOOSTED = 1_000
 """The most columns times classes that boosting is tried on unasked: it then takes 0.7 s for 500
@@ -71,6 +70,8 @@ class Problem:
             return (config.learner,)
         if config.is_network or len(train.input_shape) != 1:
             return ("network",)
+        if config.quick:
+            return ("linear", "trees", "neighbors")
         is_sparse = isinstance(train.inputs, SparseRows)
         is_quick = math.prod((*train.input_shape, train.num_classes)) <= _MOST_BOOSTED
         boosting: tuple[LearnerName, ...] = ("boosting",) if is_quick and not is_sparse else ()
@@ -103,6 +104,10 @@ class Problem:
             case "neighbors":
                 return Neighbors()
             case "estimator":
+                if self.estimator is None:
+                    raise InvalidValueError(
+                        "`learner` names no learner: give the estimator itself, in Python"
+                    )
                 return AnyEstimator(self.estimator)
         recipe = RECIPES[candidate.recipe]
         config = recipe.config(self.head_config)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from noisebound.data.dataset import stratified_indices
 from noisebound.data.loader import derived_seed
+from noisebound.data.rows import SparseRows
 from noisebound.estimation import EstimatedNoise, Noise, OutOfFold, UnknownNoise
 from noisebound.learners import Learner
 from noisebound.learners.network import judged_epochs
@@ -32,6 +33,7 @@ from noisebound.search.problem import Problem
 from noisebound.search.recipes import RECIPES, Candidate, recipes_of
 from noisebound.training.config import LearnerName
 from noisebound.training.data import TrainingData
+from noisebound.training.session import Session
 
 SEARCH_EXAMPLES = 5_000
 """The most examples that candidates are tried on. The standard error of a difference in agreement
@@ -45,9 +47,13 @@ _FEWEST_DIVISIONS = 2  # with which the differences between predictions show the
 
 _LEADERS = 3  # learners whose mean predictions estimate the noise, and that try recipes; heuristic
 
+_FAR_BEHIND = 3.0
+"""Standard errors behind the best after which a candidate gets no more trials. The best of several
+is partly the luckiest, so this takes more than `CERTAIN`; heuristic."""
+
 _AHEAD = 1.0
-"""Standard errors by which a recipe must be ahead of plain training by the same learner. Where there
-is one learner, no other member of an ensemble makes up for a wrong choice, and it takes `CERTAIN`.
+"""Standard errors by which a recipe must be ahead of plain training by the same learner. With one
+learner, no other member of an ensemble makes up for a wrong choice, so that it takes `CERTAIN`.
 Chosen on the dev half of ``benchmarks/estimates.py``."""
 
 
@@ -75,18 +81,21 @@ class Search:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.session = problem, problem.session
+        self.session, self.learners = problem.session, problem.learners
         self.seed, self.epochs = problem.config.seed, problem.head_config.epochs
-        train = problem.data.train
-        self.saw_all = len(train) <= SEARCH_EXAMPLES
-        self.data = problem.data
-        if not self.saw_all:
-            self.data = problem.data.subset(
-                stratified_indices(train.labels, SEARCH_EXAMPLES, self.seed)
-            )
-            self.data = replace(self.data, validation=None)  # its predictions would not be used
+        self.saw_all = len(problem.data.train) <= SEARCH_EXAMPLES
+        self.data = problem.data if self.saw_all else _part(problem.data, self.seed)
+        # Processes get copies of this, so it holds no more than the trials need.
+        self.problem = replace(
+            problem,
+            data=self.data,
+            config=problem.head_config,
+            session=Session(problem.session.of_trials, show=False),
+            unfrozen=None,
+        )
         self.labels = self.data.train.labels
         count = min(_MOST_DIVISIONS, max(_FEWEST_DIVISIONS, SEARCH_EXAMPLES // len(self.labels)))
+        count = 1 if problem.config.quick else count
         self.divisions = [
             half_folds(self.labels, derived_seed(self.seed, number)) for number in range(count)
         ]
@@ -96,7 +105,8 @@ class Search:
     def run(self) -> Searched:
         """Try all candidates, and choose."""
         leaders = self._race_of_learners()
-        self._race_of_recipes(leaders)
+        if not self.problem.config.quick:
+            self._race_of_recipes(leaders)
         evidence = sorted(map(self._evidence, self._results()), key=lambda each: -each.agreement)
         choice = Choice(self._members(), tuple(evidence), self.regularize)
         return Searched(choice, leaders, self._predictions(leaders))
@@ -109,8 +119,8 @@ class Search:
 
     def _race_of_learners(self) -> tuple[Candidate, ...]:
         """Try all learners on the labels as they are; return the best few, the best first."""
-        racing = [Candidate(name, "plain") for name in self.problem.learners]
-        if self.problem.can_regularize:
+        racing = [Candidate(name, "plain") for name in self.learners]
+        if "network" in self.learners and self.problem.can_regularize:
             racing.append(Candidate("network", "regularized"))
         for number in range(len(self.divisions)):
             self._try(racing, number)
@@ -133,7 +143,11 @@ class Search:
         ]
         for number in range(len(self.divisions) if racing else 0):
             self._try(racing, number, self._noise_of_halves(leaders, number))
-            racing = [each for each in self._in_the_race(racing) if self._is_ahead(each, leader_of[each.learner])]
+            racing = [
+                each
+                for each in self._in_the_race(racing)
+                if self._is_ahead(each, leader_of[each.learner])
+            ]
             if not racing:
                 break
 
@@ -149,13 +163,15 @@ class Search:
             prepare = partial(prepared, self.problem, candidate, noises, self.regularize)
             name = f"{candidate.learner}-{candidate.recipe}-{number + 1}"
             tasks[name] = partial(cross_fit, self.data, halves, prepare, self.seed)
-        found = self.session.kept_or_computed_all(tasks)
+        kind = "learners" if noises is None else "recipes"
+        found = self.session.kept_or_computed_all(tasks, self._title(kind, number))
         for candidate, result in zip(candidates, found, strict=True):
             self.trials.setdefault(candidate, []).append(result)
 
-    def _noise_of_halves(
-        self, leaders: Sequence[Candidate], number: int
-    ) -> list[EstimatedNoise]:
+    def _title(self, kind: str, number: int) -> str:
+        return f"trying {kind}, division {number + 1} of at most {len(self.divisions)}"
+
+    def _noise_of_halves(self, leaders: Sequence[Candidate], number: int) -> list[EstimatedNoise]:
         """Estimate the noise of each half within that half, by the mean of the leaders."""
         tasks = {}
         for half, positions in enumerate(self.divisions[number]):
@@ -165,7 +181,7 @@ class Search:
                 prepare = partial(prepared, self.problem, leader, None, self.regularize)
                 name = f"inner-{leader.learner}-{number + 1}-{half + 1}"
                 tasks[name] = partial(cross_fit, part, folds, prepare, self.seed)
-        found = self.session.kept_or_computed_all(tasks)
+        found = self.session.kept_or_computed_all(tasks, self._title("noise of halves", number))
         return [
             EstimatedNoise.of(first.averaged_with(others))
             for first, *others in (found[: len(leaders)], found[len(leaders) :])
@@ -175,11 +191,11 @@ class Search:
         """Return what each candidate predicted; plain training to the last epoch comes first."""
         found = []
         for candidate, trials in self.trials.items():
-            stage = best_stage(torch.cat([each.hits for each in trials], dim=1))
-            last = len(trials[0].hits) - 1
+            staged = [each.hits for each in trials if each.hits is not None]
+            stage, last = best_stage(torch.cat(staged, dim=1)), len(staged[0]) - 1
             hits = torch.stack([each.are_hits for each in trials])
             if candidate == ("network", "plain"):
-                to_the_end = torch.stack([each.hits[-1] for each in trials])
+                to_the_end = torch.stack([each[-1] for each in staged])
                 found.append(_Result(candidate, to_the_end, last, False))
                 if stage == last:
                     continue
@@ -223,16 +239,19 @@ class Search:
         fair = [each for each in rivals if not self._evidence(each).favors_common_labels]
         best = max(fair or rivals, key=lambda each: each.shares(done).mean().item())
         return [
-            each for each in candidates if not is_behind(results[each].shares(), best.shares(done))
+            each
+            for each in candidates
+            if not is_behind(results[each].shares(), best.shares(done), _FAR_BEHIND)
         ]
 
     def _members(self) -> tuple[Evidence, ...]:
         """Return the best candidate of each learner that chance may have put behind the best."""
-        ahead = _AHEAD if len(self.problem.learners) > 1 else CERTAIN
+        results = self._results()
+        ahead = _AHEAD if len(self.learners) > 1 else CERTAIN
         best: list[_Result] = []
-        for learner in self.problem.learners:
-            results = [each for each in self._results() if each.candidate.learner == learner]
-            whole = [each for each in results if len(each.hits) == len(self.divisions)]
+        for learner in self.learners:
+            own = [each for each in results if each.candidate.learner == learner]
+            whole = [each for each in own if len(each.hits) == len(self.divisions)]
             fair = [each for each in whole if not self._evidence(each).favors_common_labels]
             if not fair:
                 continue
@@ -240,6 +259,7 @@ class Search:
             plain = whole[0]
             is_convincing = is_behind(plain.shares(), top.shares(), ahead)
             best.append(top if is_convincing or not plain.candidate.is_plain else plain)
+        best = best or results[:1]
         best.sort(key=lambda each: -each.shares().mean().item())
         close = [each for each in best if not is_behind(each.shares(), best[0].shares())]
         size = self.problem.config.ensemble_size
@@ -249,8 +269,20 @@ class Search:
         """Return the mean predictions of the leaders by each division."""
         if not self.saw_all:
             return ()
-        found = ([self.trials[leader][number] for leader in leaders] for number in range(len(self.divisions)))
+        found = (
+            [self.trials[leader][number] for leader in leaders]
+            for number in range(len(self.divisions))
+        )
         return tuple(first.averaged_with(others) for first, *others in found)
+
+
+def _part(data: TrainingData, seed: int) -> TrainingData:
+    """Return the examples that candidates are tried on, in memory."""
+    part = data.subset(stratified_indices(data.train.labels, SEARCH_EXAMPLES, seed))
+    train = part.train
+    if not isinstance(train.inputs, SparseRows):
+        train = replace(train, inputs=train.dense_inputs)
+    return replace(part, train=train, validation=None, test=None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,7 +53,11 @@ def written_whole(path: Path, size: int | None = None) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
-    content = text.encode()
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
     with written_whole(path, len(content)) as part:
         part.write_bytes(content)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from noisebound.errors import InvalidValueError
-from noisebound.models import ModelName
+from noisebound.models.names import DEFAULT_HEAD, ModelName
 
 if TYPE_CHECKING:
     from noisebound.catalog import LossName  # which imports torch: options must be read without
@@ -46,6 +46,8 @@ class TrainingConfig(BaseModel):
         learner: What to train. With auto, trials compare a network with linear models, boosting,
             trees and neighbors, unless a recipe, a loss or a model is named: those belong to
             networks.
+        quick: Try only linear models, trees and neighbors, and no recipes, on one division of the
+            examples. Networks are tried where nothing else can be.
         ensemble_size: The largest number of learners whose predictions are averaged. With 1, the
             best one is used alone.
         noise_rate: The probability that a label is wrong. With auto, it is estimated before
@@ -86,6 +88,7 @@ class TrainingConfig(BaseModel):
     loss: str | None = None
     recipe: RecipeName | Literal["auto"] | None = None
     learner: LearnerName | Literal["auto"] = "auto"
+    quick: bool = False
     ensemble_size: int = Field(default=3, ge=1)
     noise_rate: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = "auto"
     transition: tuple[tuple[float, ...], ...] | None = None
@@ -144,7 +147,8 @@ class TrainingConfig(BaseModel):
         """True if only a network can be trained in this way."""
         if self.learner != "auto":
             return self.learner == "network"
-        return self.method != "auto" or self.model != "auto" or self.unfreeze
+        is_named = self.model not in ("auto", DEFAULT_HEAD)  # the latter is the default of its own
+        return self.method != "auto" or is_named or self.unfreeze
 
     @property
     def method(self) -> RecipeName | Literal["auto", "loss"]:

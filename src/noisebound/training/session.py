@@ -1,17 +1,29 @@
 """A session: devices, progress and kept results that all trainings of one fit share."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+import torch
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
 from noisebound.estimation import OutOfFold
+from noisebound.system.progress import ProgressText
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.state import TrainingState
 
 MEAN_PREDICTIONS = "mean"
 """The name under which the mean of several out-of-fold predictions is kept."""
+
+
+_WORTH_PROCESSES = 5.0
+"""Seconds of trials after which the others run in processes of their own, whose start takes about
+four: the longer trials have taken, the more of them are likely to come."""
 
 
 class Keeper(Protocol):
@@ -59,6 +71,7 @@ class Session:
         trial_devices: the devices of trials and cross-fits; by default the same
         keeper: keeps finished folds and epochs
         show: True to show progress
+        n_jobs: the number of processes for trials; -1 for one per core
         state: of the network in training, or the last one; usable after an interruption
         history: the metrics of the training itself, so far
     """
@@ -67,8 +80,10 @@ class Session:
     trial_devices: Devices | None = None
     keeper: Keeper = NOTHING_KEPT
     show: bool = True
+    n_jobs: int = 1
     state: TrainingState | None = None
     history: list[EpochMetrics] = field(default_factory=list)
+    _trial_seconds: float = 0.0
 
     @property
     def of_trials(self) -> Devices:
@@ -82,18 +97,69 @@ class Session:
 
     def kept_or_computed(self, name: str, compute: Callable[[], OutOfFold]) -> OutOfFold:
         """Return the predictions that were kept under a name; else compute and keep them."""
-        devices = self.of_trials
-        found = self.keeper.read_out_of_fold(name) if devices.is_global_zero else None
-        found = devices.broadcast(found)
+        found = self._kept(name)
         if found is None:
             found = compute()
             self.keep(name, found)
         return found
 
-    def kept_or_computed_all(self, tasks: Mapping[str, Callable[[], OutOfFold]]) -> list[OutOfFold]:
-        """Return the predictions of several tasks, as `kept_or_computed` does for one."""
-        return [self.kept_or_computed(name, compute) for name, compute in tasks.items()]
+    def kept_or_computed_all(
+        self, tasks: Mapping[str, Callable[[], OutOfFold]], title: str
+    ) -> list[OutOfFold]:
+        """Return the predictions of several tasks, as `kept_or_computed` does for one.
+
+        Long tasks are computed in parallel processes. Each computes in one thread, so that the
+        results do not depend on the number of processes.
+
+        Args:
+            tasks: from the names to the computations
+            title: what the tasks are, for the progress display
+        """
+        found = {name: self._kept(name) for name in tasks}
+        missing = [name for name, result in found.items() if result is None]
+        with ProgressText(show=self.shows) as text, one_thread():
+            computed = self._computed([tasks[name] for name in missing])
+            for number, (name, result) in enumerate(zip(missing, computed, strict=True), start=1):
+                self.keep(name, result)
+                found[name] = result
+                text.show(f"{title}: {number} of {len(missing)}")
+        return [result for result in found.values() if result is not None]
+
+    def _computed(self, tasks: Sequence[Callable[[], OutOfFold]]) -> Iterator[OutOfFold]:
+        devices = self.of_trials
+        is_alone = devices.world_size == 1 and devices.device.type == "cpu"
+        if is_alone and self.n_jobs != 1 and self._trial_seconds > _WORTH_PROCESSES:
+            yield from Parallel(self.n_jobs, return_as="generator")(map(delayed(_alone), tasks))
+            return
+        for task in tasks:
+            started = time.perf_counter()
+            yield task()
+            self._trial_seconds += time.perf_counter() - started
+
+    def _kept(self, name: str) -> OutOfFold | None:
+        """Return what was kept under a name, on every rank."""
+        devices = self.of_trials
+        found = self.keeper.read_out_of_fold(name) if devices.is_global_zero else None
+        return devices.broadcast(found)
 
     def keep(self, name: str, found: OutOfFold) -> None:
         """Keep predictions under a name, on the first rank."""
         first_rank_does(self.of_trials, partial(self.keeper.keep_out_of_fold, name, found))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch, BLAS and scikit-learn compute in one thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _alone(task: Callable[[], OutOfFold]) -> OutOfFold:
+    """Compute in a process of its own."""
+    with one_thread():
+        return task()

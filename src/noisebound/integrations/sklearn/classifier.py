@@ -1,6 +1,5 @@
 """A multilayer perceptron for scikit-learn: an adapter over the one training engine."""
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from noisebound.data.rows import Rows
     from noisebound.search.choice import Choice
     from noisebound.search.fit import Plan
-    from noisebound.training.config import RecipeName
+    from noisebound.training.config import LearnerName, RecipeName
     from noisebound.training.data import TrainingData
     from noisebound.training.devices import OneDevice
     from noisebound.training.objective import Objective
@@ -77,6 +76,12 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         recipe: ``"auto"`` to choose by trials, which are short trainings on halves of at most
             5,000 examples, or a name, such as ``"plain"`` or ``"dropped"``; only if ``loss`` is
             ``"auto"``
+        learner: ``"auto"`` to compare a network with linear models, boosting, trees and neighbors,
+            unless a loss, a noise rate, a bound or layers are given, which belong to networks; the
+            name of one of them; or any classifier with ``fit`` and ``predict_proba``
+        ensemble_size: the largest number of learners whose predictions are averaged
+        n_jobs: the number of processes for trials (default: 1); -1 for one per core. The results do
+            not depend on it
         hidden_layer_sizes: the widths of the hidden layers, or of a single one; ``()`` for a
             linear model; ``"auto"`` for two layers of 256, and for a linear model of sparse
             features, such as the words of texts, where layers cost much and gain nothing
@@ -105,9 +110,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             the most suspect first; none if the noise is unknown
         suspicion_: the probability that the label is wrong, for every training example; NaN if the
             noise is unknown
-        loss_curve_: the mean training loss of each epoch, before the bound
-        n_iter_: the number of epochs
-        network_: the trained ``torch.nn.Module``, with averaged weights
+        loss_curve_: the mean training loss of each epoch of the network, before the bound
+        n_iter_: the number of epochs of the network; 1 without one
+        network_: the trained model as a ``torch.nn.Module`` from scaled features to logits: a
+            network with averaged weights, another learner, or an ensemble
 
     Example:
         >>> from sklearn.datasets import load_digits
@@ -134,6 +140,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         *,
         bound: float | Literal["auto"] | None = "auto",
         recipe: "RecipeName | Literal['auto']" = "auto",
+        learner: "LearnerName | Literal['auto'] | Any" = "auto",
+        ensemble_size: int = 3,
+        n_jobs: int | None = None,
         hidden_layer_sizes: int | Sequence[int] | Literal["auto"] = "auto",
         max_iter: int = 100,
         batch_size: int = 256,
@@ -149,6 +158,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self.noise_rate = noise_rate
         self.bound = bound
         self.recipe = recipe
+        self.learner = learner
+        self.ensemble_size = ensemble_size
+        self.n_jobs = n_jobs
         self.hidden_layer_sizes = hidden_layer_sizes
         self.max_iter = max_iter
         self.batch_size = batch_size
@@ -173,7 +185,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             sample_weight: how much each example counts; one without weight is left out
         """
         from noisebound.data.labels import check_none_missing
-        from noisebound.search.fit import Plan, plan_training, train
+        from noisebound.search.fit import plan_training, train
         from noisebound.search.problem import Problem
         from noisebound.training.devices import OneDevice
         from noisebound.training.session import Session
@@ -188,14 +200,22 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         config = config_of(self, self.classes_.tolist(), self._seed)
         whole, data = self._training_data(X, y, sample_weight)
         # Trials compare recipes, for which float32 has enough digits.
-        session = Session(self._devices(), OneDevice("cpu"), show=self.verbose)
-        problem = Problem(data, config, self._network(), session, partial(objective_of, self))
-        plan: Plan | None = None
+        session = Session(
+            self._devices(), OneDevice("cpu"), show=self.verbose, n_jobs=self.n_jobs or 1
+        )
+        problem = Problem(
+            data,
+            config,
+            self._network(),
+            session,
+            partial(objective_of, self),
+            estimator=None if isinstance(self.learner, str) else self.learner,
+        )
+        plan = plan_training(problem)
         try:
-            plan = plan_training(problem)
-            train(plan, session)
+            model = train(plan, session).model
         except KeyboardInterrupt:
-            if session.state is None:
+            if session.state is None or plan.others:
                 raise
             warnings.warn(
                 f"training was interrupted after {session.state.epoch} epochs: the model is "
@@ -203,11 +223,11 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
                 InterruptedTrainingWarning,
                 stacklevel=2,
             )
-        assert session.state is not None
+            model = session.state.best_model
         self.loss_curve_ = [metrics.train_loss for metrics in session.history]
-        noise, objective = (None, None) if plan is None else (plan.noise, plan.objective)
-        self._conclude(session.state, noise, objective)
-        self.recipe_ = None if plan is None else plan.choice
+        self._state = session.state
+        self._conclude(model, plan.noise, plan.objective)
+        self.recipe_ = plan.choice
         self._judge(whole, plan)
         return self
 
@@ -271,7 +291,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             self.__dict__.pop(name, None)
         for metrics in Training(self._state, objective, data, config, devices).epochs():
             self.loss_curve_.append(metrics.train_loss)
-        self._conclude(self._state, noise, objective)
+        self._conclude(self._state.best_model, noise, objective)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.floating[Any]]:
@@ -363,30 +383,26 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
 
         return OneDevice("cpu", torch.float64 if self._dtype == np.float64 else torch.float32)
 
-    def _conclude(
-        self, state: "TrainingState", noise: Noise | None, objective: "Objective | None"
-    ) -> None:
-        """Set what was learned; without noise and objective if an interrupt came before them."""
-        self._state = state
-        network = without_factors(state.best_model, self._network())
-        # That of a trial, if an interrupt came before the training, has fewer digits.
-        self.network_ = network.double() if self._dtype == np.float64 else network
-        self.n_iter_ = state.epoch
-        self.noise_rate_ = math.nan if noise is None else noise.assumed_rate
-        if noise is not None and noise.unknown_because is not None:
+    def _conclude(self, model: nn.Module, noise: Noise, objective: "Objective") -> None:
+        """Set what was learned."""
+        model = without_factors(model, self._network())
+        self.network_ = model.double() if self._dtype == np.float64 else model
+        self.n_iter_ = 1 if self._state is None else self._state.epoch
+        self.noise_rate_ = noise.assumed_rate
+        if noise.unknown_because is not None:
             self.noise_rate_ = 0.0
-        self.bound_ = None if objective is None else objective.bound
+        self.bound_ = objective.bound
         self.noise_estimate_ = None
         if isinstance(noise, EstimatedNoise):
             self.noise_estimate_ = noise.estimate
         elif isinstance(noise, UnknownNoise):
             self.noise_estimate_ = noise.rejected
 
-    def _judge(self, whole: "Dataset", plan: "Plan | None") -> None:
-        """Set which labels are probably wrong; unknown if the noise is, or after an interrupt."""
+    def _judge(self, whole: "Dataset", plan: "Plan") -> None:
+        """Set which labels are probably wrong; unknown if the noise is."""
         from noisebound.estimation.model_suspects import suspects_by_models
 
-        if plan is None or plan.noise.unknown_because is not None:
+        if plan.noise.unknown_because is not None:
             self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
             return
         noise, criterion = plan.noise, plan.objective.criterion
@@ -397,6 +413,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             criterion,
             plan.seen_noise.transition,
             *(noise.out_of_fold, noise.estimate) if isinstance(noise, EstimatedNoise) else (None,),
+            is_network=not plan.others,
         )
         ranking = suspects.ranking
         self.suspicion_ = suspects.probability.numpy()

@@ -38,6 +38,8 @@ def config_of(
     fields = {
         "loss": None if estimator.is_by_recipe else _bounded_loss(estimator.loss),
         "recipe": estimator.recipe if estimator.is_by_recipe else None,
+        "learner": _learner(estimator),
+        "ensemble_size": _plain(estimator.ensemble_size),
         "noise_rate": rate,
         "transition": matrix,
         "bound": None if estimator.bound == "auto" else _plain(estimator.bound),
@@ -92,6 +94,13 @@ def objective_of(
         return Objective(criterion, noise.bound(criterion))
     bound = BoundChoice(float(estimator.bound), "given", "the level that was given")
     return Objective(criterion, bound)
+
+
+def _learner(estimator: "NoiseBoundedClassifier") -> str:
+    if not isinstance(estimator.learner, str):
+        return "estimator"
+    has_layers = not isinstance(estimator.hidden_layer_sizes, str)
+    return "network" if estimator.learner == "auto" and has_layers else estimator.learner
 
 
 def hidden_widths(sizes: int | Sequence[int] | str, *, is_sparse: bool) -> Sequence[int]:
