@@ -210,7 +210,7 @@ def _opened(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
         return
     if kind != ".npz":
         raise DataError(
-            f"{path} cannot be read: expected an image, a .txt file or a folder of them (to train, "
+            f"{path} cannot be read: expected an image or a .txt file, a folder of them (to train, "
             "one folder per class), or a .csv, .tsv, .jsonl, .parquet, .xlsx, .npz or .npy file"
         )
     with (
