@@ -37,11 +37,13 @@ def embed(
     from noisebound.features.auto import needed_backbone
     from noisebound.features.embed_folder import embed_folder
     from noisebound.features.load import load_raw
+    from noisebound.system.memory import keep_freed_memory
 
+    keep_freed_memory()
     options = (reading or ReadingFlags()).options
     encoder = None if backbone == "auto" else parse_backbone(backbone, options.image_size)
     raw = load_raw(data, options)
-    encoder = encoder or needed_backbone(raw.train.examples, print_note)
+    encoder = encoder or needed_backbone(raw.train.examples.modality, print_note)
     notes = embed_folder(
         raw, encoder, out, skip_bad=options.skip_bad, cluster=cluster, log=print_note
     )
