@@ -1,8 +1,7 @@
-"""Many runs, done by processes of this machine or of a Ray cluster.
+"""Sweeps: many runs, by processes of this machine or of a Ray cluster.
 
-The result of a run is in its folder alone, so it does not matter which worker does it, or in how
-many attempts. A run is always done in another process than the sweep's, so that the sweep survives
-if the run is killed or takes all the memory.
+All results are in the run's folder, so any worker can do a run, in any number of attempts. A run is
+never done in the process of the sweep, so the sweep survives a run that uses up the memory.
 """
 
 import secrets
@@ -26,25 +25,21 @@ from noisebound.system.ray_cluster import connected, first_line
 from noisebound.system.signals import interruption
 from noisebound.training.devices import usable_cores
 
-# Heuristics: one death may be an accident, and every further one costs the start of workers.
-_DEATHS_OF_A_SUSPECT = 2
-"""A run during which this many workers died is done alone."""
-_DEATHS_IN_VAIN = 3
-"""A sweep ends with an error after this many workers in a row died without doing a run."""
+_IDLE_DEATHS = 3  # dead workers in a row, none of them in a run, that end a sweep; heuristic
 _LOOK_SECONDS = 1.0  # between looks at the runs' folders, on a terminal
-_LOG_SECONDS = 60.0  # between lines of a log: sweeps take hours
+_LOG_SECONDS = 60.0  # between lines of a log, because sweeps take hours
 
 
 @dataclass(frozen=True)
 class Workers:
-    """How many workers there are, and where they run.
+    """The number and place of the workers.
 
     Args:
-        jobs: the number of runs at once; by default one per core, or one if this machine has a GPU,
-            or one per GPU of a cluster
-        cluster: the address of a Ray cluster, ``"auto"`` for the one running here,
-            ``"local"`` to start one; by default processes of this machine
-        threads: torch's threads per worker; by default a share of the cores, on a cluster one
+        jobs: the number of runs at once; by default one per core, one if this machine has a GPU, or
+            one per GPU of a cluster
+        cluster: the address of a Ray cluster, ``"auto"`` for the one that runs here, ``"local"`` to
+            start one; by default processes of this machine
+        threads: torch's threads per worker; by default a share of the cores, one on a cluster
     """
 
     jobs: int | None = None
@@ -53,7 +48,7 @@ class Workers:
 
 
 class WorkerDiedError(ChildProcessError):
-    """A worker ended during a run: it was killed, or out of memory."""
+    """A worker died during a run: it was killed, or out of memory."""
 
 
 def run_sweep(
@@ -64,19 +59,23 @@ def run_sweep(
     *,
     checkpoint_seconds: float = 30.0,
 ) -> dict[RunConfig, str]:
-    """Do the unfinished runs; return those that failed, with their errors.
+    """Do the unfinished runs; return the failed ones with their errors.
 
-    When a worker dies, the runs that were under way are continued. A run that was under way when
-    workers died twice is done alone: if its worker dies again, the run is to blame and has failed.
+    When a worker dies, each run that was under way is continued alone. If its worker dies again,
+    the run has failed.
 
     Args:
         runs: the runs to finish
         store: the folders of the runs
-        sources: where the data is
-        workers: how many processes do them, and where
+        sources: the places of the data
+        workers: the number and place of the workers
         checkpoint_seconds: seconds between checkpoints, which are written after an epoch
     """
     store = RunStore(store.path.resolve())  # workers may run in another folder
+    if workers.cluster is None:
+        cores = usable_cores()
+        jobs = workers.jobs or (1 if torch.cuda.is_available() else cores)
+        workers = Workers(jobs, None, workers.threads or max(1, cores // jobs))
     name = secrets.token_hex(8)
     execution = Execution(store, sources.resolved(), name, checkpoint_seconds=checkpoint_seconds)
     runs = list(dict.fromkeys(runs))
@@ -91,67 +90,56 @@ def _do_all(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -
     to_do = [run for run in runs if store.state(run) != "finished"]
     for run in to_do:
         store.folder(run).failure.unlink(missing_ok=True)
-    deaths: Counter[RunConfig] = Counter()
-    deaths_in_vain = 0
+    idle_deaths = 0
     while to_do:
-        suspects = [run for run in to_do if deaths[run] >= _DEATHS_OF_A_SUSPECT]
-        for run in suspects:
-            try:
-                do_runs([run], execution, replace(workers, jobs=1))
-            except WorkerDiedError as error:
-                store.record_failure(run, f"its worker died: {error}")
-        others = [run for run in to_do if run not in suspects]
         try:
-            do_runs(others, execution, workers)
+            do_runs(to_do, execution, workers)
         except WorkerDiedError:
-            under_way = [run for run in others if store.state(run, execution.sweep) == "running"]
-            for run in under_way:
-                store.folder(run).running.unlink(missing_ok=True)
-            deaths.update(under_way)
-            deaths_in_vain = 0 if under_way else deaths_in_vain + 1
-            if deaths_in_vain >= _DEATHS_IN_VAIN:
+            under_way = [run for run in to_do if store.state(run, execution.sweep) == "running"]
+            idle_deaths = 0 if under_way else idle_deaths + 1
+            if idle_deaths >= _IDLE_DEATHS:
                 raise
+            for run in under_way:
+                _do_alone(run, execution, workers)
         else:
-            _check_done(others, store)
+            for run in to_do:
+                if store.state(run) not in ("finished", "failed"):
+                    raise FileNotFoundError(
+                        f"{run.description} was done, but there is no result in "
+                        f"{store.folder(run).path}: do all machines see that folder?"
+                    )
         to_do = [run for run in to_do if store.state(run) not in ("finished", "failed")]
 
 
-def _check_done(runs: Sequence[RunConfig], store: RunStore) -> None:
-    for run in runs:
-        if store.state(run) not in ("finished", "failed"):
-            raise FileNotFoundError(
-                f"{run.description} was done, but there is no result in "
-                f"{store.folder(run).path}: do all machines see that folder?"
-            )
+def _do_alone(run: RunConfig, execution: Execution, workers: Workers) -> None:
+    execution.store.folder(run).running.unlink(missing_ok=True)
+    try:
+        do_runs([run], execution, replace(workers, jobs=1))
+    except WorkerDiedError as error:
+        execution.store.record_failure(run, f"its worker died: {error}")
 
 
 def do_runs(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -> None:
-    """Do all runs, in any order; results are in their folders.
-
-    Raises:
-        WorkerDiedError: a worker died; some of the runs may be done
-    """
+    """Do all runs, in any order; a `WorkerDiedError` may leave some of them undone."""
     try:
         if workers.cluster is None:
             _do_here(runs, execution, workers)
         else:
             _do_on_ray(runs, execution, workers, workers.cluster)
     except Exception as error:
-        # Ctrl-C at a bad moment makes the workers fail while they are stopped.
+        # After Ctrl-C, workers may fail while they are stopped.
         raise interruption(error) or error from error
 
 
 def _do_here(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -> None:
-    cores = usable_cores()
-    jobs = workers.jobs or (1 if torch.cuda.is_available() else cores)
-    threads = workers.threads or max(1, cores // jobs)
-    execution = replace(execution, threads=threads)
+    execution = replace(execution, threads=workers.threads)
     variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    executor = ProcessPoolExecutor(max_workers=jobs, env=dict.fromkeys(variables, str(threads)))
+    environment = dict.fromkeys(variables, str(workers.threads))
+    executor = ProcessPoolExecutor(max_workers=workers.jobs, env=environment)
     try:
         for task in [executor.submit(execute, run, execution) for run in runs]:
             task.result()
-    except BaseException as error:  # Ctrl-C too: the runs under way must not go on
+    except BaseException as error:  # also after Ctrl-C, stop the runs under way
         executor.shutdown(kill_workers=True)
         if isinstance(error, TerminatedWorkerError):
             raise WorkerDiedError(first_line(error)) from error
@@ -179,7 +167,7 @@ def _do_on_ray(
         needs = {"num_cpus": threads, "num_gpus": 1 if gpus else 0}
         execution = replace(execution, threads=None if gpus else threads)
         try:
-            if jobs == 1:  # joblib would do them in this process, which may have no GPU
+            if jobs == 1:  # joblib would use this process, which may have no GPU
                 task = ray.remote(execute).options(**needs, max_retries=0)
                 for run in runs:
                     ray.get(task.remote(run, execution))
@@ -194,7 +182,7 @@ def _do_on_ray(
 
 @contextmanager
 def _shown_progress(runs: Sequence[RunConfig], store: RunStore, sweep: str) -> Iterator[None]:
-    """Show the progress: one live line on a terminal, or one log line per minute."""
+    """Show the progress: a live line on a terminal, one log line per minute elsewhere."""
     begun, states = time.monotonic(), {run: store.state(run, sweep) for run in runs}
     done_before, ended = Counter(states.values())["finished"], threading.Event()
 
@@ -219,13 +207,7 @@ def _shown_progress(runs: Sequence[RunConfig], store: RunStore, sweep: str) -> I
 
 
 def progress_line(states: Mapping[RunConfig, State], done_before: int, seconds: float) -> str:
-    """Return the progress of a sweep in words.
-
-    Args:
-        states: the states of its runs
-        done_before: the number of runs that were finished when the sweep began
-        seconds: the time since then
-    """
+    """Return the progress as text; ``done_before`` runs were finished ``seconds`` ago."""
     counts = Counter(states.values())
     running, failed = counts["running"], counts["failed"]
     line = f"{len(states)} runs: {counts['finished']} finished, {running} running, {failed} failed"

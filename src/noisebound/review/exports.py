@@ -13,12 +13,7 @@ import polars as pl
 from noisebound.data import Splits
 from noisebound.data.class_folders import find_trees
 from noisebound.errors import DataError
-from noisebound.review.decisions import (
-    Decision,
-    DecisionDetails,
-    DecisionFile,
-    corrected_indices,
-)
+from noisebound.review.decisions import Decision, DecisionDetails, DecisionFile, corrected_indices
 from noisebound.review.queue import IS_SUSPECT, ReviewQueue
 
 Tool: TypeAlias = Literal["label-studio", "argilla"]
