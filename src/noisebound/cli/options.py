@@ -29,8 +29,7 @@ TrainingSource = Annotated[
     Parameter(help="The training data of the run, if it was moved [default: where `fit` read it]."),
 ]
 DataDir = Annotated[
-    Path | None,
-    Parameter(help="A folder with published data sets [default: $NOISEBOUND_DATA]."),
+    Path | None, Parameter(help="A folder with published data sets [default: $NOISEBOUND_DATA].")
 ]
 SkipBad = Annotated[
     bool,
