@@ -25,9 +25,13 @@ from noisebound.system.ray_cluster import connected, first_line
 from noisebound.system.signals import interruption
 from noisebound.training.devices import usable_cores
 
-_IDLE_DEATHS = 3  # dead workers in a row, none of them in a run, that end a sweep; heuristic
+# Heuristics: one death may be an accident, and every further one costs the start of workers.
+_DEATHS_OF_A_SUSPECT = 2
+"""A run during which this many workers died is done alone."""
+_DEATHS_IN_VAIN = 3
+"""A sweep ends with an error after this many workers in a row died without doing a run."""
 _LOOK_SECONDS = 1.0  # between looks at the runs' folders, on a terminal
-_LOG_SECONDS = 60.0  # between lines of a log, because sweeps take hours
+_LOG_SECONDS = 60.0  # between lines of a log: sweeps take hours
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Workers:
 
 
 class WorkerDiedError(ChildProcessError):
-    """A worker died during a run: it was killed, or out of memory."""
+    """A worker ended during a run: it was killed, or out of memory."""
 
 
 def run_sweep(
@@ -59,23 +63,19 @@ def run_sweep(
     *,
     checkpoint_seconds: float = 30.0,
 ) -> dict[RunConfig, str]:
-    """Do the unfinished runs; return the failed ones with their errors.
+    """Do the unfinished runs; return those that failed, with their errors.
 
-    When a worker dies, each run that was under way is continued alone. If its worker dies again,
-    the run has failed.
+    When a worker dies, the runs that were under way are continued. A run that was under way when
+    workers died twice is done alone: if its worker dies again, the run is to blame and has failed.
 
     Args:
         runs: the runs to finish
         store: the folders of the runs
-        sources: the places of the data
-        workers: the number and place of the workers
+        sources: where the data is
+        workers: how many processes do them, and where
         checkpoint_seconds: seconds between checkpoints, which are written after an epoch
     """
     store = RunStore(store.path.resolve())  # workers may run in another folder
-    if workers.cluster is None:
-        cores = usable_cores()
-        jobs = workers.jobs or (1 if torch.cuda.is_available() else cores)
-        workers = Workers(jobs, None, workers.threads or max(1, cores // jobs))
     name = secrets.token_hex(8)
     execution = Execution(store, sources.resolved(), name, checkpoint_seconds=checkpoint_seconds)
     runs = list(dict.fromkeys(runs))
@@ -90,56 +90,67 @@ def _do_all(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -
     to_do = [run for run in runs if store.state(run) != "finished"]
     for run in to_do:
         store.folder(run).failure.unlink(missing_ok=True)
-    idle_deaths = 0
+    deaths: Counter[RunConfig] = Counter()
+    deaths_in_vain = 0
     while to_do:
+        suspects = [run for run in to_do if deaths[run] >= _DEATHS_OF_A_SUSPECT]
+        for run in suspects:
+            try:
+                do_runs([run], execution, replace(workers, jobs=1))
+            except WorkerDiedError as error:
+                store.record_failure(run, f"its worker died: {error}")
+        others = [run for run in to_do if run not in suspects]
         try:
-            do_runs(to_do, execution, workers)
+            do_runs(others, execution, workers)
         except WorkerDiedError:
-            under_way = [run for run in to_do if store.state(run, execution.sweep) == "running"]
-            idle_deaths = 0 if under_way else idle_deaths + 1
-            if idle_deaths >= _IDLE_DEATHS:
-                raise
+            under_way = [run for run in others if store.state(run, execution.sweep) == "running"]
             for run in under_way:
-                _do_alone(run, execution, workers)
+                store.folder(run).running.unlink(missing_ok=True)
+            deaths.update(under_way)
+            deaths_in_vain = 0 if under_way else deaths_in_vain + 1
+            if deaths_in_vain >= _DEATHS_IN_VAIN:
+                raise
         else:
-            for run in to_do:
-                if store.state(run) not in ("finished", "failed"):
-                    raise FileNotFoundError(
-                        f"{run.description} was done, but there is no result in "
-                        f"{store.folder(run).path}: do all machines see that folder?"
-                    )
+            _check_done(others, store)
         to_do = [run for run in to_do if store.state(run) not in ("finished", "failed")]
 
 
-def _do_alone(run: RunConfig, execution: Execution, workers: Workers) -> None:
-    execution.store.folder(run).running.unlink(missing_ok=True)
-    try:
-        do_runs([run], execution, replace(workers, jobs=1))
-    except WorkerDiedError as error:
-        execution.store.record_failure(run, f"its worker died: {error}")
+def _check_done(runs: Sequence[RunConfig], store: RunStore) -> None:
+    for run in runs:
+        if store.state(run) not in ("finished", "failed"):
+            raise FileNotFoundError(
+                f"{run.description} was done, but there is no result in "
+                f"{store.folder(run).path}: do all machines see that folder?"
+            )
 
 
 def do_runs(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -> None:
-    """Do all runs, in any order; a `WorkerDiedError` may leave some of them undone."""
+    """Do all runs, in any order; results are in their folders.
+
+    Raises:
+        WorkerDiedError: a worker died; some of the runs may be done
+    """
     try:
         if workers.cluster is None:
             _do_here(runs, execution, workers)
         else:
             _do_on_ray(runs, execution, workers, workers.cluster)
     except Exception as error:
-        # After Ctrl-C, workers may fail while they are stopped.
+        # Ctrl-C at a bad moment makes the workers fail while they are stopped.
         raise interruption(error) or error from error
 
 
 def _do_here(runs: Sequence[RunConfig], execution: Execution, workers: Workers) -> None:
-    execution = replace(execution, threads=workers.threads)
+    cores = usable_cores()
+    jobs = workers.jobs or (1 if torch.cuda.is_available() else cores)
+    threads = workers.threads or max(1, cores // jobs)
+    execution = replace(execution, threads=threads)
     variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    environment = dict.fromkeys(variables, str(workers.threads))
-    executor = ProcessPoolExecutor(max_workers=workers.jobs, env=environment)
+    executor = ProcessPoolExecutor(max_workers=jobs, env=dict.fromkeys(variables, str(threads)))
     try:
         for task in [executor.submit(execute, run, execution) for run in runs]:
             task.result()
-    except BaseException as error:  # also after Ctrl-C, stop the runs under way
+    except BaseException as error:  # Ctrl-C too: the runs under way must not go on
         executor.shutdown(kill_workers=True)
         if isinstance(error, TerminatedWorkerError):
             raise WorkerDiedError(first_line(error)) from error
@@ -167,7 +178,7 @@ def _do_on_ray(
         needs = {"num_cpus": threads, "num_gpus": 1 if gpus else 0}
         execution = replace(execution, threads=None if gpus else threads)
         try:
-            if jobs == 1:  # joblib would use this process, which may have no GPU
+            if jobs == 1:  # joblib would do them in this process, which may have no GPU
                 task = ray.remote(execute).options(**needs, max_retries=0)
                 for run in runs:
                     ray.get(task.remote(run, execution))
@@ -182,7 +193,7 @@ def _do_on_ray(
 
 @contextmanager
 def _shown_progress(runs: Sequence[RunConfig], store: RunStore, sweep: str) -> Iterator[None]:
-    """Show the progress: a live line on a terminal, one log line per minute elsewhere."""
+    """Show the progress: one live line on a terminal, or one log line per minute."""
     begun, states = time.monotonic(), {run: store.state(run, sweep) for run in runs}
     done_before, ended = Counter(states.values())["finished"], threading.Event()
 
