@@ -1,5 +1,6 @@
 """``backbone="auto"``: photos and texts start from a pretrained encoder where one can be had."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -130,15 +131,16 @@ def _from_hub(default: _Default, log: Log) -> Backbone | None:
     """Return the model of the hub, if it is cached or can be fetched."""
     if find_spec("transformers") is None:
         return None
+    with suppress(DataError):  # the cache lacks some of its files
+        if cached_model(default.hub) is not None:
+            return parse_backbone(f"hf:{default.hub}")
     is_same = default.hub.lower().endswith(default.packaged)  # the package has its weights
-    try:
-        if cached_model(default.hub) is None:
-            if is_same and missing_package(default.packaged) is None:
-                return None
-            fetch_model(default.hub, _PATIENCE, log)
-        return parse_backbone(f"hf:{default.hub}")
-    except DataError:  # no network, or a damaged model
+    if is_same and missing_package(default.packaged) is None:
         return None
+    with suppress(DataError):  # no network
+        fetch_model(default.hub, _PATIENCE, log)
+        return parse_backbone(f"hf:{default.hub}")
+    return None
 
 
 def _is_foreign(backbone: Backbone, examples: Texts) -> bool:
