@@ -1,7 +1,7 @@
 """Every example runs with the command from the README of examples/, but for fewer epochs."""
 
-import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 from nbclient import NotebookClient
 from PIL import Image
 
@@ -22,19 +23,39 @@ PYTHON = {
 }
 
 
-def run(name, epochs):
+def command_of(name, epochs):
     (command,) = (command for command in COMMANDS if f"/{name}" in command)
     program, *arguments = shlex.split(command)
+    return program, [*arguments, "--epochs", str(epochs)]
+
+
+def run(name, epochs):
+    program, arguments = command_of(name, epochs)
     result = subprocess.run(
-        [*PYTHON[program], *arguments, "--epochs", str(epochs)],
+        [*PYTHON[program], *arguments],
         capture_output=True,
         text=True,
         cwd=EXAMPLES.parent,
-        env=os.environ | {"TQDM_DISABLE": "1"},
         timeout=300,
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """Return a function that runs an example as `run` does, but starts no process."""
+
+    def run_here(name, epochs):
+        program, arguments = command_of(name, epochs)
+        assert program == "python"
+        monkeypatch.setattr(sys, "argv", arguments)
+        monkeypatch.chdir(EXAMPLES.parent)
+        with torch.random.fork_rng():
+            runpy.run_path(arguments[0], run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_here
 
 
 def accuracies(printed):
@@ -47,8 +68,8 @@ def test_every_example_is_listed():
     assert listed == found - {"examples/__pycache__"}
 
 
-def test_plain_pytorch():
-    lines = run("digits.py", epochs=2).splitlines()
+def test_plain_pytorch(run_here):
+    lines = run_here("digits.py", epochs=2).splitlines()
     assert lines[0].startswith("digits: 1257 training images")
     assert [line.split()[0] for line in lines[3:]] == ["CE", "FCE", "GCE", "SCE", "CEP"]
 
@@ -61,14 +82,15 @@ def test_two_processes(name):
     assert accuracy > 60
 
 
-def test_lightning():
-    printed = run("lightning_digits.py", epochs=30)
+@pytest.mark.filterwarnings("default")  # those of Lightning
+def test_lightning(run_here):
+    printed = run_here("lightning_digits.py", epochs=30)
     assert min(accuracies(printed)) > 60
     assert re.search(r"below the floor 7.706 since epoch [12]\d", printed)
 
 
-def test_transformers():
-    printed = run("transformers_sequences.py", epochs=10)
+def test_transformers(run_here):
+    printed = run_here("transformers_sequences.py", epochs=10)
     assert len(accuracies(printed)) == 2
     assert "plain at 0.000: 0% of the steps uphill" in printed
     assert "bounded at 1.112" in printed

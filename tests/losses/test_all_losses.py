@@ -203,7 +203,8 @@ def test_inductor_gives_the_eager_values():
     losses = [
         nb.create_loss(name, noise_rate=0.3, num_classes=CLASSES) for name in ("gce", "cep", "fce")
     ]
-    compare_compiled(losses, batch()[1])
+    # Otherwise Inductor compiles a program for each kind of vector instruction, to try it.
+    compare_compiled(losses, batch()[1], options={"cpp.vec_isa_ok": True})
 
 
 @every_stateless_loss

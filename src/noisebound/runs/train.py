@@ -15,7 +15,7 @@ from noisebound.data import DataOrigin, Splits
 from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoRoomError
 from noisebound.features import Backbone
 from noisebound.features.backbone import hash_of_weights
-from noisebound.features.load import EmbeddedSplits
+from noisebound.features.load import EmbeddedSplits, examples_fingerprint
 from noisebound.learners.stored import dumped
 from noisebound.models import ModelName
 from noisebound.models.fine_tuned import FineTuned
@@ -187,6 +187,7 @@ def _conclude(
         history=fitted.history,
         final=fitted.final,
         checks=checks,
+        examples=examples_fingerprint(splits),
     )
     write_result(folder, result)
 
