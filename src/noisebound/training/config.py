@@ -44,7 +44,7 @@ class TrainingConfig(BaseModel):
             training, and the one with the best held-out predictions is used. By default auto,
             unless a loss, a bound or the noise is given.
         learner: What to train. With auto, trials compare a network with linear models, boosting,
-            trees and neighbors, unless a recipe, a loss or a model is given: those are for networks.
+            trees and neighbors, unless a recipe, a loss or a model is given, which networks take.
         quick: Try only linear models, trees and neighbors, without recipes, on one division of the
             examples. Images are tried with networks.
         ensemble_size: The maximum number of learners whose predictions are averaged.
