@@ -21,7 +21,7 @@ from noisebound.training.config import LearnerName
 from noisebound.training.data import TrainingData
 
 _FEWEST_COLUMNS = 64  # that boosting looks at for a split, of wide tables; heuristic
-_MOST_BOOSTED_TREES = 2_000  # one per class and round
+_TRIED_TREES, _TREES = 50, 200  # in a trial, and in the end; heuristic
 
 
 class FittedEstimator(nn.Module):
@@ -97,14 +97,17 @@ class Trees(EstimatorLearner):
     """Extremely randomized trees; its stages are sizes of leaves, the largest first."""
 
     name: LearnerName = "trees"
-    stages = (24, 12, 6, 3, 1)
-
-    def __init__(self, count: int = 100) -> None:
-        self.count = count
+    stages = (24, 8, 3, 1)
 
     def estimator(self, stage: int, seed: int) -> Any:
         """Return trees with leaves of at least this size."""
-        return ExtraTreesClassifier(self.count, min_samples_leaf=stage, random_state=seed)
+        return ExtraTreesClassifier(_TRIED_TREES, min_samples_leaf=stage, random_state=seed)
+
+    def fit(self, data: TrainingData, stage: int, seed: int) -> nn.Module:
+        """Train at one stage, with more trees than in trials."""
+        estimator = self.estimator(self.stages[stage], seed).set_params(n_estimators=_TREES)
+        arrays = Arrays.of(data).as_copies
+        return FittedEstimator(fitted(estimator, arrays), arrays.num_classes)
 
 
 class Boosting(EstimatorLearner):

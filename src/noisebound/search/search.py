@@ -47,9 +47,13 @@ _FEWEST_DIVISIONS = 2  # with which the differences between predictions show the
 
 _LEADERS = 3  # learners whose mean predictions estimate the noise, and that try recipes; heuristic
 
+_PLAIN, _REGULARIZED = Candidate("network", "plain"), Candidate("network", "regularized")
+
 _FAR_BEHIND = 3.0
 """Standard errors behind the best after which a candidate gets no more trials. The best of several
 is partly the luckiest, so this takes more than `CERTAIN`; heuristic."""
+
+_FINALISTS = 2  # recipes of a learner that get more trials than those of the first division
 
 _AHEAD = 1.0
 """Standard errors by which a recipe must be ahead of plain training by the same learner. With one
@@ -121,13 +125,14 @@ class Search:
         """Try all learners on the labels as they are; return the best few, the best first."""
         racing = [Candidate(name, "plain") for name in self.learners]
         if "network" in self.learners and self.problem.can_regularize:
-            racing.append(Candidate("network", "regularized"))
+            racing.append(_REGULARIZED)
         for number in range(len(self.divisions)):
             self._try(racing, number)
             racing = self._in_the_race(racing)
-        self.regularize = self._is_ahead(
-            Candidate("network", "regularized"), Candidate("network", "plain")
-        )
+            if number == 0 and len(self.learners) > 1:  # one kind of network is enough
+                worse = _PLAIN if self._is_ahead(_REGULARIZED, _PLAIN) else _REGULARIZED
+                racing = [each for each in racing if each != worse]
+        self.regularize = self._is_ahead(_REGULARIZED, _PLAIN)
         best: dict[LearnerName, Candidate] = {}
         for candidate in self._best_first(racing):
             best.setdefault(candidate.learner, candidate)
@@ -143,10 +148,17 @@ class Search:
         ]
         for number in range(len(self.divisions) if racing else 0):
             self._try(racing, number, self._noise_of_halves(leaders, number))
-            racing = [
+            ahead = [
                 each
                 for each in self._in_the_race(racing)
                 if self._is_ahead(each, leader_of[each.learner])
+            ]
+            racing = [
+                each
+                for name in leader_of
+                for each in self._best_first(one for one in ahead if one.learner == name)[
+                    :_FINALISTS
+                ]
             ]
             if not racing:
                 break
@@ -173,6 +185,8 @@ class Search:
 
     def _noise_of_halves(self, leaders: Sequence[Candidate], number: int) -> list[EstimatedNoise]:
         """Estimate the noise of each half within that half, by the mean of the leaders."""
+        # Networks take longest, and the others know enough of the noise.
+        leaders = [each for each in leaders if each.learner != "network"] or leaders
         tasks = {}
         for half, positions in enumerate(self.divisions[number]):
             part = replace(self.data.subset(positions), validation=None)
@@ -194,7 +208,7 @@ class Search:
             staged = [each.hits for each in trials if each.hits is not None]
             stage, last = best_stage(torch.cat(staged, dim=1)), len(staged[0]) - 1
             hits = torch.stack([each.are_hits for each in trials])
-            if candidate == ("network", "plain"):
+            if candidate == _PLAIN:
                 to_the_end = torch.stack([each[-1] for each in staged])
                 found.append(_Result(candidate, to_the_end, last, False))
                 if stage == last:
