@@ -102,7 +102,7 @@ def cross_fit(data: TrainingData, halves: Halves, prepare: Prepare, seed: int) -
 def _fold(data: TrainingData, halves: Halves, number: int, prepare: Prepare, seed: int) -> _Fold:
     """Train on the other half, and predict this one."""
     other = data.subset(halves[1 - number])
-    judged, own = data.train.subset(halves[number]), _some(other.train, seed)
+    judged, own = data.train.subset(halves[number]), some_examples(other.train, seed)
     learner, prepared = prepare(other, 1 - number)
     unseen = [] if data.validation is None else [data.validation]
     # The learner must not look at true labels.
@@ -142,7 +142,7 @@ def _logs(probs: Float32[Tensor, "*n classes"]) -> Float32[Tensor, "*n classes"]
     return probs.clamp(min=_LEAST_PROBABILITY).log()
 
 
-def _some(examples: Dataset, seed: int) -> Dataset:
+def some_examples(examples: Dataset, seed: int) -> Dataset:
     """Return some thousands of the examples with their shares of each class, whatever the order."""
     if len(examples) <= OWN_EXAMPLES:
         return examples

@@ -28,7 +28,7 @@ from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
 from noisebound.search.choice import Choice
 from noisebound.search.confirmation import confirmed
-from noisebound.search.cross_fit import FEWEST_EXAMPLES, cross_fit, half_folds
+from noisebound.search.cross_fit import FEWEST_EXAMPLES, cross_fit, half_folds, some_examples
 from noisebound.search.evidence import Evidence
 from noisebound.search.problem import Problem, class_weights, known_noise, network_for
 from noisebound.search.recipes import RECIPES, Candidate
@@ -209,7 +209,8 @@ def _evaluated(plan: Plan, model: nn.Module, session: Session) -> EpochMetrics:
     """Return the metrics of a model that is not a network alone."""
     whole, devices, loss = plan.whole, session.devices, CrossEntropy()
     found: dict[str, Any] = Evaluator(whole, loss, devices).evaluate(model, None)
-    own = Examples(whole.train, whole.normalization, devices).evaluate(model, loss)
+    some = some_examples(whole.train, plan.config.seed)
+    own = Examples(some, whole.normalization, devices).evaluate(model, loss)
     epoch = session.history[-1].epoch if session.history else 1
     return EpochMetrics(epoch=epoch, learning_rate=0.0, train_loss=own.loss or 0.0, **found)
 
@@ -290,9 +291,10 @@ def _cross_fitted(
 def _by_leaders(problem: Problem, searched: Searched) -> OutOfFold:
     """Return predictions for all examples, of which the trials saw a part.
 
-    Networks take much longer than the others, and serve only if they are the only leaders.
+    Networks take much longer than the others, and the time that neighbors take grows with the
+    square of the examples: they serve only if there are no other leaders.
     """
-    quick = [each for each in searched.leaders if each.learner != "network"]
+    quick = [each for each in searched.leaders if each.learner not in ("network", "neighbors")]
     leaders = quick or searched.leaders[:1]
     regularize = searched.choice.regularize
     first, *others = (
