@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 from anonymous_memory import anonymous_bytes
 from noisebound.data import Dataset, Normalization, Splits
 from noisebound.data.rows import Rows, SparseRows, TensorRows, as_rows, in_memory_if_small
-from noisebound.search.cross_fit import noise_plan
+from noisebound.search.cross_fit import half_folds
 from noisebound.system.files import fingerprint
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import split_validation
@@ -49,7 +49,7 @@ def test_data_is_split_hashed_and_scaled_without_copies(mapped_images):
     gc.collect()
     before = anonymous_bytes()
     data, _ = split_validation(Splits("x", noisy, None, "memory"), config)
-    halves = [data.train.subset(fold) for fold in noise_plan(data, config).folds]
+    halves = [data.train.subset(half) for half in half_folds(data.train.labels, 0)]
     wrong = data.train.subset(data.train.labels != data.train.true_labels)
     kept = [data, halves, wrong, data.train.rows.fingerprint()]
     taken = anonymous_bytes() - before

@@ -11,17 +11,17 @@ from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, GivenRate, OutOfFold
 from noisebound.estimation.estimated_noise import Checked, noise_of_unchecked
+from noisebound.learners import Network
 from noisebound.pages.run_page import run_page
 from noisebound.report.page import to_html
 from noisebound.review import DecisionFile, ReviewedData
 from noisebound.review.decisions import is_decided
 from noisebound.runs import load_run, train_run
 from noisebound.runs.corrections import corrected_data
+from noisebound.search.choice import Choice
 from noisebound.search.confirmation import confirmed
 from noisebound.search.fit import fit_network, plan_training
 from noisebound.search.problem import Problem, network_for
-from noisebound.search.recipe_search import Searched
-from noisebound.search.trial import Trial
 from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation, validation_mask
 from noisebound.training.objective import make_objective
@@ -245,23 +245,20 @@ def test_nearly_all_labels_are_checked(settings):
 
 
 def test_trials_and_full_trainings_know_the_checked_labels_as_the_training_does(monkeypatch):
-    bounds = []
+    bounds, predict_stages = [], Network.predict_stages
 
-    class Noted(Trial):
-        def __init__(self, data, left_out, config, objective, *others, **options):
-            if config.loss == "ce+b":
-                bounds.append(objective.bound)
-            super().__init__(data, left_out, config, objective, *others, **options)
+    def noted(learner, *args):
+        if learner.config.loss == "ce+b":
+            bounds.append(learner.objective.bound)
+        return predict_stages(learner, *args)
 
-    monkeypatch.setattr("noisebound.search.recipe_search.Trial", Noted)
-    monkeypatch.setattr("noisebound.search.confirmation.Trial", Noted)
+    monkeypatch.setattr(Network, "predict_stages", noted)
     data = checked_data(400, 200)
     config = TrainingConfig(epochs=4, model="linear", recipe="auto", average_epochs=0)
     problem = Problem(data, config, network_for(data.train, config), Session(show=False))
     plan = plan_training(problem)
     evidence = replace(plan.choice.chosen, recipe="ce+b", epochs=4)
-    chosen = replace(plan.choice, chosen=evidence)
-    confirmed(replace(problem, data=plan.whole), Searched(chosen), plan.noise)
+    confirmed(replace(problem, data=plan.whole), Choice((evidence,), (evidence,)), plan.noise)
     whole = plan.noise.bound(nb.CrossEntropy()).level
     share = data.checked.untrusted_share(plan.whole.train.weights)
     assert share <= 0.5

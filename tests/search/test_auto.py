@@ -147,19 +147,19 @@ def test_a_training_that_is_stuck_is_told(tmp_path, default_run):
 @pytest.mark.filterwarnings("ignore::noisebound.training.UnknownNoiseWarning")
 def test_interrupted_while_estimating(tmp_path, monkeypatch):
     undisturbed = train_run(noisy_clouds(), config(epochs=8), tmp_path / "whole")
-    plain, calls = cross_fit._predict_fold, []
+    plain, calls = cross_fit._fold, []
 
-    def interrupted(data, plan, number, *others):
+    def interrupted(data, halves, number, *others):
         calls.append(number)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return plain(data, plan, number, *others)
+        return plain(data, halves, number, *others)
 
-    monkeypatch.setattr(cross_fit, "_predict_fold", interrupted)
+    monkeypatch.setattr(cross_fit, "_fold", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_run(noisy_clouds(), config(epochs=8), tmp_path / "run")
     resumed = train_run(noisy_clouds(), config(epochs=8), tmp_path / "run", resume=True)
-    assert calls == [1, 2, 2]
+    assert calls == [0, 1, 0, 1]
     assert noise_record(resumed.noise) == noise_record(undisturbed.noise)
     left, right = (tmp_path / run / "model.safetensors" for run in ("whole", "run"))
     assert left.read_bytes() == right.read_bytes()

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -135,6 +136,8 @@ class Boosting(EstimatorLearner):
         """Train for all rounds, and predict other examples after those of each stage."""
         examples = Arrays.of(data).as_copies
         last = fitted(self.estimator(self.stages[-1], seed), examples)
+        if not hasattr(last, "staged_predict_proba"):  # all labels are of one class
+            return super().predict_stages(data, others, seed)
         found = []
         for other in others:
             staged = last.staged_predict_proba(inputs_of(other, data.normalization))
@@ -163,11 +166,16 @@ class AnyEstimator(EstimatorLearner):
 
 
 def fitted(estimator: Any, examples: Arrays) -> Any:
-    """Return the estimator, fitted; one that takes no weights gets copies by their size."""
+    """Return the estimator, fitted; one that takes no weights gets copies by their size.
+
+    Some estimators refuse labels that are all of one class, so a constant takes their place.
+    """
     inputs, labels, weights = examples.inputs, examples.labels, examples.weights
+    if (labels == labels[0]).all():
+        return DummyClassifier().fit(inputs, labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # held-out labels judge it anyway
-        if weights is None:
+        if weights is None or (weights == weights[0]).all():
             return estimator.fit(inputs, labels)
         if _takes_weights(estimator):
             return estimator.fit(inputs, labels, sample_weight=weights)

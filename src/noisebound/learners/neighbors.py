@@ -85,4 +85,4 @@ class FittedNeighbors(nn.Module):
             parts.append((sums + prior) / (sums.sum(2, keepdim=True) + 1))
         if not parts:
             return torch.empty(len(counts), 0, self.votes.shape[1])
-        return torch.cat(parts, dim=1).clamp(min=torch.finfo(torch.float32).tiny)
+        return torch.cat(parts, dim=1).float().clamp(min=torch.finfo(torch.float32).tiny)

@@ -19,12 +19,14 @@ class Choice:
             predicted more labels that they did not see: then all recipes but plain training have
             such networks
         untried_because: the reason if trials were asked for and none was made
+        is_named: True if the user named the recipe, and trials only found its stage
     """
 
     members: tuple[Evidence, ...]
     tried: tuple[Evidence, ...] = ()
     regularize: bool = False
     untried_because: str | None = None
+    is_named: bool = False
 
     @classmethod
     def named(cls, recipe: RecipeName, epochs: int, untried_because: str | None = None) -> "Choice":
@@ -67,7 +69,7 @@ class Choice:
     @property
     def reason(self) -> str:
         """Why this was chosen, in words."""
-        if not self.tried:
+        if self.is_named or not self.tried:
             return self.untried_because or "the recipe that was named"
         chosen = self.chosen
         if len(self.members) > 1:

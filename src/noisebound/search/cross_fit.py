@@ -17,7 +17,6 @@ from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold
 from noisebound.learners import Learner
-from noisebound.learners.learner import Staged
 from noisebound.training.data import TrainingData
 
 FEWEST_EXAMPLES = 50
@@ -45,10 +44,10 @@ class _Fold:
     """The predictions for one half, at each stage, by a learner that was trained on the other."""
 
     labels: Int64[Tensor, " n"]
-    probs: Staged
+    probs: Float32[Tensor, "stages n classes"]
     own_labels: Int64[Tensor, " m"]
-    own_probs: Staged
-    validation: Staged | None
+    own_probs: Float32[Tensor, "stages m classes"]
+    validation: Float32[Tensor, "stages others classes"] | None
 
     @property
     def hits(self) -> Bool[Tensor, "stages n"]:

@@ -240,12 +240,21 @@ def _choose(problem: Problem) -> Searched | None:
     config = problem.config
     if config.method == "loss":
         return None
-    few = len(problem.data.train) < FEWEST_EXAMPLES
     if config.method != "auto" and problem.learners == ("network",):
         return Searched(Choice.named(config.method, config.epochs))
-    if few:
-        return Searched(Choice.named("plain", config.epochs, _TOO_FEW))
+    if len(problem.data.train) < FEWEST_EXAMPLES:
+        return _choose_for_few(problem)
     return Search(problem).run()
+
+
+def _choose_for_few(problem: Problem) -> Searched:
+    """Return plain training; trials only find the stage of a learner that was asked for."""
+    if problem.learners[0] == "network":
+        return Searched(Choice.named("plain", problem.config.epochs, _TOO_FEW))
+    config = problem.config.model_copy(update={"quick": True, "recipe": None})
+    found = Search(replace(problem, config=config)).run()
+    choice = replace(found.choice, untried_because=_TOO_FEW, is_named=True)
+    return replace(found, choice=choice)
 
 
 def _estimate(problem: Problem, searched: Searched | None) -> Noise:
@@ -383,5 +392,6 @@ def estimate_label_noise(
             f"{FEWEST_EXAMPLES}"
         )
     problem = Problem(part, config, network_for(part.train, config), session or Session())
-    searched = Search(problem).run_for_noise() if config.method == "auto" else None
+    is_by_network = config.method != "auto" and problem.learners == ("network",)
+    searched = None if is_by_network else Search(problem).run_for_noise()
     return _cross_fitted(problem, searched, method)

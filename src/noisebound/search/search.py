@@ -108,11 +108,15 @@ class Search:
 
     def run(self) -> Searched:
         """Try all candidates, and choose."""
-        leaders = self._race_of_learners()
-        if not self.problem.config.quick:
-            self._race_of_recipes(leaders)
+        leaders, is_named = self._race_of_learners(), self.problem.config.method != "auto"
+        if is_named:
+            members = self._named(leaders)
+        else:
+            if not self.problem.config.quick:
+                self._race_of_recipes(leaders)
+            members = self._members()
         evidence = sorted(map(self._evidence, self._results()), key=lambda each: -each.agreement)
-        choice = Choice(self._members(), tuple(evidence), self.regularize)
+        choice = Choice(members, tuple(evidence), self.regularize, is_named=is_named)
         return Searched(choice, leaders, self._predictions(leaders))
 
     def run_for_noise(self) -> Searched:
@@ -162,6 +166,18 @@ class Search:
             ]
             if not racing:
                 break
+
+    def _named(self, leaders: Sequence[Candidate]) -> tuple[Evidence, ...]:
+        """Return the evidence of the learner and the recipe that the user named."""
+        recipe = self.problem.config.recipe
+        assert recipe is not None
+        assert recipe != "auto"
+        candidate = Candidate(self.learners[0], recipe)
+        if candidate not in self.trials:
+            for number in range(len(self.divisions)):
+                self._try([candidate], number, self._noise_of_halves(leaders, number))
+        (found,) = (each for each in self._results() if each.candidate == candidate)
+        return (self._evidence(found),)
 
     def _try(
         self,

@@ -15,7 +15,7 @@ from noisebound.data import Loader
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import BoundChoice, GivenRate, Noise
 from noisebound.losses import Loss, RememberingLoss, Truncated
-from noisebound.training.config import TrainingConfig
+from noisebound.training.config import LABEL_USES, TrainingConfig
 from noisebound.training.devices import Devices, sum_over_ranks
 
 
@@ -131,6 +131,8 @@ def check_method(config: TrainingConfig) -> None:
     spec = name.spec
     if config.recipe is not None:
         _check_recipe_alone(config)
+    if config.learner not in ("auto", "network"):
+        _check_without_network(config)
     if spec.mixes and name.is_bounded:
         raise InvalidValueError("mixup has no noise-bound: its labels are blends; leave out '+b'")
     about_bounds = (config.bound, config.bound_classes, config.bound_offset or None)
@@ -156,6 +158,25 @@ def check_method(config: TrainingConfig) -> None:
         raise InvalidValueError(
             "`bound_classes` enters the noise-bound of a given rate, and none is used here: give "
             "`noise_rate`, or leave it out"
+        )
+
+
+def _check_without_network(config: TrainingConfig) -> None:
+    """Refuse options that only a network has a use for."""
+    others = f"{config.learner!r} is named: leave it out, or choose the learner 'network'"
+    if config.method == "loss":
+        raise InvalidValueError(
+            "a loss, a bound or the noise is given, which is for networks, but the learner "
+            f"{others}"
+        )
+    if config.method not in ("auto", *LABEL_USES):
+        raise InvalidValueError(
+            f"the recipe {config.method!r} is for networks, but the learner {others}; other "
+            f"learners take the recipes {', '.join(LABEL_USES)}"
+        )
+    if config.unfreeze:
+        raise InvalidValueError(
+            f"`unfreeze` trains an encoder with a network, but the learner {others}"
         )
 
 
