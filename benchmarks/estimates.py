@@ -6,16 +6,15 @@
     python benchmarks/estimates.py accuracy --half judge --columns tables --out estimates
 
 Rates and suspects use the same out-of-fold predictions: of a small MLP (a head on embeddings),
-cross-fit twice in two halves as `fit` does it. All networks are trained alike and nothing of them
-is tuned; the methods of scikit-learn take the candidate that predicts most noisy labels out of
-fold.
+cross-fit twice in two halves. Accuracies are those of `NoiseBoundedClassifier` and of
+scikit-learn's methods, with and without cleanlab; the latter take the hyperparameters that predict
+most noisy labels out of fold.
 """
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,22 +23,27 @@ import torch
 from cleanlab.classification import CleanLearning
 from cleanlab.count import estimate_joint
 from cleanlab.filter import find_label_issues
+from numpy.typing import NDArray
 from sklearn.decomposition import PCA
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 import noisebound as nb
 from cells import argument_parser, measure, sources_of, table, write
-from noisebound.data import Dataset, Splits
+from noisebound.data import Dataset
+from noisebound.data.rows import SparseRows
+from noisebound.integrations.sklearn import NoiseBoundedClassifier
 from noisebound.paper.sources import DataSources
-from noisebound.runs import train_run
-from noisebound.search.cross_fit import cross_fit, noise_plan
-from noisebound.search.problem import network_for
+from noisebound.search.cross_fit import cross_fit, half_folds
+from noisebound.search.problem import Problem, network_for
+from noisebound.search.recipes import Candidate
+from noisebound.search.search import prepared
 from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import OneDevice
@@ -55,15 +59,17 @@ from settings import (
 
 EPOCHS = 60
 CHECKED = 100  # labels that are checked by hand, where the estimate is given trusted labels
-METHODS = {
-    "auto": "auto",
-    "plain": "plain",
-    "ce+b": "CE+B, given the rate",
-    "sce+b": "SCE+B, given the rate",
-    "logistic": "logistic regression",
-    "boosting": "HistGradientBoosting",
-    "cleanlab": "cleanlab's CleanLearning",
-}
+METHODS = (
+    "auto",
+    "plain",
+    "logistic",
+    "trees",
+    "boosting",
+    "neighbors",
+    "cleanlab logistic",
+    "cleanlab trees",
+    "cleanlab boosting",
+)
 _OTHER_SPLIT = 1_000  # added to the seed: the second cross-fit has other halves and weights
 _MOST_COLUMNS = 64  # principal components of pixels and embeddings, or boosting takes minutes
 
@@ -91,8 +97,10 @@ def out_of_fold(train: Dataset, config: TrainingConfig) -> Tensor:
     """Return the out-of-fold probabilities of a cross-fit in two halves, as `fit` does it."""
     data, session = TrainingData.unsplit(train), Session(OneDevice("cpu"), show=False)
     with torch.random.fork_rng(devices=[]):
-        network = network_for(train, config)
-        return cross_fit(data, noise_plan(data, config), network, session).probabilities
+        problem = Problem(data, config, network_for(train, config), session)
+        prepare = partial(prepared, problem, Candidate("network", "plain"), None, False)
+        halves = half_folds(train.labels, config.seed)
+        return cross_fit(data, halves, prepare, config.seed).probabilities
 
 
 def measured(
@@ -104,7 +112,7 @@ def measured(
     about = {"world": setting.world, "half": setting.half, "noise": setting.noise}
     config = config_of(setting, seed, epochs)
     if cell["part"] == "accuracy":
-        return about | accuracy(cell["method"], setting, train, test, config)
+        return about | accuracy(cell["method"], setting, train, test, seed, epochs)
     first = out_of_fold(train, config)
     if cell["part"] == "suspects":
         return about | suspects(first, train)
@@ -154,57 +162,85 @@ def suspects(probs: Tensor, train: Dataset) -> dict[str, Any]:
 
 
 def accuracy(
-    method: str, setting: Setting, train: Dataset, test: Dataset, config: TrainingConfig
+    method: str, setting: Setting, train: Dataset, test: Dataset, seed: int, epochs: int
 ) -> dict[str, Any]:
-    """Return the accuracy of a method on clean test labels, and the recipe or candidate chosen."""
-    if method in ("logistic", "boosting", "cleanlab"):
-        return _by_sklearn(method, setting, train, test, config.seed)
-    rate = (train.labels != train.true_labels).double().mean().item()
-    changes: dict[str, Any] = {
-        "auto": {"recipe": "auto", "noise_rate": "auto", "loss": None},
-        "plain": {},
-        "ce+b": {"loss": "ce+b", "noise_rate": rate},
-        "sce+b": {"loss": "sce+b", "noise_rate": rate},
-    }[method]
-    splits = Splits(setting.name, train, test, source="made")
-    with TemporaryDirectory() as folder:
-        run = train_run(splits, config.model_copy(update=changes), Path(folder) / "run", show=False)
-        chosen = "" if run.recipe is None else run.recipe.chosen.name
-        return {"accuracy": run.final("test_top1"), "chosen": chosen}
+    """Return the accuracy of a method on clean test labels, what was chosen, and its CPU time.
 
-
-def _by_sklearn(
-    method: str, setting: Setting, train: Dataset, test: Dataset, seed: int
-) -> dict[str, Any]:
-    (x, labels), (test_x, test_labels) = (
-        (each.dense_inputs.flatten(1).float().numpy(), each.labels.numpy())
-        for each in (train, test)
-    )
-    candidates: dict[str, Any] = {}
-    if method != "boosting":
-        for strength in (0.01, 0.1, 1.0, 10.0):
-            regression = LogisticRegression(C=strength, max_iter=300)
-            candidates[f"logistic C={strength:g}"] = make_pipeline(StandardScaler(), regression)
-    if method != "logistic":
-        for leaves in (7, 31):
-            boosting = HistGradientBoostingClassifier(
-                max_leaf_nodes=leaves, early_stopping=True, random_state=seed
-            )
-            fewer = PCA(_MOST_COLUMNS, random_state=seed)
-            is_wide = setting.world != "tables"
-            name = f"boosting {leaves} leaves"
-            candidates[name] = make_pipeline(fewer, boosting) if is_wide else boosting
+    Hyperparameters of scikit-learn's methods are those that predict most noisy labels out of fold.
+    """
+    (x, labels), (test_x, true) = ((_matrix(each), each.labels.numpy()) for each in (train, test))
+    around, _, name = method.rpartition(" ")
+    started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        folds = KFold(3, shuffle=True, random_state=seed)
-        found = {n: cross_val_score(m, x, labels, cv=folds).mean() for n, m in candidates.items()}
-        name = max(found, key=found.__getitem__)
-        model = candidates[name]
-        if method == "cleanlab":
+        if name in ("auto", "plain"):
+            model: Any = NoiseBoundedClassifier(recipe=name, max_iter=epochs, random_state=seed)
+        else:
+            model = _best_of(_candidates(name, x.shape[1], seed), x, labels, seed)
+        if around:
             model = CleanLearning(model, seed=seed, find_label_issues_kwargs={"n_jobs": 1})
         model.fit(x, labels)
-        right = np.asarray(model.predict(test_x)) == test_labels
-    return {"accuracy": float(right.mean()), "chosen": name}
+    found = {
+        "accuracy": float((np.asarray(model.predict(test_x)) == true).mean()),
+        "chosen": model.recipe_.label if name == "auto" else "",
+        "cpu_seconds": time.process_time() - started,
+    }
+    return found | (_noise_of(model, train) if name == "auto" else {})
+
+
+def _noise_of(model: NoiseBoundedClassifier, train: Dataset) -> dict[str, Any]:
+    """Return how well the noise and the wrong labels were found."""
+    is_wrong = train.labels != train.true_labels
+    estimate = model.noise_estimate_
+    if estimate is None or not np.isfinite(model.suspicion_).all():
+        return {}
+    low, high = estimate.interval
+    actual = is_wrong.double().mean().item()
+    suspicion = torch.from_numpy(model.suspicion_)
+    return {
+        "noise_rate": actual,
+        "rate_error": abs(estimate.noise_rate - actual),
+        "interval_holds": float(low <= actual <= high),
+        "interval_width": high - low,
+        "f1": f1_score(suspicion > 0.5, is_wrong),
+        "auroc": auroc(suspicion, is_wrong),
+    }
+
+
+def _matrix(examples: Dataset) -> Any:
+    if isinstance(examples.inputs, SparseRows):
+        return examples.inputs.matrix
+    return examples.dense_inputs.flatten(1).float().numpy()
+
+
+def _candidates(name: str, columns: int, seed: int) -> list[Any]:
+    scaler = StandardScaler(with_mean=False)
+    match name:
+        case "logistic":
+            found = [LogisticRegression(C=c, max_iter=300) for c in (0.01, 0.1, 1.0, 10.0)]
+            return [make_pipeline(scaler, each) for each in found]
+        case "neighbors":
+            return [make_pipeline(scaler, KNeighborsClassifier(k)) for k in (5, 15, 50)]
+        case "trees":
+            return [
+                ExtraTreesClassifier(300, min_samples_leaf=leaf, random_state=seed)
+                for leaf in (1, 3, 10)
+            ]
+    boosting = [
+        HistGradientBoostingClassifier(
+            max_leaf_nodes=leaves, early_stopping=True, random_state=seed
+        )
+        for leaves in (7, 31)
+    ]
+    if columns <= _MOST_COLUMNS:
+        return boosting
+    return [make_pipeline(PCA(_MOST_COLUMNS, random_state=seed), each) for each in boosting]
+
+
+def _best_of(candidates: Sequence[Any], x: Any, labels: NDArray[Any], seed: int) -> Any:
+    folds = KFold(3, shuffle=True, random_state=seed)
+    scores = [cross_val_score(each, x, labels, cv=folds).mean() for each in candidates]
+    return candidates[int(np.argmax(scores))]
 
 
 def report(part: str, frame: pl.DataFrame) -> str:
@@ -226,10 +262,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--half", choices=("dev", "judge", "both"), default="both")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", nb.UnknownNoiseWarning)
-    epochs, methods = EPOCHS, options.methods or tuple(METHODS)
+    epochs, methods = EPOCHS, options.methods or METHODS
     if options.quick:
         options.columns, options.seeds, epochs = ["spheres-symmetric-0.2"], 1, 5
-        methods = ("sce+b", "logistic")
+        methods = ("auto", "logistic")
     settings = {each.name: each for each in find_settings(options.columns, options.half)}
     cells: list[dict[str, Any]] = [
         {"setting": name, "part": options.part, "seed": seed}
