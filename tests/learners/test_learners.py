@@ -1,6 +1,7 @@
 """Each learner learns, counts weights and soft targets, and copes with classes that are missing."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -56,10 +57,10 @@ def network(epochs=8, stops=False):
     return Network(linear((6,), 4), config, objective, OneDevice("cpu"), stops=stops)
 
 
-ESTIMATORS = [Linear(), Boosting(columns=6), Trees(count=20), Neighbors()]
+ESTIMATORS = [Linear(), Boosting(columns=6), Trees(), Neighbors()]
 OTHERS = [
     AnyEstimator(make_pipeline(StandardScaler(), LogisticRegression())),
-    AnyEstimator(KNeighborsClassifier(7)),  # takes no weights
+    AnyEstimator(KNeighborsClassifier(25)),  # takes no weights
     AnyEstimator(GaussianNB()),
 ]
 
@@ -72,10 +73,10 @@ def name_of(learner):
 @pytest.mark.parametrize("learner", [network(), *ESTIMATORS, *OTHERS], ids=name_of)
 class TestEach:
     def test_learns_clouds_stage_by_stage(self, learner):
-        examples, empty = test_examples(), test_examples().subset(torch.arange(0))
-        probs, none = learner.predict_stages(data_of(), [examples, empty], 0)
+        examples, few = test_examples(), test_examples().subset(torch.arange(1))
+        probs, first = learner.predict_stages(data_of(), [examples, few], 0)
         assert probs.shape == (len(learner.stages), 80, 4)
-        assert none.shape == (len(learner.stages), 0, 4)
+        torch.testing.assert_close(first, probs[:, :1])
         torch.testing.assert_close(probs.sum(2), torch.ones(len(learner.stages), 80))
         accuracy = (probs.argmax(2) == examples.labels).double().mean(1)
         assert accuracy.max() > 0.95
@@ -88,14 +89,15 @@ class TestEach:
 @pytest.mark.parametrize("learner", [*ESTIMATORS, *OTHERS], ids=name_of)
 class TestEachEstimator:
     def test_fits_at_a_stage_as_it_predicted_there(self, learner):
-        """A penalty is reached from the last one, and then differs in the last digits."""
+        """But for digits, where a penalty is reached from the last one, and for more trees."""
+        most = 0.15 if isinstance(learner, Trees) else 0.02
         data, examples = data_of(noisy=True), test_examples()
         (staged,) = learner.predict_stages(data, [examples], 0)
         for stage in {0, len(learner.stages) // 2, len(learner.stages) - 1}:
             model = learner.fit(data, stage, 0)
             inputs = torch.from_numpy(inputs_of(examples, data.normalization))
             found = model(inputs).softmax(1)
-            torch.testing.assert_close(found, staged[stage], atol=0.02, rtol=0)
+            torch.testing.assert_close(found, staged[stage], atol=most, rtol=0)
 
     def test_a_class_without_examples_has_no_probability(self, learner):
         data = data_of()
@@ -163,11 +165,8 @@ class TestWeights:
         data = data_of(noisy=True)
         alike = replace(data, train=replace(data.train, weights=torch.full((200,), 3.0)))
         stage = len(learner.stages) // 2
-        accuracy = [
-            (self.predictions(learner, each, stage).argmax(1) == test_examples().labels).sum()
-            for each in (data, alike)
-        ]
-        assert abs(accuracy[0] - accuracy[1]) <= 4
+        plain, weighted = (self.predictions(learner, each, stage) for each in (data, alike))
+        assert torch.equal(plain, weighted)
 
     @pytest.mark.parametrize("learner", [AnyEstimator(GaussianNB())], ids=name_of)
     def test_a_weight_is_a_number_of_copies(self, learner):
@@ -197,9 +196,7 @@ class TestWeights:
         train = replace(data.train, targets=targets, weights=weights)
         copies = Arrays.of(replace(data, train=train)).as_copies
         assert copies.labels.tolist() == [0, 1, 1, 0, 0, 1, 2, 3]
-        assert copies.weights == pytest.approx(
-            [1, 1, 1, 1, 1, 1, 1, 1]
-        )  # the fourth has a small share
+        assert copies.weights == pytest.approx([1] * 8)  # one share of the third is too small
         rows = inputs_of(data.train, data.normalization)
         np.testing.assert_array_equal(copies.inputs, rows[[0, 0, 1, 2, 3, 3, 3, 3]])
 
@@ -210,7 +207,7 @@ class TestWeights:
         assert (arrays.targets.argmax(1) == arrays.labels).all()
 
 
-@pytest.mark.parametrize("learner", [Linear(), Trees(count=20), Neighbors()], ids=name_of)
+@pytest.mark.parametrize("learner", [Linear(), Trees(), Neighbors()], ids=name_of)
 def test_sparse_inputs_are_learned_as_dense_ones(learner):
     data, examples = data_of(), test_examples()
 
@@ -222,7 +219,7 @@ def test_sparse_inputs_are_learned_as_dense_ones(learner):
     (dense,) = learner.predict_stages(data, [examples], 0)
     thin = replace(data, train=sparse(data.train))
     (found,) = learner.predict_stages(thin, [sparse(examples)], 0)
-    stage = len(learner.stages) // 2
+    stage = 2
     assert (found[stage].argmax(1) == dense[stage].argmax(1)).double().mean() > 0.95
     model = learner.fit(thin, stage, 0)
     assert (model(examples.dense_inputs).argmax(1) == examples.labels).double().mean() > 0.95
@@ -234,7 +231,7 @@ class TestNetwork:
         epochs = judged_epochs(300)
         assert epochs[-1] == 300
         assert len(epochs) < 25
-        assert all(later > sooner for sooner, later in zip(epochs, epochs[1:], strict=False))
+        assert all(later > sooner for sooner, later in pairwise(epochs))
 
     def test_the_given_network_stays_as_it_was(self):
         learner = network()
@@ -244,7 +241,7 @@ class TestNetwork:
             assert torch.equal(value, before[name])
 
     def test_it_stops_well_past_its_best_epoch(self):
-        """Labels of noise are predicted best by chance; the stages after the end repeat the last."""
+        """Chance decides which epoch predicts random labels best; later stages repeat the last."""
         generator = torch.Generator().manual_seed(0)
         data = data_of()
         random = data.train.with_labels(torch.randint(4, (200,), generator=generator))
@@ -261,15 +258,13 @@ class TestNetwork:
 
     def test_plain_training_goes_on_to_the_end(self):
         (probs,) = network(epochs=40).predict_stages(data_of(noisy=True), [test_examples()], 0)
-        assert all(
-            not torch.equal(one, other) for one, other in zip(probs, probs[1:], strict=False)
-        )
+        assert all(not torch.equal(one, other) for one, other in pairwise(probs))
 
 
 def test_an_ensemble_averages_probabilities():
     data, examples = data_of(noisy=True), test_examples()
     inputs = torch.from_numpy(inputs_of(examples, data.normalization))
-    members = [learner.fit(data, 1, 0) for learner in (Linear(), Trees(count=10), Neighbors())]
+    members = [learner.fit(data, 1, 0) for learner in (Linear(), Trees(), Neighbors())]
     mean = torch.stack([member(inputs).softmax(1) for member in members]).mean(0)
     torch.testing.assert_close(Ensemble(members)(inputs).softmax(1), mean)
 
@@ -277,7 +272,7 @@ def test_an_ensemble_averages_probabilities():
 def test_a_class_that_nothing_predicts_has_a_finite_logit():
     data = data_of()
     data = data.subset(data.train.labels < 2)
-    model = Trees(count=10).fit(data, 0, 0)
+    model = Trees().fit(data, 0, 0)
     assert isinstance(model, FittedEstimator)
     logits = model(torch.zeros(2, 6))
     assert logits.isfinite().all()
