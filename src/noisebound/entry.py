@@ -150,13 +150,17 @@ def fit(
 
 def _write_pages(run: Run, splits: Splits) -> None:
     """Write the pages; the model is there already, and no trouble with a page may hide that."""
-    from noisebound.pages.run_page import run_page  # with matplotlib, which takes a second
+    from noisebound.pages.evidence_plot import evidence_figure  # takes a second to import
+    from noisebound.pages.run_page import run_page
     from noisebound.pages.training_plots import training_figure
     from noisebound.report.page import write_page
     from noisebound.report.plots import save_figure
 
     try:
-        save_figure(training_figure(run.epochs), run.folder.picture)
+        if run.epochs:
+            save_figure(training_figure(run.epochs), run.folder.picture)
+        elif run.recipe is not None and run.recipe.tried:
+            save_figure(evidence_figure(run.recipe), run.folder.picture)
         write_page(run_page(run, splits, run.folder.read_command()), run.folder.report)
     except Exception as error:
         trouble = f"{type(error).__name__}: {error}"

@@ -27,6 +27,7 @@ from noisebound.training.config import Precision, TrainingConfig
 
 if TYPE_CHECKING:
     from noisebound.runs import Run
+    from noisebound.search.choice import Choice
 
 _FLAGS = {name: f"--{name.replace('_', '-')}" for name in TrainingConfig.model_fields}
 
@@ -202,11 +203,12 @@ def _print_run(run: "Run", *, as_json: bool) -> None:
     if result.checks is not None:
         console.print(result.checks.words)
     if result.choice is not None:
-        console.print(f"recipe: {result.choice.label}; {result.choice.reason}")
+        _print_choice(result.choice, console)
     bound = "" if result.bound is None else f" (bound {result.bound:.3f})"
     final = result.final
     loss = "" if run.floor is None else f": training loss {final.train_loss:.3f}{bound}"
-    console.print(f"after {final.epoch} epochs{loss}")
+    if result.choice is None or result.choice.is_network:
+        console.print(f"after {final.epoch} epoch{'' if final.epoch == 1 else 's'}{loss}")
     for name, label in METRIC_LABELS.items():
         value = run.final(name)
         if value is not None:
@@ -222,6 +224,19 @@ def _print_run(run: "Run", *, as_json: bool) -> None:
             "plain training: train for more epochs, or lower the learning rate"
         )
     console.print(f"model, metrics and report.html: {escape(str(run.path))}")
+
+
+def _print_choice(choice: "Choice", console: Console) -> None:
+    if len(choice.members) == 1:
+        console.print(f"trained: {choice.label}; {choice.reason}", markup=False)
+        return
+    console.print(
+        f"trained: the average of {len(choice.members)} models; chance may explain how little they "
+        "differ in predicting held-out labels"
+    )
+    for each in choice.members:
+        setting = f", {each.setting}" if each.setting else ""
+        console.print(f"  {each.agreement:.1%}  {choice.described(each)}{setting}", markup=False)
 
 
 def _print_noise(run: "Run", console: Console) -> None:

@@ -54,6 +54,10 @@ class EstimatorLearner(ABC):
     def estimator(self, stage: Any, seed: int) -> Any:
         """Return the estimator of a stage before it is fitted."""
 
+    @abstractmethod
+    def describe(self, stage: int) -> str:
+        """Return the setting at a stage, in words."""
+
     def predict_stages(
         self, data: TrainingData, others: Sequence[Dataset], seed: int
     ) -> list[Staged]:
@@ -88,6 +92,10 @@ class Linear(EstimatorLearner):
         """Return logistic regression with this inverse strength."""
         return LogisticRegression(C=stage, max_iter=200, tol=1e-3)
 
+    def describe(self, stage: int) -> str:
+        """Return the setting at a stage, in words."""
+        return f"C = {self.stages[stage]:g}"
+
     def _fitted_stages(self, examples: Arrays, seed: int) -> Iterator[Any]:
         regression = self.estimator(self.stages[0], seed).set_params(warm_start=True)
         for stage in self.stages:
@@ -110,6 +118,10 @@ class Trees(EstimatorLearner):
         arrays = Arrays.of(data).as_copies
         return FittedEstimator(fitted(estimator, arrays), arrays.num_classes)
 
+    def describe(self, stage: int) -> str:
+        """Return the setting at a stage, in words."""
+        return f"leaves of {self.stages[stage]}"
+
 
 class Boosting(EstimatorLearner):
     """Histogram gradient boosting; its stages are numbers of rounds."""
@@ -129,6 +141,10 @@ class Boosting(EstimatorLearner):
             early_stopping=False,
             random_state=seed,
         )
+
+    def describe(self, stage: int) -> str:
+        """Return the setting at a stage, in words."""
+        return f"{self.stages[stage]} rounds"
 
     def predict_stages(
         self, data: TrainingData, others: Sequence[Dataset], seed: int
@@ -163,6 +179,10 @@ class AnyEstimator(EstimatorLearner):
     def estimator(self, stage: str, seed: int) -> Any:
         """Return a copy of the estimator that is not fitted."""
         return clone(self.given)
+
+    def describe(self, stage: int) -> str:
+        """Return the setting at a stage, in words."""
+        return self.stages[stage]
 
 
 def fitted(estimator: Any, examples: Arrays) -> Any:

@@ -23,6 +23,11 @@ class Neighbors:
     name: LearnerName = "neighbors"
     stages = tuple((metric, count) for metric in _METRICS for count in _COUNTS)
 
+    def describe(self, stage: int) -> str:
+        """Return the setting at a stage, in words."""
+        metric, count = self.stages[stage]
+        return f"{count} neighbors by {'cosine' if metric == 'cosine' else 'Euclidean distance'}"
+
     def predict_stages(
         self, data: TrainingData, others: Sequence[Dataset], seed: int
     ) -> list[Staged]:

@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 from noisebound.pages.run_page import (
     curves,
+    final_metrics,
     in_words,
     label_of,
     memorizing_since,
     noise_sections,
     repeat_section,
-    require_epochs,
+    require_metrics,
 )
 from noisebound.pages.training_plots import draw_comparison, draw_loss_against_floor
 from noisebound.report.page import Page, Picture, Section
@@ -44,7 +45,7 @@ class _Pair(NamedTuple):
 def comparison_page(runs: Sequence[Run], title: str, command: str | None = None) -> Page:
     """Return the page about several trainings; ``command`` repeats them."""
     for run in runs:
-        require_epochs(run)
+        require_metrics(run)
     pairs = [pair for run in runs if (pair := _pair_of(run, runs))]
     paired = {run.name for pair in pairs for run in pair}
     sections = [
@@ -111,7 +112,7 @@ def _table(runs: Sequence[Run], pairs: Sequence[_Pair]) -> Table:
         ]
         figures = [
             number_cell(run.floor, ".3f"),
-            number_cell(run.epochs[-1].train_loss, ".3f"),
+            number_cell(final_metrics(run).train_loss, ".3f"),
             number_cell(memorizing_since(run), "d"),
         ]
         rows.append(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from noisebound.data import Splits
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, GivenRate, GivenTransition, Noise
+from noisebound.pages.evidence_plot import evidence_figure
 from noisebound.pages.scores import ClassScores
 from noisebound.pages.suspects import suspects_section
 from noisebound.pages.training_plots import draw_accuracies, draw_loss_against_floor
@@ -12,8 +13,8 @@ from noisebound.report.page import Code, Fact, HeatMap, Page, Picture, Section
 from noisebound.report.plots import one_panel
 from noisebound.report.table import Cell, Row, Table, number_cell
 from noisebound.runs import Run
-from noisebound.search.evidence import Evidence
-from noisebound.training.metrics import METRIC_LABELS
+from noisebound.search.choice import Choice
+from noisebound.training.metrics import METRIC_LABELS, EpochMetrics
 
 _CONFUSIONS = 20  # rows of the table
 
@@ -24,13 +25,13 @@ def run_page(run: Run, splits: Splits | None = None, command: str | None = None)
     The training data ``splits`` is needed for the test scores and the suspects. ``command`` repeats
     the training.
     """
-    require_epochs(run)
+    require_metrics(run)
     scores = _test_scores(run, splits)
     sections = [
-        Section("Training", pictures=curves(run)),
+        *training_sections(run),
         *([] if scores is None else [scores.section()]),
         *_checks_sections(run),
-        *_recipe_sections(run),
+        *_choice_sections(run),
         *noise_sections(run, splits),
         *_suspects_sections(run, splits),
         repeat_section([run], command),
@@ -38,17 +39,31 @@ def run_page(run: Run, splits: Splits | None = None, command: str | None = None)
     return Page(run.name, in_words(run), sections, _facts(run, scores))
 
 
-def require_epochs(run: Run) -> None:
-    """Raise an error if a run has no finished epoch to show."""
-    if not run.epochs:
+def require_metrics(run: Run) -> None:
+    """Raise an error if a run is not finished and has no finished epoch to show either."""
+    if run.outcome is None and not run.epochs:
         raise DataError(f"{run.path} has not finished an epoch yet")
+
+
+def final_metrics(run: Run) -> EpochMetrics:
+    """Return the metrics of the model, or of the last epoch of a training that goes on."""
+    return run.epochs[-1] if run.outcome is None else run.outcome.final
+
+
+def is_of_network(run: Run) -> bool:
+    """True if the run's model is a network, which has epochs and a training loss by epoch."""
+    choice = _choice_of(run)
+    return choice is None or choice.is_network
 
 
 def label_of(run: Run) -> str:
     """Return the name of the run's method."""
-    if run.outcome is not None and run.outcome.choice is not None:
-        return run.outcome.choice.chosen.name
-    return run.config.loss_name.label
+    choice = _choice_of(run)
+    return run.config.loss_name.label if choice is None else choice.name
+
+
+def _choice_of(run: Run) -> Choice | None:
+    return None if run.outcome is None else run.outcome.choice
 
 
 def memorizing_since(run: Run) -> int | None:
@@ -58,15 +73,19 @@ def memorizing_since(run: Run) -> int | None:
 
 def in_words(run: Run) -> str:
     """Return the result of a training in one to three sentences."""
-    final = run.epochs[-1]
+    final = final_metrics(run)
     found = []
-    if run.floor is not None:  # a loss means little without its floor
+    if run.floor is not None and is_of_network(run):  # a loss means little without its floor
         found.append(f"training loss {final.train_loss:.3f} with a floor at {run.floor:.3f}")
     for name, text in METRIC_LABELS.items():
         value = run.final(name)
         found += [] if value is None else [f"{text} {value:.1%}"]
-    words = f"{label_of(run)} after {final.epoch} epochs" + (": " if found else "")
-    words += "; ".join(found)
+    choice = _choice_of(run)
+    words = run.config.loss_name.label if choice is None else choice.label
+    words = words[0].upper() + words[1:]
+    if choice is None or (choice.is_network and not choice.chosen.stops_early):
+        words += f" after {final.epoch} epoch{'' if final.epoch == 1 else 's'}"
+    words += (": " if found else "") + "; ".join(found)
     since, noise = memorizing_since(run), _noise_of(run)
     if since is not None:
         words += f". It has been memorizing wrong labels since epoch {since}"
@@ -82,9 +101,21 @@ def _noise_of(run: Run) -> Noise | None:
     return None if run.outcome is None else run.outcome.noise
 
 
+def training_sections(run: Run) -> list[Section]:
+    """Return the section with the plots by epoch, if a network was trained."""
+    if not run.epochs:
+        return []
+    title = "Training" if is_of_network(run) else "Training of the network"
+    return [Section(title, pictures=curves(run))]
+
+
 def curves(run: Run) -> list[Picture]:
     """Return plots of the training loss, with its floor if known, and of the accuracies."""
-    label = label_of(run)
+    if not run.epochs:
+        return []
+    choice = _choice_of(run)
+    network = None if choice is None else choice.network
+    label = label_of(run) if network is None else network.name
     losses, axes = one_panel()
     draw_loss_against_floor(axes, {label: run.epochs}, run.floor, memorizing_since(run))
     pictures = [Picture(losses, f"{label}: {axes.get_title()}, by epoch")]
@@ -108,26 +139,33 @@ def noise_sections(run: Run, splits: Splits | None) -> list[Section]:
     return [Section("The noise", _noise_in_words(run, noise), tables, heat_maps=[heat_map])]
 
 
-def _recipe_sections(run: Run) -> list[Section]:
-    choice = None if run.outcome is None else run.outcome.choice
+def _choice_sections(run: Run) -> list[Section]:
+    choice = _choice_of(run)
     if choice is None:
         return []
-    text = f"Trained by {choice.label}: {choice.reason}."
+    text = f"Trained: {choice.label}; {choice.reason}."
+    if not choice.tried:
+        return [Section("The choice", text)]
     if choice.regularize:
         text += (
             " Regularized networks, with dropout and a factor for each input, predict more "
             "held-out labels. So all recipes except plain training use them."
         )
-    table = _evidence_table("recipes", "Tried on halves of the examples", choice.tried)
-    return [Section("The recipe", text, [table] if table.rows else [])]
+    text += " Each candidate trained on halves of the examples and predicted the other halves."
+    description = (
+        "Held-out labels that each learner and recipe predicts, with one standard error; "
+        f"chosen: {choice.label}"
+    )
+    picture = Picture(evidence_figure(choice), description)
+    return [Section("The choice", text, pictures=[picture], folded=[_evidence_table(choice)])]
 
 
-def _evidence_table(name: str, title: str, found: Sequence[Evidence]) -> Table:
+def _evidence_table(choice: Choice) -> Table:
     rows = [
         Row(
             each.name,
             (
-                number_cell(each.epochs, "d"),
+                Cell(each.stop),
                 number_cell(each.agreement, ".1%"),
                 Cell(f"{each.gain:+.1%} ± {each.standard_error:.1%}", "", each.gain),
                 Cell(
@@ -135,13 +173,19 @@ def _evidence_table(name: str, title: str, found: Sequence[Evidence]) -> Table:
                 ),
                 number_cell(each.examples, ",d"),
             ),
+            is_shaded=choice.is_member(each),
         )
-        for each in found
+        for each in choice.tried
     ]
-    alike = "if classes count alike"
-    over = "over plain training"
-    header = ("learner and recipe", "epochs", "left-out labels predicted", over, alike, "labels")
-    return Table(name, title, header, tuple(rows), ())
+    header = (
+        "learner and recipe",
+        "setting",
+        "held-out labels predicted",
+        "gain over plain training",
+        "gain if classes count alike",
+        "labels",
+    )
+    return Table("candidates", "All candidates", header, tuple(rows), ())
 
 
 def _checks_sections(run: Run) -> list[Section]:
@@ -233,9 +277,9 @@ def _facts(run: Run, scores: ClassScores | None) -> list[Fact]:
         facts.append(Fact(rate, f"of the labels wrong, as estimated {interval}"))
     elif isinstance(noise, GivenRate):
         facts.append(Fact(f"{noise.rate:.1%}", "of the labels wrong, as given"))
-    if run.floor is not None:
+    if run.floor is not None and is_of_network(run):
         facts.append(Fact(f"{run.floor:.3f}", "floor of the training loss"))
-        facts.append(Fact(f"{run.epochs[-1].train_loss:.3f}", "training loss"))
+        facts.append(Fact(f"{final_metrics(run).train_loss:.3f}", "training loss"))
     for name, label in METRIC_LABELS.items():
         value = run.final(name)
         if value is not None:

@@ -42,7 +42,7 @@ class Row(BaseModel):
 
 
 class Auto(BaseModel):
-    """The training that estimates the noise rate: its estimate, recipe and accuracy."""
+    """The training that estimates the noise rate: its estimate, choice and accuracy."""
 
     noise_rate: float
     interval: tuple[float, float]
@@ -78,7 +78,7 @@ class Demo(BaseModel):
         lines += [
             f"with the noise rate not given, noisebound estimates it as "
             f"{auto.noise_rate:.1%} ({low:.1%} to {high:.1%}, {UNPREDICTABLE}),",
-            f"chooses a recipe by trials ({auto.recipe}) and reaches {auto.accuracy:.1f}",
+            f"chooses {auto.recipe} by trials, and reaches {auto.accuracy:.1f}",
         ]
         return "\n".join(lines)
 
@@ -161,8 +161,8 @@ def _page(outcome: Demo, runs: Sequence[Run], estimated: Run, splits: Splits) ->
     auto = outcome.auto
     low, high = auto.interval
     words = f"{given.headline} With the noise rate not given, noisebound estimates that "
-    words += f"{auto.noise_rate:.1%} of the labels are wrong, chooses a recipe by trials "
-    words += f"({auto.recipe}), and reaches an accuracy of {auto.accuracy:.1f}% on the test set."
+    words += f"{auto.noise_rate:.1%} of the labels are wrong, chooses {auto.recipe} "
+    words += f"by trials, and reaches an accuracy of {auto.accuracy:.1f}% on the test set."
     plain = mean(row.plain for row in outcome.rows)
     bounded = mean(row.bounded for row in outcome.rows)
     facts = [

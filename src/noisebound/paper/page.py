@@ -8,7 +8,7 @@ from pathlib import Path
 from noisebound.data import Splits
 from noisebound.errors import DataError, InvalidValueError, NoiseboundError, RunError
 from noisebound.pages.comparison_page import comparison_page
-from noisebound.pages.run_page import require_epochs, run_page
+from noisebound.pages.run_page import require_metrics, run_page
 from noisebound.paper.figures import epoch_figure, rate_sweep_figure
 from noisebound.paper.frame import FinishedRun, all_finished_runs, long_frame
 from noisebound.paper.protocol import (
@@ -41,7 +41,7 @@ def report_on(path: Path) -> Page:
         raise InvalidValueError(f"{path} is not a folder of runs")
     files = RunFolder(path)
     command = files.read_command()
-    if files.metrics.exists():
+    if files.metrics.exists() or files.result.exists():
         run = load_run(path)
         return run_page(run, _data_of(run), command)
     folder = path / "runs" if (path / "runs").is_dir() else path
@@ -73,7 +73,7 @@ def _readable(fits: Sequence[Path]) -> tuple[list[Run], list[NoiseboundError]]:
     for fit in fits:
         try:
             run = load_run(fit)
-            require_epochs(run)
+            require_metrics(run)
             _ = run.noise  # read now, with the out-of-fold predictions
             whole.append(run)
         except NoiseboundError as error:

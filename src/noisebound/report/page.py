@@ -96,6 +96,7 @@ class Section:
     pictures: Sequence[Picture] = ()
     heat_maps: Sequence[HeatMap] = ()
     gallery: Sequence[Thumbnail] = ()
+    folded: Sequence[Table] = ()  # shown on a click
     code: Sequence[Code] = ()
 
 

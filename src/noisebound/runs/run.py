@@ -75,7 +75,7 @@ class Run:
         self._judged: tuple[Splits, Judgment] | None = None
 
     def __repr__(self) -> str:
-        state = "not finished" if self.outcome is None else f"{self.outcome.final.epoch} epochs"
+        state = "not finished" if self.outcome is None else "finished"
         return f"Run({str(self.path)!r}, method={self.config.method!r}, {state})"
 
     @property

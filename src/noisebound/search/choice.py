@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from noisebound.search.evidence import Evidence
-from noisebound.search.recipes import RECIPES, Recipe
+from noisebound.search.recipes import LEARNER_LABELS, RECIPES, Recipe
 from noisebound.training.config import RecipeName
 
 
@@ -56,51 +56,105 @@ class Choice:
         return alone and chosen.name == "plain"
 
     @property
+    def is_network(self) -> bool:
+        """True if a network is trained and nothing else."""
+        return len(self.members) == 1 and self.network is not None
+
+    @property
+    def name(self) -> str:
+        """A short name, for a plot or a table."""
+        if len(self.members) == 1:
+            return self.chosen.name
+        return f"average of {listed([each.learner for each in self.members])}"
+
+    @property
     def label(self) -> str:
         """A description of what is trained."""
-        members = [self._label(each) for each in self.members]
-        return members[0] if len(members) == 1 else f"the average of {_listed(members)}"
+        members = [self.described(each) for each in self.members]
+        return members[0] if len(members) == 1 else f"the average of {listed(members)}"
 
-    def _label(self, member: Evidence) -> str:
-        is_said = RECIPES[member.recipe].is_regularized or member.recipe == "plain"
-        is_regularized = self.regularize and member.learner == "network" and not is_said
-        return f"{member.label}{', with a regularized network' if is_regularized else ''}"
+    def described(self, member: Evidence) -> str:
+        """Return a description of one of the members."""
+        recipe = RECIPES[member.recipe]
+        is_network = member.learner == "network"
+        is_regularized = is_network and self.regularize and recipe.name != "plain"
+        return member.described(recipe.is_regularized or is_regularized)
+
+    def is_member(self, evidence: Evidence) -> bool:
+        """True if the evidence is that of a member, whose stage may have changed since."""
+        return any(
+            (each.candidate, each.agreement) == (evidence.candidate, evidence.agreement)
+            for each in self.members
+        )
+
+    @property
+    def baseline(self) -> Evidence | None:
+        """The candidate that all gains are over: plain training by the first learner."""
+        return next(
+            (
+                each
+                for each in self.tried
+                if each.recipe == "plain" and each.gain == each.standard_error == 0
+            ),
+            None,
+        )
 
     @property
     def reason(self) -> str:
         """Why this was chosen, in words."""
         if self.is_named or not self.tried:
-            return self.untried_because or "the recipe that was named"
+            return self.untried_because or "this recipe was named"
         chosen = self.chosen
         if len(self.members) > 1:
+            shares = listed([f"{each.agreement:.1%}" for each in self.members])
             return (
-                f"each predicts about {chosen.agreement:.1%} of the labels of examples it did not "
-                "see, and the differences may be chance"
+                f"they predict {shares} of the held-out labels, and chance may explain the "
+                "differences"
             )
         if chosen.gain > 0:
             return (
-                f"it predicts {chosen.agreement:.1%} of the labels of examples it did not see, "
-                f"{chosen.gain:+.1%} ± {chosen.standard_error:.1%} over plain training"
+                f"it predicts {chosen.agreement:.1%} of the held-out labels, {_points(chosen)} "
+                f"more than {self._plain}"
             )
         best = self.tried[0]
         if best.gain <= 0:
-            return "nothing else predicts more labels of examples that it did not see"
+            return "nothing else predicts more held-out labels"
         if best.is_certain and best.favors_common_labels:
-            alike = f"{best.balanced_gain:+.1%} ± {best.balanced_error:.1%}"
+            alike = f"{100 * best.balanced_gain:+.1f} ± {100 * best.balanced_error:.1f} points"
             return (
-                f"{best.label} predicts {best.gain:.1%} more of the labels it did not see, but if "
-                f"classes count alike {alike if best.beats_guessing else 'no more than a guess'}"
-                ": it favors the more common labels, which is wrong if noise has made them common"
+                f"{best.label} predicts {_points(best)} more of the held-out labels, but "
+                f"{alike if best.beats_guessing else 'no more than a guess'} if classes count "
+                "alike: it favors the more common labels, which noise may have made common"
             )
+        if best.is_certain:
+            return "nothing else predicted more held-out labels in all trials"
         return (
-            f"the best other candidate, {best.label}, predicts {best.gain:+.1%} ± "
-            f"{best.standard_error:.1%} of the labels it did not see, which chance may explain"
+            f"{best.label} predicts {_points(best)} more of the held-out labels, which chance may "
+            "explain"
         )
+
+    @property
+    def _plain(self) -> str:
+        """The baseline in words."""
+        learner = "network" if self.baseline is None else self.baseline.learner
+        if self.chosen.learner == learner:
+            return "plain training"
+        return "a plain network" if learner == "network" else LEARNER_LABELS[learner]
 
     def with_members(self, members: Sequence[Evidence]) -> "Choice":
         """Return the choice of other members."""
         return replace(self, members=tuple(members))
 
 
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+def listed(names: Sequence[str]) -> str:
+    """Return names in one phrase.
+
+    Example:
+        >>> listed(["linear", "trees", "network"])
+        'linear, trees and network'
+    """
+    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
+
+
+def _points(evidence: Evidence) -> str:
+    return f"{100 * evidence.gain:.1f} ± {100 * evidence.standard_error:.1f} points"

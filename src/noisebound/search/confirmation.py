@@ -45,7 +45,8 @@ def confirmed(problem: Problem, choice: Choice, noise: EstimatedNoise) -> Choice
         if member.learner == "network":
             stops = stage < len(epochs) - 1
             member = replace(member, epochs=epochs[stage], stops_early=stops)
-        kept.append(replace(member, stage=stage))
+        setting = problem.setting(member.learner, stage)
+        kept.append(replace(member, stage=stage, setting=setting))
     return replace(choice, members=tuple(kept))
 
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from noisebound.search.recipes import Candidate
+from noisebound.search.recipes import RECIPES, Candidate
 from noisebound.training.config import LearnerName, RecipeName
 
 CERTAIN = 2.0
@@ -40,6 +40,7 @@ class Evidence:
         beats_guessing: True if it predicts more labels than a guess, when classes count alike
         learner: its learner
         stage: the stage at which the learner stops, by position
+        setting: the same stage in words, unless the learner is a network
     """
 
     recipe: RecipeName
@@ -54,6 +55,7 @@ class Evidence:
     beats_guessing: bool = True
     learner: LearnerName = "network"
     stage: int = 0
+    setting: str = ""
 
     @property
     def candidate(self) -> Candidate:
@@ -94,8 +96,19 @@ class Evidence:
     @property
     def label(self) -> str:
         """A description for people."""
-        stopped = f", stopped after epoch {self.epochs}" if self.stops_early else ""
-        return f"{self.candidate.label}{stopped}"
+        return self.described(RECIPES[self.recipe].is_regularized)
+
+    def described(self, is_regularized: bool) -> str:
+        """Return a description of the candidate, whose network may be regularized."""
+        words = self.candidate.described(is_regularized)
+        if not self.stops_early:
+            return words
+        return f"{words}{',' if ' with ' in words else ''} stopped after epoch {self.epochs}"
+
+    @property
+    def stop(self) -> str:
+        """The stage at which it stops, in words."""
+        return self.setting or f"epoch {self.epochs}"
 
 
 def evidence_of(
@@ -107,6 +120,7 @@ def evidence_of(
     stage: int,
     epochs: int,
     stops_early: bool,
+    setting: str = "",
 ) -> Evidence:
     """Return the evidence for a candidate.
 
@@ -118,6 +132,7 @@ def evidence_of(
         stage: where the learner stops
         epochs: the number of epochs of a network's training
         stops_early: True if plain training takes more epochs
+        setting: the stage in words, unless the learner is a network
     """
     gains = shares - plain
     balanced, knowledge = _balanced(gains, labels), _balanced(shares, labels)
@@ -135,6 +150,7 @@ def evidence_of(
         beats_guessing=knowledge.mean > guess + _TOLERATED * knowledge.error,
         learner=candidate.learner,
         stage=stage,
+        setting=setting,
     )
 
 

@@ -17,7 +17,16 @@ from noisebound.errors import InvalidValueError
 from noisebound.estimation import GivenRate, GivenTransition, Noise
 from noisebound.estimation.noise import balanced_weights
 from noisebound.estimation.transitions import true_class_probabilities
-from noisebound.learners import AnyEstimator, Boosting, Learner, Linear, Neighbors, Network, Trees
+from noisebound.learners import (
+    AnyEstimator,
+    Boosting,
+    EstimatorLearner,
+    Learner,
+    Linear,
+    Neighbors,
+    Network,
+    Trees,
+)
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.models.names import FOR_IMAGES
 from noisebound.models.regularized import can_be_regularized
@@ -94,21 +103,9 @@ class Problem:
             noise: of the labels
             regularize: True if regularized networks predict more labels
         """
-        match candidate.learner:
-            case "linear":
-                return Linear()
-            case "boosting":
-                return Boosting(columns=math.prod(data.train.input_shape))
-            case "trees":
-                return Trees()
-            case "neighbors":
-                return Neighbors()
-            case "estimator":
-                if self.estimator is None:
-                    raise InvalidValueError(
-                        "`learner` names no learner: give the estimator itself, in Python"
-                    )
-                return AnyEstimator(self.estimator)
+        other = self._other_learner(candidate.learner)
+        if other is not None:
+            return other
         recipe = RECIPES[candidate.recipe]
         config = recipe.config(self.head_config)
         return Network(
@@ -119,6 +116,30 @@ class Problem:
             # Plain training is what all others are compared with, so it goes on to the end.
             stops=candidate.recipe != "plain",
         )
+
+    def _other_learner(self, name: LearnerName) -> EstimatorLearner | Neighbors | None:
+        """Return a learner that is no network, or None for a network."""
+        match name:
+            case "linear":
+                return Linear()
+            case "boosting":
+                return Boosting(columns=math.prod(self.data.train.input_shape))
+            case "trees":
+                return Trees()
+            case "neighbors":
+                return Neighbors()
+            case "estimator":
+                if self.estimator is None:
+                    raise InvalidValueError(
+                        "`learner` names no learner: give the estimator itself, in Python"
+                    )
+                return AnyEstimator(self.estimator)
+        return None
+
+    def setting(self, learner: LearnerName, stage: int) -> str:
+        """Return the setting of a learner at a stage, in words; empty for a network."""
+        other = self._other_learner(learner)
+        return "" if other is None else other.describe(stage)
 
     def objective(self, config: TrainingConfig, noise: Noise, data: TrainingData) -> Objective:
         """Return the objective of a training on these examples, of which some may be checked."""

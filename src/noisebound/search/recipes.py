@@ -23,7 +23,7 @@ class Recipe:
 
     Args:
         name: its name
-        label: a description for people
+        label: the words that follow the name of a learner that trains by it
         loss: the loss of a network, with ``+b`` for its bound
         labels: how suspect labels are used
         is_regularized: True if its network always has dropout and factors of its inputs; that of
@@ -92,17 +92,15 @@ class Recipe:
 RECIPES: dict[RecipeName, Recipe] = {
     recipe.name: recipe
     for recipe in (
-        Recipe("plain", "the labels as they are"),
-        Recipe("regularized", "cross-entropy with a regularized network", is_regularized=True),
-        Recipe("gce", "generalized cross-entropy", "gce"),
-        Recipe("elr", "early-learning regularization", "elr"),
-        Recipe("sce+b", "symmetric cross-entropy at the floor of the estimated noise", "sce+b"),
-        Recipe("ce+b", "cross-entropy at the floor of the estimated noise", "ce+b"),
-        Recipe("dropped", "suspect labels left out", labels="suspects dropped"),
-        Recipe("replaced", "suspect labels replaced by predictions", labels="suspects replaced"),
-        Recipe(
-            "corrected", "labels replaced by the true class's probabilities", labels="corrected"
-        ),
+        Recipe("plain", ""),
+        Recipe("regularized", "", is_regularized=True),
+        Recipe("gce", "with generalized cross-entropy", "gce"),
+        Recipe("elr", "with early-learning regularization", "elr"),
+        Recipe("sce+b", "with symmetric cross-entropy at the estimated noise floor", "sce+b"),
+        Recipe("ce+b", "with cross-entropy at the estimated noise floor", "ce+b"),
+        Recipe("dropped", "with suspect labels left out", labels="suspects dropped"),
+        Recipe("replaced", "with suspect labels replaced", labels="suspects replaced"),
+        Recipe("corrected", "with labels corrected to probabilities", labels="corrected"),
     )
 }
 """All recipes, the plainest first."""
@@ -126,7 +124,12 @@ class Candidate(NamedTuple):
     @property
     def label(self) -> str:
         """A description for people."""
-        return f"{LEARNER_LABELS[self.learner]} on {RECIPES[self.recipe].label}"
+        return self.described(RECIPES[self.recipe].is_regularized)
+
+    def described(self, is_regularized: bool) -> str:
+        """Return a description of the candidate, whose network may be regularized."""
+        learner = "a regularized network" if is_regularized else LEARNER_LABELS[self.learner]
+        return f"{learner} {RECIPES[self.recipe].label}".strip()
 
     @property
     def is_plain(self) -> bool:

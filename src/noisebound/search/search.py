@@ -30,7 +30,7 @@ from noisebound.search.choice import Choice
 from noisebound.search.cross_fit import best_stage, cross_fit, half_folds
 from noisebound.search.evidence import CERTAIN, Evidence, evidence_of, is_behind
 from noisebound.search.problem import Problem
-from noisebound.search.recipes import RECIPES, Candidate, recipes_of
+from noisebound.search.recipes import LEARNER_LABELS, RECIPES, Candidate, recipes_of
 from noisebound.training.config import LearnerName
 from noisebound.training.data import TrainingData
 from noisebound.training.session import Session
@@ -108,7 +108,9 @@ class Search:
 
     def run(self) -> Searched:
         """Try all candidates, and choose."""
-        leaders, is_named = self._race_of_learners(), self.problem.config.method != "auto"
+        is_named = self.problem.config.method != "auto"
+        self.session.announce(self._announcement(recipes=not is_named))
+        leaders = self._race_of_learners()
         if is_named:
             members = self._named(leaders)
         else:
@@ -121,6 +123,7 @@ class Search:
 
     def run_for_noise(self) -> Searched:
         """Do only the trials of `run` that the noise estimate needs, with the same results."""
+        self.session.announce(self._announcement(recipes=False))
         leaders = self._race_of_learners()
         choice = replace(Choice.named("plain", self.epochs), regularize=self.regularize)
         return Searched(choice, leaders, self._predictions(leaders))
@@ -191,13 +194,25 @@ class Search:
             prepare = partial(prepared, self.problem, candidate, noises, self.regularize)
             name = f"{candidate.learner}-{candidate.recipe}-{number + 1}"
             tasks[name] = partial(cross_fit, self.data, halves, prepare, self.seed)
-        kind = "learners" if noises is None else "recipes"
+        kind = "trying learners" if noises is None else "trying recipes"
         found = self.session.kept_or_computed_all(tasks, self._title(kind, number))
         for candidate, result in zip(candidates, found, strict=True):
             self.trials.setdefault(candidate, []).append(result)
 
+    def _announcement(self, *, recipes: bool = True) -> str:
+        """Return a line about the search that is to come."""
+        has_recipes, count = recipes and not self.problem.config.quick, len(self.learners)
+        if count > 1:
+            work = f"comparing {count} learners ({', '.join(self.learners)})"
+            work += " and their recipes" if has_recipes else ""
+        else:
+            work = "comparing recipes for" if has_recipes else "training"
+            work += f" {LEARNER_LABELS[self.learners[0]]}"
+        return f"{work} on halves of {len(self.labels):,} examples"
+
     def _title(self, kind: str, number: int) -> str:
-        return f"trying {kind}, division {number + 1} of at most {len(self.divisions)}"
+        count = len(self.divisions)
+        return kind if count == 1 else f"{kind}, division {number + 1} of at most {count}"
 
     def _noise_of_halves(self, leaders: Sequence[Candidate], number: int) -> list[EstimatedNoise]:
         """Estimate the noise of each half within that half, by the mean of the leaders."""
@@ -211,7 +226,9 @@ class Search:
                 prepare = partial(prepared, self.problem, leader, None, self.regularize)
                 name = f"inner-{leader.learner}-{number + 1}-{half + 1}"
                 tasks[name] = partial(cross_fit, part, folds, prepare, self.seed)
-        found = self.session.kept_or_computed_all(tasks, self._title("noise of halves", number))
+        found = self.session.kept_or_computed_all(
+            tasks, self._title("estimating the noise", number)
+        )
         return [
             EstimatedNoise.of(first.averaged_with(others))
             for first, *others in (found[: len(leaders)], found[len(leaders) :])
@@ -245,6 +262,7 @@ class Search:
             stage=result.stage,
             epochs=judged_epochs(self.epochs)[result.stage] if is_network else 0,
             stops_early=result.stops_early,
+            setting=self.problem.setting(result.candidate.learner, result.stage),
         )
 
     def _is_ahead(self, candidate: Candidate, other: Candidate) -> bool:

@@ -1,5 +1,6 @@
 """A session: devices, progress and kept results that all trainings of one fit share."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from noisebound.estimation import OutOfFold
+from noisebound.system.console import Console
 from noisebound.system.progress import ProgressText
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
 from noisebound.training.metrics import EpochMetrics
@@ -95,6 +97,11 @@ class Session:
         """True if this process shows progress."""
         return self.show and self.devices.is_global_zero
 
+    def announce(self, line: str) -> None:
+        """Print a line about what is to come, on standard error."""
+        if self.shows:
+            Console(stderr=True, soft_wrap=True, highlight=False).print(line, markup=False)
+
     def kept_or_computed(self, name: str, compute: Callable[[], OutOfFold]) -> OutOfFold:
         """Return the predictions that were kept under a name; else compute and keep them."""
         found = self._kept(name)
@@ -109,7 +116,7 @@ class Session:
         """Return the predictions of several tasks, as `kept_or_computed` does for one.
 
         Long tasks are computed in parallel processes. Each computes in one thread, so that the
-        results do not depend on the number of processes.
+        results do not depend on the number of processes. A log gets one line when all are done.
 
         Args:
             tasks: from the names to the computations
@@ -117,12 +124,18 @@ class Session:
         """
         found = {name: self._kept(name) for name in tasks}
         missing = [name for name, result in found.items() if result is None]
-        with ProgressText(show=self.shows) as text, one_thread():
+        if not missing:
+            return [result for result in found.values() if result is not None]
+        started = time.perf_counter()
+        with ProgressText(show=self.shows, log_seconds=math.inf) as text, one_thread():
             computed = self._computed([tasks[name] for name in missing])
+            text.show(f"{title}: 0 of {len(missing)}")
             for number, (name, result) in enumerate(zip(missing, computed, strict=True), start=1):
                 self.keep(name, result)
                 found[name] = result
                 text.show(f"{title}: {number} of {len(missing)}")
+            seconds = time.perf_counter() - started
+            text.show(f"{title}: {len(missing)} done in {seconds:.1f} s")
         return [result for result in found.values() if result is not None]
 
     def _computed(self, tasks: Sequence[Callable[[], OutOfFold]]) -> Iterator[OutOfFold]:
