@@ -275,7 +275,7 @@ class TestNoise:
         assert fitted.returncode == 0, fitted.stderr
         rate = re.match(r"estimated noise rate: (\S+)% .* predicted from the inputs", fitted.stdout)
         assert float(rate[1]) == pytest.approx(30, abs=6)
-        assert "\nrecipe: " in fitted.stdout
+        assert "\ntrained: " in fitted.stdout
         found = run("suspects", tmp_path / "run", "--out", tmp_path / "suspects.csv")
         assert found.returncode == 0, found.stderr
         lines = (tmp_path / "suspects.csv").read_text().splitlines()

@@ -8,7 +8,9 @@ import torch
 from noisebound.data import load
 from noisebound.entry import fit
 from noisebound.estimation import EstimatedNoise, UnknownNoise
+from noisebound.pages.comparison_page import comparison_page
 from noisebound.pages.run_page import label_of, run_page
+from noisebound.paper.page import report_on
 from noisebound.runs import load_run, train_run
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from training_data import NOISE_RATE, noisy_clouds
@@ -95,7 +97,8 @@ def test_a_model_at_chance_states_no_noise_as_a_fact(tmp_path, capsys):
     """The estimate is there, and the run's own diagnostics leave nothing of it."""
     generator = torch.Generator().manual_seed(0)
     splits = load((torch.randn(400, 3, generator=generator).numpy(), [0, 1, 2, 3] * 100))
-    run = fit(splits, out=tmp_path / "run", epochs=16, batch_size=40, learning_rate=1e-2)
+    options = {"learner": "network", "epochs": 16, "batch_size": 40, "learning_rate": 1e-2}
+    run = fit(splits, out=tmp_path / "run", **options)
     reason = run.noise.unknown_because
     assert isinstance(run.noise, EstimatedNoise)
     assert "nothing to do with the labels" in reason
@@ -105,7 +108,7 @@ def test_a_model_at_chance_states_no_noise_as_a_fact(tmp_path, capsys):
     assert page.facts[0].value == "unknown"
     assert run.recipe.chosen.recipe == "plain"
     titles = [section.title for section in page.sections]
-    assert titles == ["Training", "The recipe", "To repeat it"]
+    assert titles == ["Training", "The choice", "To repeat it"]
     rate = f"{run.noise.estimate.noise_rate:.1%}"
     assert rate not in (tmp_path / "run" / "report.html").read_text()
 
@@ -123,12 +126,47 @@ def test_many_classes_have_a_table_of_mistakes(tmp_path):
     assert len(section.tables[0].rows) == 20
 
 
-def test_the_recipe_and_its_evidence_are_shown(tmp_path):
+def test_the_choice_and_its_evidence_are_shown(tmp_path):
     config = TrainingConfig(recipe="auto", epochs=3, batch_size=30, model="small_mlp")
     run = train_run(noisy_clouds(n=160), config, tmp_path / "run", show=False)
     page = run_page(run)
-    section = next(section for section in page.sections if section.title == "The recipe")
-    assert run.recipe.chosen.label in section.text
-    (table,) = section.tables
+    section = _section(page, "The choice")
+    assert run.recipe.label in section.text
+    (table,) = section.folded
     assert len(table.rows) == len(run.recipe.tried)
-    assert label_of(run) == run.recipe.chosen.name
+    assert {row.cells[0].text for row in table.rows} <= {"epoch 1", "epoch 2", "epoch 3"}
+    assert label_of(run) == run.recipe.name
+    (axes,) = section.pictures[0].figure.axes
+    assert len(axes.get_yticklabels()) == len(run.recipe.tried)
+
+
+@pytest.mark.parametrize("ensemble_size", [1, 3])
+def test_learners_without_epochs(tmp_path, ensemble_size):
+    """No plots by epoch, and no training loss; the evidence takes the place of the plots."""
+    config = TrainingConfig(quick=True, ensemble_size=ensemble_size, batch_size=30)
+    splits = noisy_clouds(n=160)
+    run = fit(splits, out=tmp_path / "run", show=False, **config.model_dump(exclude_defaults=True))
+    assert not run.epochs
+    page = run_page(run, splits)
+    titles = [section.title for section in page.sections]
+    assert titles[:2] == ["The test set", "The choice"]
+    assert "epoch" not in page.headline
+    assert page.headline.startswith(run.recipe.label[0].upper() + run.recipe.label[1:])
+    assert f"{run.final('test_top1'):.1%}" in [fact.value for fact in page.facts]
+    assert not [fact for fact in page.facts if "loss" in fact.label]
+    (table,) = _section(page, "The choice").folded
+    shaded = {row.label for row in table.rows if row.is_shaded}
+    assert shaded == {each.name for each in run.recipe.members}
+    assert any("neighbors by" in row.cells[0].text for row in table.rows)
+    assert (tmp_path / "run" / "report.html").exists()
+    assert (tmp_path / "run" / "training.png").exists()
+    assert report_on(tmp_path / "run").headline == page.headline
+    comparison = comparison_page([run, run], "two")
+    assert [len(section.pictures) for section in comparison.sections if section.title == "run"] == [
+        0,
+        0,
+    ]
+
+
+def _section(page, title):
+    return next(section for section in page.sections if section.title == title)

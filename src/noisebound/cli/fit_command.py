@@ -231,12 +231,11 @@ def _print_choice(choice: "Choice", console: Console) -> None:
         console.print(f"trained: {choice.label}; {choice.reason}", markup=False)
         return
     console.print(
-        f"trained: the average of {len(choice.members)} models; chance may explain how little they "
-        "differ in predicting held-out labels"
+        f"trained: the average of {len(choice.members)} models; chance may explain the differences "
+        "in the held-out labels that they predict:"
     )
     for each in choice.members:
-        setting = f", {each.setting}" if each.setting else ""
-        console.print(f"  {each.agreement:.1%}  {choice.described(each)}{setting}", markup=False)
+        console.print(f"  {each.agreement:.1%}  {choice.described(each)}", markup=False)
 
 
 def _print_noise(run: "Run", console: Console) -> None:

@@ -12,7 +12,7 @@ from noisebound.search.evidence import Evidence
 from noisebound.search.recipes import RECIPES
 
 _WIDTH = 5.2  # inches, as one panel, which can be read on a phone
-_ROW, _MARGIN = 0.21, 1.1  # inches of a candidate, and of title and axis
+_ROW, _MARGIN = 0.22, 1.2  # inches of a candidate, and of title and axis
 _GAP = 0.6  # rows between two learners
 
 
@@ -26,13 +26,15 @@ def evidence_figure(choice: Choice) -> Figure:
     _draw(axes, [row for row in rows if choice.is_member(row[1])], "chosen")
     if choice.baseline is not None:
         share = 100 * choice.baseline.agreement
-        axes.axvline(share, color=BLACK, linestyle=":", linewidth=1, zorder=0)
+        axes.axvline(
+            share, color=BLACK, linestyle=":", linewidth=1, zorder=0, label="plain training"
+        )
     axes.set_yticks([place for place, _ in rows], [_label(each) for _, each in rows], fontsize=8)
     for tick, (_, each) in zip(axes.get_yticklabels(), rows, strict=True):
         tick.set_fontweight("bold" if choice.is_member(each) else "normal")
-    axes.invert_yaxis()
+    axes.set_ylim(max(place for place, _ in rows) + 0.8, -0.8)  # the first row is on top
     axes.set(xlabel="held-out labels predicted, % (± 1 standard error)")
-    figure.legend(loc="outside upper right", ncols=2, fontsize=8, frameon=False)
+    figure.legend(loc="outside upper right", ncols=3, fontsize=8, frameon=False)
     return figure
 
 

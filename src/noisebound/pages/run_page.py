@@ -40,8 +40,10 @@ def run_page(run: Run, splits: Splits | None = None, command: str | None = None)
 
 
 def require_metrics(run: Run) -> None:
-    """Raise an error if a run is not finished and has no finished epoch to show either."""
-    if run.outcome is None and not run.epochs:
+    """Raise an error if a run has no epochs, except a finished one without a network."""
+    choice = _choice_of(run)
+    has_network = choice is None or choice.network is not None
+    if has_network and not run.epochs:
         raise DataError(f"{run.path} has not finished an epoch yet")
 
 
@@ -171,21 +173,18 @@ def _evidence_table(choice: Choice) -> Table:
                 Cell(
                     f"{each.balanced_gain:+.1%} ± {each.balanced_error:.1%}", "", each.balanced_gain
                 ),
-                number_cell(each.examples, ",d"),
             ),
             is_shaded=choice.is_member(each),
         )
         for each in choice.tried
     ]
-    header = (
-        "learner and recipe",
-        "setting",
-        "held-out labels predicted",
-        "gain over plain training",
-        "gain if classes count alike",
-        "labels",
+    header = ("learner and recipe", "setting", "agreement", "gain", "balanced gain")
+    notes = (
+        f"agreement: the share of {choice.chosen.examples:,} held-out labels predicted",
+        "gain: over plain training, in the same divisions of the examples, ± 1 standard error",
+        "balanced gain: the same if all classes count alike",
     )
-    return Table("candidates", "All candidates", header, tuple(rows), ())
+    return Table("candidates", "All candidates", header, tuple(rows), (), notes)
 
 
 def _checks_sections(run: Run) -> list[Section]:

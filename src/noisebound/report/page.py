@@ -96,8 +96,8 @@ class Section:
     pictures: Sequence[Picture] = ()
     heat_maps: Sequence[HeatMap] = ()
     gallery: Sequence[Thumbnail] = ()
-    folded: Sequence[Table] = ()  # shown on a click
     code: Sequence[Code] = ()
+    folded: Sequence[Table] = ()  # shown on a click
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,8 @@ class Choice:
         recipe = RECIPES[member.recipe]
         is_network = member.learner == "network"
         is_regularized = is_network and self.regularize and recipe.name != "plain"
-        return member.described(recipe.is_regularized or is_regularized)
+        words = member.described(recipe.is_regularized or is_regularized)
+        return f"{words} ({member.setting})" if member.setting else words
 
     def is_member(self, evidence: Evidence) -> bool:
         """True if the evidence is that of a member, whose stage may have changed since."""

@@ -254,7 +254,7 @@ class Search:
         plain = self._results()[0]
         both = min(len(result.hits), len(plain.hits))
         is_network = result.candidate.learner == "network"
-        return evidence_of(
+        found = evidence_of(
             result.candidate,
             self.labels,
             result.shares(both),
@@ -264,6 +264,8 @@ class Search:
             stops_early=result.stops_early,
             setting=self.problem.setting(result.candidate.learner, result.stage),
         )
+        # The gain is in the divisions of both, and the agreement in all of them.
+        return replace(found, agreement=result.shares().mean().item())
 
     def _is_ahead(self, candidate: Candidate, other: Candidate) -> bool:
         """True if a candidate predicts more labels than another, in the divisions of both."""
