@@ -1,5 +1,6 @@
 """`import noisebound` and the core of the library need few packages."""
 
+import pickle
 import subprocess
 import sys
 from importlib.metadata import packages_distributions, requires
@@ -7,6 +8,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import noisebound as nb
+import noisebound.data
 
 CORE = ("torch", "numpy", "scipy", "jaxtyping")
 
@@ -119,3 +123,9 @@ def test_the_core_needs_no_extra():
     run = subprocess.run(tour, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.endswith(" works\n")
+
+
+def test_packages_are_pickled_by_name():
+    """A user's function in a script may name noisebound, and run in another process."""
+    for package in (nb, nb.data):
+        assert pickle.loads(pickle.dumps(package)) is package

@@ -6,6 +6,7 @@ readers look for them.
 
 import ast
 import sys
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +41,10 @@ class LazyPackage(ModuleType):
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *self._origins})
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """Pickle the package by its name, as part of a function that other processes run."""
+        return import_module, (self.__name__,)
 
     @cached_property
     def _origins(self) -> dict[str, str]:
