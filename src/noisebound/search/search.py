@@ -236,22 +236,22 @@ class Search:
 
     def _results(self) -> list["_Result"]:
         """Return what each candidate predicted; plain training to the last epoch comes first."""
-        found = []
-        for candidate, trials in self.trials.items():
-            staged = [each.hits for each in trials if each.hits is not None]
-            stage, last = best_stage(torch.cat(staged, dim=1)), len(staged[0]) - 1
-            hits = torch.stack([each.are_hits for each in trials])
-            if candidate == _PLAIN:
-                to_the_end = torch.stack([each[-1] for each in staged])
-                found.append(_Result(candidate, to_the_end, last, False))
-                if stage == last:
-                    continue
-            stops_early = candidate.learner == "network" and stage < last
-            found.append(_Result(candidate, hits, stage, stops_early))
-        return found
+        return [result for candidate in self.trials for result in self._results_of(candidate)]
+
+    def _results_of(self, candidate: Candidate) -> list["_Result"]:
+        trials = self.trials[candidate]
+        staged = [each.hits for each in trials if each.hits is not None]
+        stage, last = best_stage(torch.cat(staged, dim=1)), len(staged[0]) - 1
+        hits = torch.stack([each.are_hits for each in trials])
+        stops_early = candidate.learner == "network" and stage < last
+        found = _Result(candidate, hits, stage, stops_early)
+        if candidate != _PLAIN:
+            return [found]
+        to_the_end = _Result(candidate, torch.stack([each[-1] for each in staged]), last, False)
+        return [to_the_end, found] if stops_early else [to_the_end]
 
     def _evidence(self, result: "_Result") -> Evidence:
-        plain = self._results()[0]
+        plain = self._results_of(next(iter(self.trials)))[0]
         both = min(len(result.hits), len(plain.hits))
         is_network = result.candidate.learner == "network"
         found = evidence_of(
