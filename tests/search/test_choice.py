@@ -101,7 +101,7 @@ class TestRuns:
         assert "regularized network" in run.recipe.label
         again = nb.load_run(tmp_path / "run")
         assert again.recipe == run.recipe
-        (section,) = (each for each in run_page(run).sections if each.title == "The recipe")
+        (section,) = (each for each in run_page(run).sections if each.title == "The choice")
         assert "all recipes except plain training use them" in section.text
         # What is saved computes what the regularized network has learned.
         predicted = torch.from_numpy(again.predict_proba(inputs[400:].numpy())).argmax(1)
