@@ -1,4 +1,4 @@
-"""What can be trained: a network, linear models, boosting, trees, neighbors, anyone's estimator."""
+"""Learners: a network, linear models, boosting, trees, neighbors, anyone's estimator."""
 
 from noisebound.learners.ensemble import Ensemble
 from noisebound.learners.estimators import (

@@ -1,4 +1,4 @@
-"""What every learner can do: train on examples and predict others, stage by stage.
+"""The protocol of learners: train on examples and predict others, stage by stage.
 
 A stage is a point on a learner's path from simple to complex: an epoch of a network, a round of
 boosting, the strength of a penalty, the size of a leaf, a number of neighbors. Held-out labels

@@ -337,7 +337,7 @@ def _part(data: TrainingData, seed: int) -> TrainingData:
 
 @dataclass(frozen=True, eq=False)
 class _Result:
-    """What a candidate predicted: which labels in each division, and where it stops."""
+    """The labels that a candidate predicted in each division, and where it stops."""
 
     candidate: Candidate
     hits: Bool[Tensor, "divisions n"]
