@@ -156,7 +156,7 @@ def test_learners_without_epochs(tmp_path, ensemble_size):
     assert not [fact for fact in page.facts if "loss" in fact.label]
     (table,) = _section(page, "The choice").folded
     shaded = {row.label for row in table.rows if row.is_shaded}
-    assert shaded == {each.name for each in run.recipe.members}
+    assert shaded == {f"{each.learner}: {each.recipe}" for each in run.recipe.members}
     assert any("neighbors by" in row.cells[0].text for row in table.rows)
     assert (tmp_path / "run" / "report.html").exists()
     assert (tmp_path / "run" / "training.png").exists()

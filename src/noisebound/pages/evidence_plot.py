@@ -29,7 +29,9 @@ def evidence_figure(choice: Choice) -> Figure:
         axes.axvline(
             share, color=BLACK, linestyle=":", linewidth=1, zorder=0, label="plain training"
         )
-    axes.set_yticks([place for place, _ in rows], [_label(each) for _, each in rows], fontsize=8)
+    axes.set_yticks(
+        [place for place, _ in rows], [short_label(each) for _, each in rows], fontsize=8
+    )
     for tick, (_, each) in zip(axes.get_yticklabels(), rows, strict=True):
         tick.set_fontweight("bold" if choice.is_member(each) else "normal")
     axes.set_ylim(max(place for place, _ in rows) + 0.8, -0.8)  # the first row is on top
@@ -55,7 +57,8 @@ def _rows(choice: Choice) -> list[tuple[float, Evidence]]:
     return rows
 
 
-def _label(evidence: Evidence) -> str:
+def short_label(evidence: Evidence) -> str:
+    """Return a candidate's learner and recipe, for a row of a plot or a table."""
     early = ", early" if evidence.stops_early and evidence.recipe == "plain" else ""
     return f"{evidence.learner}: {evidence.recipe}{early}"
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from noisebound.data import Splits
 from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, GivenRate, GivenTransition, Noise
-from noisebound.pages.evidence_plot import evidence_figure
+from noisebound.pages.evidence_plot import evidence_figure, short_label
 from noisebound.pages.scores import ClassScores
 from noisebound.pages.suspects import suspects_section
 from noisebound.pages.training_plots import draw_accuracies, draw_loss_against_floor
@@ -165,7 +165,7 @@ def _choice_sections(run: Run) -> list[Section]:
 def _evidence_table(choice: Choice) -> Table:
     rows = [
         Row(
-            each.name,
+            short_label(each),
             (
                 Cell(each.stop),
                 number_cell(each.agreement, ".1%"),
