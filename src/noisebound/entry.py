@@ -85,6 +85,11 @@ def fit(
     is_shown = show and is_first
     options |= {"model": "auto" if isinstance(model, nn.Module) else model}
     estimator = None if isinstance(learner, str) else learner
+    if estimator is None and learner == "estimator":
+        raise InvalidValueError(
+            "`learner` is the estimator itself, which only Python can pass, or the name of another "
+            "learner: network, linear, boosting, trees or neighbors"
+        )
     options |= {"learner": learner if estimator is None else "estimator"}
     if is_own and learner == "auto":
         options |= {"learner": "network"}

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from noisebound.entry import fit
+from noisebound.errors import InvalidValueError
 from noisebound.learners import Boosting, Linear, Neighbors, Trees
 from noisebound.search.choice import Choice
 from noisebound.search.evidence import Evidence
@@ -92,3 +94,9 @@ def test_a_member_is_found_after_its_stage_has_changed():
 
 def test_evidence_of_old_records_shows_its_epoch():
     assert (DROPPED.stop, LINEAR.stop) == ("epoch 12", "C = 0.1")
+    assert replace(LINEAR, learner="estimator", setting="").stop == "as given"
+
+
+def test_an_estimator_is_not_named(tmp_path):
+    with pytest.raises(InvalidValueError, match="the estimator itself"):
+        fit("digits", learner="estimator", out=tmp_path)

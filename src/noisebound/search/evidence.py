@@ -108,7 +108,7 @@ class Evidence:
     @property
     def stop(self) -> str:
         """The stage at which it stops, in words."""
-        return self.setting or f"epoch {self.epochs}"
+        return f"epoch {self.epochs}" if self.learner == "network" else self.setting or "as given"
 
 
 def evidence_of(
