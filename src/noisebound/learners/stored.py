@@ -2,21 +2,34 @@
 
 from collections.abc import Sequence
 from typing import Any
+from zipfile import BadZipFile
 
 import torch
 from torch import Tensor, nn
 
+from noisebound.data.dataset import stratified_indices
 from noisebound.errors import DataError, InvalidTypeError
 from noisebound.learners.ensemble import Ensemble
-from noisebound.learners.estimators import FittedEstimator
+from noisebound.learners.estimators import AnyEstimator, FittedEstimator
 from noisebound.learners.neighbors import FittedNeighbors
+from noisebound.training.data import TrainingData
 
 _TRUSTED = (
     "scipy.sparse._csr.csr_array",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.feature_selection._mutual_info.mutual_info_classif",
+    "sklearn.feature_selection._univariate_selection.chi2",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
 )
 """Types of fitted estimators that skops does not trust by itself."""
+
+_ENOUGH = 1_000  # examples that show which types a fitted estimator has
 
 
 def members_of(model: nn.Module) -> list[nn.Module]:
@@ -43,6 +56,21 @@ def dumped(estimators: Sequence[Any]) -> bytes:
     return content
 
 
+def check_can_be_stored(estimator: Any, data: TrainingData, seed: int) -> None:
+    """Refuse an estimator that could not be stored, before time is spent on trials.
+
+    Some have unknown types only once they are fitted, so a few examples are learned.
+    """
+    dumped([estimator])
+    count = min(_ENOUGH, len(data.train) // 2)
+    part = data.subset(stratified_indices(data.train.labels, count, seed))
+    try:
+        model = AnyEstimator(estimator).fit(part, 0, seed)
+    except ValueError:  # perhaps these are too few for it, which the trials will show
+        return
+    dumped(estimators_of(model))
+
+
 def check_trusted(content: bytes) -> None:
     """Refuse types that nobody has looked at."""
     from skops.io import get_untrusted_types
@@ -51,8 +79,7 @@ def check_trusted(content: bytes) -> None:
     if unknown:
         raise InvalidTypeError(
             f"a run folder cannot hold an estimator with {unknown[0]}, a type that skops does not "
-            "know to be safe: use the estimator in NoiseBoundedClassifier, or choose a learner of "
-            "scikit-learn's"
+            "know to be safe: use the estimator in NoiseBoundedClassifier, or choose another one"
         )
 
 
@@ -72,7 +99,7 @@ def rebuilt(
     try:
         check_trusted(content)
         estimators = loads(content, trusted=list(_TRUSTED))
-    except (InvalidTypeError, ValueError, KeyError, OSError) as error:
+    except (BadZipFile, InvalidTypeError, ValueError, KeyError, OSError) as error:
         raise DataError(f"the stored estimators cannot be read: {error}") from error
     members = []
     for number, estimator in enumerate(estimators):

@@ -153,18 +153,29 @@ class SavedModel:
                 raise RunError(f"{folder} holds weights of a network of your own: pass `model`")
             model = create_model(card.model, card.input_shape, classes)
         if card.estimators is not None:
-            content = files.estimators.read_bytes()
-            if _checksum(content) != card.estimators:
-                raise DataError(
-                    f"{files.estimators} is damaged or was changed: it does not match the checksum "
-                    f"in {files.card.name}; restore it, or train again"
-                )
-            model = rebuilt(content, weights, model, classes)
+            model = rebuilt(_estimators(files, card), weights, model, classes)
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:
             raise DataError(f"the weights in {folder} are not this model's: {error}") from error
         return cls(model, card, _encoder_weights(files, card))
+
+
+def _estimators(files: RunFolder, card: ModelCard) -> bytes:
+    """Return the stored estimators, with their checksum checked."""
+    try:
+        content = files.estimators.read_bytes()
+    except FileNotFoundError:
+        raise RunError(
+            f"{files.path} lacks {files.estimators.name}, the learners that were trained: restore "
+            "it, or train again"
+        ) from None
+    if _checksum(content) != card.estimators:
+        raise DataError(
+            f"{files.estimators} is damaged or was changed: it does not match the checksum in "
+            f"{files.card.name}; restore it, or train again"
+        )
+    return content
 
 
 def _encoder_weights(files: RunFolder, card: ModelCard) -> dict[str, Tensor] | None:

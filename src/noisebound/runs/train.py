@@ -16,7 +16,7 @@ from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoR
 from noisebound.features import Backbone
 from noisebound.features.backbone import hash_of_weights
 from noisebound.features.load import EmbeddedSplits, examples_fingerprint
-from noisebound.learners.stored import dumped
+from noisebound.learners.stored import check_can_be_stored
 from noisebound.models import ModelName
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
@@ -93,7 +93,7 @@ def train_run(
     identity = run_identity(config, data, network)
     check_method(config)
     if estimator is not None:
-        dumped([estimator])  # refused now, and not after the training
+        check_can_be_stored(estimator, data, config.seed)
     unfrozen = None
     if config.unfreeze:
         tuned = check_unfreeze(backbone)
