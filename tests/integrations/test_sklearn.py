@@ -14,9 +14,13 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
@@ -70,6 +74,10 @@ def fitted(digits):
     return NoiseBoundedClassifier(random_state=0, max_iter=40).fit(X, y)
 
 
+class Unknown(LogisticRegression):
+    """A class that no file of scikit-learn's models can hold."""
+
+
 class TestWhatItFinds:
     def test_the_noise(self, fitted):
         assert fitted.noise_rate_ == pytest.approx(0.4, abs=0.05)
@@ -81,12 +89,19 @@ class TestWhatItFinds:
         plain = NoiseBoundedClassifier(recipe="plain", random_state=0, max_iter=40).fit(X, y)
         assert fitted.score(X_test, y_test) > plain.score(X_test, y_test) + 0.05
 
-    def test_a_recipe(self, fitted):
+    def test_what_to_train(self, fitted):
         chosen = fitted.recipe_.chosen
         assert chosen.gain > 0
-        assert len(fitted.loss_curve_) == fitted.n_iter_ == chosen.epochs
-        tried = {each.recipe for each in fitted.recipe_.tried}
-        assert tried | {"regularized"} == set(RECIPES)
+        assert {each.learner for each in fitted.recipe_.tried} == {
+            *("network", "linear", "boosting", "trees", "neighbors")
+        }
+
+    def test_a_recipe_of_a_network(self):
+        X, y, _ = clouds(n=200)
+        model = NoiseBoundedClassifier(learner="network", random_state=0, max_iter=8).fit(X, y)
+        chosen = model.recipe_.chosen
+        assert len(model.loss_curve_) == model.n_iter_ == chosen.epochs
+        assert {each.recipe for each in model.recipe_.tried} == set(RECIPES)
 
     def test_the_loss_that_is_named_stays_at_its_floor(self, digits):
         X, y, *_ = digits
@@ -217,7 +232,7 @@ class TestAmongOthers:
 
     def test_trials_are_the_same_in_either_precision(self):
         """They are computed in float32, which takes half the time, and normalized before."""
-        X, y, _ = clouds()
+        X, y, _ = clouds(n=60)
         model = NoiseBoundedClassifier(max_iter=3, standardize=False, random_state=0)
         single = X.astype(np.float32)
         tried = [
@@ -231,6 +246,71 @@ class TestAmongOthers:
         before = torch.random.get_rng_state()
         known().fit(X, y)
         assert torch.equal(before, torch.random.get_rng_state())
+
+
+class TestLearners:
+    @pytest.mark.parametrize("learner", ["network", "linear", "boosting", "trees", "neighbors"])
+    def test_each_by_name(self, learner):
+        X, y, truth = clouds(n=200)
+        model = NoiseBoundedClassifier(learner=learner, max_iter=6, random_state=0).fit(X, y)
+        assert [each.learner for each in model.recipe_.members] == [learner]
+        assert model.score(X, truth) > 0.8
+        assert (y != truth)[model.suspects_].mean() > 0.7
+        assert len(model.suspicion_) == 200
+        assert (len(model.loss_curve_) > 0) == (learner == "network")
+        assert model.predict_proba(X).dtype == X.dtype
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            make_pipeline(StandardScaler(), LogisticRegression()),
+            KNeighborsClassifier(9),
+            Unknown(),
+        ],
+        ids=["pipeline", "neighbors", "a type of one's own"],
+    )
+    def test_any_classifier(self, given):
+        X, y, truth = clouds(n=200)
+        model = NoiseBoundedClassifier(learner=given, random_state=0).fit(X, y)
+        assert model.score(X, truth) > 0.85
+        assert [each.learner for each in model.recipe_.members] == ["estimator"]
+        assert model.n_iter_ == 1
+        with pytest.raises(NotFittedError):
+            given.predict(X)  # a copy was trained
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+        unfitted = clone(model)
+        assert unfitted.learner is not given
+        assert type(unfitted.learner) is type(given)
+
+    def test_recipes_of_a_learner(self):
+        X, y, truth = clouds(n=200)
+        model = NoiseBoundedClassifier(learner="linear", recipe="dropped", random_state=0).fit(X, y)
+        assert model.recipe_.chosen.candidate == ("linear", "dropped")
+        assert model.score(X, truth) > 0.85
+
+    def test_the_number_of_processes_changes_nothing(self, monkeypatch):
+        monkeypatch.setattr("noisebound.training.session._WORTH_PROCESSES", 0.0)
+        X, y, _ = clouds(n=100)
+        one, two = (
+            NoiseBoundedClassifier(
+                learner="linear", recipe="plain", n_jobs=jobs, random_state=0
+            ).fit(X, y)
+            for jobs in (1, 2)
+        )
+        assert one.recipe_ == two.recipe_
+        np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+    def test_an_average_of_several(self):
+        X, y, truth = clouds(n=90)
+        model = NoiseBoundedClassifier(max_iter=2, random_state=0).fit(X, y)
+        assert 1 <= len(model.recipe_.members) <= 3
+        assert model.score(X, truth) > 0.8
+        one = clone(model).set_params(ensemble_size=1).fit(X, y)
+        assert len(one.recipe_.members) == 1
+        assert one.recipe_.tried == model.recipe_.tried
 
 
 class TestBounds:
@@ -416,17 +496,15 @@ class TestInterruption:
         assert model.score(X, truth) > 0.8
         assert len(model.suspicion_) == len(y)
 
-    def test_while_the_noise_is_measured(self):
-        """Then the model is the network that was to measure it."""
-        X, y, truth = clouds(n=4000)
+    def test_during_trials(self):
+        """Then there is no model yet."""
+        X, y, _ = clouds(n=4000)
         model = NoiseBoundedClassifier(random_state=0, max_iter=10**6, learning_rate=1e-7)
         interrupt_after(1.0)
-        with pytest.warns(InterruptedTrainingWarning):
+        with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)
-        assert np.isnan(model.noise_rate_)
-        assert model.predict_proba(X).shape == (len(truth), 3)
-        assert model.predict_proba(X).dtype == X.dtype
-        assert len(model.suspects_) == 0
+        with pytest.raises(NotFittedError):
+            model.predict(X)
 
 
 @pytest.mark.parametrize(
@@ -447,6 +525,15 @@ class TestInterruption:
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes"),
         ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be widths, or 'auto'"),
+        ({"learner": "forest"}, "learner: .*'network', 'linear'.*got 'forest'"),
+        ({"learner": "estimator"}, "give the estimator itself"),
+        ({"learner": None}, "learner must be a name or a classifier"),
+        ({"learner": GaussianNB}, "learner must be a name or a classifier"),
+        ({"learner": LinearSVC()}, "learner must be a name or a classifier"),
+        ({"learner": "trees", "loss": "ce"}, "for networks, but the learner 'trees'"),
+        ({"learner": "trees", "noise_rate": 0.2}, "for networks, but the learner 'trees'"),
+        ({"learner": GaussianNB(), "recipe": "gce"}, "for networks, but the learner 'estimator'"),
+        ({"ensemble_size": 0}, "ensemble_size"),
     ],
 )
 def test_parameters_are_checked_in_fit(options, message):

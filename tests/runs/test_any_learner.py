@@ -150,17 +150,19 @@ def test_few_examples_train_the_learner_that_was_named(tmp_path):
     assert not run.noise.is_known
 
 
-def test_the_command_line(tmp_path, capsys):
+def test_the_command_line(tmp_path):
     X, y = table()
     rows = "\n".join(",".join(map(str, [*row, label])) for row, label in zip(X, y, strict=True))
     path = tmp_path / "table.csv"
     path.write_text("a,b,c,d,e,f,label\n" + rows + "\n")
-    arguments = ["--learner", "linear", "--ensemble-size", "1", "--jobs", "1", "--json"]
-    main(["fit", str(path), "--label-column", "label", "--out", str(tmp_path / "run"), *arguments])
-    run = nb.load_run(tmp_path / "run")
+    options = ["--learner", "linear", "--ensemble-size", "1", "--jobs", "1"]
+    for folder, more in (("run", options), ("quick", ["--quick"])):
+        with pytest.raises(SystemExit) as end:
+            main(["fit", str(path), "--target", "label", "--out", str(tmp_path / folder), *more])
+        assert end.value.code == 0
+    run, quick = (nb.load_run(tmp_path / folder) for folder in ("run", "quick"))
     assert (run.config.learner, run.config.ensemble_size) == ("linear", 1)
-    main(["fit", str(path), "--label-column", "label", "--out", str(tmp_path / "quick"), "--quick"])
-    assert nb.load_run(tmp_path / "quick").config.quick
+    assert quick.config.quick
 
 
 @pytest.mark.parametrize("learner", ["auto", "linear", "neighbors"])

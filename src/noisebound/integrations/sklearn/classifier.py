@@ -177,7 +177,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     ) -> "NoiseBoundedClassifier":
         """Estimate the noise, if it is not given, and train.
 
-        Ctrl-C ends the training early, with a warning; the model can be used.
+        Ctrl-C ends the training of a network early, with a warning; the model can be used. During
+        trials there is no model yet, and `KeyboardInterrupt` is raised.
 
         Args:
             X: features, dense or sparse, one row per example
@@ -303,7 +304,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "network_")
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
         assert self._scaling is not None
-        return self._probabilities(self._scaling.inputs(X)).numpy()
+        probs: NDArray[np.floating[Any]] = self._probabilities(self._scaling.inputs(X)).numpy()
+        return probs.astype(self._dtype, copy=False)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class of each row.

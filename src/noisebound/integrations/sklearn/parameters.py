@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _NAMES = tuple(name for name in LOSS_NAMES if SPECS[name].floor is not None)
 _DENSE_WIDTHS = (256, 256)
+_LEARNS = ("fit", "predict_proba")  # what a classifier of the user's needs
 # Config fields that scikit-learn calls by another name.
 _PARAMETERS = {"epochs": "max_iter", "weight_decay": "alpha"}
 
@@ -97,7 +98,12 @@ def objective_of(
 
 
 def _learner(estimator: "NoiseBoundedClassifier") -> str:
-    if not isinstance(estimator.learner, str):
+    given = estimator.learner
+    if not isinstance(given, str):
+        if isinstance(given, type) or not all(hasattr(given, name) for name in _LEARNS):
+            raise InvalidTypeError(
+                f"learner must be a name or a classifier with fit and predict_proba, got {given!r}"
+            )
         return "estimator"
     has_layers = not isinstance(estimator.hidden_layer_sizes, str)
     return "network" if estimator.learner == "auto" and has_layers else estimator.learner
