@@ -45,6 +45,7 @@ from noisebound.search.problem import Problem, network_for
 from noisebound.search.recipes import Candidate
 from noisebound.search.search import prepared
 from noisebound.training import TrainingConfig
+from noisebound.training.data import TrainingData
 from noisebound.training.devices import OneDevice
 from noisebound.training.session import Session
 from settings import (
