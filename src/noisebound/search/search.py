@@ -28,7 +28,7 @@ from noisebound.learners import Learner
 from noisebound.learners.network import judged_epochs
 from noisebound.search.choice import Choice
 from noisebound.search.cross_fit import best_stage, cross_fit, half_folds
-from noisebound.search.evidence import CERTAIN, Evidence, evidence_of, is_behind
+from noisebound.search.evidence import Evidence, evidence_of, is_behind
 from noisebound.search.problem import Problem
 from noisebound.search.recipes import LEARNER_LABELS, RECIPES, Candidate, recipes_of
 from noisebound.training.config import LearnerName
@@ -49,7 +49,7 @@ _LEADERS = 3  # learners whose mean predictions estimate the noise, and that try
 
 _PLAIN, _REGULARIZED = Candidate("network", "plain"), Candidate("network", "regularized")
 
-_FAR_BEHIND = 3.0
+_FAR = 3.0
 """Standard errors behind the best after which a candidate gets no more trials. The best of several
 is partly the luckiest, so this takes more than `CERTAIN`; heuristic."""
 
@@ -57,7 +57,7 @@ _FINALISTS = 2  # recipes of a learner that get more trials than those of the fi
 
 _AHEAD = 1.0
 """Standard errors by which a recipe must be ahead of plain training by the same learner. With one
-learner, no other member of an ensemble makes up for a wrong choice, so that it takes `CERTAIN`.
+learner, no other member of an ensemble makes up for a wrong choice, so that it takes `_FAR`.
 Chosen on the dev half of ``benchmarks/estimates.py``."""
 
 
@@ -291,13 +291,13 @@ class Search:
         return [
             each
             for each in candidates
-            if not is_behind(results[each].shares(), best.shares(done), _FAR_BEHIND)
+            if not is_behind(results[each].shares(), best.shares(done), _FAR)
         ]
 
     def _members(self) -> tuple[Evidence, ...]:
         """Return the best candidate of each learner that chance may have put behind the best."""
         results = self._results()
-        ahead = _AHEAD if len(self.learners) > 1 else CERTAIN
+        ahead = _AHEAD if len(self.learners) > 1 else _FAR
         best: list[_Result] = []
         for learner in self.learners:
             own = [each for each in results if each.candidate.learner == learner]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 import torch
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from noisebound.estimation import OutOfFold
@@ -23,7 +23,7 @@ MEAN_PREDICTIONS = "mean"
 """The name under which the mean of several out-of-fold predictions is kept."""
 
 
-_WORTH_PROCESSES = 5.0
+_WORTH_PROCESSES = 2.5
 """Seconds of trials after which the others run in processes of their own, whose start takes about
 four: the longer trials have taken, the more of them are likely to come."""
 
@@ -141,7 +141,8 @@ class Session:
     def _computed(self, tasks: Sequence[Callable[[], OutOfFold]]) -> Iterator[OutOfFold]:
         devices = self.of_trials
         is_alone = devices.world_size == 1 and devices.device.type == "cpu"
-        if is_alone and self.n_jobs != 1 and self._trial_seconds > _WORTH_PROCESSES:
+        is_long = self._trial_seconds > _WORTH_PROCESSES
+        if is_alone and is_long and effective_n_jobs(self.n_jobs) > 1:
             yield from Parallel(self.n_jobs, return_as="generator")(map(delayed(_alone), tasks))
             return
         for task in tasks:

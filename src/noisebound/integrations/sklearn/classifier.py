@@ -80,8 +80,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             unless a loss, a noise rate, a bound or layers are given, which belong to networks; the
             name of one of them; or any classifier with ``fit`` and ``predict_proba``
         ensemble_size: the largest number of learners whose predictions are averaged
-        n_jobs: the number of processes for trials (default: 1); -1 for one per core. The results do
-            not depend on it
+        n_jobs: the number of processes for long trials, -1 for one per core. The results do not
+            depend on it
         hidden_layer_sizes: the widths of the hidden layers, or of a single one; ``()`` for a
             linear model; ``"auto"`` for two layers of 256, and for a linear model of sparse
             features, such as the words of texts, where layers cost much and gain nothing
@@ -142,7 +142,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         recipe: "RecipeName | Literal['auto']" = "auto",
         learner: "LearnerName | Literal['auto'] | Any" = "auto",
         ensemble_size: int = 3,
-        n_jobs: int | None = None,
+        n_jobs: int | None = -1,
         hidden_layer_sizes: int | Sequence[int] | Literal["auto"] = "auto",
         max_iter: int = 100,
         batch_size: int = 256,
