@@ -285,6 +285,11 @@ class TestLearners:
         assert unfitted.learner is not given
         assert type(unfitted.learner) is type(given)
 
+    def test_boosting_takes_no_sparse_rows(self):
+        X, y, _ = clouds(n=200)
+        with pytest.raises(ValueError, match="boosting takes no sparse inputs"):
+            NoiseBoundedClassifier(learner="boosting").fit(csr_matrix(X), y)
+
     def test_recipes_of_a_learner(self):
         X, y, truth = clouds(n=200)
         model = NoiseBoundedClassifier(learner="linear", recipe="dropped", random_state=0).fit(X, y)

@@ -123,6 +123,11 @@ class Problem:
             case "linear":
                 return Linear()
             case "boosting":
+                if isinstance(self.data.train.inputs, SparseRows):
+                    raise InvalidValueError(
+                        "boosting takes no sparse inputs, such as the words of texts: choose the "
+                        "learner linear, trees or neighbors, or a backbone"
+                    )
                 return Boosting(columns=math.prod(self.data.train.input_shape))
             case "trees":
                 return Trees()
