@@ -42,7 +42,7 @@ def run(capsys, monkeypatch):
 
 
 class TestProcess:
-    """What only a process of its own can show."""
+    """Properties that only a separate process can show."""
 
     command = Path(sys.executable).with_name("noisebound")
 
@@ -116,7 +116,7 @@ def test_errors_come_without_a_traceback(run, command):
 
 
 def test_fetch_without_network(run, tmp_path, monkeypatch):
-    """What cannot be downloaded is named, with its hash and the folder to put it in."""
+    """A file that cannot be downloaded is named, with its hash and its folder."""
     # nobody listens on port 9: there is no way out, whatever network this machine has
     for name in ("https_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
@@ -131,7 +131,7 @@ def test_fetch_without_network(run, tmp_path, monkeypatch):
         assert part in result.stderr
 
 
-def test_fetch_what_needs_no_fetching(run):
+def test_fetching_data_that_needs_no_download(run):
     assert "scikit-learn" in run("data", "fetch", "digits").stdout
 
 
@@ -299,7 +299,7 @@ class TestNoise:
         assert fitted.returncode == 0, fitted.stderr
         assert "bound 0.611: the entropy of the transition matrix that was given" in fitted.stdout
 
-    def test_plain_training_is_told_that_it_memorizes(self, run, noisy_digits, tmp_path):
+    def test_plain_training_warns_of_memorization(self, run, noisy_digits, tmp_path):
         options = ("--loss", "ce", "--noise-rate", 0.3, "--model", "mlp", "--epochs", 20)
         fitted = run("fit", noisy_digits, *options, "--out", tmp_path / "run")
         assert "memorizing since epoch " in fitted.stdout
@@ -336,7 +336,7 @@ class TestNoise:
         (["bound", "ce", "--noise-rate", "1.4", "--classes", "10"], "a rate lies between 0 and 1"),
     ],
 )
-def test_mistakes_are_told_in_a_line(tmp_path, monkeypatch, capsys, arguments, complaint):
+def test_mistakes_are_reported_in_one_line(tmp_path, monkeypatch, capsys, arguments, complaint):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         main(arguments)
@@ -402,7 +402,7 @@ class TestExperiments:
         assert result.returncode == 0, result.stderr
         assert sorted(path.name for path in again.iterdir()) == ["rate-sweep.png", "rate-sweep.svg"]
 
-    def test_failed_runs_are_told_at_the_end(self, run, tmp_path):
+    def test_failed_runs_are_reported_at_the_end(self, run, tmp_path):
         rows = ("--columns", "digits-0.4", "--methods", "ce", "mae")
         bad = ("--set", "epochs=2", 'learning_rates={"ce": 1e30}', "--seeds", 1)
         result = run("reproduce", "own", *rows, *bad, "--out", tmp_path)
@@ -412,7 +412,7 @@ class TestExperiments:
         assert re.search(r"^MAE +[\d.]+.*\*", result.stdout, re.MULTILINE)
         assert "\\" not in result.stdout  # no Markdown for people to read
 
-    def test_if_every_run_fails_the_reason_is_told_too(self, run, tmp_path):
+    def test_if_every_run_fails_the_reason_is_reported(self, run, tmp_path):
         bad = ("--set", "epochs=2", "learning_rate=1e30", "--seeds", 1)
         rows = ("--columns", "digits-0.4", "--methods", "ce")
         result = run("reproduce", "own", *rows, *bad, "--out", tmp_path)

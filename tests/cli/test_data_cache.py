@@ -58,7 +58,7 @@ def test_for_programs(filled, capsys):
     }
 
 
-def test_what_can_be_made_again_is_cleared_and_nothing_else(filled, capsys):
+def test_only_files_that_can_be_made_again_are_cleared(filled, capsys):
     cache("--clear")
     assert "removed in" in capsys.readouterr().out
     assert sorted(path.name for path in cache_folder().iterdir()) == ["mine", "mnist"]

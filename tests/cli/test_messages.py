@@ -60,7 +60,7 @@ def ended(capsys, *arguments):
 
 
 class TestFlags:
-    """Of every real command."""
+    """The commands of the application."""
 
     @pytest.mark.parametrize(
         ("words", "expected"),
@@ -122,12 +122,12 @@ def test_arguments_become_flags(message, expected):
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_what_the_user_can_mend_is_told_in_a_line(raising, capsys, monkeypatch, error, line):
+def test_errors_of_the_user_are_reported_in_one_line(raising, capsys, monkeypatch, error, line):
     raising(error)
-    code, told = ended(capsys, "try", "x")
+    code, printed = ended(capsys, "try", "x")
     assert code == 2
-    assert told.startswith(f"error: {line}")
-    assert told.count("\n") == 1
+    assert printed.startswith(f"error: {line}")
+    assert printed.count("\n") == 1
     monkeypatch.setenv("NOISEBOUND_TRACEBACK", "1")
     with pytest.raises(type(error)) as raised:
         main(["try", "x"])
@@ -143,23 +143,23 @@ def test_what_the_user_can_mend_is_told_in_a_line(raising, capsys, monkeypatch, 
         (["tyr"], "tyr"),
     ],
 )
-def test_what_cyclopts_refuses_is_told_in_a_line(raising, capsys, arguments, line):
+def test_errors_of_cyclopts_are_reported_in_one_line(raising, capsys, arguments, line):
     raising(None)
-    code, told = ended(capsys, *arguments)
+    code, printed = ended(capsys, *arguments)
     assert code == 2
-    assert told.startswith("error: ")
-    assert line in told
-    assert told.count("\n") == 1
+    assert printed.startswith("error: ")
+    assert line in printed
+    assert printed.count("\n") == 1
 
 
 def test_a_setting_that_pydantic_refuses_is_named_by_its_flag(raising, capsys):
     with pytest.raises(ValidationError) as refused:
         Settings(share="half")
     raising(refused.value)
-    code, told = ended(capsys, "try", "x")
+    code, printed = ended(capsys, "try", "x")
     assert code == 2
-    assert told.startswith("error: --share: Input should be a valid number")
-    assert told.endswith("got 'half'\n")
+    assert printed.startswith("error: --share: Input should be a valid number")
+    assert printed.endswith("got 'half'\n")
     assert user_message(refused.value, {"noise_rate": "--noise-rate"}) is None  # a model of our own
 
 
@@ -181,13 +181,13 @@ def test_a_setting_that_pydantic_refuses_is_named_by_its_flag(raising, capsys):
 )
 def test_anything_else_is_a_fault_in_noisebound(raising, capsys, error):
     raising(error)
-    code, told = ended(capsys, "try", "x")
+    code, printed = ended(capsys, "try", "x")
     assert code == 1
-    assert told.startswith("Traceback (most recent call last):")
-    assert "in try_" in told
-    *_, last_of_traceback, sentence = told.splitlines()
+    assert printed.startswith("Traceback (most recent call last):")
+    assert "in try_" in printed
+    *_, last_of_traceback, sentence = printed.splitlines()
     assert last_of_traceback.startswith(type(error).__name__)
-    assert str(error) in told  # as it is: nothing is translated or taken for markup
+    assert str(error) in printed  # as it is: nothing is translated or taken for markup
     assert sentence.startswith("This is a fault in noisebound: please report it")
     assert sentence.endswith(ISSUES)
 
@@ -203,9 +203,9 @@ class TestMissingExtra:
     def test_a_missing_module_of_our_own_is_a_fault(self, raising, capsys):
         name = "noisebound.cli.nothing"
         raising(ModuleNotFoundError(f"No module named {name!r}", name=name))
-        code, told = ended(capsys, "try", "x")
+        code, printed = ended(capsys, "try", "x")
         assert code == 1
-        assert ISSUES in told
+        assert ISSUES in printed
 
     def test_causes_are_followed(self):
         wrapped = ImportError("Cannot import module")
@@ -271,9 +271,9 @@ def test_the_example_of_reproduce_shows_that_the_bound_helps(capsys):
     """By what we measured with the same settings: it must not advise against the product."""
     with pytest.raises(SystemExit):
         main(["reproduce", "--help"])
-    told = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
     example = r"Example: noisebound reproduce table1 --columns (\S+) --methods (\S+) (\S+)"
-    column, *methods = re.search(example, told).groups()
+    column, *methods = re.search(example, printed).groups()
     found = pl.read_csv(TESTS.parent / "results" / "paper" / "accuracies.csv").filter(
         pl.col("table") == "table1", pl.col("column") == column, pl.col("weights") == "last"
     )

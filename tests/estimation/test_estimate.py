@@ -1,4 +1,4 @@
-"""Noise from labels alone: known noise is found again, and what cannot be told is said."""
+"""Noise from labels alone: known noise is estimated, and its limits are reported."""
 
 import math
 import subprocess
@@ -83,7 +83,7 @@ class TestClassesThatDiffer:
 
 
 def test_agreement_is_hardly_misled_by_wrong_predictions():
-    """Of a model that is wrong in one of eight examples."""
+    """Predictions of a model that is wrong in one of eight examples."""
     probs, noisy, true = noisy_problem(rate=0.3, n=20_000, spread=3.2)
     assert 0.08 < (probs.argmax(1) != true).double().mean() < 0.2
     errors = {
@@ -125,7 +125,7 @@ def test_more_examples_make_it_narrower():
     assert widths[1] < widths[0] / 2
 
 
-class TestWhatCannotBeTold:
+class TestUnidentifiableNoise:
     def test_a_model_that_has_learnt_nothing(self):
         generator = torch.Generator().manual_seed(0)
         labels = torch.randint(CLASSES, (2000,), generator=generator)

@@ -1,4 +1,4 @@
-"""What labels can tell of their noise, what they cannot, and how checked labels settle it."""
+"""The noise rates that labels allow, and how checked labels settle the rate."""
 
 import pytest
 import torch
@@ -115,20 +115,20 @@ class TestTrusted:
         return torch.randperm(n, generator=g)[:count]
 
     def test_they_settle_noise_that_nobody_can_see(self):
-        """All labels of a class are wrong in the same way, as the inputs foretell."""
+        """All labels of a class are wrong in the same way, predictably from the inputs."""
         _labels, true, _ = problem(rate=0.0)
-        foretold = torch.where(true == 0, 1, true)
-        probs = torch.full((4000, CLASSES), 0.01).scatter_(1, foretold[:, None], 0.97).double()
-        rate = (foretold != true).double().mean().item()
+        predictable = torch.where(true == 0, 1, true)
+        probs = torch.full((4000, CLASSES), 0.01).scatter_(1, predictable[:, None], 0.97).double()
+        rate = (predictable != true).double().mean().item()
         at = self.sample(0)
-        blind = estimate_noise(probs, foretold)
-        told = estimate_noise(probs, foretold, trusted=(at, true[at]))
+        blind = estimate_noise(probs, predictable)
+        audited = estimate_noise(probs, predictable, trusted=(at, true[at]))
         assert blind.interval[1] < 0.05 < rate
-        assert told.interval[0] < rate < told.interval[1]
-        assert told.transition[1, 0] > 0.5
-        assert "100 labels that a person has checked" in told.words
-        assert "by 100 checked labels" in told.summary
-        assert "predicted" not in told.summary
+        assert audited.interval[0] < rate < audited.interval[1]
+        assert audited.transition[1, 0] > 0.5
+        assert "100 labels that a person has checked" in audited.words
+        assert "by 100 checked labels" in audited.summary
+        assert "predicted" not in audited.summary
 
     def test_checked_labels_ask_nothing_of_a_model(self):
         """It predicts all classes alike, and a quarter of the labels are wrong."""
@@ -136,9 +136,9 @@ class TestTrusted:
         probs = torch.full((4000, CLASSES), 1 / CLASSES).double()
         at = self.sample(0)
         assert not estimate_noise(probs, labels).is_reliable
-        told = estimate_noise(probs, labels, trusted=(at, true[at]))
-        assert told.diagnostics.rejection is None
-        assert told.interval[0] < 0.25 < told.interval[1]
+        audited = estimate_noise(probs, labels, trusted=(at, true[at]))
+        assert audited.diagnostics.rejection is None
+        assert audited.interval[0] < 0.25 < audited.interval[1]
 
     @pytest.mark.parametrize("seed", range(4))
     def test_labels_that_are_all_right_do_not_exclude_that_none_is_wrong(self, seed):
@@ -185,10 +185,10 @@ class TestTrusted:
     @pytest.mark.parametrize("slope", [0.2, 1.0, 4.0])
     def test_the_curve_fits_however_far_the_suspicions_are_off(self, shift, slope):
         """Checked labels that are wrong as often as the curve says, weighted by that often."""
-        told = torch.linspace(-3, 3, 400).double()
-        actual = told.sigmoid()
+        audited = torch.linspace(-3, 3, 400).double()
+        actual = audited.sigmoid()
         both = torch.cat([torch.ones(400), torch.zeros(400)]).double()
-        log_odds = slope * told + shift
+        log_odds = slope * audited + shift
         curve = calibrated(both, log_odds.repeat(2), torch.cat([actual, 1 - actual]) / 400)
         torch.testing.assert_close(curve(log_odds), actual, atol=0.01, rtol=0)
 
@@ -204,7 +204,7 @@ class TestTrusted:
             (5, "pair"),
         ],
     )
-    def test_what_does_not_fit_is_refused(self, trusted, complaint):
+    def test_mismatched_arguments_are_refused(self, trusted, complaint):
         labels, _, (first, _) = problem()
         with pytest.raises(NoiseboundError, match=complaint):
             estimate_noise(first, labels, trusted=trusted)

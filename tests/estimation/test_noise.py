@@ -112,7 +112,7 @@ def test_a_damaged_record(record):
         noise_of_record(record)
 
 
-class TestSeveralOpinions:
+class TestSeveralPredictions:
     """Networks that were trained on other parts of the examples make other mistakes."""
 
     def mistaken(self, seed):
@@ -143,7 +143,7 @@ class TestSeveralOpinions:
         torch.testing.assert_close(mean.probabilities, found.probabilities)
 
     def test_checked_labels_have_no_part_in_the_estimate(self):
-        """As if they were not there, although opinions are of them too."""
+        """They are ignored, although out-of-fold predictions exist for them."""
         is_trusted = torch.arange(600) < 200
         found, other = (self.mistaken(seed) for seed in (0, 1))
         checked = replace(found, is_trusted=is_trusted)

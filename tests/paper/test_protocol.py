@@ -111,12 +111,12 @@ def test_a_learning_rate_for_one_method_leaves_the_others():
         ('learning_rates={"cee": 1}', "unknown method 'cee': choose from mse, "),
     ],
 )
-def test_settings_that_are_none(change, message):
+def test_invalid_settings_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         CPU.override([change])
 
 
-def test_presets_that_are_none(tmp_path):
+def test_invalid_presets_are_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"neither a preset \(paper, cpu, features, heads\) nor a file"
     ):
@@ -129,7 +129,7 @@ def test_presets_that_are_none(tmp_path):
         find_preset(str(tmp_path / "x.json"))
 
 
-def test_what_could_come_to_nothing_is_refused():
+def test_requests_for_empty_tables_are_refused():
     unwatched = Plan(CPU.override(["validation_share=0"]), (0,), DataSources())
     with pytest.raises(ValueError, match="offsets are chosen on validation"):
         Request("offsets", unwatched).check()
@@ -184,7 +184,7 @@ class TestPlan:
         assert {run.noise_rate for run in runs} == {0.4}
         assert [run.training.noise_rate for run in runs[::2]] == list(self.column.swept_rates)
 
-    def test_hashes_stay_what_they_are(self):
+    def test_hashes_are_stable(self):
         """Another default would orphan all finished runs: do it on purpose."""
         assert self.plan.runs(self.column, "ce+b")[0].key == "02dc5125802e1743"
 
@@ -222,7 +222,7 @@ class TestPlan:
         assert len(keys) == 6
         assert key(CPU, here) == key(CPU.override(["mnist.epochs=3"]), here)
 
-    def test_where_data_lies_does_not_matter_but_what_it_is_does(self, tmp_path):
+    def test_hashes_depend_on_the_data_but_not_on_its_folder(self, tmp_path):
         one, two = (
             Plan(CPU, (0,), DataSources(data_dir, {"fashion-mnist": data_dir / "derived"}))
             for data_dir in (tmp_path / "a", tmp_path / "b")

@@ -46,7 +46,7 @@ def test_figures_as_printed():
     assert paper_score(COLUMNS["cifar10n-worst"], "ce", "top1") is None
 
 
-def test_what_the_appendix_has_the_wrong_way_around_is_put_right():
+def test_the_swapped_accuracies_of_the_appendix_are_corrected():
     column = COLUMNS["tiny-imagenet-0.4"]
     assert paper_score(column, "fce", "top1").mean == 29.92
     assert paper_score(column, "fce", "top5").mean == 48.85

@@ -42,7 +42,7 @@ def test_the_noise_is_that_of_the_column():
 
 
 def test_classifier_noise_is_that_of_the_whole_training_set():
-    """A linear classifier knows 100 images of digits by heart, and would make no noise in them."""
+    """A linear classifier memorizes 100 images of digits, and would add no noise to them."""
     column = COLUMNS["digits-0.4"].model_copy(update={"noise": "classifier", "noise_rate": 1.0})
     plan = Plan(CPU.override(["digits.train_examples=100"]), (0,), DataSources())
     (run,) = plan.runs(column, "ce")
@@ -88,7 +88,7 @@ class TestExecute:
     def store(self, tmp_path):
         return RunStore(tmp_path / "runs")
 
-    def test_what_a_finished_run_leaves(self, store):
+    def test_the_files_of_a_finished_run(self, store):
         (run,) = digit_runs(["ce+b"])
         execute(run, Execution(store, DataSources()))
         folder = store.folder(run)
@@ -135,7 +135,7 @@ class TestExecute:
         execute(run, Execution(store, DataSources()))
         assert RunConfig.model_validate_json(store.folder(run).experiment.read_text()) == run
 
-    def test_what_another_sweep_does_is_not_this_ones(self, store):
+    def test_the_marks_of_other_sweeps_are_ignored(self, store):
         (run,) = digit_runs(["ce"])
         write_text(store.folder(run).running, "theirs")
         assert store.state(run, "ours") == "waiting"

@@ -117,7 +117,7 @@ def test_a_damaged_run_of_a_reproduction_is_named(tmp_path):
 
 
 def test_the_moment_of_memorization_in_a_reproduction(tmp_path):
-    """Of the plain one of a pair."""
+    """The plain training of a pair is marked."""
     settings = [*QUICK, "epochs=40", "learning_rate=0.003", "batch_size=50"]
     for run in digit_runs(["ce", "ce+b"], settings=settings):
         execute(run, Execution(RunStore(tmp_path), DataSources()))

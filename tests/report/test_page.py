@@ -72,7 +72,7 @@ def test_nothing_is_fetched():
     assert "default-src 'none'" in policy
 
 
-def test_cells_carry_what_they_sort_by():
+def test_cells_carry_their_sort_value():
     cells = Elements(to_html(evil_page())).named("td")
     assert [cell.get("data-value") for cell in cells[:2]] == ["1.5", None]
 

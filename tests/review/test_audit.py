@@ -60,8 +60,8 @@ def test_the_rate_is_unbiased_though_suspicions_are_not(tmp_path):
     assert sum(held) >= 35
 
 
-@pytest.mark.parametrize("told", ["too little", "too much", "nothing"])
-def test_intervals_hold_rare_noise_whatever_suspicions_say(tmp_path, told):
+@pytest.mark.parametrize("suspicions", ["too little", "too much", "nothing"])
+def test_intervals_contain_rare_noise_for_any_suspicions(tmp_path, suspicions):
     """Three labels in a hundred are wrong: the variance of answers would often be too small."""
     generator = torch.Generator().manual_seed(1)
     log_odds = 2.5 * torch.randn(4000, generator=generator).double() - 6
@@ -72,7 +72,7 @@ def test_intervals_hold_rare_noise_whatever_suspicions_say(tmp_path, told):
         "too little": log_odds - 3,
         "too much": 2.5 * log_odds + 2,
         "nothing": torch.randn(4000, generator=generator).double(),
-    }[told]
+    }[suspicions]
     held = 0
     for seed in range(60):
         audit = make_audit(tmp_path, labels, shown.sigmoid().clamp(1e-8, 1 - 1e-8), seed)
@@ -113,7 +113,7 @@ def test_how_many_it_takes_follows_the_answers(tmp_path):
     assert result.answered + result.more_for_5 == after
 
 
-def test_what_it_tells(tmp_path):
+def test_the_result_in_words(tmp_path):
     labels, true, suspicion = planted()
     audit = make_audit(tmp_path, labels, suspicion)
     before = audit.result()
@@ -147,7 +147,7 @@ def test_suspects_that_were_decided_elsewhere_do_not_bias_it(tmp_path):
     assert audit.result().answered == 20
 
 
-def test_an_answer_says_what_it_stands_for(tmp_path):
+def test_an_answer_records_the_examples_it_represents(tmp_path):
     labels, _, suspicion = planted()
     audit = make_audit(tmp_path, labels, suspicion)
     certain, doubtful = int(suspicion.argmin()), int(suspicion.argmax())

@@ -64,7 +64,7 @@ def test_the_later_of_two_decisions_counts_and_both_stay(file):
     assert len(lines(file)) == 3
 
 
-def test_to_undo_is_a_line_and_brings_back_what_stood_before(file, data):
+def test_undoing_adds_a_line_and_restores_the_earlier_decision(file, data):
     file.decide(0, "wrong", "dog")
     second = file.decide(0, "unsure")
     assert file.undo(second.key) == second
@@ -173,12 +173,12 @@ for position in range(1000):
         [sys.executable, "-c", program, path], stdout=subprocess.PIPE, text=True
     )
     with process:
-        while (told := int(process.stdout.readline())) < 5:
+        while (count := int(process.stdout.readline())) < 5:
             pass
         os.kill(process.pid, signal.SIGKILL)
     train = Dataset(torch.zeros(1000, 2), torch.arange(1000) % 2, ("a", "b"))
     found = DecisionFile(path, ReviewedData(train))
-    assert set(range(told + 1)) <= {each.position for each in found}
+    assert set(range(count + 1)) <= {each.position for each in found}
     assert found.notes == []
 
 
@@ -242,7 +242,7 @@ def test_a_file_of_another_kind_is_refused(file, data, content, message):
         ((0, "maybe"), "`verdict` must be one of"),
     ],
 )
-def test_what_makes_no_sense_is_refused(file, arguments, message):
+def test_invalid_decisions_are_refused(file, arguments, message):
     with pytest.raises(InvalidValueError, match=message):
         file.decide(*arguments)
     assert not file.path.exists()

@@ -34,7 +34,7 @@ def test_the_likeliest_wrong_label_comes_first(queue):
     assert first.probability == pytest.approx(1 / (1 + 2.718281828**-3))
 
 
-def test_what_is_decided_waits_no_longer_until_it_is_undone(queue):
+def test_decided_labels_leave_the_queue_until_undone(queue):
     made = queue.decisions.decide(1, "unsure")
     assert positions(queue.next(2)) == [3, 4]
     assert len(queue) == 4
@@ -52,7 +52,7 @@ def test_filters_by_class_and_by_pair(queue):
         queue.next(label="cow")
 
 
-def test_pairs_are_ranked_by_what_they_probably_hold(queue):
+def test_pairs_are_ranked_by_expected_wrong_labels(queue):
     pairs = [(each.label, each.suggested, each.waiting) for each in queue.pairs()]
     assert pairs == [("cat", "owl", 1), ("dog", "cat", 1), ("owl", "dog", 1)]
     assert queue.pairs()[0].expected_wrong == pytest.approx(queue.probability[1].item())
@@ -66,7 +66,7 @@ def test_suspects_are_the_labels_that_are_more_likely_wrong_than_right(queue):
     assert positions(queue.next(5)) == [1, 4, 0, 2]  # the queue goes on beyond them
 
 
-def test_least_leaves_out_what_is_hardly_suspect(tmp_path):
+def test_least_leaves_out_labels_that_are_hardly_suspect(tmp_path):
     queue = make_queue(tmp_path, [0.0, 3.0, -1.0], [0, 0, 0], [1, 1, 1], least=0.5)
     assert positions(queue.next(9)) == [1, 0]
 
@@ -87,7 +87,7 @@ def test_it_pays_while_a_tenth_of_the_last_fifty_was_wrong(tmp_path):
         queue.decisions.decide(position, *decision)
     assert queue.share_wrong == pytest.approx(6 / 50)
     assert queue.pays
-    queue.decisions.decide(50, "unsure")  # tells nothing
+    queue.decisions.decide(50, "unsure")  # no information
     queue.decisions.decide(51, "wrong", "dog", where="audit")  # was drawn at random
     assert queue.share_wrong == pytest.approx(6 / 50)
     queue.decisions.decide(52, "right")

@@ -39,7 +39,7 @@ def test_a_person_who_knows_the_truth_finds_mostly_wrong_labels(run, digits):
     assert len(run.review_queue()) == len(digits.train) - 60
 
 
-def test_what_label_a_decision_names_tells_its_verdict(run, digits):
+def test_the_verdict_follows_from_the_label(run, digits):
     given = digits.train.class_names[int(digits.train.labels[3])]
     assert run.decide(3, given).verdict == "right"
     assert run.decide(4, None).verdict == "unusable"

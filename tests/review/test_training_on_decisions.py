@@ -73,7 +73,7 @@ class TestFloor:
         plain = make_objective(config, 4, 2, GivenRate(0.3, 4))
         assert trusting(plain, checked_of([True, False]), None, config).bound == 0.5
 
-    def test_a_correcting_loss_does_not_correct_what_is_right(self):
+    def test_a_correcting_loss_does_not_correct_right_labels(self):
         config = TrainingConfig(loss="fce", noise_rate=0.3)
         checked = checked_of([True, True])
         objective = trusting(make_objective(config, 2, 2, GivenRate(0.3, 2)), checked, None, config)
@@ -110,7 +110,7 @@ def test_audited_labels_tell_the_rate_of_those_nobody_checked():
     is_trusted = torch.zeros(4000, dtype=torch.bool)
     is_trusted[:1000] = True  # drawn at random, as the order is
     labels = torch.where(is_trusted, true, given)
-    logits = 0.1 * F.one_hot(given, 2).float()  # that tells nothing of the truth
+    logits = 0.1 * F.one_hot(given, 2).float()  # unrelated to the truth
     found = OutOfFold(logits, labels, torch.arange(4000), is_trusted=is_trusted)
     checked = Checked(is_trusted, given, is_trusted.double())
     noise = noise_of_unchecked(EstimatedNoise.of(found), checked)
@@ -224,7 +224,7 @@ def test_decisions_about_other_data_do_not_train(noisy, tmp_path):
 
 
 def checked_data(n, count):
-    """Two clouds with noisy labels, of which so many were checked."""
+    """Two clouds with noisy labels, some of which were checked."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(n, 4, generator=generator)
     true = (inputs[:, 0] > 0).long()

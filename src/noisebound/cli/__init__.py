@@ -1,7 +1,6 @@
 """The command line: parse, call, print.
 
-A command is registered by name and imported when it is called or when its help is shown. It imports
-torch, and all that needs torch, when it runs.
+A command is imported when it is called or its help is shown. It imports torch only when it runs.
 """
 
 import os
@@ -21,7 +20,7 @@ ISSUES = "https://github.com/noisebound/noisebound/issues"
 
 
 def _shown_default(value: Any) -> str | None:
-    """Return a default as the help shows it; options that are off or empty have none to show."""
+    """Return a default as the help shows it, or None for options that are off or empty."""
     if value is True:
         return "on"
     if value is None or value is False or value == ():
@@ -35,50 +34,34 @@ app = App(
     name="noisebound",
     help="Train classifiers on noisy labels without memorizing the noise.",
     default_parameter=Parameter(show_default=_shown_default),
-    suppress_keyboard_interrupt=False,  # whose exit code would be 130 for SIGTERM too
+    suppress_keyboard_interrupt=False,  # it would exit with 130 after SIGTERM, too
 )
 app.register_install_completion_command(
-    help="Install completion of commands and options for your shell: bash, zsh, fish or PowerShell."
+    help="Install shell completion for bash, zsh, fish or PowerShell."
 )
 for _name, _help, _example in (
-    ("demo", "Show what a bound does on digits of which 60 % are mislabeled.", "--out demo"),
-    ("fit", "Train a robust classifier and save it in a folder.", "photos/ --out run"),
-    (
-        "estimate",
-        "Estimate how many labels are wrong, and which classes are mistaken for which.",
-        "photos/",
-    ),
-    (
-        "suspects",
-        "Rank the labels of a run's training data by how likely they are wrong.",
-        "run --out suspects.csv",
-    ),
+    ("demo", "Compare plain and bounded training on digits with 60 % wrong labels.", "--out demo"),
+    ("fit", "Train a robust classifier and save it to a folder.", "photos/ --out run"),
+    ("estimate", "Estimate how many labels are wrong, and which classes are confused.", "photos/"),
+    ("suspects", "Rank a run's labels by the probability that they are wrong.", "run --out s.csv"),
     ("review", "Check labels in the browser: a random sample first, then the suspects.", "run"),
-    (
-        "labels",
-        "Write the labels after a review: as given, as they should be, and why.",
-        "run --out labels.csv",
-    ),
+    ("labels", "Export the labels of a run after a review.", "run --out labels.csv"),
     ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
     (
         "embed",
-        "Turn images or texts into the vectors of a pretrained encoder, here or on a cluster.",
+        "Embed images or texts by a pretrained encoder, on this machine or a cluster.",
         "photos/ --backbone onnx:net.onnx --out vectors",
     ),
     ("bound", "Show the noise-bound of a loss.", "sce --noise-rate 0.4 --classes 10"),
-    (
-        "explore",
-        "Write an HTML page with sliders for the noise rate and the losses.",
-        "--out explorer.html",
-    ),
+    ("explore", "Write an HTML page that plots losses over the noise rate.", "--out explorer.html"),
     (
         "reproduce",
-        "Reproduce a table of the paper, with the paper's numbers beside ours.",
+        "Reproduce a table of the paper, with the paper's results beside ours.",
         "table1 --columns fashion-mnist-0.4 --methods ce ce+b",
     ),
     ("figure", "Draw a figure of the paper.", "sensitivity"),
-    ("report", "Write an HTML page about runs.", "reproduction --out report.html"),
-    ("preset", "Print the settings of the experiments.", "cpu > mine.json"),
+    ("report", "Write an HTML report about runs.", "reproduction --out report.html"),
+    ("preset", "Print the settings of a preset for `reproduce`.", "cpu > mine.json"),
 ):
     app.command(
         f"noisebound.cli.{_name}_command:{_name}",
@@ -88,22 +71,19 @@ for _name, _help, _example in (
 app.command(
     "noisebound.cli.data_commands:data_app",
     name="data",
-    help="List the known data sets, fetch one, or look at one.",
+    help="List, download or inspect data sets.",
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command, and separate mistakes of the user from faults in noisebound.
+    """Run a command; by default, with the arguments of this process.
 
-    A mistake in the arguments or the data, or trouble with a file, a disk or the network, is
-    reported in one line, with exit code 2. Anything else is shown with its traceback, with exit
-    code 1. Ctrl-C ends with exit code 130, and SIGTERM with 143.
-
-    Args:
-        arguments: the words after ``noisebound``; those of this process if not given
+    Errors in the arguments, the data, a file or the network are reported in one line, with exit
+    code 2. All other errors are shown with their traceback, with exit code 1. Ctrl-C exits with
+    130, SIGTERM with 143.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
-    flags = command_flags(app, words)  # imports the command, while Ctrl-C still ends it silently
+    flags = command_flags(app, words)  # imports the command while Ctrl-C still exits silently
     with interruptible(), warnings_as_notes(lambda text: with_flags(text, flags)):
         _run(words)
 
@@ -113,13 +93,13 @@ def _run(words: Sequence[str]) -> None:
         app(words, print_error=False, exit_on_error=False)
     except KeyboardInterrupt as interrupt:
         sys.exit(exit_code(interrupt))
-    except BrokenPipeError:  # the reader, such as head, has seen enough
+    except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
-        came_of = interruption(error)
-        if came_of is not None:
-            sys.exit(exit_code(came_of))
+        cause = interruption(error)
+        if cause is not None:
+            sys.exit(exit_code(cause))
         flags = command_flags(app, words)
         message = user_message(error, flags)
         if message is None:
@@ -131,7 +111,7 @@ def _run(words: Sequence[str]) -> None:
 
 
 def _complain(message: str) -> None:
-    if os.environ.get("LOCAL_RANK", "0") == "0":  # the other ranks have the same to say
+    if os.environ.get("LOCAL_RANK", "0") == "0":  # all ranks have the same message
         Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(message)}")
     sys.exit(2)
 

@@ -1,16 +1,14 @@
 """``noisebound bound``: show the noise-bound of a loss."""
 
-from typing import TYPE_CHECKING, Annotated
+from contextlib import suppress
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from noisebound.cli.options import Json, as_share
 from noisebound.system.console import print_json, print_text
 
-if TYPE_CHECKING:
-    from torch import nn
-
-_MOST_SHOWN = 10  # entries of the noise vector, so that it fits on a line
+_MOST_SHOWN = 10  # entries of the noise vector, to fit on a line
 
 
 def bound(
@@ -27,21 +25,23 @@ def bound(
     num_classes: Annotated[int, Parameter(name="--classes", help="The number of classes.")],
     json: Json = False,
 ) -> None:
-    """Show the noise-bound of a loss, and the interval of bounds for noise of any structure.
+    """Show the noise-bound of a loss, and the range of bounds for noise of any structure.
 
     Parameters
     ----------
     loss
         The name of the loss, such as ce, fce, gce, sce or cep.
     """
-    from noisebound.bounds import noise_bound, symmetric_noise
+    from noisebound.bounds import entropy_interval, noise_bound, symmetric_noise
     from noisebound.catalog import create_loss
 
     name = loss.lower().removesuffix("+b")
     # Some losses remember examples, but no bound depends on the number of examples.
     criterion = create_loss(name, noise_rate=noise_rate, num_classes=num_classes, num_samples=1)
     level = float(noise_bound(criterion, noise_rate, num_classes))
-    lower, upper = _interval(criterion, noise_rate, num_classes)
+    lower = upper = None
+    with suppress(ValueError):  # losses that are made for one kind of noise have no range
+        lower, upper = map(float, entropy_interval(criterion, noise_rate, num_classes))
     if json:
         record = {
             "loss": name,
@@ -60,16 +60,3 @@ def bound(
     if lower is not None:
         print_text(f"interval  {lower:.6g} (pairwise noise) to {upper:.6g} (symmetric noise)")
     print_text(f"noise     {shown}{', …' if num_classes > _MOST_SHOWN else ''}")
-
-
-def _interval(
-    criterion: "nn.Module", noise_rate: float, num_classes: int
-) -> tuple[float, float] | tuple[None, None]:
-    """Return the limits of the entropy; none for a loss that is made for one kind of noise."""
-    from noisebound.bounds import entropy_interval
-
-    try:
-        lower, upper = entropy_interval(criterion, noise_rate, num_classes)
-    except ValueError:
-        return None, None
-    return float(lower), float(upper)

@@ -1,4 +1,4 @@
-"""``noisebound data``: list data sets, fetch one, look at one, clear the cache folder."""
+"""``noisebound data``: list, download or inspect data sets, and clear the cache."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from noisebound.data.published.releases import Published
     from noisebound.data.summary import DataSummary, PartSummary
 
-data_app = App(name="data", help="List data sets, fetch one, look at one, clear the cache.")
+data_app = App(name="data", help="List, download or inspect data sets, and clear the cache.")
 
-_MANY_CLASSES = 20  # heuristic: more classes are not listed one by one
+_MANY_CLASSES = 20  # the most that are listed; heuristic
 
 
 @data_app.command(name="list")
 def list_datasets(*, data_dir: DataDir = None) -> None:
-    """List the published data sets, and where they are on this machine.
+    """List the published data sets, and their folders on this machine.
 
     Example: `noisebound data list`
     """
@@ -56,14 +56,14 @@ def _place(published: "Published", data_dir: Path | None) -> str:
 
 @data_app.command
 def fetch(name: str, *, data_dir: DataDir = None) -> None:
-    """Find a data set's files, or download them into the cache folder, and verify them.
+    """Download a published data set to the cache, unless it is on this machine, and verify it.
 
     Example: `noisebound data fetch fashion-mnist`
 
     Parameters
     ----------
     name
-        The name of the data set, as `noisebound data list` shows it.
+        The name of the data set in `noisebound data list`.
     """
     from noisebound.data.published import get_published
     from noisebound.data.published.releases import find_or_download
@@ -78,12 +78,7 @@ def fetch(name: str, *, data_dir: DataDir = None) -> None:
 
 
 @data_app.command
-def info(
-    name_or_path: Source,
-    *,
-    reading: Reading = None,
-    json: Json = False,
-) -> None:
+def info(name_or_path: Source, *, reading: Reading = None, json: Json = False) -> None:
     """Read a data set and show its size, shapes, columns, classes, balance and origin.
 
     Example: `noisebound data info table.csv --target species`
@@ -101,7 +96,7 @@ def info(
 def cache(
     *,
     clear: Annotated[
-        bool, Parameter(negative=(), help="Remove files that can be made again; keep downloads.")
+        bool, Parameter(negative=(), help="Delete files that can be made again; keep downloads.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -116,23 +111,24 @@ def cache(
 
     found = clear_cache() if clear else cached_files(download_folders())
     if json:
-        print_json([_cache_record(each) for each in found])
+        print_json(
+            [
+                {
+                    "folder": str(each.folder),
+                    "what": each.what,
+                    "files": each.files,
+                    "bytes": each.nbytes,
+                    "is_cleared": each.is_cleared,
+                }
+                for each in found
+            ]
+        )
         return
     if found:
         Console(soft_wrap=True).print(_cache_table(found))
     total = decimal(sum(each.nbytes for each in found))
     verb = "removed" if clear else "kept"
     print_text(f"{total} {verb} in {cache_folder()}")
-
-
-def _cache_record(found: "CachedFiles") -> dict[str, object]:
-    return {
-        "folder": str(found.folder),
-        "what": found.what,
-        "files": found.files,
-        "bytes": found.nbytes,
-        "is_cleared": found.is_cleared,
-    }
 
 
 def _cache_table(found: "list[CachedFiles]") -> Table:

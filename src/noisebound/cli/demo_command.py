@@ -7,19 +7,19 @@ from noisebound.system.console import print_text
 
 
 def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
-    """Train on digits of which 60 % are labeled wrong, with five losses, plain and bounded.
+    """Train on digits with 60 % wrong labels, by five losses, plain and bounded.
 
     Parameters
     ----------
     out
-        The folder for the table, the page and the runs. Finished runs are not repeated.
+        The folder to write the table, the report and the runs to. Finished runs are not repeated.
     """
     import torch
 
     from noisebound.paper.demo import run_demo
     from noisebound.runs.folder import RunFolder
 
-    torch.set_num_threads(1)  # fastest for so small a network, and sums have one order
+    torch.set_num_threads(1)  # fastest for a small network, and reproducible
     outcome = run_demo(out)
     RunFolder(out).save_command("noisebound demo")
     if json:

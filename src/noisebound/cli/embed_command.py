@@ -1,4 +1,4 @@
-"""``noisebound embed``: turn raw data into the vectors of a pretrained encoder."""
+"""``noisebound embed``: embed raw data by a pretrained encoder."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,26 +22,28 @@ def embed(
     Parameters
     ----------
     data
-        The name of a data set; or a folder of images or of .txt files, a table with a column of
-            texts, or an npz or npy file of images.
+        The data: a folder of images or .txt files, a table with a column of texts, an npz or npy
+            file of images, or the name of a published data set.
     out
-        The folder to write. After an interruption, run the same command again to continue.
+        The folder to write. To continue after an interruption, run the same command again.
     backbone
         The pretrained encoder: hf:NAME_OR_FOLDER, onnx:FILE, timm:NAME or package:NAME; auto for
             one that fits the examples.
     cluster
-        The address of a Ray cluster, auto for one that runs here, or local to start one. All its
-            machines must see the data and the folder.
+        The address of a Ray cluster, auto to use one that runs here, or local to start one. All
+            machines must have access to the data and the output folder.
     """
     from noisebound.features import parse_backbone
     from noisebound.features.auto import needed_backbone
     from noisebound.features.embed_folder import embed_folder
     from noisebound.features.load import load_raw
+    from noisebound.system.memory import keep_freed_memory
 
+    keep_freed_memory()
     options = (reading or ReadingFlags()).options
     encoder = None if backbone == "auto" else parse_backbone(backbone, options.image_size)
     raw = load_raw(data, options)
-    encoder = encoder or needed_backbone(raw.train.examples, print_note)
+    encoder = encoder or needed_backbone(raw.train.examples.modality, print_note)
     notes = embed_folder(
         raw, encoder, out, skip_bad=options.skip_bad, cluster=cluster, log=print_note
     )

@@ -22,15 +22,15 @@ from noisebound.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from noisebound.data import Dataset
-    from noisebound.estimation import NoiseEstimate
+    from noisebound.estimation import Noise, NoiseEstimate
 
-_CONFUSIONS = 8  # heuristic: a list of this length is still read
-_RARE = 0.005  # rarer confusions are not listed: they would round to 0 %
+_CONFUSIONS = 8  # the most that are listed; heuristic
+_RARE = 0.005  # rarer confusions would be rounded to 0 %
 _SHOWN = ("model", "epochs", "learning_rate", "batch_size", "augment", "seed")
 
 
 class _Training(TrainingConfig):
-    """How the networks train that the estimate is made with; the noise itself is not given."""
+    """The training of the networks behind the estimate, without the options on the noise."""
 
 
 arrange(
@@ -39,8 +39,8 @@ arrange(
     | {
         "model": Parameter(metavar="NAME"),
         "epochs": Parameter(
-            help="The number of epochs of the training that the estimate is for. Each network "
-            "trains for about a quarter of them."
+            help="The number of epochs that you would pass to `fit`. The networks behind the "
+            "estimate train for about a quarter of them."
         ),
         "learning_rate": Parameter(metavar="RATE", show_choices=False),
     },
@@ -61,89 +61,69 @@ def estimate(
 ) -> None:
     """Estimate how many labels are wrong, and which classes are confused.
 
-    The estimate is the one that noisebound fit makes before it trains.
+    `noisebound fit` makes the same estimate before it trains. For the folder of a run, the estimate
+    of that run is printed.
 
     Parameters
     ----------
     method
-        The estimator; confident needs the package cleanlab.
+        The estimator. confident requires the package cleanlab.
     probs
-        A .npy file with the out-of-fold class probabilities of the training examples, in their
-            order. Without it, two networks are trained, each on one half of the examples.
+        A .npy file with out-of-fold class probabilities, one row per training example, in the order
+            of the data. By default, two networks are trained, each on one half of the examples.
     out
-        The .json file for the estimate with the whole transition matrix.
+        A .json file to write the estimate to, including the transition matrix.
     """
-    from noisebound.estimation import EstimatedNoise, UnknownNoise
+    from noisebound.estimation import EstimatedNoise, NoiseEstimate, UnknownNoise
     from noisebound.estimation.transitions import require_cleanlab
     from noisebound.features import load_for_training
+    from noisebound.runs import load_run
     from noisebound.runs.folder import RunFolder
     from noisebound.runs.result import estimate_record, noise_record
     from noisebound.search import estimate_label_noise
     from noisebound.search.problem import takes_pixels, with_head
+    from noisebound.system.files import write_json
     from noisebound.system.memory import keep_freed_memory
     from noisebound.training.devices import use_threads
 
     use_threads(threads)
     keep_freed_memory()
+    noise: Noise | NoiseEstimate
     if RunFolder(data).result.exists():
         if probs is not None or method != "agreement":
             raise InvalidValueError("a run has its own estimate: leave out --probs and --method")
-        _print_stored(data, out, as_json=json)
-        return
-    if method == "confident":
-        require_cleanlab()
-    given = config or _Training()
-    training = validated(TrainingConfig, given.model_dump(exclude_unset=True))
-    splits, _ = load_for_training(
-        data,
-        "none" if probs is not None and backbone == "auto" else backbone,
-        (reading or ReadingFlags()).options,
-        is_from_pixels=takes_pixels(training),
-        log=print_note,
-    )
-    if probs is None:
-        noise = estimate_label_noise(splits, with_head(training, splits), method=method)
-        assert isinstance(noise, EstimatedNoise | UnknownNoise)
-        found = noise.estimate if isinstance(noise, EstimatedNoise) else noise.rejected
-        record, because = noise_record(noise), noise.unknown_because
+        run = load_run(data)
+        noise, class_names = run.result.noise, run.saved_model.card.class_names
     else:
-        found = _from_probabilities(probs, splits.train, method)
-        record, because = estimate_record(found), found.diagnostics.rejection
-    _output(found, record, splits.train.class_names, because, out, as_json=json)
-
-
-def _print_stored(run: str, out: Path | None, *, as_json: bool) -> None:
-    """Print the noise of a run."""
-    from noisebound.estimation import EstimatedNoise, UnknownNoise
-    from noisebound.runs import load_run
-    from noisebound.runs.result import noise_record
-
-    trained = load_run(run)
-    noise = trained.result.noise
-    found = noise.estimate if isinstance(noise, EstimatedNoise) else None
-    if isinstance(noise, UnknownNoise):
-        found = noise.rejected
-    names, because = trained.saved_model.card.class_names, noise.unknown_because
-    _output(found, noise_record(noise), names, because, out, as_json=as_json)
-
-
-def _output(
-    found: "NoiseEstimate | None",
-    record: dict[str, Any],
-    class_names: tuple[str, ...],
-    unknown_because: str | None,
-    out: Path | None,
-    *,
-    as_json: bool,
-) -> None:
+        if method == "confident":
+            require_cleanlab()
+        given = config or _Training()
+        training = validated(TrainingConfig, given.model_dump(exclude_unset=True))
+        splits, _ = load_for_training(
+            data,
+            "none" if probs is not None and backbone == "auto" else backbone,
+            (reading or ReadingFlags()).options,
+            is_from_pixels=takes_pixels(training),
+            log=print_note,
+        )
+        class_names = splits.train.class_names
+        if probs is None:
+            noise = estimate_label_noise(splits, with_head(training, splits), method=method)
+        else:
+            noise = _from_probabilities(probs, splits.train, method)
+    if isinstance(noise, NoiseEstimate):
+        found: NoiseEstimate | None = noise
+        record, because = estimate_record(noise), noise.diagnostics.rejection
+    else:
+        record, because = noise_record(noise), noise.unknown_because
+        found = noise.estimate if isinstance(noise, EstimatedNoise) else None
+        found = noise.rejected if isinstance(noise, UnknownNoise) else found
     if out is not None:
-        from noisebound.system.files import write_json
-
         write_json(out, record)
-    if as_json:
+    if json:
         print_json(record)
     else:
-        _print(found, record, class_names, unknown_because)
+        _print(found, record, class_names, because)
 
 
 def _from_probabilities(path: Path, train: "Dataset", method: EstimationMethod) -> "NoiseEstimate":
@@ -170,7 +150,7 @@ def _print(
         print_text(f"the noise is unknown: {spell_arguments(unknown_because)}", style="bold")
     elif found is not None:
         _print_estimate(found, record, class_names)
-    elif "rate" in record:
+    elif record.get("rate") is not None:
         print_text(f"given noise rate: {record['rate']:.1%}", style="bold")
     else:
         print_text("the run did not need the noise and has not estimated it")

@@ -1,4 +1,4 @@
-"""``noisebound explore``: a page on which to try how the floor depends on the noise."""
+"""``noisebound explore``: a page that shows how the floor depends on the noise."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from noisebound.system.console import print_text
 
 
 def explore(*, out: Path = Path("explorer.html")) -> None:
-    """Write a self-contained HTML page with sliders for the noise and the floor that follows.
+    """Write a self-contained HTML page that plots the floor of each loss over the noise rate.
 
     Parameters
     ----------

@@ -9,10 +9,7 @@ from noisebound.system.console import print_text
 
 
 def figure(
-    name: FigureName,
-    *,
-    out: Path = Path(),
-    table: Path = Path("reproduction/rate-sweep.csv"),
+    name: FigureName, *, out: Path = Path(), table: Path = Path("reproduction/rate-sweep.csv")
 ) -> None:
     """Draw a figure of the paper, as PNG and SVG.
 
@@ -20,11 +17,11 @@ def figure(
     ----------
     name
         sensitivity: the range of the floor for noise of any structure. noise-models: the losses'
-        inverse noise models. rate-sweep: accuracy over the noise rate assumed for the bound.
+            inverse noise models. rate-sweep: accuracy over the noise rate assumed for the bound.
     out
         The folder to write to.
     table
-        For rate-sweep, the CSV file that `noisebound reproduce rate-sweep` wrote.
+        The CSV file written by `noisebound reproduce rate-sweep`, for the figure rate-sweep.
     """
     from noisebound.paper import figures
 

@@ -40,7 +40,7 @@ _Weights = Annotated[Columns, Parameter(metavar="balanced|CLASS=WEIGHT...")]
 
 
 class _Training(TrainingConfig):
-    """The config as options; a matrix does not fit on a command line and is read from a file."""
+    """The config as options; the transition matrix is read from a file."""
 
     transition: Annotated[tuple[tuple[float, ...], ...] | None, Parameter(parse=False)] = None
     class_weight: _Weights = ()  # type: ignore[assignment]
@@ -75,7 +75,7 @@ arrange(
 arrange(
     _Reading,
     dict.fromkeys(("target", "text", "test"), Parameter(group=_MAIN))
-    | dict.fromkeys(("exclude", "id", "types", "merge_labels"), Parameter(group=_COLUMNS)),
+    | dict.fromkeys(("exclude", "id", "types"), Parameter(group=_COLUMNS)),
 )
 
 
@@ -98,33 +98,33 @@ def fit(
     logger: Annotated[Literal["csv", "tensorboard"] | None, Parameter(group=_OUTPUT)] = None,
     json: Annotated[Json, Parameter(group=_OUTPUT)] = False,
 ) -> None:
-    """Train a robust classifier and write it to a folder.
+    """Train a robust classifier and save it to a folder.
 
     Parameters
     ----------
     out
-        The folder for the model, its metrics, its checkpoints and its report.
+        The folder for the model, metrics, checkpoints and the HTML report.
     transition
-        A .csv or .npy file with the transition matrix T[noisy, true], if it is known. It replaces
-            the noise rate.
+        A .csv or .npy file with a known transition matrix T[noisy, true]. It replaces the noise
+            rate.
     overwrite
-        Replace the run in the folder.
+        Replace an existing run in the output folder.
     corrections
-        The decisions.jsonl of a run whose labels were reviewed: checked labels are corrected and
-            trusted, and unusable examples are left out.
+        The decisions.jsonl of a reviewed run. Checked labels are corrected and trusted, and
+            unusable examples are left out.
     resume
-        Continue the run in the folder.
+        Continue an interrupted run in the output folder.
     devices
         The number of devices per machine, or auto for all. On the CPU, a device is a process with
-            at least one core of its own.
+            at least one core.
     nodes
         The number of machines.
     accelerator
-        The kind of device, such as cpu or cuda; auto for the best there is.
+        The kind of device, such as cpu or cuda, or auto for the fastest one.
     precision
-        The type of numbers to compute with.
+        The number format of the computation.
     logger
-        Also write the metrics for a tracker.
+        Also write the metrics in the format of a tracker.
     """
     from noisebound.entry import fit as run_fit
     from noisebound.system.memory import keep_freed_memory
@@ -146,7 +146,7 @@ def fit(
         training["transition"] = _read_matrix(transition)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnknownNoiseWarning)  # printed below, as a note
+            warnings.simplefilter("ignore", UnknownNoiseWarning)  # printed below as a note
             run = run_fit(
                 data,
                 out=out,
@@ -208,8 +208,8 @@ def _print_run(run: "Run", *, as_json: bool) -> None:
             console.print(f"{label}: {value:.1%}")
     if result.memorizing_since is not None:
         console.print(
-            f"[yellow]memorizing since epoch {result.memorizing_since}[/]: the training loss has "
-            "been below the floor that follows from the noise; bound it with +b"
+            f"[yellow]memorizing since epoch {result.memorizing_since}[/]: the training loss is "
+            "below the floor given by the noise; bound it with +b"
         )
     if result.is_stuck:
         console.print(

@@ -1,4 +1,4 @@
-"""``noisebound labels``: the labels after a review, for training, for files and for other tools."""
+"""``noisebound labels``: export the labels after a review, and import answers of other tools."""
 
 import json
 from pathlib import Path
@@ -6,13 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from noisebound.cli.options import (
-    QuoteFormulas,
-    Reading,
-    ReadingFlags,
-    RunPath,
-    TrainingSource,
-)
+from noisebound.cli.options import QuoteFormulas, Reading, ReadingFlags, RunPath, TrainingSource
 from noisebound.errors import InvalidValueError
 from noisebound.system.console import print_note, print_text
 
@@ -28,18 +22,18 @@ def labels(
     quote_formulas: QuoteFormulas = True,
     reading: Reading = None,
 ) -> None:
-    """Write every label of a run's training data as it was given, as it should be, and why.
+    """Export each training label of a run: as given, as corrected, and the reason.
 
     Parameters
     ----------
     out
-        The .csv or .parquet file to write; a .json file for another tool.
+        The file to write: .csv or .parquet for a table, .json for other tools.
     format
-        The kind of file: a table, or what Label Studio or argilla imports.
+        The format: a table, or tasks to import into Label Studio or argilla.
     drop_unusable
-        Leave out the examples that were found unusable.
+        Leave out examples that were marked as unusable.
     read
-        An export of Label Studio or argilla whose answers become decisions of the run first.
+        An export of Label Studio or argilla to import first. Its answers become decisions.
     """
     from noisebound.review.exports import (
         argilla_records,

@@ -1,4 +1,4 @@
-"""Messages about errors, in the words of the command line."""
+"""Error messages, with arguments spelled as on the command line."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,7 @@ _ARGUMENT = re.compile(r"`(?P<name>\w+)(=(?P<value>[^`]+))?`")
 
 
 def user_message(error: Exception, flags: Mapping[str, str]) -> str | None:
-    """Return the message for an error that the user can correct, or None for a fault in noisebound.
-
-    Args:
-        error: the error that a command ended with
-        flags: the command's arguments, as :func:`command_flags` returns them
-    """
+    """Return the message for an error that the user can correct; None for a fault in noisebound."""
     match error:
         case CycloptsError(__cause__=ValidationError() as cause):
             return _first_mistake(cause, flags)
@@ -37,14 +32,9 @@ def user_message(error: Exception, flags: Mapping[str, str]) -> str | None:
 
 
 def command_flags(app: App, words: Sequence[str]) -> dict[str, str]:
-    """Return how the command line spells each Python argument of a command.
+    """Return the command line's spelling of each Python argument of a command, as in its help.
 
-    An option is spelled as its flag, and a positional argument in capitals, as in the command's
-    help. Where the command cannot be found, there are none.
-
-    Args:
-        app: the command line
-        words: the words that name the command, and its arguments
+    Options are spelled as flags, positional arguments in capitals. An unknown command has none.
     """
     try:
         command = app.parse_commands(words)[1][-1]
@@ -55,17 +45,14 @@ def command_flags(app: App, words: Sequence[str]) -> dict[str, str]:
             for argument in command.assemble_argument_collection()
             if argument.parse and argument.name.startswith("--")
         }
-    except Exception:  # A message in Python's words is better than a second error.
+    except Exception:  # a message with Python's names is better than a second error
         return {}
 
 
 def with_flags(message: str, flags: Mapping[str, str]) -> str:
-    """Return a message that spells arguments in backticks as the command line does.
+    """Return a message with the arguments in backticks spelled as flags.
 
-    Args:
-        message: names an argument as `` `noise_rate` ``, or with its value as `` `resume=True` ``;
-            any other word in backticks stays as it is
-        flags: the command's arguments, as :func:`command_flags` returns them
+    An argument may have a value, as in `` `resume=True` ``. Other words in backticks stay.
 
     Example:
         >>> with_flags("`noise_rate` is below `bound`", {"noise_rate": "--noise-rate"})
@@ -78,7 +65,7 @@ def _spelled(found: re.Match[str], flags: Mapping[str, str]) -> str:
     flag, value = flags.get(found["name"]), found["value"]
     if flag is None or (value is not None and not flag.startswith("--")):
         return found[0]
-    if value in ("False", "None"):  # which is to leave the flag out, or has another spelling
+    if value in ("False", "None"):  # no flag has such a value
         return found[0]
     if value in (None, "True"):
         return flag
@@ -86,12 +73,12 @@ def _spelled(found: re.Match[str], flags: Mapping[str, str]) -> str:
 
 
 def _missing_argument(error: MissingArgumentError, flags: Mapping[str, str]) -> str:
-    """Return which argument is missing, and what it is for."""
+    """Return the name of the missing argument, with the first sentence of its help."""
     assert error.argument is not None
     command = " ".join(["noisebound", *(error.command_chain or ())])
     name = flags.get(error.argument.field_info.name, error.argument.name)
     purpose = ""
-    if error.app is not None:  # whose docstring the argument of an error does not have
+    if error.app is not None:  # the argument of an error has no help text
         described = error.app.assemble_argument_collection(parse_docstring=True)
         found = next(each for each in described if each.name == error.argument.name)
         purpose = " ".join((found.parameter.help or "").split()).partition(". ")[0].rstrip(".")
@@ -100,7 +87,7 @@ def _missing_argument(error: MissingArgumentError, flags: Mapping[str, str]) -> 
 
 
 def _field(error: ValidationError) -> str:
-    """Return the name of the first setting that pydantic refuses; empty if it names none."""
+    """Return the name of the first invalid field; empty if pydantic names none."""
     location = error.errors()[0]["loc"]
     return str(location[0]) if location else ""
 
@@ -115,7 +102,7 @@ def _first_mistake(error: ValidationError, flags: Mapping[str, str]) -> str:
 
 def _trouble(error: OSError) -> str:
     """Return one line about a file, a disk or the network."""
-    # The second file is the target of a renaming, and the first one only its temporary name.
+    # When a file is renamed, the second name is the target, and the first is temporary.
     place = error.filename if error.filename2 is None else error.filename2
     text = str(error) if place is None else f"{place}: {error.strerror}"
     return " ".join(text.split()) or type(error).__name__

@@ -19,64 +19,63 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     Parameter(
-        help="The name of a data set; or a folder of images or of .txt files; or a CSV, TSV, "
-        "JSONL, Parquet, Excel, npz or npy file."
+        help="The data: a folder of images or .txt files; a CSV, TSV, JSONL, Parquet, Excel, npz "
+        "or npy file; or the name of a published data set."
     ),
 ]
 RunPath = Annotated[Path, Parameter(help="The folder that `noisebound fit` wrote.")]
 TrainingSource = Annotated[
     str | None,
-    Parameter(help="The data that the run was trained on [default: the data that the run names]."),
+    Parameter(help="The training data of the run, if it was moved [default: where `fit` read it]."),
 ]
 DataDir = Annotated[
-    Path | None,
-    Parameter(help="The folder to look for published files in first [default: $NOISEBOUND_DATA]."),
+    Path | None, Parameter(help="A folder with published data sets [default: $NOISEBOUND_DATA].")
 ]
 SkipBad = Annotated[
     bool,
     Parameter(
         negative=(),
-        help="Leave out images that cannot be read, lines with too many fields, and rows without a "
-        "label.",
+        help="Skip images that cannot be read, lines with too many fields, and rows without a "
+        "label. By default they are errors.",
     ),
 ]
 Threads = Annotated[
     int | None,
     Parameter(
         validator=validators.Number(gte=1),
-        help="The number of threads per device [default: this process's share of the cores].",
+        help="The number of threads per device [default: all available cores].",
     ),
 ]
 QuoteFormulas = Annotated[
     bool,
     Parameter(
-        help="Write an apostrophe before text in a CSV file that a spreadsheet would take for a "
-        "formula, such as a class that is called =1+1."
+        help="In CSV files, put an apostrophe before text that a spreadsheet would run as a "
+        "formula, such as =1+1."
     ),
 ]
 BackboneName = Annotated[
     str,
     Parameter(
         metavar="ENCODER",
-        help="A pretrained encoder whose embeddings are used: hf:NAME_OR_FOLDER, onnx:FILE, "
-        "timm:NAME, package:NAME or none. They are made once and cached. auto finds one for a "
-        "folder of images and for texts.",
+        help="A pretrained encoder for images or texts: hf:NAME_OR_FOLDER, onnx:FILE, timm:NAME, "
+        "package:NAME or none. With auto, folders of images and texts use one if it is available. "
+        "Embeddings are computed once and cached.",
     ),
 ]
 Encoding = Annotated[
     str | None,
     Parameter(
         metavar="NAME",
-        help="The character encoding of a table or text file, such as latin-1 [default: UTF-8].",
+        help="The character encoding of tables and text files, such as latin-1 [default: UTF-8].",
     ),
 ]
-Json = Annotated[bool, Parameter(negative=(), help="Print JSON.")]
+Json = Annotated[bool, Parameter(negative=(), help="Print the result as JSON.")]
 _SEVERAL = Parameter(consume_multiple=True, negative=(), metavar="COLUMN...")
 Columns = Annotated[tuple[str, ...], _SEVERAL]
 
 
 def as_share(given: Any) -> Any:
-    """Return a percentage, such as ``15%``, as a share of one; leave anything else as it is."""
+    """Convert a percentage, such as ``15%``, to a share; return anything else unchanged."""
     if not isinstance(given, str):
         return given
     try:
@@ -93,19 +92,14 @@ def as_share(given: Any) -> Any:
 
 
 def arrange(options: type[BaseModel], shown: Mapping[str, Parameter]) -> None:
-    """Change how the fields of a model, which are options of a command, appear in its help.
-
-    Args:
-        options: a model of its own for the command
-        shown: by the name of a field, what differs from the declaration of the field
-    """
+    """Change how the fields of a command's model appear in its help, by the name of the field."""
     for name, parameter in shown.items():
         field = options.model_fields[name]
         field.metadata = [*field.metadata, parameter]
 
 
 class ReadingFlags(ReadingOptions):
-    """How to read DATA, as options of a command."""
+    """The reading options as options of a command."""
 
     types: Annotated[Columns, Parameter(metavar="COLUMN=TYPE...")] = ()  # type: ignore[assignment]
     map_labels: Annotated[Columns, Parameter(metavar="LABEL=NEW...")] = ()  # type: ignore[assignment]
@@ -117,21 +111,21 @@ class ReadingFlags(ReadingOptions):
 
     @property
     def options(self) -> ReadingOptions:
-        """How to read DATA."""
+        """The validated reading options."""
         return validated(ReadingOptions, self.model_dump())
 
     def origin(self, data: str) -> "DataOrigin":
-        """Return the data with how to read it."""
+        """Return the data together with the reading options."""
         from noisebound.data import DataOrigin
 
         return DataOrigin(data=data, **self.options.model_dump())
 
     def load_run(self, path: Path, data: str | None) -> "tuple[Run, Splits]":
-        """Return a run and its training data: from ``data``, or from where the run read it."""
+        """Return a run and its training data, by default from where the run read it."""
         from noisebound.runs import load_run
 
         if data is None:
-            self.refuse_all_but("data_dir", "id", what="data that is not named beside it")
+            self.refuse_all_but("data_dir", "id", what="a run without DATA")
         run = load_run(path)
         origin = run.folder.read_origin() if data is None else self.origin(data)
         if data is None and self.data_dir is not None:
@@ -153,5 +147,5 @@ Reading = Annotated[ReadingFlags | None, Parameter(name="*")]
 
 
 def command_line() -> str:
-    """Return the command as it was typed, without --resume, for pages that say how to repeat it."""
+    """Return the command as typed, without --resume, to show how to repeat a run."""
     return shlex.join(["noisebound", *(word for word in sys.argv[1:] if word != "--resume")])

@@ -26,17 +26,15 @@ def predict(
     Parameters
     ----------
     data
-        The data to label: an image or a .txt file, or a folder of them, a CSV, TSV, JSONL,
-            Parquet, Excel, npz or npy file, or the name of a data set, whose test examples are then
-            labeled.
+        The data to label: an image or .txt file, or a folder of them; a CSV, TSV, JSONL, Parquet,
+            Excel, npz or npy file; or the name of a published data set, to label its test examples.
     out
-        The .csv or .parquet file to write. It has one row per example, with its label and the
-            probability of each class.
+        The .csv or .parquet file to write, with one row per example: its label and the probability
+            of each class.
     id
-        The column of a table that names its rows, to copy into the file [default: the column that
-            `fit` was given].
+        The column that identifies the rows, to copy to the output [default: the --id of `fit`].
     backbone
-        The new place of the model's backbone, if it was moved after training.
+        The model's backbone, if it was moved after training.
     """
     from noisebound.runs import load_run
     from noisebound.runs.predict import check_writable, write_frame

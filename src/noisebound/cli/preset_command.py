@@ -14,14 +14,14 @@ def preset(
         tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative=())
     ] = (),
 ) -> None:
-    """Print a preset as JSON, to be saved, changed and passed to `reproduce --preset`.
+    """Print a preset as JSON. Edit it and pass it to `reproduce --preset`.
 
     Parameters
     ----------
     name
-        The preset: paper, cpu, features, heads, or a JSON file that this command printed.
+        The preset: paper, cpu, features, heads, or a JSON file printed by this command.
     set_
-        Settings to change: epochs=10, or emnist.epochs=10 for one data set.
+        Settings to change, such as epochs=10, or emnist.epochs=10 for one data set.
     """
     from noisebound.paper.presets import find_preset
 

@@ -1,4 +1,4 @@
-"""``noisebound report``: write a page about runs."""
+"""``noisebound report``: write an HTML report about runs."""
 
 import warnings
 from pathlib import Path
@@ -7,12 +7,12 @@ from noisebound.system.console import print_note, print_text
 
 
 def report(runs: Path, *, out: Path = Path("report.html")) -> None:
-    """Write a self-contained HTML page with the tables, curves and configurations of runs.
+    """Write a self-contained HTML report with tables, curves and configurations of runs.
 
     Parameters
     ----------
     runs
-        The folder that `noisebound reproduce`, `demo` or `fit` wrote.
+        A folder written by `noisebound reproduce`, `demo` or `fit`.
     out
         The HTML file to write.
     """

@@ -1,4 +1,4 @@
-"""``noisebound reproduce``: make a table of the paper, with the paper's figures beside ours."""
+"""``noisebound reproduce``: a table of the paper, with the paper's results beside ours."""
 
 import sys
 from pathlib import Path
@@ -31,7 +31,9 @@ def reproduce(
     methods: Annotated[
         tuple[str, ...] | None,
         Parameter(
-            consume_multiple=True, negative=(), help='The rows, such as ce ce+b sce "ce+b*".'
+            consume_multiple=True,
+            negative=(),
+            help='The rows, such as ce ce+b sce "ce+b*" [default: all rows of the table].',
         ),
     ] = None,
     only: Names = None,
@@ -46,42 +48,41 @@ def reproduce(
     backbone: Names = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Make a table of the paper. Finished runs are not repeated.
+    """Reproduce a table of the paper. Finished runs are not repeated.
 
     Parameters
     ----------
     target
-        The table.
+        The table to reproduce.
     preset
-        The settings: paper, cpu, features, heads, or a file that `noisebound preset` printed
+        The settings: paper, cpu, features, heads, or a file printed by `noisebound preset`
             [default: features with --backbone, else cpu].
     set_
-        Settings of the preset to change, such as epochs=10, or emnist.epochs=10 for one data set.
+        Settings to change, such as epochs=10, or emnist.epochs=10 for one data set.
     columns
-        The columns, such as mnist-0.4, or mnist for all columns of a data set. Separate them with
+        The columns, such as mnist-0.4, or mnist for all columns of a data set. Separate them by
             spaces or commas.
     only
-        The rows to train now, such as ce+b. The table still shows every finished run
-            [default: all rows].
+        The rows to train now, such as ce+b. The table shows all finished runs [default: all rows].
     seeds
-        The number of seeds; or the seeds themselves, if there are several.
+        The number of seeds, or a list of seeds.
     weights
-        The weights to evaluate: the last epoch's, as in the paper, or the averaged ones.
+        The weights to evaluate: those of the last epoch, as in the paper, or averaged weights.
     jobs
-        The number of runs at once [default: one per core, or one if there is a GPU].
+        The number of parallel runs [default: one per core, or one with a GPU].
     cluster
-        The address of a Ray cluster, auto for one that runs here, or local to start one.
+        The address of a Ray cluster, auto to use one that runs here, or local to start one.
     out
-        The folder for the runs and the tables.
+        The folder to write the runs and tables to.
     name
-        The name of the table's files [default: the target].
+        The stem of the table's file names [default: the target].
     source
-        Data sets to read from your own files or folders, such as emnist=folder.
+        Your own files or folders to use as a data set, such as emnist=folder.
     backbone
-        Pretrained encoders to train on the embeddings of: onnx:FILE or hf:FOLDER, at most one for
+        Pretrained encoders to compute the inputs with: onnx:FILE or hf:FOLDER, at most one for
             images and one for texts.
     dry_run
-        Only list the runs.
+        List the runs without training.
     """
     from noisebound.paper.page import report_on
     from noisebound.paper.plan import Plan
@@ -130,7 +131,7 @@ def _split(words: tuple[str, ...]) -> list[str]:
 
 
 def _seeds(words: list[str]) -> tuple[int, ...]:
-    """Return the seeds: a single number counts them, several are the seeds themselves."""
+    """Return the seeds: a single number is their count, several are the seeds themselves."""
     if not words or not all(word.isdecimal() for word in words) or words == ["0"]:
         raise InvalidValueError(
             f"--seeds must be a number of at least 1, or several seeds; got {' '.join(words)!r}"

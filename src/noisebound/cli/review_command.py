@@ -21,18 +21,18 @@ def review(
 ) -> None:
     """Check a run's labels in the browser: first a random sample, then the suspects.
 
-    The page is served to this machine only. Every decision is kept in the run's folder at once.
+    The page is accessible from this machine only. Each decision is saved immediately.
 
     Parameters
     ----------
     port
-        The port to listen on [default: any that is free].
+        The port to listen on [default: a free port].
     open
         Open the page in the browser.
     by
-        The name to keep with each decision [default: that of the user of this computer].
+        Your name, which is saved with each decision [default: the name of the user account].
     id
-        The column of a table that names its rows [default: the column that `fit` was given].
+        The column that identifies the rows [default: the --id of `fit`].
     """
     from noisebound.pages.review.serve import ReviewServer, redirect_file
     from noisebound.pages.review.session import ReviewSession

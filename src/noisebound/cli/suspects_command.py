@@ -5,13 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
-from noisebound.cli.options import (
-    QuoteFormulas,
-    Reading,
-    ReadingFlags,
-    RunPath,
-    TrainingSource,
-)
+from noisebound.cli.options import QuoteFormulas, Reading, ReadingFlags, RunPath, TrainingSource
 from noisebound.system.console import print_note, print_text
 
 
@@ -25,15 +19,15 @@ def suspects(
     quote_formulas: QuoteFormulas = True,
     reading: Reading = None,
 ) -> None:
-    """Rank the labels of a run's training data by how likely they are wrong.
+    """Rank the training labels of a run by the probability that they are wrong.
 
     Parameters
     ----------
     out
-        The .csv or .parquet file to write. It has one row per example, the most suspect first,
-            with its label, the probability that the label is wrong, and a suggested label.
+        The .csv or .parquet file to write, with one row per example, most suspect first: its label,
+            the probability that the label is wrong, and a suggested label.
     page
-        The .html file that shows the most suspect examples [default: beside the table].
+        The .html file to show the most suspect examples in [default: beside the table].
     most
         The number of examples on the page.
     """

@@ -23,23 +23,23 @@ class ReadingOptions(BaseModel):
     """How to read a data set.
 
     Attributes:
-        data_dir: The folder to look for published files in first. By default the environment
-            variable NOISEBOUND_DATA names it.
-        target: The column, or the array, that holds the labels.
-        text: The columns that hold free text, whose words become features.
-        exclude: The columns to leave out.
-        id: The column that names the rows, such as a customer number. It is not a feature.
+        data_dir: A folder with published data sets. By default, the environment variable
+            NOISEBOUND_DATA names it.
+        target: The column, or array, with the labels.
+        text: Columns of free text, to use their words as features.
+        exclude: Columns to ignore.
+        id: The column that identifies the rows, such as a customer number. It is not a feature.
         types: The types of columns, such as zip=category: text, number, category or date. By
-            default they follow from the values.
+            default they are inferred from the values.
         test: A table with clean labels and the same columns, to evaluate on.
-        encoding: The character encoding of a table or text file, such as latin-1 or cp1252. By
+        encoding: The character encoding of tables and text files, such as latin-1 or cp1252. By
             default UTF-8.
         map_labels: Labels to rename, such as Y=Yes N=No. Labels with the same new name become one
             class.
         merge_labels: Merge labels that differ only by case or spaces.
-        image_size: The height and width, in pixels, that the images of a folder are resized to.
-        skip_bad: Leave out images that cannot be read, lines with too many fields, and rows without
-            a label.
+        image_size: The height and width in pixels that images are resized to.
+        skip_bad: Skip images that cannot be read, lines with too many fields, and rows without a
+            label. By default they are errors.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

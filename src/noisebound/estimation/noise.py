@@ -43,7 +43,13 @@ class UnknownNoiseWarning(UserWarning):
 
 @dataclass(frozen=True)
 class BoundChoice:
-    """A level for the mean loss, its origin, and the reason for it as a sentence."""
+    """A level for the mean loss.
+
+    Args:
+        level: the level
+        origin: the source of the level
+        reason: the reason for this level, in words
+    """
 
     level: float
     origin: BoundOrigin

@@ -1,5 +1,6 @@
 """``backbone="auto"``: photos and texts start from a pretrained encoder where one can be had."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -12,7 +13,7 @@ from noisebound.features.custom import BackboneLike, parse_backbone
 from noisebound.features.examples import Examples, Modality, Texts
 from noisebound.features.hub import cached_model, fetch_model
 from noisebound.features.load import Log, embedded, load_embedded, raw_splits
-from noisebound.features.packaged import PackagedName, missing_package
+from noisebound.features.packaged import EXTRAS, PackagedName, missing_package
 
 _PATIENCE = 3.0  # seconds for the hub's first answer (heuristic)
 _SAMPLED = 200  # texts, to find out whether the encoder knows their language (heuristic)
@@ -20,37 +21,19 @@ _SAMPLED = 200  # texts, to find out whether the encoder knows their language (h
 
 @dataclass(frozen=True)
 class _Default:
-    """The encoders of one kind of examples.
-
-    Args:
-        hub: the name of the first choice on the hub
-        packaged: the encoder of a package
-        is_same: True if the package has the weights of the first choice
-        extra: the extra of noisebound that installs the package
-        otherwise: what is done without an encoder
-    """
+    """The encoders of one kind of examples: on the hub, and in a package."""
 
     hub: str
     packaged: PackagedName
-    is_same: bool
-    extra: str
-    otherwise: str
+    otherwise: str  # how to train without an encoder
 
 
 _DEFAULTS: dict[Modality, _Default] = {
     "image": _Default(
-        hub="facebook/dinov2-small",
-        packaged="efficientnet-lite0",
-        is_same=False,
-        extra="images",
-        otherwise="the network trains from scratch",
+        "facebook/dinov2-small", "efficientnet-lite0", "the network trains from scratch"
     ),
     "text": _Default(
-        hub="sentence-transformers/all-MiniLM-L6-v2",
-        packaged="all-minilm-l6-v2",
-        is_same=True,
-        extra="texts",
-        otherwise="texts become TF-IDF",
+        "sentence-transformers/all-MiniLM-L6-v2", "all-minilm-l6-v2", "texts become TF-IDF"
     ),
 }
 
@@ -111,63 +94,53 @@ def default_backbone(
         log: called with the line, and before a download
         examples: the examples, if it matters whether the encoder knows their language
     """
-    default = _DEFAULTS[modality]
-    found = _find(default, log)
-    if found is None:
-        install = install_command(default.extra)
+    otherwise = _DEFAULTS[modality].otherwise
+    try:
+        found = needed_backbone(modality, log)
+    except MissingExtraError:
+        install = install_command(EXTRAS[_DEFAULTS[modality].packaged])
         log(
-            f"no pretrained encoder is installed, so {default.otherwise}; an encoder is usually "
-            f"more accurate: {install}"
-        )
-    elif isinstance(examples, Texts) and _is_foreign(found, examples):
-        log(
-            f"the encoder {found.name} does not know the words of most texts, so "
-            f"{default.otherwise}; a multilingual `backbone` may be more accurate"
+            f"no pretrained encoder is installed, so {otherwise}; an encoder is usually more "
+            f"accurate: {install}"
         )
         return None
-    else:
-        log(f"using the pretrained encoder {found.name}; `backbone` none does without it")
+    if isinstance(examples, Texts) and _is_foreign(found, examples):
+        log(
+            f"the encoder {found.name} does not know the words of most texts, so {otherwise}; a "
+            "multilingual `backbone` may be more accurate"
+        )
+        return None
+    log(f"using the pretrained encoder {found.name}; `backbone` none does without it")
     return found
 
 
-def needed_backbone(examples: Examples, log: Log = lambda note: None) -> Backbone:
-    """Return the best encoder that can be had for these examples, or raise an error.
+def needed_backbone(modality: Modality, log: Log) -> Backbone:
+    """Return the best encoder that can be had for examples of this kind, or raise an error.
 
     Args:
-        examples: images or texts
+        modality: the kind of examples
         log: called before a download
     """
-    default = _DEFAULTS.get(examples.modality)
+    default = _DEFAULTS.get(modality)
     if default is None:
         raise DataError("there is no default encoder for rows of numbers: name the `backbone`")
-    found = _find(default, log)
-    if found is None:
-        package = missing_package(default.packaged) or default.packaged
-        raise MissingExtraError(f"an encoder of {examples.modality}s", package, default.extra)
-    return found
-
-
-def _find(default: _Default, log: Log) -> Backbone | None:
-    return _from_hub(default, log) or _from_package(default)
+    return _from_hub(default, log) or parse_backbone(f"package:{default.packaged}")
 
 
 def _from_hub(default: _Default, log: Log) -> Backbone | None:
     """Return the model of the hub, if it is cached or can be fetched."""
     if find_spec("transformers") is None:
         return None
-    try:
-        if cached_model(default.hub) is None:
-            if default.is_same and missing_package(default.packaged) is None:
-                return None
-            fetch_model(default.hub, _PATIENCE, log)
-        return parse_backbone(f"hf:{default.hub}")
-    except DataError:  # no network, or a damaged model
+    with suppress(DataError):  # the cache lacks some of its files
+        if cached_model(default.hub) is not None:
+            return parse_backbone(f"hf:{default.hub}")
+    is_same = default.hub.lower().endswith(default.packaged)  # the package has its weights
+    if is_same and missing_package(default.packaged) is None:
         return None
-
-
-def _from_package(default: _Default) -> Backbone | None:
-    is_there = missing_package(default.packaged) is None
-    return parse_backbone(f"package:{default.packaged}") if is_there else None
+    with suppress(DataError):  # no network
+        fetch_model(default.hub, _PATIENCE, log)
+        return parse_backbone(f"hf:{default.hub}")
+    return None
 
 
 def _is_foreign(backbone: Backbone, examples: Texts) -> bool:

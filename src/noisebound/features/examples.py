@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import polars as pl
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 from PIL import Image
 from torch import Tensor
 
@@ -129,7 +129,21 @@ class PathFiles(Folder):
         return name
 
 
-class ImageTensor(Examples):
+class _TensorExamples(Examples):
+    """Examples in memory or in a mapped file, in one tensor."""
+
+    def __init__(self, values: Shaped[Tensor, "n ..."]) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def fingerprint(self) -> str:
+        """Hash of every number."""
+        return fingerprint(self.values)
+
+
+class ImageTensor(_TensorExamples):
     """Images in memory or in a mapped file.
 
     Args:
@@ -146,18 +160,11 @@ class ImageTensor(Examples):
                     "a backbone takes images of whole numbers from 0 to 255, or of fractions from "
                     f"0 to 1; got values from {low:g} to {high:g}: scale them"
                 )
-        self.images = images
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def fingerprint(self) -> str:
-        """Hash of every pixel."""
-        return fingerprint(self.images)
+        super().__init__(images)
 
     def read(self, position: int) -> Image.Image:
         """Return the image, gray if it has one channel, else RGB."""
-        image = self.images[position]
+        image = self.values[position]
         if image.is_floating_point():
             image = (image * 255).round().to(torch.uint8)
         pixels = image.numpy()
@@ -198,25 +205,11 @@ class Texts(Examples):
         return f"text {position if self.names is None else self.names[position]}"
 
 
-class Rows(Examples):
-    """Rows of features, for a backbone of the user's own.
-
-    Args:
-        rows: one row per example
-    """
+class Rows(_TensorExamples):
+    """Rows of features, for a backbone of the user's own."""
 
     modality: Modality = "features"
 
-    def __init__(self, rows: Float[Tensor, "n features"]) -> None:
-        self.rows = rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def fingerprint(self) -> str:
-        """Hash of every number."""
-        return fingerprint(self.rows)
-
     def read(self, position: int) -> Tensor:
         """Return the row."""
-        return self.rows[position]
+        return self.values[position]

@@ -1,7 +1,6 @@
 """Image encoders, ``onnx:FILE`` and ``timm:NAME``, and how images become their inputs."""
 
 import hashlib
-import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError
 from noisebound.features.backbone import Backbone, hash_of_file, hash_of_weights
 from noisebound.features.examples import Example, Modality
+from noisebound.features.pooling import read_json
 from noisebound.features.tunable import NetworkBackbone, Tunable, usual_device
 
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
@@ -223,10 +223,7 @@ class OnnxBackbone(Backbone):
         path = self.path.with_suffix(".json")
         if not path.exists():
             return {}
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise DataError(f"{path} is damaged: {error}") from error
+        found = read_json(path)
         if not isinstance(found, dict):
             raise DataError(f"{path} must be an object of options, got {type(found).__name__}")
         return found

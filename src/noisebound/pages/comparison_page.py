@@ -42,13 +42,7 @@ class _Pair(NamedTuple):
 
 
 def comparison_page(runs: Sequence[Run], title: str, command: str | None = None) -> Page:
-    """Return the page about several trainings.
-
-    Args:
-        runs: the trainings
-        title: the title of the page
-        command: the command that repeats them
-    """
+    """Return the page about several trainings; ``command`` repeats them."""
     for run in runs:
         require_epochs(run)
     pairs = [pair for run in runs if (pair := _pair_of(run, runs))]

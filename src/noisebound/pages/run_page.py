@@ -21,10 +21,8 @@ _CONFUSIONS = 20  # rows of the table
 def run_page(run: Run, splits: Splits | None = None, command: str | None = None) -> Page:
     """Return the page about a training.
 
-    Args:
-        run: a run with at least one finished epoch
-        splits: the data that it was trained on, for the test scores and the suspects
-        command: the command that repeats it
+    The training data ``splits`` is needed for the test scores and the suspects. ``command`` repeats
+    the training.
     """
     require_epochs(run)
     scores = _test_scores(run, splits)

@@ -16,15 +16,11 @@ from noisebound.report.table import Row, Table, number_cell
 class ClassScores:
     """The scores of a model on a test set.
 
-    Args:
-        class_names: the name of each class
-        confusion: the number of examples by label (row) and prediction (column)
-        aurocs: the area under the ROC curve of each class against the rest; None if the class has
-            no examples or all of them
+    The AUROC compares a class with the rest; it is None for a class with no examples or all.
     """
 
     class_names: tuple[str, ...]
-    confusion: Int64[Tensor, "classes classes"]
+    confusion: Int64[Tensor, "label prediction"]  # numbers of examples
     aurocs: tuple[float | None, ...]
 
     @classmethod

@@ -18,15 +18,7 @@ _MOST_COLUMNS = 30
 def suspects_page(
     suspects: Suspects, splits: Splits, most: int, headline: str, table: str | None = None
 ) -> Page:
-    """Return the page of the most suspect labels, each with its example.
-
-    Args:
-        suspects: the suspicion of each label
-        splits: the data
-        most: the largest number of labels to show
-        headline: a sentence with the number of wrong labels
-        table: the name of the file that ranks all labels
-    """
+    """Return the page of the ``most`` suspect labels; the file ``table`` ranks all labels."""
     shown = min(most, len(splits.train))
     text = f"The {shown:,} most suspect of {len(splits.train):,} labels."
     text += "" if table is None else f" The file {table} ranks them all."

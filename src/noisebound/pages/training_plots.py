@@ -52,11 +52,7 @@ def draw_loss_against_floor(
 ) -> None:
     """Draw the training loss of each run, the floor, and the first epoch of memorization.
 
-    Args:
-        axes: the panel
-        runs: the epochs of each training, by label
-        floor: the level of a dotted line (default: the bounds of the runs)
-        memorizing_since: the epoch, counted from 1
+    The default of the floor is the bounds of the runs.
     """
     for (label, epochs), color in zip(runs.items(), (BLUE, ORANGE, GREEN), strict=False):
         numbers, losses = zip(*((each.epoch, each.train_loss) for each in epochs), strict=True)

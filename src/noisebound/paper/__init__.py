@@ -1,6 +1,6 @@
-"""The paper's protocol: its columns, methods and presets, a runner, and every table and figure.
+"""Reproduction of the paper: columns, methods, presets, a runner, and all tables and figures.
 
-The names here serve the command line, which must not import torch to print its help.
+The command line needs these names before it imports torch.
 """
 
 from typing import Literal, TypeAlias
@@ -14,4 +14,4 @@ FigureName: TypeAlias = Literal["sensitivity", "noise-models", "rate-sweep"]
 """The figures that can be drawn."""
 
 Weights: TypeAlias = Literal["last", "averaged"]
-"""The weights that a table evaluates: the last epoch's, as in the paper, or the averaged ones."""
+"""The weights that a table evaluates: of the last epoch, as in the paper, or averaged."""

@@ -1,4 +1,4 @@
-"""Theory without training: how low a training loss can get, and how low it should get."""
+"""Tables without training: the lowest attainable losses, and the noise-bounds."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -22,7 +22,7 @@ _PAPER = {"ce": (0.0, 0.673), "fce": (0.511, 0.673), "fce+b": (0.673, 0.673)}
 def comparison_table() -> Table:
     """Return the paper's example: two separable classes with 40 % symmetric noise.
 
-    The first figure is the loss of a model that has memorized the labels, the second that of the
+    The first number is the loss of a model that has memorized the labels. The second is that of the
     best model that has not seen them.
     """
     records: list[Record] = []
@@ -63,7 +63,7 @@ def comparison_table() -> Table:
 
 
 def noise_bound_table(columns: Sequence[Column]) -> Table:
-    """Return the noise-bound of the five losses on every column."""
+    """Return the noise-bounds of the five losses on each column."""
     records: list[Record] = []
     for name, column in product(BOUNDED, columns):
         config = PAPER.training(column, f"{name}+b", seed=0)

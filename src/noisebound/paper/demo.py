@@ -1,4 +1,4 @@
-"""The demo: digits with 60 % wrong labels, learned by five losses, plain and bounded."""
+"""The demo: five losses, plain and bounded, on digits with 60 % wrong labels."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,10 +28,7 @@ MODEL: ModelName = "mlp"  # it memorizes 1,257 digits in seconds
 
 
 class Row(BaseModel):
-    """A loss without and with its bound: accuracies on clean test labels in percent.
-
-    They are those of the averaged weights after the last epoch.
-    """
+    """The accuracies of a loss without and with its bound, on clean test labels, in percent."""
 
     loss: str
     bound: float
@@ -40,12 +37,12 @@ class Row(BaseModel):
 
     @computed_field
     def gain(self) -> float:
-        """The percentage points that the bound adds."""
+        """The gain from the bound, in percentage points."""
         return self.bounded - self.plain
 
 
 class Auto(BaseModel):
-    """The training that is not given the noise rate: its estimate, its recipe, its accuracy."""
+    """The training that estimates the noise rate: its estimate, recipe and accuracy."""
 
     noise_rate: float
     interval: tuple[float, float]
@@ -54,26 +51,19 @@ class Auto(BaseModel):
 
 
 class Demo(BaseModel):
-    """The outcome of the demo.
+    """The outcome of the demo."""
 
-    Attributes:
-        noise_rate: the realized noise rate
-        examples: the number of training examples
-        rows: one row per loss, with the noise rate given
-        auto: the training that estimates the noise rate
-    """
-
-    noise_rate: float
-    examples: int
-    rows: tuple[Row, ...]
+    noise_rate: float  # realized
+    examples: int  # for training
+    rows: tuple[Row, ...]  # one per loss, with the noise rate given
     auto: Auto
 
     def to_json(self) -> str:
-        """Return the outcome for a program."""
+        """Return the outcome as JSON."""
         return self.model_dump_json(indent=2)
 
     def to_text(self) -> str:
-        """Return the outcome for a terminal."""
+        """Return the outcome as text for a terminal."""
         lines = [
             f"digits: {self.examples} training examples, {self.noise_rate:.1%} of their labels "
             "wrong; accuracy on clean test labels, %",
@@ -93,7 +83,7 @@ class Demo(BaseModel):
         return "\n".join(lines)
 
     def to_markdown(self) -> str:
-        """Return the table for a page."""
+        """Return the table as Markdown."""
         lines = ["| loss | bound | plain | bounded | gain |", "|---|---|---|---|---|"]
         lines += [
             f"| {row.loss.upper()} | {row.bound:.3f} | {row.plain:.1f} | {row.bounded:.1f} | "
@@ -104,12 +94,7 @@ class Demo(BaseModel):
 
 
 def run_demo(out: Path, epochs: int = 100) -> Demo:
-    """Train all losses, and write the table and the page; finished runs are not repeated.
-
-    Args:
-        out: the folder for the table, the page and the runs
-        epochs: the number of epochs of each training
-    """
+    """Train all losses, and write the table and the page; finished runs are not repeated."""
     splits, realized = _noisy_digits()
 
     def trained(name: str, config: TrainingConfig) -> Run:
@@ -131,9 +116,14 @@ def run_demo(out: Path, epochs: int = 100) -> Demo:
         for loss in LOSSES
     )
     estimated = trained("auto", TrainingConfig(recipe="auto", **shared))
-    outcome = Demo(
-        noise_rate=realized, examples=len(splits.train), rows=rows, auto=_auto(estimated)
+    assert estimated.recipe is not None
+    auto = Auto(
+        noise_rate=estimated.noise.assumed_rate,
+        interval=estimated.noise.interval or (0.0, 1.0),
+        recipe=estimated.recipe.label,
+        accuracy=_accuracy(estimated),
     )
+    outcome = Demo(noise_rate=realized, examples=len(splits.train), rows=rows, auto=auto)
     write_text(out / "table.md", outcome.to_markdown())
     write_text(out / "table.json", outcome.to_json())
     _plot(runs["ce+b"], runs["ce"], out / "training.png")
@@ -154,16 +144,6 @@ def _accuracy(run: Run) -> float:
     return 100 * (run.final("test_top1") or 0.0)
 
 
-def _auto(run: Run) -> Auto:
-    assert run.recipe is not None
-    return Auto(
-        noise_rate=run.noise.assumed_rate,
-        interval=run.noise.interval or (0.0, 1.0),
-        recipe=run.recipe.label,
-        accuracy=_accuracy(run),
-    )
-
-
 def _plot(bounded: Run, plain: Run, path: Path) -> None:
     figure, axes = one_panel()
     histories = {"CE, bounded": bounded.epochs, "CE": plain.epochs}
@@ -172,7 +152,7 @@ def _plot(bounded: Run, plain: Run, path: Path) -> None:
 
 
 def _page(outcome: Demo, runs: Sequence[Run], estimated: Run, splits: Splits) -> Page:
-    """Return the page: plain against bounded, then the training that estimated the noise."""
+    """Return the page: plain and bounded trainings, then the one that estimated the noise."""
     title = f"Digits of which {NOISE_RATE:.0%} are labeled wrong"
     given = comparison_page(runs, title, "noisebound demo")
     *sections, repeat = given.sections

@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from the library's own functions, and the curves of trainings."""
+"""The paper's figures, drawn with the library's functions, and the curves of trainings."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -31,7 +31,7 @@ from noisebound.runs.keeper import read_metrics
 Curve: TypeAlias = NDArray[np.float64]
 RATES = np.linspace(0.005, 0.5, 100)
 _CLASSES = (10, 200)
-# The lines differ in their dashes too, so that they can be distinguished in print without color.
+# Dashes distinguish the lines in print without color.
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)))
 _COLORS = (BLUE, ORANGE, GREEN, SKY, BLACK)
 _PANELS = {
@@ -42,10 +42,10 @@ _PANELS = {
 
 
 def sensitivity(loss: Loss, num_classes: int) -> tuple[Curve, Curve]:
-    """Return the limits of a loss's entropy at the drawn noise rates, for noise of any structure.
+    """Return the limits of a loss's entropy for noise of any structure, at `RATES`.
 
-    The lower one is the entropy of pairwise noise, the upper one that of symmetric noise, which is
-    the noise-bound. Their ratio is the factor by which the noise-bound may be too high.
+    The lower limit is the entropy of pairwise noise. The upper one is that of symmetric noise, the
+    noise-bound. Their ratio is the factor by which the noise-bound may be too high.
     """
     limits = [entropy_interval(loss, float(rate), num_classes) for rate in RATES]
     lower, upper = np.array(limits, dtype=np.float64).T
@@ -116,10 +116,9 @@ def noise_models_figure() -> Figure:
 
 
 def rate_sweep_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
-    """Return the figure of accuracy over the noise rate, with one panel per method and column.
+    """Return the figure of accuracy over the given noise rate, with a panel per method and column.
 
-    With too low a rate a network memorizes, with too high a rate it does not learn. The true rate
-    is marked.
+    With too low a rate, a network memorizes; with too high a rate, it does not learn.
 
     Args:
         records: the records of the table of rates, or the lines of its CSV file
@@ -150,7 +149,7 @@ def rate_sweep_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def epoch_figure(runs: Sequence[FinishedRun], column: Column) -> Figure | None:
-    """Return one row of plots per loss, plain and bounded, and one row for all other methods."""
+    """Return a row of plots per loss, plain and bounded, and one for all other methods."""
     here = [
         run
         for run in runs
@@ -205,7 +204,7 @@ def _draw(panels: Sequence[Axes], method: str, curves: pl.DataFrame, number: int
 
 
 def _mark_memorization(axes: Axes, plain: pl.DataFrame, floor: float) -> None:
-    """Mark the first epoch since which plain training is below the floor of its bounded pair."""
+    """Mark the epoch after which plain training stays below the floor of its bounded pair."""
     since = memorizing_since(plain["train_loss"].to_list(), floor)
     if since is not None:
         epoch = plain["epoch"][since - 1]
@@ -214,7 +213,7 @@ def _mark_memorization(axes: Axes, plain: pl.DataFrame, floor: float) -> None:
 
 
 def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write the figure as PNG and as SVG, and return both paths."""
+    """Write the figure as PNG and SVG; return both paths."""
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     for path in paths:
         save_figure(figure, path)

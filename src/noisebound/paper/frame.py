@@ -1,7 +1,6 @@
-"""Finished runs as one long frame: a row per run, weights and metric. Every table starts here."""
+"""Finished runs as one long frame, with a row per run, weights and metric; the tables' source."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -40,11 +39,10 @@ _SCHEMA = {
     "bound": pl.Float64,
     "value": pl.Float64,
 }
-_DIGITS = 9  # finer than any share of whole counts, coarser than rounding errors
+_DIGITS = 9  # finer than differences of accuracies, coarser than rounding errors
 
 
-@dataclass(frozen=True)
-class FinishedRun:
+class FinishedRun(NamedTuple):
     """A run with its folder and its result."""
 
     config: RunConfig
@@ -62,7 +60,7 @@ def finished_runs(store: RunStore, runs: Iterable[RunConfig]) -> list[FinishedRu
 
 
 def all_finished_runs(store: RunStore) -> tuple[list[FinishedRun], list[NoiseboundError]]:
-    """Return every finished run in a folder of runs, and the errors of damaged ones."""
+    """Return the finished runs in a folder, and the errors of damaged ones."""
     found: list[FinishedRun] = []
     damages: list[NoiseboundError] = []
     for path in sorted(store.path.glob(f"*/{RunFolder(store.path).experiment.name}")):
@@ -88,9 +86,9 @@ def _read_config(path: Path) -> RunConfig:
 
 
 def long_frame(runs: Iterable[FinishedRun]) -> pl.DataFrame:
-    """Return one row per run, weights and metric; values are in percent.
+    """Return one row per run, weights and metric, with values in percent.
 
-    Runs that differ only in their settings, such as their epochs, are refused.
+    Runs of a method on a column with different settings, such as epochs, raise an error.
     """
     rows: list[tuple[Any, ...]] = []
     known: dict[tuple[Any, ...], FinishedRun] = {}
@@ -112,7 +110,7 @@ def long_frame(runs: Iterable[FinishedRun]) -> pl.DataFrame:
 
 
 def summaries(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the mean, the unbiased deviation and the values over the seeds of equal runs."""
+    """Return the mean, the unbiased standard deviation and the values over seeds."""
     value = pl.col("value")
     return frame.group_by(*list(_SCHEMA)[:6], maintain_order=True).agg(
         pl.col("bound").first(),
@@ -130,7 +128,7 @@ def pivot(
     columns: Iterable[Any],
     shaded: Collection[Any] = (),
 ) -> tuple[Row, ...]:
-    """Return the rows of a table from its cells, given by row and column."""
+    """Return the rows of a table from its cells, whose keys are ``(row, column)``."""
     columns = list(columns)
     return tuple(
         Row(heading, tuple(cells.get((row, each), EMPTY) for each in columns), row in shaded)
@@ -139,7 +137,7 @@ def pivot(
 
 
 def spread(mean: float | None, std: float | None) -> str:
-    """Return a mean with its deviation, rounded for a table.
+    """Return a mean with its standard deviation, rounded for a table.
 
     Example:
         >>> spread(82.04, 1.96)
@@ -151,7 +149,7 @@ def spread(mean: float | None, std: float | None) -> str:
 class Gain(NamedTuple):
     """The mean gain from a bound, and the p-value of a two-sided paired t-test over seeds.
 
-    Equal differences, such as that of a single seed, have no p-value.
+    The p-value is None if all differences are equal, for example with a single seed.
     """
 
     mean: float
@@ -159,7 +157,7 @@ class Gain(NamedTuple):
 
 
 def paired_gain(plain: Mapping[int, float], bounded: Mapping[int, float]) -> Gain | None:
-    """Return the gain over the seeds that both have, if any.
+    """Return the gain over the common seeds; None if there are none.
 
     Example:
         >>> gain = paired_gain({0: 60.0, 1: 61.0, 2: 62.0}, {0: 70.0, 1: 72.0, 2: 71.0})
@@ -169,7 +167,7 @@ def paired_gain(plain: Mapping[int, float], bounded: Mapping[int, float]) -> Gai
     seeds = sorted(plain.keys() & bounded.keys())
     if not seeds:
         return None
-    # Accuracies are shares of whole counts: a difference in the last bits is a rounding error.
+    # Accuracies are ratios of counts, so a difference in the last bits is a rounding error.
     differences = [round(bounded[seed] - plain[seed], _DIGITS) for seed in seeds]
     mean = round(fmean(differences), _DIGITS)
     if len(set(differences)) == 1:

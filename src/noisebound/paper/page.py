@@ -1,4 +1,4 @@
-"""The page about a folder that ``reproduce``, ``demo`` or ``fit`` wrote."""
+"""The page about a folder written by ``reproduce``, ``demo`` or ``fit``."""
 
 import warnings
 from collections.abc import Sequence
@@ -32,11 +32,11 @@ _OF_THE_RUN = {"seed", "measure_every"}
 
 
 class DamagedRunWarning(UserWarning):
-    """A run cannot be read, so that a page about many runs leaves it out."""
+    """A run cannot be read and is missing from the page."""
 
 
 def report_on(path: Path) -> Page:
-    """Return the page about one run, a folder of runs, or a folder that holds ``runs``."""
+    """Return the page about one run, a folder of runs, or a folder with a subfolder ``runs``."""
     if not path.is_dir():
         raise InvalidValueError(f"{path} is not a folder of runs")
     files = RunFolder(path)
@@ -82,19 +82,18 @@ def _readable(fits: Sequence[Path]) -> tuple[list[Run], list[NoiseboundError]]:
 
 
 def _with_damages(page: Page, damages: Sequence[NoiseboundError]) -> Page:
-    """Return the page with a section on damaged runs, and warn of each."""
+    """Return the page with a section on damaged runs; warn about each."""
     for damage in damages:
         warnings.warn(f"a run is left out: {damage}", DamagedRunWarning, stacklevel=3)
     if not damages:
         return page
     lines = [Code(str(damage).partition(":")[0], str(damage), is_open=True) for damage in damages]
-    text = f"This page lacks {len(damages)} runs that could not be read."
-    section = Section("Damaged runs", text, code=lines)
+    section = Section("Damaged runs", f"{len(damages)} runs could not be read.", code=lines)
     return replace(page, sections=[*page.sections, section])
 
 
 def _data_of(run: Run) -> Splits | None:
-    """Return the data that a run was trained on; None if it cannot be loaded again."""
+    """Return the data that a run was trained on; None if it cannot be loaded."""
     try:
         return run.training_data()
     except (DataError, RunError, OSError):
@@ -102,7 +101,7 @@ def _data_of(run: Run) -> Splits | None:
 
 
 def _experiment_page(runs: Sequence[FinishedRun], command: str | None) -> Page:
-    """Return the page about runs; those with different settings are shown in separate parts."""
+    """Return the page about runs, with a part for each group of settings."""
     parts = [_experiment_sections(part) for part in _by_scale(runs)]
     headlines = [headline for headline, _ in parts if headline]
     sections = [section for _, part in parts for section in part]
@@ -118,7 +117,7 @@ def _experiment_page(runs: Sequence[FinishedRun], command: str | None) -> Page:
 
 
 def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
-    """Return the runs in parts, in each of which a column has one scale; mostly there is one."""
+    """Return the runs in parts; within a part, the runs of a column share their settings."""
     scales: dict[str, list[str]] = {}
     parts: dict[int, list[FinishedRun]] = {}
     for run in runs:
@@ -131,7 +130,7 @@ def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
 
 
 def _scale(run: FinishedRun) -> str:
-    """Return the settings that all methods of a column have in common."""
+    """Return the settings that all methods of a column share."""
     training = run.config.training.model_dump(exclude=_OF_THE_METHOD | _OF_THE_BOUND | _OF_THE_RUN)
     return repr((run.config.source, run.config.backbone, run.config.train_examples, training))
 
@@ -175,32 +174,21 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
 
 def _swept(runs: Sequence[FinishedRun]) -> tuple[list[Column], list[str]] | None:
     """Return the columns and methods of runs that were given a wrong noise rate, if any."""
-    found = [
-        (COLUMNS[run.config.column], str(run.config.training.loss_name))
-        for run in runs
-        if run.config.given_rate != run.config.noise_rate
-    ]
+    found = [run.config for run in runs if run.config.given_rate != run.config.noise_rate]
     if not found:
         return None
-    return list(dict.fromkeys(c for c, _ in found)), list(dict.fromkeys(m for _, m in found))
+    columns = dict.fromkeys(COLUMNS[config.column] for config in found)
+    return list(columns), list(dict.fromkeys(str(each.training.loss_name) for each in found))
 
 
 def _runs_table(runs: Sequence[FinishedRun]) -> Table:
-    cells = [_run_cells(run) for run in runs]
-    return Table(
-        name="runs",
-        title=f"{len(runs)} finished runs, after the last epoch",
-        header=("run", *cells[0]),
-        rows=tuple(
-            Row(
-                run.config.key,
-                tuple(each.values()),
-                is_shaded=run.config.training.loss_name.is_bounded,
-            )
-            for run, each in zip(runs, cells, strict=True)
-        ),
-        records=(),
-    )
+    cells = {run.config: _run_cells(run) for run in runs}
+    rows = [
+        Row(config.key, tuple(each.values()), is_shaded=config.training.loss_name.is_bounded)
+        for config, each in cells.items()
+    ]
+    title = f"{len(runs)} finished runs, after the last epoch"
+    return Table("runs", title, ("run", *_run_cells(runs[0])), tuple(rows), records=())
 
 
 def _run_cells(run: FinishedRun) -> dict[str, Cell]:

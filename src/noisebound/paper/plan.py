@@ -17,7 +17,7 @@ from noisebound.paper.sources import DataSources
 from noisebound.training import TrainingConfig
 from noisebound.training.config import Precision
 
-# Fields that runs of earlier versions have, with the values that every run of a table has.
+# Fields of earlier versions, with the only values that they had in runs of a table.
 _RETIRED = {
     "knows": "noise rate",
     "granularity": "batch",
@@ -28,18 +28,18 @@ _RETIRED = {
 
 
 class RunConfig(BaseModel):
-    """Everything that decides the result of a run.
+    """Everything that determines the result of a run.
 
     Attributes:
         column: the name of the column
         dataset: the name of the data set
-        source: the name of the file or folder read in place of the published data set
-        noise: the kind of noise added to the labels, if any
+        source: the name of the file or folder that replaces the published data set
+        noise: the kind of noise added to the labels
         noise_rate: the probability that a label is wrong
         train_examples: the number of examples drawn from the training set; by default all
-        backbone: the hash of the backbone whose embeddings are the inputs, if any
-        precision: the number format that the network computes in
-        training: the loss, the network and the seed, which also decides the noise
+        backbone: the hash of the backbone whose embeddings are the inputs
+        precision: the number format of the computation
+        training: the loss, the network and the seed, which also determines the noise
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,19 +61,19 @@ class RunConfig(BaseModel):
 
     @cached_property
     def key(self) -> str:
-        """The hash that names the run's folder; a new field with a default does not change it."""
+        """The hash that names the run's folder; it ignores fields with default values."""
         text = self.model_dump_json(exclude_defaults=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def given_rate(self) -> float:
-        """The noise rate that the method is given: the true one, except in a rate sweep."""
+        """The noise rate that the method is given; in a rate sweep, it may be wrong."""
         given = self.training.given_rate
         return self.noise_rate if given is None else given
 
     @property
     def description(self) -> str:
-        """The run in words, for messages."""
+        """The run as text, for messages."""
         training = self.training
         words = f"{self.column} {training.loss} seed {training.seed}"
         if training.bound_offset:
@@ -87,9 +87,9 @@ class Plan:
 
     Args:
         preset: the settings of every training
-        seeds: each decides the examples, their noise, the initial weights and the order of
-            examples, for all methods alike, so that methods can be compared in pairs
-        sources: where the data is
+        seeds: each determines the examples, their noise, the initial weights and the order of the
+            examples, equally for all methods, so that methods can be compared in pairs
+        sources: the places of the data
     """
 
     preset: Preset
@@ -97,7 +97,7 @@ class Plan:
     sources: DataSources
 
     def runs(self, column: Column, method: str, **changes: float) -> list[RunConfig]:
-        """Return one run per seed; `changes` are fields of the training, such as its noise rate."""
+        """Return one run per seed; ``changes`` are fields of the training config."""
         settings = self.preset.settings_for(column.dataset)
         return [
             RunConfig(
@@ -121,15 +121,12 @@ class Plan:
         return [*chain.from_iterable(runs)]
 
     def rate_runs(self, column: Column, method: str) -> list[RunConfig]:
-        """Return the runs that are given the true noise rate, and those given other rates."""
+        """Return the runs with the true noise rate and with wrong ones."""
         runs = (self.runs(column, method, noise_rate=rate) for rate in column.swept_rates)
         return [*chain.from_iterable(runs)]
 
     def table_runs(self, columns: Sequence[Column], methods: Sequence[str]) -> list[RunConfig]:
-        """Return the runs of all methods on all columns.
-
-        They are ordered by column, so that a worker does not load a data set twice.
-        """
+        """Return the runs of all methods, column by column, so that data is loaded once."""
         runs = (
             (self.offset_runs if LossName.parse(method).is_searched else self.runs)(column, method)
             for column, method in product(columns, methods)

@@ -1,4 +1,4 @@
-"""The settings of the experiments: the paper's, or those that two CPU cores can finish."""
+"""Presets: the paper's settings, and those that two CPU cores can finish."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -23,21 +23,21 @@ PAPER_LEARNING_RATES = {
 
 
 class Settings(BaseModel):
-    """How the methods are trained on a column; every field may differ between data sets.
+    """The training settings of a column; every field may differ between data sets.
 
     Attributes:
         train_examples: the number of examples drawn from the training set, or None for all
         model: the network
         epochs: the number of epochs, the same for every method
         batch_size: examples per step
-        learning_rate: Adam's
-        learning_rates: Adam's for the methods that need another, by name
-        drop_epoch: after this epoch the learning rate is multiplied by ``drop_factor``
+        learning_rate: the learning rate of Adam
+        learning_rates: the learning rates of methods that need another, by name
+        drop_epoch: the epoch after which the learning rate is multiplied by ``drop_factor``
         drop_factor: the factor, in ``(0, 1]``
         average_epochs: the number of epochs that weights are averaged over; 0 turns it off
-        measure_every: epochs between evaluations of the accuracies; the last is always evaluated
-        validation_share: the share of the training examples held out, with their noisy labels
-        precision: the number format that networks compute in
+        measure_every: epochs between evaluations; the last epoch is always evaluated
+        validation_share: the share of the training examples in the validation split
+        precision: the number format of the computation
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -105,7 +105,7 @@ class Preset(BaseModel):
         )
 
     def override(self, changes: Sequence[str]) -> "Preset":
-        """Return a changed preset.
+        """Return the preset with changes.
 
         Args:
             changes: ``field=value`` for all data sets, or ``data-set.field=value`` for one
@@ -123,8 +123,8 @@ class Preset(BaseModel):
             changed = exceptions.setdefault(dataset, {}) if dataset else settings
             value = _parsed(text)
             if name == "learning_rates" and isinstance(value, dict):
-                value = (settings | changed)[name] | value  # the other methods keep theirs
-            if not dataset:  # for all data sets, also those that had an exception
+                value = (settings | changed)[name] | value  # other methods keep their rates
+            if not dataset:  # the change replaces the exceptions of single data sets
                 for exception in exceptions.values():
                     exception.pop(name, None)
             changed[name] = value
@@ -147,7 +147,7 @@ def _parsed(text: str) -> Any:
 
 
 def _checked(validate: Callable[[Any], Model], fields: object) -> Model:
-    """Return the validated model, or raise an error in one line."""
+    """Return the validated model, or raise an error of one line."""
     try:
         return validate(fields)
     except ValidationError as error:
@@ -176,7 +176,7 @@ PAPER = Preset(
     },
 )
 """The paper's networks, epochs, batches, learning rates and schedule. We add a validation split of
-10% of the training data, and averaged weights; the tables say which weights they evaluate."""
+10 % of the training data, and averaged weights; each table says which weights it evaluates."""
 
 CPU = Preset(
     name="cpu",
@@ -184,8 +184,8 @@ CPU = Preset(
         train_examples=10_000,
         model="small_mlp",
         epochs=50,
-        learning_rate=1e-3,  # ten times the paper's, for a thirteenth of its steps
-        learning_rates={"elr": 1e-2},  # MAE diverges at ten times the paper's
+        learning_rate=1e-3,  # ten times the paper's, for 1/13 of its steps
+        learning_rates={"elr": 1e-2},  # MAE diverges at ten times the paper's rate
         drop_epoch=30,
         measure_every=5,
     ),
@@ -205,23 +205,20 @@ FEATURES = Preset(
         learning_rates={},
         drop_epoch=12,
         measure_every=20,
-        precision="bf16-mixed",  # nearly twice as fast, and the same accuracies
+        precision="bf16-mixed",  # nearly twice as fast, with the same accuracies
     ),
 )
-"""Settings for the embeddings of a pretrained backbone: all examples, a head that memorizes as the
-paper's networks do, and a fifth of the paper's epochs and of its schedule."""
+"""Settings for the embeddings of a pretrained backbone: all examples, a head that memorizes like
+the paper's networks, and a fifth of the paper's epochs."""
 
-HEADS = Preset(
-    name="heads",
-    settings=FEATURES.settings.model_copy(update={"model": DEFAULT_HEAD}),
-)
-"""The same with the head that ``fit`` takes for a backbone, whose dropout hinders memorizing."""
+HEADS = Preset(name="heads", settings=FEATURES.settings.model_copy(update={"model": DEFAULT_HEAD}))
+"""The same with the default head of ``fit``, whose dropout hinders memorizing."""
 
 PRESETS = {preset.name: preset for preset in (PAPER, CPU, FEATURES, HEADS)}
 
 
 def find_preset(name_or_path: str) -> Preset:
-    """Return the preset with this name, or the one that a JSON file holds."""
+    """Return the preset with this name, or the one in a JSON file."""
     if name_or_path in PRESETS:
         return PRESETS[name_or_path]
     path = Path(name_or_path)

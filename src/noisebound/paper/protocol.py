@@ -1,7 +1,7 @@
-"""The columns and rows of the paper's tables, and the accuracies and offsets in them.
+"""The columns and rows of the paper's tables, with the paper's accuracies and offsets.
 
-All of it is data: ``data/columns.csv`` has one line per column, ``data/accuracies.csv`` and
-``data/optimal_bound_offsets.csv`` hold the paper's figures. The rows are losses of the catalog.
+``data/columns.csv`` has a line per column; ``data/accuracies.csv`` and
+``data/optimal_bound_offsets.csv`` have the paper's results. The rows are losses of the catalog.
 """
 
 import csv
@@ -28,7 +28,7 @@ TABLE_TITLES: dict[str, str] = {
     "beyond": "Beyond the paper",
     "pretrained": "On embeddings",
 }
-_OF_BENCHMARKS = ("beyond", "pretrained")  # named one by one, or by the scripts in benchmarks/
+_OF_BENCHMARKS = ("beyond", "pretrained")  # a data set's name does not include these columns
 
 BASELINES = tuple(name for name, spec in SPECS.items() if spec.table_role == "baseline")
 BOUNDED = tuple(name for name, spec in SPECS.items() if spec.table_role == "bounded")
@@ -50,17 +50,17 @@ class Column(BaseModel):
     Attributes:
         name: the name on the command line
         title: the name in tables and pages
-        table: the paper's table; ``own``, ``beyond`` or ``pretrained`` for columns of ours
+        table: the paper's table; ``own``, ``beyond`` or ``pretrained`` for our columns
         dataset: the name of a published data set
         num_classes: the number of its classes
-        modality: the kind of its examples, which decides the backbone that embeds them
-        noise: the kind of noise that `noisebound.corrupt` adds, if any
+        modality: the kind of its examples, which determines the backbone
+        noise: the kind of noise that `noisebound.corrupt` adds
         noise_rate: the probability that a label is wrong, given to the methods
         bound_classes: c in the noise-bound; by default the number of classes
         metrics: the accuracies shown: top-1, or top-1 and top-5
-        offset_range: how far below and above the noise-bound B* is searched
-        paper_dataset: the paper's name of the data set, if it is in the paper
-        paper_noise: the paper's name of the noise
+        offset_range: B* is searched up to this distance from the noise-bound
+        paper_dataset: the data set's name in the paper
+        paper_noise: the noise's name in the paper
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -90,7 +90,7 @@ class Column(BaseModel):
 
     @property
     def offsets(self) -> tuple[float, ...]:
-        """The offsets from the noise-bound among which B* is searched.
+        """The offsets from the noise-bound that are tried for B*.
 
         Example:
             >>> COLUMNS["mnist-0.4"].offsets
@@ -101,12 +101,12 @@ class Column(BaseModel):
 
     @property
     def paper_place(self) -> tuple[str | None, str | None, float]:
-        """The data set, noise and rate by which the paper's figures are found."""
+        """The key of the paper's results: data set, noise and rate."""
         return self.paper_dataset, self.paper_noise, self.noise_rate
 
     @property
     def swept_rates(self) -> tuple[float, ...]:
-        """The noise rates that methods are given in a sweep, the true one included."""
+        """The noise rates given to methods in a sweep, including the true one."""
         return tuple(sorted({*_SWEPT_RATES, self.noise_rate}))
 
 
@@ -119,7 +119,7 @@ COLUMNS = {line["name"]: Column.model_validate(line) for line in _read_data("col
 
 
 def columns_of(*tables: TableName) -> tuple[Column, ...]:
-    """Return the columns of some tables."""
+    """Return the columns of these tables."""
     return tuple(column for column in COLUMNS.values() if column.table in tables)
 
 
@@ -160,21 +160,21 @@ def label_of(method: str) -> str:
 
 
 class PaperScore(NamedTuple):
-    """An accuracy in percent, and its standard deviation over three seeds if the paper has it."""
+    """An accuracy in percent, with its standard deviation over three seeds if published."""
 
     mean: float
     std: float | None
 
 
 def paper_score(column: Column, method: str, metric: Metric) -> PaperScore | None:
-    """Return the paper's accuracy of a method on a column, if it has one."""
+    """Return the paper's accuracy of a method on a column, if published."""
     return _scores().get((label_of(method), *column.paper_place, metric))
 
 
 def paper_offset(column: Column, method: str) -> float | None:
-    """Return the offset of the paper's best bound from the noise-bound; positive is above it.
+    """Return the offset of the paper's best bound; positive offsets are above the noise-bound.
 
-    The paper's caption says the reverse; its text and its colors agree with the sign here.
+    The paper's caption says the opposite, but its text and colors agree with this sign.
     """
     return _offsets().get((LossName.parse(method).spec.label, *column.paper_place))
 
@@ -186,14 +186,14 @@ def _offsets() -> dict[tuple[Any, ...], float]:
 
 @cache
 def _scores() -> dict[tuple[Any, ...], PaperScore]:
-    """Return the paper's accuracies by place and metric; the first of two counts."""
+    """Return the paper's accuracies by method, place and metric; of duplicates, the first."""
     scores = {
         (*_place(row), row["metric"]): PaperScore(
             float(row["accuracy_percent"]), float(row["std"]) if row["std"] else None
         )
         for row in reversed(_read_data("accuracies.csv"))
     }
-    # The paper has the two figures of FCE on TinyImageNet 0.4 swapped.
+    # The paper swaps the two accuracies of FCE on TinyImageNet 0.4.
     top1, top5 = (("FCE", "TinyImageNet", "symmetric", 0.4, metric) for metric in ("top1", "top5"))
     scores[top1], scores[top5] = scores[top5], scores[top1]
     return scores

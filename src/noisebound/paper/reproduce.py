@@ -1,4 +1,4 @@
-"""One call per table: plan its runs, do the missing ones, write the table."""
+"""Reproduce a table: plan its runs, do the missing ones, write the table."""
 
 import json
 from collections import Counter
@@ -41,9 +41,9 @@ class Request:
         plan: makes the configs of the runs
         columns: the names of columns; by default the table's
         methods: the names of methods; by default the table's
-        weights: the weights that the table judges
-        name: the name of the files; by default the target's
-        only: the methods whose missing runs are done; the table shows every finished run
+        weights: the weights that the table evaluates
+        name: the stem of the file names; by default the target
+        only: the methods to train; the table shows all finished runs
     """
 
     target: Target
@@ -56,11 +56,11 @@ class Request:
 
     @property
     def file_name(self) -> str:
-        """The name of the files without their ending, with ``-averaged`` for averaged weights."""
+        """The stem of the file names, with ``-averaged`` for averaged weights."""
         return (self.name or self.target) + ("-averaged" if self.weights == "averaged" else "")
 
     def check(self) -> None:
-        """Refuse a request whose table would stay empty, before hours are spent on its runs."""
+        """Raise an error if the table would be empty, before hours are spent on its runs."""
         for column in self.chosen_columns():
             settings = self.plan.preset.settings_for(column.dataset)
             if self.target == "offsets" and not settings.validation_share:
@@ -89,7 +89,7 @@ class Request:
                 return columns_of(table)
 
     def chosen_methods(self) -> tuple[str, ...]:
-        """Return the methods of the table, as it spells them."""
+        """Return the methods of the table."""
         if self.target not in ("offsets", "rate-sweep"):
             names = METHODS if self.methods is None else self.methods
             return choose(names, (*METHODS, *SEARCHED_METHODS), "method")
@@ -115,7 +115,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The tables, as far as runs are finished, their files, and the errors of failed runs."""
+    """The tables of all finished runs, their files, and the errors of failed runs."""
 
     tables: tuple[Table, ...]
     files: tuple[Path, ...]
@@ -123,7 +123,7 @@ class Reproduction:
 
 
 def reproduce(request: Request, out: Path, workers: Workers) -> Reproduction:
-    """Do the unfinished runs in the folder ``out/runs``, and write the tables to ``out``."""
+    """Do the unfinished runs in ``out/runs``, and write the tables to ``out``."""
     request.check()
     store, runs = RunStore(out / "runs"), request.runs()
     failures: Mapping[RunConfig, str] = {}
@@ -157,7 +157,7 @@ def _tables(request: Request, finished: Sequence[FinishedRun]) -> list[Table]:
 
 
 def _check_sources(request: Request, record: Path) -> None:
-    """Refuse unpublished data whose name meant other data in earlier runs."""
+    """Raise an error if the name of a private data set meant other data in earlier runs."""
     known = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     found = dict(known)
     for dataset in dict.fromkeys(column.dataset for column in request.chosen_columns()):
@@ -181,13 +181,13 @@ def _circumstances(request: Request, finished: Sequence[FinishedRun]) -> list[st
     for column in columns:
         settings = plan.preset.settings_for(column.dataset)
         examples = settings.train_examples
-        precision = settings.precision
         scale = (
-            f"{'all' if examples is None else f'up to {examples:,}'} training examples, of "
-            f"which validation keeps {settings.validation_share:.0%}; {settings.model}, "
+            f"{'all' if examples is None else f'up to {examples:,}'} training examples, "
+            f"{settings.validation_share:.0%} of them for validation; {settings.model}, "
             f"{settings.epochs} epochs, batches of {settings.batch_size}"
-            + ("" if precision == "32-true" else f", computed in {precision}")
         )
+        if settings.precision != "32-true":
+            scale += f", computed in {settings.precision}"
         scales.setdefault(scale, []).append(column.title)
     notes = [
         f"preset {plan.preset.name}, {', '.join(titles)}: {scale}"

@@ -1,4 +1,4 @@
-"""One run in its own folder: it is trained once, however often it is asked for or interrupted."""
+"""One run in its own folder. It is trained once, even if it is interrupted or requested again."""
 
 import json
 import os
@@ -34,8 +34,8 @@ State: TypeAlias = Literal["waiting", "running", "finished", "failed"]
 def noisy_splits(run: RunConfig, sources: DataSources) -> Splits:
     """Return the noisy training data of a run, and the clean test set.
 
-    Noise is added before examples are drawn. So the linear classifier behind non-uniform noise is
-    trained on the whole training set; one that has memorized a few examples would make less noise.
+    Noise is added before examples are drawn, so that the linear classifier behind non-uniform noise
+    is trained on the whole training set. If it memorized a small sample, it would make less noise.
     """
     splits = sources.load(run.dataset, run.backbone)
     train, seed = splits.train, run.training.seed
@@ -57,33 +57,30 @@ def noisy_splits(run: RunConfig, sources: DataSources) -> Splits:
 
 @dataclass(frozen=True)
 class RunStore:
-    """A folder that holds the folders of runs, each named by the hash of its run's config."""
+    """A folder with a folder per run, named by the hash of the run's config."""
 
     path: Path
 
     def folder(self, run: RunConfig) -> RunFolder:
-        """Return the folder of a run, which need not exist yet."""
+        """Return the folder of a run, which may not exist yet."""
         return RunFolder(self.path / run.key)
 
     def result(self, run: RunConfig) -> RunResult | None:
-        """Return the result of a run that is finished and not damaged."""
+        """Return the result of a finished run; None if it is missing or damaged."""
         try:
             return read_result(self.folder(run))
         except (DataError, RunError):
             return None
 
     def error(self, run: RunConfig) -> str | None:
-        """Return why a run failed, if it did."""
+        """Return the error of a failed run."""
         try:
             return str(json.loads(self.folder(run).failure.read_text(encoding="utf-8"))["error"])
         except FileNotFoundError:
             return None
 
     def state(self, run: RunConfig, sweep: str | None = None) -> State:
-        """Return the state of a run, which only this sweep's mark makes "running".
-
-        The marks of other sweeps, such as killed ones, are ignored.
-        """
+        """Return the state of a run; "running" by another sweep, which may be dead, is ignored."""
         if self.result(run) is not None:
             return "finished"
         if self.error(run) is not None:
@@ -94,34 +91,26 @@ class RunStore:
         return "waiting"
 
     def record_failure(self, run: RunConfig, error: str, trace: str = "") -> None:
-        """Write why the run failed."""
+        """Write the error of a failed run."""
         write_json(self.folder(run).failure, {"error": error, "traceback": trace})
 
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how runs are done; results do not depend on it.
-
-    Args:
-        store: the folders of the runs
-        sources: where the data is
-        sweep: the name of the sweep that does the runs
-        threads: the number of torch's threads; by default unchanged
-        checkpoint_seconds: seconds between checkpoints, which are written after an epoch
-    """
+    """How runs are done; results do not depend on it."""
 
     store: RunStore
     sources: DataSources
-    sweep: str = "alone"
-    threads: int | None = None
-    checkpoint_seconds: float = 30.0
+    sweep: str = "alone"  # the name of the sweep that does the runs
+    threads: int | None = None  # of torch; unchanged by default
+    checkpoint_seconds: float = 30.0  # between checkpoints, which are written after an epoch
 
 
 def execute(run: RunConfig, execution: Execution) -> None:
     """Train a run, unless it is finished.
 
-    A failure is recorded in the run's folder, and the next call tries again. A lock keeps two
-    sweeps from training the same run at once: the second waits and then finds it finished.
+    A failure is recorded in the run's folder, and the next call tries again. If two sweeps want the
+    same run, a lock makes the second wait; it then finds the run finished.
     """
     store = execution.store
     folder = store.folder(run)
@@ -133,7 +122,7 @@ def execute(run: RunConfig, execution: Execution) -> None:
             write_text(folder.experiment, run.model_dump_json(indent=2) + "\n")
         if store.state(run) == "finished":
             return
-        for path in (folder.failure, folder.result):  # a result that is there is damaged
+        for path in (folder.failure, folder.result):  # an existing result is damaged
             path.unlink(missing_ok=True)
         write_text(folder.running, execution.sweep)
         try:
@@ -170,7 +159,7 @@ def one_device(precision: Precision) -> "Fabric | None":
 
 
 def _environment() -> dict[str, str | int | None]:
-    """Return the versions and the machine, which may explain why two runs differ."""
+    """Return versions and hardware, which may explain differences between runs."""
     return {
         "noisebound": version("noisebound"),
         "torch": version("torch"),

@@ -1,4 +1,4 @@
-"""Where data is on this machine, read once per process."""
+"""The places of data on this machine; each data set is read once per process."""
 
 import hashlib
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ _HASH_DIGITS = 16  # of the hash of a backbone, in the config of a run
 
 @dataclass(frozen=True)
 class DataSources:
-    """Where data is on this machine; results depend on its content alone.
+    """The places of data on this machine; results depend only on the content.
 
     Args:
-        data_dir: where published files are looked for first
-        paths: files or folders to read in place of published data sets, by the data set's name
-        backbones: the names of pretrained encoders whose embeddings are trained on, such as
-            ``"onnx:FILE"``; for each kind of examples, the first that takes it
+        data_dir: the folder that is searched first for published files
+        paths: files or folders that replace published data sets, by the data set's name
+        backbones: pretrained encoders to train on the embeddings of, such as ``"onnx:FILE"``; each
+            kind of examples uses the first that accepts it
     """
 
     data_dir: Path | None = None
@@ -37,7 +37,7 @@ class DataSources:
     backbones: tuple[str, ...] = ()
 
     def source_of(self, dataset: str) -> str | None:
-        """Return the name of the file or folder read in place of a published data set, if any."""
+        """Return the name of the file or folder that replaces a published data set, if any."""
         path = self.paths.get(dataset)
         return None if path is None else path.resolve().name
 
@@ -49,12 +49,12 @@ class DataSources:
         raise InvalidValueError(f"no `backbone` here has the hash {backbone}: name its file")
 
     def backbone_for(self, modality: Modality) -> str | None:
-        """Return the hash of the backbone for this kind of examples, if backbones are named."""
+        """Return the hash of the backbone for this kind of examples; None without backbones."""
         found = self.backbone_name(modality)
         return None if found is None else _hash(found)
 
     def backbone_name(self, modality: Modality) -> str | None:
-        """Return the first backbone that takes this kind of examples, if backbones are named."""
+        """Return the first backbone that accepts this kind of examples; None without backbones."""
         if not self.backbones:
             return None
         for name in self.backbones:
@@ -70,7 +70,7 @@ class DataSources:
         return _linear_probabilities(*self._place(dataset))
 
     def fingerprint(self, dataset: str) -> str:
-        """Hash of all inputs and labels of the data set."""
+        """Return a hash of all inputs and labels of the data set."""
         splits = self.load(dataset)
         digest = hashlib.sha256()
         for part in (splits.train, splits.test):
@@ -81,7 +81,7 @@ class DataSources:
         return digest.hexdigest()
 
     def resolved(self) -> "DataSources":
-        """Return the same with absolute paths, for processes that run in another folder."""
+        """Return the same with absolute paths, for processes in another folder."""
         data_dir = None if self.data_dir is None else self.data_dir.resolve()
         paths = {name: path.resolve() for name, path in self.paths.items()}
         backbones = tuple(_backbone(name).name for name in self.backbones)
@@ -92,7 +92,7 @@ class DataSources:
         return (dataset, self.data_dir) if path is None else (str(path), None)
 
 
-# These are cached because a worker does many runs on the same data, one after another.
+# Cached, because a worker does many runs on the same data.
 
 
 @lru_cache(maxsize=4)
@@ -110,13 +110,13 @@ def _backbone(name: str) -> Backbone:
 @lru_cache
 def _hash(backbone: str) -> str:
     marks = _backbone(backbone).fingerprint
-    assert marks is not None, "an encoder that has a name has a hash"
+    assert marks is not None, "a named encoder has a hash"
     return marks[:_HASH_DIGITS]
 
 
 @lru_cache(maxsize=1)
 def _linear_probabilities(name: str, data_dir: Path | None) -> Float64[Tensor, "n classes"]:
-    """Return the predictions, computed once per machine: it takes minutes, and workers share it."""
+    """Return the predictions; workers share a file, because they take minutes to compute."""
     train = _load(name, data_dir).train
     digest = hashlib.sha256((train.rows.fingerprint() + fingerprint(train.labels)).encode())
     path = cache_folder() / "linear" / f"{digest.hexdigest()[:24]}.safetensors"

@@ -1,8 +1,7 @@
-"""Many runs, done by processes of this machine or of a Ray cluster.
+"""Sweeps: many runs, by processes of this machine or of a Ray cluster.
 
-The result of a run is in its folder alone, so it does not matter which worker does it, or in how
-many attempts. A run is always done in another process than the sweep's, so that the sweep survives
-if the run is killed or takes all the memory.
+All results are in the run's folder, so any worker can do a run, in any number of attempts. A run is
+never done in the process of the sweep, so the sweep survives a run that uses up the memory.
 """
 
 import secrets
@@ -38,14 +37,14 @@ _LOG_SECONDS = 60.0  # between lines of a log: sweeps take hours
 
 @dataclass(frozen=True)
 class Workers:
-    """How many workers there are, and where they run.
+    """The number and place of the workers.
 
     Args:
-        jobs: the number of runs at once; by default one per core, or one if this machine has a GPU,
-            or one per GPU of a cluster
-        cluster: the address of a Ray cluster, ``"auto"`` for the one running here,
-            ``"local"`` to start one; by default processes of this machine
-        threads: torch's threads per worker; by default a share of the cores, on a cluster one
+        jobs: the number of runs at once; by default one per core, one if this machine has a GPU, or
+            one per GPU of a cluster
+        cluster: the address of a Ray cluster, ``"auto"`` for the one that runs here, ``"local"`` to
+            start one; by default processes of this machine
+        threads: torch's threads per worker; by default a share of the cores, one on a cluster
     """
 
     jobs: int | None = None
@@ -227,13 +226,7 @@ def _shown_progress(runs: Sequence[RunConfig], store: RunStore, sweep: str) -> I
 
 
 def progress_line(states: Mapping[RunConfig, State], done_before: int, seconds: float) -> str:
-    """Return the progress of a sweep in words.
-
-    Args:
-        states: the states of its runs
-        done_before: the number of runs that were finished when the sweep began
-        seconds: the time since then
-    """
+    """Return the progress as text; ``done_before`` runs were finished ``seconds`` ago."""
     counts = Counter(states.values())
     running, failed = counts["running"], counts["failed"]
     line = f"{len(states)} runs: {counts['finished']} finished, {running} running, {failed} failed"

@@ -1,9 +1,9 @@
-"""The paper's tables: accuracies, B* and the sweep over noise rates, all from the long frame."""
+"""The paper's tables, from the long frame: accuracies, B* and the sweep over noise rates."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
+from typing import NamedTuple
 
 import polars as pl
 
@@ -29,29 +29,19 @@ _CAPTIONS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """The part of the finished runs that a table shows.
+class Selection(NamedTuple):
+    """The runs that a table shows."""
 
-    Args:
-        name: the name of the table's files
-        frame: the finished runs, as `long_frame` returns them
-        columns: the columns, in order
-        methods: the methods, in order
-        weights: the weights to evaluate
-        notes: how the runs were done, for the foot of the table
-    """
-
-    name: str
-    frame: pl.DataFrame
+    name: str  # of the table's files
+    frame: pl.DataFrame  # the result of `long_frame`
     columns: Sequence[Column]
     methods: Sequence[str]
     weights: Weights = "last"
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # circumstances of the runs, shown below the table
 
 
 def accuracy_table(selection: Selection) -> Table:
-    """Return the accuracies on clean test labels in percent, as far as runs are finished."""
+    """Return the accuracies of the finished runs on clean test labels, in percent."""
     columns, methods = selection.columns, selection.methods
     records = [each for column in columns for each in _accuracies(selection, column)]
     most_seeds = max((each["seeds"] for each in records), default=0)
@@ -99,7 +89,7 @@ def accuracy_table(selection: Selection) -> Table:
 
 
 def _accuracies(selection: Selection, column: Column) -> list[Record]:
-    """Return a record for each metric and method of a column, with the gain from the bound."""
+    """Return a record per metric and method of a column, with the gain from the bound."""
     here = selection.frame.filter(column=column.name, given_rate=column.noise_rate)
     searched = [
         _searched(here, method, search)
@@ -147,7 +137,7 @@ def _accuracies(selection: Selection, column: Column) -> list[Record]:
 
 
 def _searched(here: pl.DataFrame, method: str, search: "OffsetSearch") -> pl.DataFrame:
-    """Return the runs at the chosen offset as those of the method with a searched bound."""
+    """Return the runs at the chosen offset, renamed to the method with a searched bound."""
     bounded = str(LossName.parse(method).bounded)
     chosen = here.filter(method=bounded, offset=search.by_validation)
     return chosen.filter(pl.col("seed").is_in(search.seeds)).with_columns(
@@ -156,7 +146,7 @@ def _searched(here: pl.DataFrame, method: str, search: "OffsetSearch") -> pl.Dat
 
 
 def _pairs_in_words(records: Sequence[Record], title: str) -> str:
-    """Return in how many pairs the bound helps, here and in the paper."""
+    """Return a sentence on the share of pairs in which the bound helps, here and in the paper."""
     bounded = [f"{name}+b" for name in BOUNDED]
     pairs = [each for each in records if each["method"] in bounded and each["gain"] is not None]
     if not pairs:
@@ -186,26 +176,17 @@ def _pairs_in_words(records: Sequence[Record], title: str) -> str:
     return words
 
 
-@dataclass(frozen=True)
-class OffsetSearch:
-    """The best offset from the noise-bound.
+class OffsetSearch(NamedTuple):
+    """The best offset from the noise-bound."""
 
-    Args:
-        by_validation: the offset with the highest accuracy on validation, whose labels are noisy
-        by_test: the offset with the highest accuracy on the test set, as the paper chose it; this
-            is an upper limit and not a result
-        curve: the mean and deviation on validation and test, by offset
-        seeds: the seeds that all offsets were run with
-    """
-
-    by_validation: float
-    by_test: float
-    curve: Mapping[float, Record]
-    seeds: tuple[int, ...]
+    by_validation: float  # the offset with the highest accuracy on noisy validation labels
+    by_test: float  # the paper's choice, by the test set: an upper limit and not a result
+    curve: Mapping[float, Record]  # mean and deviation on validation and test, by offset
+    seeds: tuple[int, ...]  # the seeds that all offsets have
 
 
 def search_offset(selection: Selection, column: Column, method: str) -> OffsetSearch | None:
-    """Return the best offset for a loss on a column, or None if fewer than two offsets were run."""
+    """Return the best offset for a loss on a column; None with fewer than two offsets."""
     runs = selection.frame.filter(
         pl.col("metric").is_in(["top1", "validation"]),
         column=column.name,
@@ -217,7 +198,7 @@ def search_offset(selection: Selection, column: Column, method: str) -> OffsetSe
     tried = scores["offset"].n_unique()
     if tried < 2 or len(scores.columns) < 4:
         return None
-    # Offsets are compared on the seeds that all of them have been run with.
+    # Compare offsets on the seeds that all of them have.
     scores = scores.filter(pl.len().over("seed") == tried)
     means = scores.group_by("offset").agg(
         *(
@@ -231,7 +212,7 @@ def search_offset(selection: Selection, column: Column, method: str) -> OffsetSe
     if not curve:
         return None
     by_validation, by_test = (
-        # A tie goes to the offset nearer to the noise-bound.
+        # In a tie, the offset nearer to the noise-bound wins.
         max(curve, key=lambda offset: (curve[offset][which], -abs(offset)))
         for which in ("noisy_validation_mean", "test_mean")
     )
@@ -239,7 +220,7 @@ def search_offset(selection: Selection, column: Column, method: str) -> OffsetSe
 
 
 def offset_table(selection: Selection) -> Table:
-    """Return, by loss and column, the accuracies without offset and with the chosen ones."""
+    """Return the accuracies at the noise-bound and at the chosen offsets, by loss and column."""
     rows: dict[str, str] = {}
     cells: dict[tuple[str, str], Cell] = {}
     records: list[Record] = []

@@ -27,21 +27,14 @@ class LossParameter:
 
 @dataclass(frozen=True)
 class ExploredLoss:
-    """A loss whose floor has a closed form, which the page's script computes.
+    """A loss whose floor has a closed form, which the page's script computes."""
 
-    Args:
-        name: the loss's name in the catalogue, :data:`~noisebound.catalog.SPECS`
-        python: the expression that makes the loss, with the placeholders ``{rate}``, ``{classes}``
-            and one for each of ``parameters``
-        parameters: the names of the loss's :data:`PARAMETERS`
-    """
-
-    name: str
-    python: str
-    parameters: tuple[str, ...] = ()
+    name: str  # in the catalog
+    python: str  # an expression with placeholders: {rate}, {classes} and those of `parameters`
+    parameters: tuple[str, ...] = ()  # names of `PARAMETERS`
 
     def offered(self) -> dict[str, object]:
-        """Return the loss with the catalogue's texts."""
+        """Return the loss with the catalog's texts."""
         spec = SPECS[self.name]
         return asdict(self) | {"label": spec.label, "title": spec.title, "formula": spec.formula}
 

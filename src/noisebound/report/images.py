@@ -29,29 +29,17 @@ _DARK = {
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """A small image with lines of text below it.
+    """A small image with lines of text below it."""
 
-    Args:
-        source: the image as a ``data:`` address
-        description: text for readers who cannot see the image
-        lines: the lines below the image
-    """
-
-    source: str
-    description: str
-    lines: Sequence[str]
+    source: str  # the image as a ``data:`` address
+    description: str  # text for readers who cannot see the image
+    lines: Sequence[str]  # the lines below the image
 
 
 def thumbnail(
     image: Shaped[Tensor, "channels height width"], description: str, lines: Sequence[str]
 ) -> Thumbnail:
-    """Return the thumbnail of an image, which is scaled down if it is large.
-
-    Args:
-        image: bytes, or floating-point numbers, which are scaled to their own range
-        description: text for readers who cannot see the image
-        lines: the lines below the image
-    """
+    """Return the thumbnail of an image, which is scaled down if it is large."""
     picture = as_picture(image)
     picture.thumbnail((_LARGEST, _LARGEST))
     return Thumbnail(embedded_image(picture), description, lines)

@@ -47,23 +47,14 @@ class Picture:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A matrix of shares as a table of shaded cells; a large one is an image without numbers.
+    """A matrix of shares as a table of shaded cells; a large one is an image without numbers."""
 
-    Args:
-        title: the title
-        rows: the meaning of a row, such as ``"given label"``
-        columns: the meaning of a column
-        row_names: one per row
-        column_names: one per column
-        values: shares from 0 to 1, row by row
-    """
-
-    title: str
-    rows: str
-    columns: str
-    row_names: Sequence[str]
-    column_names: Sequence[str]
-    values: Sequence[Sequence[float]]
+    title: str  # the title
+    rows: str  # the meaning of a row, such as ``"given label"``
+    columns: str  # the meaning of a column
+    row_names: Sequence[str]  # one per row
+    column_names: Sequence[str]  # one per column
+    values: Sequence[Sequence[float]]  # shares from 0 to 1, row by row
 
     @property
     def has_numbers(self) -> bool:
@@ -110,19 +101,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A page.
+    """A page."""
 
-    Args:
-        title: the title
-        headline: the conclusion, in a sentence
-        sections: the sections, in their order
-        facts: the numbers below the headline
-    """
-
-    title: str
-    headline: str
-    sections: Sequence[Section]
-    facts: Sequence[Fact] = ()
+    title: str  # the title
+    headline: str  # the conclusion, in a sentence
+    sections: Sequence[Section]  # the sections, in their order
+    facts: Sequence[Fact] = ()  # the numbers below the headline
 
 
 def render(template: str, values: Mapping[str, object]) -> str:

@@ -14,50 +14,30 @@ Value: TypeAlias = str | float | int | None
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table.
+    """A cell of a table."""
 
-    Args:
-        text: the text of the cell
-        beside: a number to compare with, such as the paper's; shown in parentheses
-        value: the number that the column is sorted by
-        is_best: True if the cell is the best of its column
-        is_gain: True if the bound made the result better
-    """
-
-    text: str
-    beside: str = ""
-    value: float | None = None
-    is_best: bool = False
-    is_gain: bool = False
+    text: str  # the text of the cell
+    beside: str = ""  # a number to compare with, such as the paper's; shown in parentheses
+    value: float | None = None  # the number that the column is sorted by
+    is_best: bool = False  # True if the cell is the best of its column
+    is_gain: bool = False  # True if the bound made the result better
 
 
 EMPTY = Cell("–")
 
 
 def number_cell(value: float | None, form: str, *, is_gain: bool = False) -> Cell:
-    """Return the cell of a number, which its column can be sorted by; an empty cell for None.
-
-    Args:
-        value: the number
-        form: the format, as for :func:`format`
-        is_gain: True if the bound made the number better
-    """
+    """Return the cell of a number in a format of :func:`format`; an empty cell for None."""
     return EMPTY if value is None else Cell(format(value, form), "", float(value), is_gain=is_gain)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table.
+    """A row of a table."""
 
-    Args:
-        label: heading of the row
-        cells: one per column after the first
-        is_shaded: True to shade the row, as the rows of bounded losses are
-    """
-
-    label: str
-    cells: tuple[Cell, ...]
-    is_shaded: bool = False
+    label: str  # heading of the row
+    cells: tuple[Cell, ...]  # one per column after the first
+    is_shaded: bool = False  # True to shade the row, as the rows of bounded losses are
 
 
 @dataclass(frozen=True)

@@ -39,50 +39,29 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Reliability:
-    """Calibration of the probabilities in one bin.
+    """Calibration of the probabilities in one bin."""
 
-    Args:
-        low: the lower edge of the bin
-        high: the upper edge
-        checked: the number of checked labels in the bin
-        predicted: their mean probability of being wrong
-        found: the share found wrong
-    """
-
-    low: float
-    high: float
-    checked: int
-    predicted: float
-    found: float
+    low: float  # the lower edge of the bin
+    high: float  # the upper edge
+    checked: int  # the number of checked labels in the bin
+    predicted: float  # their mean probability of being wrong
+    found: float  # the share found wrong
 
 
 @dataclass(frozen=True, eq=False)
 class AuditResult:
-    """The result of an audit.
+    """The result of an audit."""
 
-    Args:
-        answered: the number of labels found right or wrong
-        wrong: the number found wrong
-        undecided: the number of unsure or unusable examples
-        estimate: the noise rate with its 95 % interval, from ten answers on
-        confusions: the confused pairs of classes, the most frequent first
-        reliability: the calibration of the suspects' probabilities
-        more_for_5: the number of further answers needed for a rate to ±5 points
-        more_for_3: likewise for ±3 points
-        run_rate: the run's own estimate, if it has one
-        run_interval: the interval of that estimate
-    """
-
-    answered: int
-    wrong: int
-    undecided: int
-    estimate: NoiseEstimate | None
-    confusions: tuple[Confusion, ...]
-    reliability: tuple[Reliability, ...]
-    more_for_5: int
-    more_for_3: int
-    run_rate: float | None
-    run_interval: tuple[float, float] | None
+    answered: int  # the number of labels found right or wrong
+    wrong: int  # the number found wrong
+    undecided: int  # the number of unsure or unusable examples
+    estimate: NoiseEstimate | None  # the noise rate with its 95 % interval, from ten answers on
+    confusions: tuple[Confusion, ...]  # the confused pairs of classes, the most frequent first
+    reliability: tuple[Reliability, ...]  # the calibration of the suspects' probabilities
+    more_for_5: int  # the number of further answers needed for a rate to ±5 points
+    more_for_3: int  # likewise for ±3 points
+    run_rate: float | None  # the run's own estimate, if it has one
+    run_interval: tuple[float, float] | None  # the interval of that estimate
 
     @property
     def is_corrected(self) -> bool:

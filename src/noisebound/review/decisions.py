@@ -279,12 +279,7 @@ class DecisionFile:
         self._append([asdict(each) for each in decisions])
 
     def undo(self, key: str, by: str | None = None) -> Decision:
-        """Undo the decision with this key, and return it; an earlier one then counts again.
-
-        Args:
-            key: the key of the decision
-            by: who undoes it (default: the current user)
-        """
+        """Undo the decision with this key, and return it; an earlier one then counts again."""
         with self._lock:
             self.refresh()
             undone = self._find(key)

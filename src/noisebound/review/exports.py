@@ -13,12 +13,7 @@ import polars as pl
 from noisebound.data import Splits
 from noisebound.data.class_folders import find_trees
 from noisebound.errors import DataError
-from noisebound.review.decisions import (
-    Decision,
-    DecisionDetails,
-    DecisionFile,
-    corrected_indices,
-)
+from noisebound.review.decisions import Decision, DecisionDetails, DecisionFile, corrected_indices
 from noisebound.review.queue import IS_SUSPECT, ReviewQueue
 
 Tool: TypeAlias = Literal["label-studio", "argilla"]
@@ -36,10 +31,6 @@ def corrected_labels(decisions: DecisionFile, *, drop_unusable: bool = False) ->
     ``why`` is ``"person"`` for a label that was checked individually, ``"bulk"`` for one of several
     that were decided at once, and ``"unchanged"`` for a label that nobody has settled.
     ``probability_wrong`` is the probability before the decision.
-
-    Args:
-        decisions: the decisions
-        drop_unusable: True to leave out unusable examples
     """
     data, made = decisions.data, [decisions.get(place) for place in range(len(decisions.data))]
     names, nobody = data.class_names, (None,) * len(_DECIDED)
@@ -174,10 +165,6 @@ def read_answers(path: Path, queue: ReviewQueue) -> list[Decision]:
 
     The majority answer counts; without a majority, the example is unsure. Answers that agree with
     the current decision are left out.
-
-    Args:
-        path: the JSON export of a project whose tasks or records came from noisebound
-        queue: the queue of the exported run
     """
     made = []
     for position, answers in _read(path):

@@ -35,36 +35,22 @@ _LEAST = 1e-9  # curvature
 
 @dataclass(frozen=True)
 class Suspect:
-    """A label that may be wrong.
+    """A label that may be wrong."""
 
-    Args:
-        position: the example's position among the training examples
-        label: the label in the data
-        suggested: the likeliest other class
-        probability: the probability that the label is wrong
-    """
-
-    position: int
-    label: str
-    suggested: str
-    probability: float
+    position: int  # the example's position among the training examples
+    label: str  # the label in the data
+    suggested: str  # the likeliest other class
+    probability: float  # the probability that the label is wrong
 
 
 @dataclass(frozen=True)
 class ConfusedPair:
-    """Suspects with the same label and the same suggestion.
+    """Suspects with the same label and the same suggestion."""
 
-    Args:
-        label: their label in the data
-        suggested: the likelier class
-        waiting: the number of undecided suspects
-        expected_wrong: the expected number of wrong labels among them
-    """
-
-    label: str
-    suggested: str
-    waiting: int
-    expected_wrong: float
+    label: str  # their label in the data
+    suggested: str  # the likelier class
+    waiting: int  # the number of undecided suspects
+    expected_wrong: float  # the expected number of wrong labels among them
 
 
 class ReviewQueue:
@@ -109,13 +95,10 @@ class ReviewQueue:
         suggested: str | None = None,
         skip: int = 0,
     ) -> list[Suspect]:
-        """Return the next undecided labels.
+        """Return up to ``count`` undecided labels after the first ``skip``.
 
-        Args:
-            count: the largest number to return
-            label: only labels of this class
-            suggested: only labels for which this class is suggested
-            skip: the number of labels to skip
+        With ``label``, only labels of this class; with ``suggested``, only those for which this
+        class is suggested.
         """
         found = self.positions(label=label, suggested=suggested)[skip : skip + count]
         return [self.suspect(position) for position in found.tolist()]
@@ -198,10 +181,7 @@ class ReviewQueue:
     ) -> list[Suspect]:
         """Return a suspect and undecided examples like it, with the same label and suggestion.
 
-        Args:
-            position: the suspect's position
-            nearest: the positions of other examples, the most similar first
-            most: the largest number to return, the suspect included
+        ``nearest`` are the positions of other examples, the most similar first.
         """
         near = torch.as_tensor(nearest, dtype=torch.long)
         near = near[near != position]

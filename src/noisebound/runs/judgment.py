@@ -22,6 +22,7 @@ from noisebound.estimation.model_suspects import suspects_by_models
 from noisebound.estimation.noise import ClassWeightedNoise
 from noisebound.estimation.predictions import of_label
 from noisebound.features.backbone import hash_of_file
+from noisebound.features.load import examples_fingerprint
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult
 from noisebound.runs.saved_model import SavedModel
@@ -52,7 +53,9 @@ def check_same_data(result: RunResult, class_names: tuple[str, ...], splits: Spl
     """Refuse other data than the run's; only its labels may have been corrected since."""
     if splits.train.class_names != class_names:
         raise DataError("the run was trained on other classes: give it the same data")
-    if result.inputs != splits.fingerprint():
+    if result.inputs == splits.fingerprint():
+        return
+    if result.examples is None or result.examples != examples_fingerprint(splits):
         raise DataError(
             "the run was trained on other data, or in another order: give it the same examples; "
             "only their labels may differ"

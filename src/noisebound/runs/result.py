@@ -99,6 +99,7 @@ class RunResult(BaseModel):
         format: the version of this record
         identity: hash of the config, the data and the network's shapes
         inputs: hash of all inputs that were given, those of validation included
+        examples: hash of the images or texts, where the inputs are their embeddings
         bound: the level that training was held at, if there is one
         bound_origin: the source of the bound
         bound_reason: why this bound was chosen, in words
@@ -127,6 +128,7 @@ class RunResult(BaseModel):
     final: EpochMetrics
     best_on_validation: EpochMetrics | None
     checks: ChecksUsed | None = None
+    examples: str | None = None
 
     @classmethod
     def of(
@@ -140,6 +142,7 @@ class RunResult(BaseModel):
         history: list[EpochMetrics],
         choice: Choice | None = None,
         checks: ChecksUsed | None = None,
+        examples: str | None = None,
     ) -> "RunResult":
         """Return the result of a finished history."""
         averaged = history[-1].averaged_validation_top1 is not None
@@ -164,6 +167,7 @@ class RunResult(BaseModel):
             final=history[-1],
             best_on_validation=max(validated, key=validated.__getitem__, default=None),
             checks=checks,
+            examples=examples,
         )
 
     @property

@@ -14,7 +14,7 @@ from noisebound.data import DataOrigin, Splits
 from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoRoomError
 from noisebound.features import Backbone
 from noisebound.features.backbone import hash_of_weights
-from noisebound.features.load import EmbeddedSplits
+from noisebound.features.load import EmbeddedSplits, examples_fingerprint
 from noisebound.models import ModelName
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
@@ -178,6 +178,7 @@ def _conclude(
         floor=plan.objective.floor,
         history=fitted.history,
         checks=checks,
+        examples=examples_fingerprint(splits),
     )
     write_result(folder, result)
 

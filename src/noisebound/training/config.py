@@ -32,42 +32,41 @@ class TrainingConfig(BaseModel):
     """How to train.
 
     Attributes:
-        loss: The name of a loss, such as sce; a name that ends in +b has its bound, as sce+b. By
-            default the recipe decides.
-        recipe: How to train, by name. With auto, trials compare the recipes, plain training among
-            them, and the one that predicts unseen labels best is used. By default auto, unless a
-            loss, a bound or the noise is given.
-        noise_rate: The probability that a label is wrong. With auto, it is estimated before
-            training, together with the structure of the noise.
-        transition: The transition matrix ``T[noisy, true]`` by rows, if it is known. It replaces
-            the noise rate.
-        bound: The level to hold the training loss at, in place of the noise-bound.
-        bound_classes: The number of classes that the noise-bound is computed for, if it is not that
-            of the data.
-        bound_offset: A number to add to the noise-bound, to train above or below it.
-        model: The network. With auto, it is one that fits the data.
+        loss: The loss, such as sce. Append +b to bound it, as in sce+b. By default, the recipe
+            determines the loss.
+        recipe: The training recipe. With auto, trials compare all recipes, including plain
+            training, and the one with the best held-out predictions is used. By default auto,
+            unless a loss, a bound or the noise is given.
+        noise_rate: The probability that a label is wrong, from 0 to 1. With auto, the noise is
+            estimated before training.
+        transition: A known transition matrix ``T[noisy, true]``, by rows. It replaces the noise
+            rate.
+        bound: The level that training is held at, instead of the noise-bound.
+        bound_classes: The number of classes in the noise-bound. By default that of the data.
+        bound_offset: A number that is added to the noise-bound.
+        model: The network. With auto, it depends on the data.
         epochs: The number of epochs.
         batch_size: The number of examples per step, over all devices.
-        accumulate: The number of parts in which a device computes its share of a batch. More parts
-            need less memory, and the result is the same except with batch norm or curriculum.
-        learning_rate: Adam's learning rate. With paper, it is that of the paper: 1e-4, for MAE
-            1e-3, for ELR 1e-2.
+        accumulate: The number of micro-batches per step and device. More of them need less memory;
+            the result is the same, except with batch norm or curriculum.
+        learning_rate: The learning rate of Adam. With paper, that of the paper: 1e-4, but 1e-3 for
+            MAE and 1e-2 for ELR.
         drop_epoch: The epoch after which the learning rate drops.
         drop_factor: The factor by which the learning rate drops, above 0 and at most 1.
-        weight_decay: Adam's weight decay.
-        class_weight: The weight of each class by its name, or balanced for classes of equal total
-            weight. By default all examples have the same weight.
-        unfreeze: Train the encoder of the backbone too, not only a head on its embeddings.
-        encoder_rate: The encoder's learning rate as a share of the head's.
-        warmup_epochs: The number of epochs over which the learning rate rises from zero. By default
-            1 if the encoder is trained, else 0.
+        weight_decay: The weight decay of Adam.
+        class_weight: The weight of each class by its name, or balanced for equal total weights. By
+            default all examples have the same weight.
+        unfreeze: Train the encoder of the backbone, not only a head on its embeddings.
+        encoder_rate: The encoder's learning rate, as a multiple of the head's.
+        warmup_epochs: The number of warm-up epochs, in which the learning rate rises from zero. By
+            default 1 if the encoder is trained, else 0.
         augment: Crop and flip images at random.
-        average_epochs: The number of epochs that the averaged weights cover. 0 turns averaging off.
-        cross_fit_epochs: The largest number of epochs of a network that estimates the noise. By
+        average_epochs: The number of epochs that weights are averaged over. 0 turns averaging off.
+        cross_fit_epochs: The maximum number of epochs of the networks that estimate the noise. By
             default about a quarter of the epochs.
         measure_every: The number of epochs between evaluations. The last epoch is always evaluated.
         validation_share: The share of the training examples in the validation split.
-        seed: The seed, which decides the first weights, the order of the examples and augmentation.
+        seed: The seed for the initial weights, the order of the examples and augmentation.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

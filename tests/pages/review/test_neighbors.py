@@ -29,7 +29,7 @@ def test_a_vector_of_zeros_has_neighbors_too():
     assert len(Neighbors(TensorRows(vectors)).nearest(4, 8)) == 8
 
 
-def test_without_embeddings_the_probabilities_tell_what_is_alike():
+def test_without_embeddings_similarity_follows_from_probabilities():
     splits = noisy_clouds()
     probs = torch.full((120, 4), 0.1)
     probs[torch.arange(120), torch.arange(120) % 4] = 0.7

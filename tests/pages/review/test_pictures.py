@@ -83,7 +83,7 @@ def test_an_image_that_lies_on_its_side_is_turned(folder):
 
 
 def test_a_link_does_not_lead_out_of_the_folder(folder, tmp_path):
-    """What the network saw is shown instead, which the data's loader has read."""
+    """The image that the loader read for the network is shown instead."""
     write_image(tmp_path / "elsewhere.jpg")
     (folder / "a" / "1.jpg").unlink()
     (folder / "a" / "1.jpg").symlink_to(tmp_path / "elsewhere.jpg")
@@ -107,6 +107,6 @@ def test_images_in_memory_are_shown_pixel_by_pixel():
     assert (pixels == splits.train.rows.dense(torch.tensor([5]))[0, 0].numpy()).all()
 
 
-def test_what_is_no_image_has_no_picture():
+def test_other_data_has_no_pictures():
     with pytest.raises(DataError, match="not images"):
         Pictures(noisy_clouds()).read(0, "large")

@@ -85,7 +85,7 @@ def test_a_form_of_another_site_may_not_post(server, run):
 
 
 @pytest.mark.parametrize("token", ["", "x" * 32, "%00", "api"])
-def test_without_the_token_nothing_is_told(server, token):
+def test_without_the_token_requests_are_refused(server, token):
     for path in ("", "/", "/api/about", "/pictures/0/large"):
         status, content, _ = ask(server, f"/{token}{path}")
         assert (status, b"token" in content) == (403, True)
@@ -141,7 +141,7 @@ def test_the_page_may_load_nothing_from_elsewhere(server):
         '{"decisions": [{"position": 0, "verdict": "right"}], "where": "there", "how": "person"}',
     ],
 )
-def test_what_is_no_decision_is_refused_in_words(server, run, body):
+def test_invalid_requests_are_refused_in_words(server, run, body):
     path = f"/{server.token}/api/decisions"
     status, content, _ = ask(server, path, "POST", body, **own(server))
     assert status == 400

@@ -53,7 +53,7 @@ def test_it_says_when_nothing_is_left(session):
     assert session.audit()["next"] is None
 
 
-def test_an_answer_of_an_audit_keeps_what_it_stands_for(session, run):
+def test_an_audit_answer_keeps_the_examples_it_represents(session, run):
     position = session.audit()["next"]
     asked = [AskedDecision(position=position, verdict="right")]
     session.decide(AskedDecisions(decisions=asked, where="audit", how="person"))
@@ -106,7 +106,7 @@ def test_a_decision_that_was_not_seen_is_not_replaced(session, run):
     assert run.decisions.get(5).verdict == "unsure"
 
 
-def test_what_others_write_is_seen_and_not_undone(session, run):
+def test_decisions_of_others_are_seen_and_not_undone(session, run):
     decide(session, [3])
     before = session.progress()["version"]
     run.decide(4, None, by="Bob")
@@ -153,7 +153,7 @@ def test_the_command_trains_again_as_the_run_was_trained(tmp_path):
     assert again.result.checks.trusted == 1
 
 
-def test_what_another_window_has_undone_is_not_undone_again(session, run):
+def test_decisions_undone_in_another_window_are_not_undone_again(session, run):
     first, second = decide(session, [3, 4])["made"]
     session.undo(AskedUndo(keys=[first["key"]]))
     keys = [first["key"], second["key"]]

@@ -35,8 +35,8 @@ class Embedder(TransformerMixin, BaseEstimator):
     There is nothing to learn: `fit` finds the encoder and looks at one of its vectors.
 
     Args:
-        backbone: ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``, or an ``nn.Module`` or
-            a function from a batch to vectors
+        backbone: ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``, ``"package:NAME"``,
+            or an ``nn.Module`` or a function from a batch to vectors
         image_size: height and width of the images that a module or function gets
 
     Attributes:

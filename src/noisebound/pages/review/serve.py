@@ -87,11 +87,7 @@ class ReviewServer:
         return f"http://{_HOST}:{self.port}/{self.token}/"
 
     def run(self, announce: Callable[[str], object] = lambda address: None) -> None:
-        """Serve until Ctrl-C or :meth:`stop`.
-
-        Args:
-            announce: called with the address, once the server listens
-        """
+        """Serve until Ctrl-C or :meth:`stop`; call ``announce`` with the address first."""
         announce(self.address)
         self._server.run(sockets=[self._socket])
 
@@ -132,12 +128,8 @@ class Guard:
     The token is the first part of every path, so requests for pictures and scripts have it too. The
     ``Host`` must be this machine, against DNS rebinding. A request that changes something must have
     this server as its ``Origin``. Only the page itself may be opened from elsewhere, such as a
-    bookmark or a local file, and only in a window of its own.
-
-    Args:
-        application: the application, which receives paths without the token
-        token: the first part of the path
-        port: the port that the server listens on
+    bookmark or a local file, and only in a window of its own. The application receives paths
+    without the token.
     """
 
     def __init__(self, application: ASGIApp, token: str, port: int) -> None:

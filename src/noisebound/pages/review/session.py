@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from noisebound.data import Splits
 from noisebound.errors import MisuseError
 from noisebound.pages.examples import Neighbors, Pictures, ShownExamples, Size
-from noisebound.review import Audit, AuditResult, Verdict
+from noisebound.review import Audit, Verdict
 from noisebound.review.decisions import Manner, Place
 from noisebound.review.exports import corrected_labels
 from noisebound.review.queue import IS_SUSPECT, LAST, WORTH
@@ -63,13 +63,7 @@ class DecidedElsewhereError(MisuseError):
 
 
 class ReviewSession:
-    """The review of a run's labels, for several threads.
-
-    Args:
-        run: a finished run
-        splits: the data that it was trained on
-        by: who decides
-    """
+    """The review of a run's labels by one person; it may be called from several threads."""
 
     def __init__(self, run: Run, splits: Splits, by: str) -> None:
         self.run, self.splits, self.by = run, splits, by
@@ -125,20 +119,26 @@ class ReviewSession:
             return {
                 "next": following[0] if following else None,
                 "sizes": [{"points": each, "labels": looked_at + more[each]} for each in more],
-                "result": _audit_record(result),
+                "result": {
+                    "answered": result.answered,
+                    "wrong": result.wrong,
+                    "undecided": result.undecided,
+                    "rate": result.estimate and result.estimate.noise_rate,
+                    "interval": result.estimate and result.estimate.interval,
+                    "run_rate": result.run_rate,
+                    "words": result.words,
+                    "confusions": [asdict(each) for each in result.confusions],
+                    "reliability": [asdict(each) for each in result.reliability],
+                },
             }
 
     def queue(
         self, offset: int, count: int, label: str | None, suggested: str | None, *, waiting: bool
     ) -> Record:
-        """Return a page of the undecided labels, the one most worth checking first, or of all.
+        """Return up to ``count`` labels after the first ``offset``, the most suspect first.
 
-        Args:
-            offset: the number of labels to skip
-            count: the largest number to return
-            label: only this label
-            suggested: only labels for which this class is suggested
-            waiting: True for undecided labels only; the filters apply to these
+        With ``waiting``, only undecided labels; the filters ``label`` and ``suggested`` apply to
+        these.
         """
         with self._lock:
             if waiting:
@@ -234,8 +234,8 @@ class ReviewSession:
             history = self._decisions.refresh().history
             own = [each.key for each in history if each.by == self.by]
             keys = own[-1:] if asked.keys is None else asked.keys
-            standing = {each.key for each in history}
-            undone = [self._decisions.undo(key, by=self.by) for key in keys if key in standing]
+            known = {each.key for each in history}
+            undone = [self._decisions.undo(key, by=self.by) for key in keys if key in known]
             positions = [each.position for each in undone]
             return {"undone": positions, "progress": self.progress()}
 
@@ -263,8 +263,8 @@ class ReviewSession:
 
     def _check_known(self, asked: AskedDecision) -> None:
         self._decisions.data.check_position(asked.position)
-        standing = self._decisions.get(asked.position)
-        if standing is not None and standing.key != asked.known:
+        current = self._decisions.get(asked.position)
+        if current is not None and current.key != asked.known:
             raise DecidedElsewhereError(
                 f"Another window has decided about {self.examples.name(asked.position)} first, "
                 "and your answer was not saved."
@@ -291,18 +291,3 @@ class ReviewSession:
                 "them hardly pays."
             )
         return f"Only {wrong} of the last {LAST} labels were wrong: it no longer pays to go on."
-
-
-def _audit_record(result: AuditResult) -> Record:
-    estimate = result.estimate
-    return {
-        "answered": result.answered,
-        "wrong": result.wrong,
-        "undecided": result.undecided,
-        "rate": None if estimate is None else estimate.noise_rate,
-        "interval": None if estimate is None else estimate.interval,
-        "run_rate": result.run_rate,
-        "words": result.words,
-        "confusions": [asdict(each) for each in result.confusions],
-        "reliability": [asdict(each) for each in result.reliability],
-    }
