@@ -247,7 +247,8 @@ def noisy_digits(tmp_path_factory):
 
 class TestNoise:
     def test_estimate(self, run, noisy_digits, tmp_path):
-        result = run("estimate", noisy_digits, "--model", "mlp", "--out", tmp_path / "noise.json")
+        options = ("--model", "small_mlp", "--epochs", 20, "--batch-size", 50)
+        result = run("estimate", noisy_digits, *options, "--out", tmp_path / "noise.json")
         assert result.returncode == 0, result.stderr
         assert result.stdout.startswith("estimated noise rate: 3")
         assert "if mistakes cannot be predicted from the inputs" in result.stdout

@@ -377,14 +377,6 @@ def test_a_missing_package_names_the_extra(package):
     assert result.stderr.endswith("[transformers]'\n")
 
 
-def test_frameworks_are_imported_only_when_asked_for():
-    code = (
-        "import sys, noisebound, noisebound.integrations\n"
-        "assert not {'lightning', 'transformers', 'accelerate'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 class TestAveragedWeights:
     """The model ends with the average, and so do its evaluations and checkpoints."""
 

@@ -65,7 +65,7 @@ def test_processes_find_what_one_finds_and_a_run_that_fails_keeps_no_other(alone
 def test_a_worker_that_is_killed_loses_nothing(alone, tmp_path):
     """What it was doing goes on from its last checkpoint, and comes to the same."""
     store = RunStore(tmp_path)
-    runs = digit_runs(["ce", "ce+b", "gce"], settings=LONG)
+    runs = digit_runs(["ce", "ce+b"], settings=LONG)
     begun: dict = {}
 
     def kill():

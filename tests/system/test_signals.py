@@ -18,7 +18,7 @@ FIT = (
     *("--model", "mlp", "--average-epochs", "0"),
 )
 REPRODUCE = (
-    *("reproduce", "own", "--columns", "digits-0.4", "--methods", "ce", "ce+b", "--seeds", "2"),
+    *("reproduce", "own", "--columns", "digits-0.4", "--methods", "ce", "ce+b", "--seeds", "6"),
     *("--set", "epochs=2000", "train_examples=400"),
 )
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -147,8 +148,15 @@ def _do_here(runs: Sequence[RunConfig], execution: Execution, workers: Workers) 
     execution = replace(execution, threads=threads)
     variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     executor = ProcessPoolExecutor(max_workers=jobs, env=dict.fromkeys(variables, str(threads)))
+    tasks: set[Future[None]] = set()
     try:
-        for task in [executor.submit(execute, run, execution) for run in runs]:
+        for run in runs:  # not all at once: killing an executor with tasks left in its queue fails
+            tasks.add(executor.submit(execute, run, execution))
+            if len(tasks) == jobs:
+                done, tasks = wait(tasks, return_when=FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        for task in tasks:
             task.result()
     except BaseException as error:  # Ctrl-C too: the runs under way must not go on
         executor.shutdown(kill_workers=True)
