@@ -2,11 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -147,3 +152,20 @@ class TestNothingUnknownIsLoaded:
         assert estimators_of(model) == [None]
         saved(model, tmp_path)
         assert not RunFolder(tmp_path).estimators.exists()
+
+
+@pytest.mark.parametrize(
+    "estimator", [ExtraTreesClassifier(3), HistGradientBoostingClassifier(max_iter=3)]
+)
+def test_trees_with_nodes_that_do_not_exist_are_refused(estimator):
+    """A prediction would read outside of the memory of such a tree."""
+    inputs, labels = np.random.default_rng(0).normal(size=(200, 4)), np.arange(200) % 2
+    estimator.fit(inputs, labels)
+    content, network = dumped([estimator]), torch.nn.Identity()
+    rebuilt(content, {}, network, 2)
+    if isinstance(estimator, ExtraTreesClassifier):
+        estimator.estimators_[0].tree_.children_left[0] = 10_000
+    else:
+        estimator._predictors[0][0].nodes["feature_idx"][0] = 4
+    with pytest.raises(DataError, match="cannot be read"):
+        rebuilt(dumped([estimator]), {}, network, 2)

@@ -106,7 +106,9 @@ class TestOneLearner:
         assert choice.is_plain
         assert (choice.chosen.recipe, choice.chosen.stops_early) == ("plain", False)
 
-    @pytest.mark.parametrize(("share", "chosen"), [(0.505, "plain"), (0.54, "plain"), (0.62, "gce")])
+    @pytest.mark.parametrize(
+        ("share", "chosen"), [(0.505, "plain"), (0.54, "plain"), (0.62, "gce")]
+    )
     def test_a_gain_has_to_be_certain(self, share, chosen):
         """Both predict labels independently of each other, so that chance separates them too."""
         other = hits([share] * 3, seed=3)

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 from zipfile import BadZipFile
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+from sklearn.tree._tree import Tree
 from torch import Tensor, nn
 
 from noisebound.data.dataset import stratified_indices
@@ -99,6 +104,7 @@ def rebuilt(
     try:
         check_trusted(content)
         estimators = loads(content, trusted=list(_TRUSTED))
+        _check_trees(estimators, 0)
     except (BadZipFile, InvalidTypeError, ValueError, KeyError, OSError) as error:
         raise DataError(f"the stored estimators cannot be read: {error}") from error
     members = []
@@ -111,3 +117,33 @@ def rebuilt(
         else:
             members.append(FittedEstimator(estimator, classes))
     return joined(members)
+
+
+def _check_trees(part: Any, columns: int) -> None:
+    """Refuse trees with nodes or features that do not exist: predictions would not check them."""
+    columns = getattr(part, "n_features_in_", columns)
+    if isinstance(part, Tree):
+        _check_nodes(part.children_left, part.children_right, part.feature, columns)
+    elif isinstance(part, TreePredictor):
+        nodes, is_leaf = part.nodes, part.nodes["is_leaf"].astype(bool)
+        left = np.where(is_leaf, -1, nodes["left"].astype(np.int64))
+        _check_nodes(left, nodes["right"].astype(np.int64), nodes["feature_idx"], columns)
+    elif isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
+        for each in part:
+            _check_trees(each, columns)
+    elif isinstance(part, dict):
+        _check_trees(list(part.values()), columns)
+    elif isinstance(part, BaseEstimator):
+        _check_trees(vars(part), columns)
+
+
+def _check_nodes(
+    left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any], columns: int
+) -> None:
+    """Refuse children that do not come after their parents, and columns that do not exist."""
+    places = np.flatnonzero(left != -1)
+    children = np.stack([left[places], right[places]])
+    columns_used = feature[places]
+    are_nodes = (children > places).all() and (children < len(left)).all()
+    if not (are_nodes and (columns_used >= 0).all() and (columns_used < columns).all()):
+        raise ValueError("a tree has nodes or columns that do not exist")
