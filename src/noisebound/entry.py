@@ -11,7 +11,7 @@ from torch import nn
 from noisebound.data import DataOrigin, Splits
 from noisebound.data.options import ReadingOptions, validated, with_options
 from noisebound.errors import InvalidValueError
-from noisebound.features import Backbone, BackboneLike, load_for_training
+from noisebound.features import Backbone, BackboneLike, load_for_training, parse_backbone
 from noisebound.models import ModelName
 from noisebound.runs import Run, load_run, train_run
 from noisebound.runs.folder import RunFolder
@@ -109,6 +109,8 @@ def fit(
         folder.check_replaceable()
     if resume and isinstance(backbone, str) and backbone == "auto" and folder.config.exists():
         backbone = folder.read_origin().backbone if folder.data.exists() else None
+    if config.unfreeze and backbone not in (None, "none", "auto"):  # before the data is read
+        backbone = check_unfreeze(parse_backbone(backbone, reading.image_size))
     splits, encoder = load_for_training(
         data,
         backbone,

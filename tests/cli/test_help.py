@@ -43,7 +43,7 @@ def test_the_main_options_of_fit_come_first(help_of):
     assert [*shown] == ["Main options", "Data", "Columns", "Noise", "Training", "Devices", "Output"]
     assert shown["Main options"] == [
         *("--data", "--out", "--target", "--text", "--test", "--backbone"),
-        *("--recipe", "--noise-rate", "--epochs", "--corrections", "--resume"),
+        *("--recipe", "--learner", "--noise-rate", "--epochs", "--corrections", "--resume"),
     ]
     assert "--loss" in shown["Noise"]
     assert "--seed" in shown["Training"]

@@ -96,7 +96,7 @@ def test_an_estimator_of_an_unknown_type_is_refused_before_training(tmp_path):
 
 
 def test_the_name_of_an_estimator_is_none(tmp_path):
-    with pytest.raises(InvalidValueError, match="give the estimator itself, in Python"):
+    with pytest.raises(InvalidValueError, match="the estimator itself, which only Python can pass"):
         fit(table(), tmp_path / "run", learner="estimator")
     with pytest.raises(InvalidValueError, match="learner"):
         fit(table(), tmp_path / "other", learner="forest")
@@ -107,7 +107,7 @@ class TestNamedRecipes:
     def test_a_learner_follows_it(self, recipe, tmp_path):
         run = fit(table(), tmp_path / "run", learner="linear", recipe=recipe)
         assert [(each.learner, each.recipe) for each in run.recipe.members] == [("linear", recipe)]
-        assert run.recipe.reason == "the recipe that was named"
+        assert run.recipe.reason == "this recipe was named"
         assert run.recipe.members[0].stage > 0
         assert nb.load_run(tmp_path / "run").recipe == run.recipe
 
