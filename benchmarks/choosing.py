@@ -1,9 +1,9 @@
 """Time `fit` with its defaults, relative to plain training on the same examples.
 
-The first table is of `NoiseBoundedClassifier` on digits, in seconds, with trials on all cores. In the
-second, the vectors are clouds in ten classes with 40% symmetric noise, as wide as the embeddings of a small
-network; the network is the default head, for the default number of epochs. CPU seconds are
-compared, which other processes change little.
+The first table is of `NoiseBoundedClassifier` on digits, in seconds, with trials on all cores. In
+the second, the vectors are clouds in ten classes with 40% symmetric noise, as wide as the
+embeddings of a small network; the network is the default head, for the default number of epochs.
+CPU seconds are compared, which other processes change little.
 
     python benchmarks/choosing.py --examples 1000 50000
 """
