@@ -119,7 +119,7 @@ class TestOneLearner:
         [(0.07, 0.03, True), (0.05, 0.03, False), (0.005, 0.004, False), (0.005, 0.002, True)],
     )
     def test_evidence_has_to_be_certain(self, gain, error, is_convincing):
-        assert Evidence("elr", False, 9, 0.7, gain, error, 500).is_convincing == is_convincing
+        assert Evidence("elr", False, 9, 0.7, gain, error, 500).is_certain == is_convincing
 
     @pytest.mark.parametrize("known", [0.5, 0.55])
     def test_what_only_favors_the_commonest_label_is_not_chosen(self, known):
@@ -139,7 +139,7 @@ class TestOneLearner:
         self, balanced_gain, beats_guessing, is_convincing
     ):
         found = Evidence("elr", False, 9, 0.7, 0.1, 0.01, 500, balanced_gain, 0.02, beats_guessing)
-        assert found.is_convincing == is_convincing
+        assert (found.is_certain and not found.favors_common_labels) == is_convincing
 
     def test_another_takes_the_place_of_what_only_favors_the_commonest_label(self):
         trials = {

@@ -1,7 +1,7 @@
 """The choice among candidates by the evidence of their trials; plain training is always tried."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from noisebound.search.evidence import Evidence
 from noisebound.search.recipes import LEARNER_LABELS, RECIPES, Recipe
@@ -141,10 +141,6 @@ class Choice:
         if self.chosen.learner == learner:
             return "plain training"
         return "a plain network" if learner == "network" else LEARNER_LABELS[learner]
-
-    def with_members(self, members: Sequence[Evidence]) -> "Choice":
-        """Return the choice of other members."""
-        return replace(self, members=tuple(members))
 
 
 def listed(names: Sequence[str]) -> str:

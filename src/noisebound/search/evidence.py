@@ -78,11 +78,6 @@ class Evidence:
         return is_behind or not self.beats_guessing
 
     @property
-    def is_convincing(self) -> bool:
-        """True if it should take the place of plain training."""
-        return self.is_certain and not self.favors_common_labels
-
-    @property
     def agreement_error(self) -> float:
         """The standard error of the agreement."""
         return math.sqrt(self.agreement * (1 - self.agreement) / max(1, self.examples))
