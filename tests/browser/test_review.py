@@ -183,7 +183,8 @@ def test_the_whole_way_by_keyboard(server, open_review, run):
     changed = table.filter(pl.col("label") != pl.col("corrected"))
     assert len(changed) == len(bulk) + 2
     assert set(changed["why"]) == {"person", "bulk"}
-    assert "noisebound labels" in page.inner_text("#finish-commands")
+    commands = "document.getElementById('finish-commands').textContent"
+    page.wait_for_function(f"{commands}.includes('noisebound labels')")  # it comes from the server
 
 
 def test_a_reload_in_the_middle_loses_nothing(server, open_review, run):
