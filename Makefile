@@ -11,9 +11,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # Where this is set, as in some container images, each process compiles torch and all else that it
 # imports again, which is most of the time that it takes to start.
 unexport PYTHONDONTWRITEBYTECODE
-# One torch thread per test process, because two processes already use both cores; nor do trials and
+# One torch thread per test process, because the processes already use all cores; nor do trials and
 # torch.compile start processes of their own then. Ray's workers have a niceness of 15 by default,
 # so that the test that waits for them would wait until all others are done.
+TEST_PROCESSES ?= 2
 TEST_ENV := LOKY_MAX_CPU_COUNT=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1 RAY_worker_niceness=0
 
 .PHONY: demo test test-browser lint bench docs dist clean
@@ -22,11 +23,11 @@ demo: $(VENV)/.cli
 	$(BIN)/noisebound demo
 
 test: $(VENV)/.test
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 # Tests the HTML pages in Chromium. `make test` runs these too if it finds Chromium.
 test-browser: $(VENV)/.test
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m browser tests/browser
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(TEST_PROCESSES) -m browser tests/browser
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .

@@ -52,7 +52,7 @@ def main() -> None:
             )
             folder = options.out / str(seed) / loss
             run = train_run(noisy_splits(whole, seed), config, folder, resume=True)
-            finals.append(run.result.final.record())
+            finals.append(run.result.final.model_dump())
         found[loss] = [
             f"{statistics.mean(shares):.1f} ± {statistics.stdev(shares):.1f}"
             for shares in (

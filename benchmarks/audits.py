@@ -80,7 +80,7 @@ def audits(log_odds: Tensor, wrong: Tensor, folder: Path) -> Tensor:
         told = [file.make(each, "right", where="audit") for each in audit.next(ANSWERS)]
         at = torch.tensor([each.position for each in told])
         suspicion, weights = suspects.probability, audit.weights(told)
-        found = audited_rate(wrong[at], suspicion[at], suspicion, 0.95, weights)
+        found = audited_rate(wrong[at], suspicion[at], suspicion, weights)
         low, high = found.interval
         rows.append((found.rate - actual, float(low <= actual <= high), high - low))
     return torch.tensor(rows)

@@ -15,7 +15,7 @@ import polars as pl
 import torch
 from joblib import Parallel, delayed
 
-from noisebound.paper.sources import DataSources
+from noisebound.paper.run import DataSources
 
 Cell = Mapping[str, Any]
 

@@ -30,11 +30,9 @@ from noisebound.catalog import SPECS, LossName
 from noisebound.corruption.corrupt import realized_transition
 from noisebound.data import Dataset, Splits
 from noisebound.estimation import ESTIMATION_METHODS, EstimatedNoise
-from noisebound.paper.plan import Plan
 from noisebound.paper.presets import Preset, find_preset
 from noisebound.paper.protocol import BOUNDED, COLUMNS, Column, label_of
-from noisebound.paper.run import noisy_splits
-from noisebound.paper.sources import DataSources
+from noisebound.paper.run import DataSources, Plan, noisy_splits
 from noisebound.runs import Run, train_run
 from noisebound.training import TrainingConfig
 from noisebound.training.data import split_validation
@@ -95,7 +93,7 @@ BACKWARD = {
 LOSSES = {
     str(name): Contender(name.label, str(name), COLUMN_RATE)
     for spec in SPECS.values()
-    if spec.floor is not None
+    if spec.has_floor
     for name in (LossName(spec), LossName(spec).bounded)
 }
 BOUNDS = {"auto": AUTO} | {
@@ -179,7 +177,7 @@ def measured(
     assert epoch is not None
     found |= {
         "last": epoch.evaluated("test_top1", averaged=False),
-        "averaged": epoch.evaluated("test_top1", averaged=True),
+        "averaged": epoch.best_known("test_top1"),
         "wrong_labels_reproduced": epoch.evaluated("memorized", averaged=True),
         "recipe": None if done.recipe is None else done.recipe.chosen.name,
     }
@@ -245,7 +243,7 @@ def prune(splits: Splits, config: TrainingConfig, folder: Path) -> tuple[Dataset
 
 def label_findings(run: Run, splits: Splits) -> dict[str, Any]:
     """Return the noise rate by every estimator, and how well a run finds wrong labels."""
-    is_wrong, suspects = _is_wrong(splits.train), run.find_suspects(splits)
+    is_wrong, suspects = _is_wrong(splits.train), run.judgment(splits).suspects
     found: dict[str, Any] = {
         "auroc": auroc(suspects.score, is_wrong),
         "calibration_error": calibration_error(suspects.probability, is_wrong),

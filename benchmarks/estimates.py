@@ -39,7 +39,7 @@ from cells import argument_parser, measure, sources_of, table, write
 from noisebound.data import Dataset
 from noisebound.data.rows import SparseRows
 from noisebound.integrations.sklearn import NoiseBoundedClassifier
-from noisebound.paper.sources import DataSources
+from noisebound.paper.run import DataSources
 from noisebound.search.cross_fit import cross_fit, half_folds
 from noisebound.search.problem import Problem, network_for
 from noisebound.search.recipes import Candidate

@@ -20,11 +20,9 @@ import noisebound as nb
 from cells import argument_parser, key_of, measure, sources_of, table, write
 from noisebound.data import Loader
 from noisebound.models import create_model
-from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU, Preset
 from noisebound.paper.protocol import COLUMNS
-from noisebound.paper.run import noisy_splits
-from noisebound.paper.sources import DataSources
+from noisebound.paper.run import DataSources, Plan, noisy_splits
 from noisebound.runs import train_run
 from noisebound.training.data import split_validation
 

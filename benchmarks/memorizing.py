@@ -18,13 +18,11 @@ from torch.nn import functional as F
 import noisebound as nb
 from cells import Cell, argument_parser, measure, sources_of, write
 from noisebound.data import Dataset
-from noisebound.losses.curriculum import choose_by_curriculum, hinge
+from noisebound.losses.without_floor import choose_by_curriculum, hinge
 from noisebound.models import create_model
-from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU
 from noisebound.paper.protocol import COLUMNS
-from noisebound.paper.run import noisy_splits
-from noisebound.paper.sources import DataSources
+from noisebound.paper.run import DataSources, Plan, noisy_splits
 
 RATE, BATCH = 0.4, 300
 STANDARDIZED, SMALL = "mean 0, deviation 1", "from -0.5 to 0.5"

@@ -22,7 +22,7 @@ import noisebound as nb
 from cells import argument_parser, sources_of, table, write
 from noisebound.data import Dataset, Splits
 from noisebound.models import DEFAULT_HEAD
-from noisebound.paper.sources import DataSources
+from noisebound.paper.run import DataSources
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData
 from noisebound.runs import Run, train_run
 from noisebound.training import TrainingConfig
@@ -93,7 +93,7 @@ def _planned(order: str, run: Run, splits: Splits) -> Tensor:
     labels = splits.train.labels
     if order == "random":
         return torch.randperm(len(labels), generator=torch.Generator().manual_seed(_SEED))
-    probs = run.label_probabilities(splits)
+    probs = run.judgment(splits).probabilities
     by_confidence = probs.gather(1, labels[:, None]).squeeze(1).argsort(stable=True)
     if order == "self-confidence":
         return by_confidence
@@ -110,10 +110,11 @@ def review(order: str, run: Run, splits: Splits, folder: Path, scale: Scale) -> 
     path, train = folder / f"{order}.jsonl", splits.train
     path.unlink(missing_ok=True)
     file = DecisionFile(path, ReviewedData.of(splits, run.result.inputs))
-    queue = run.review_queue(splits, decisions=file)
+    queue = run.review_queue(splits)
+    queue.decisions = file
     planned = None if "noisebound" in order else _planned(order, run, splits)
     if order.startswith("audit"):
-        audit = Audit(run.label_probabilities(splits), run.find_suspects(splits), file)
+        audit = Audit(run.judgment(splits).probabilities, run.judgment(splits).suspects, file)
         for position in audit.next(scale.audited):
             true = _decision(file, train, position, "audit")
             audit.decide(position, true.verdict, true.label)
@@ -168,7 +169,7 @@ def audits(name: str, run: Run, splits: Splits, folder: Path, scale: Scale) -> l
     """Return how close repeated audits come to the true noise rate."""
     train = splits.train
     actual = (train.labels != train.true_labels).double().mean().item()
-    probs, suspects = run.label_probabilities(splits), run.find_suspects(splits)
+    probs, suspects = run.judgment(splits).probabilities, run.judgment(splits).suspects
     rows = []
     for seed in range(scale.repetitions):
         path = folder / "audit.jsonl"

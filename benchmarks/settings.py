@@ -23,7 +23,7 @@ from torch import Tensor
 import noisebound as nb
 from noisebound.data import Dataset, ReadingOptions, Splits, load
 from noisebound.features import load_embedded, parse_backbone
-from noisebound.paper.sources import DataSources
+from noisebound.paper.run import DataSources
 
 TEST_EXAMPLES = 3_000
 _MOST_EXAMPLES = {"images": 3_000, "features": 5_000, "tables": 2_000}
@@ -121,9 +121,9 @@ def embeddings(dataset: str, sources: DataSources) -> Splits:
     """Return a data set as vectors: those of its `source`, or the embeddings of a backbone."""
     if dataset in sources.paths:
         return load(str(sources.paths[dataset]))
-    backbone = sources.backbone_name("text" if dataset == "noisy-ag-news" else "image")
-    if backbone is None:
+    if not sources.backbones:
         raise SystemExit(f"{dataset} needs --backbone onnx:FILE or hf:FOLDER, or --source")
+    backbone = sources.backbone_name("text" if dataset == "noisy-ag-news" else "image")
     options = ReadingOptions(data_dir=sources.data_dir)
     return load_embedded(dataset, parse_backbone(backbone), options)
 

@@ -1,9 +1,8 @@
 """Train a small network on scikit-learn's digits with 60% wrong labels, plain and bounded.
 
 Run ``python examples/digits.py``; it takes a minute on two cores. The loop is ordinary PyTorch,
-with one line that averages the weights: at its bound a training goes uphill and downhill in turn,
-and the last weights are wherever that left them. The test labels are clean and are used only once,
-at the end.
+with one line that averages the weights: at the bound, steps go uphill and downhill in turn, so the
+last weights are noisy. The test labels are clean and are used only once, at the end.
 """
 
 import argparse

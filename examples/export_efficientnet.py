@@ -15,7 +15,7 @@ from torch import nn
 
 
 class Pooled(nn.Module):
-    """The network without its classifier: its last map, averaged over all positions."""
+    """The network without its classifier: its last feature map, averaged over all positions."""
 
     def __init__(self):
         super().__init__()
@@ -29,14 +29,14 @@ class Pooled(nn.Module):
 
 
 def main():
-    """Export the network for images of the size that is asked for."""
+    """Export the network."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, nargs="?", default=Path("efficientnet-lite0.onnx"))
     parser.add_argument("--size", type=int, default=128, help="height and width in pixels")
     arguments = parser.parse_args()
     images = torch.zeros(2, 3, arguments.size, arguments.size)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch's exporter says of its own parts
+        warnings.simplefilter("ignore")  # from torch's exporter
         torch.onnx.export(
             Pooled().eval(),
             (images,),

@@ -24,7 +24,7 @@ BOUND = nb.noise_bound(nb.SymmetricCrossEntropy(), NOISE_RATE, NUM_CLASSES)
 
 
 class Digits(pl.LightningModule):
-    """An ordinary classifier that knows nothing about bounds."""
+    """An ordinary classifier."""
 
     def __init__(self) -> None:
         super().__init__()

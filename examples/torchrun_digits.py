@@ -43,7 +43,7 @@ def main(epochs: int) -> None:
     loss = nb.SymmetricCrossEntropy()
     bound = nb.noise_bound(loss, NOISE_RATE, NUM_CLASSES)
     step_bound = nb.StepBound(optimizer, bound)
-    averaged = nb.AveragedWeights(plain_model, steps=5 * len(loader))  # of five epochs
+    averaged = nb.AveragedWeights(plain_model, steps=5 * len(loader))  # 5 epochs
 
     for epoch in range(epochs):
         sampler.set_epoch(epoch)

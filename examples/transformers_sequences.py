@@ -3,8 +3,8 @@
 In a checkout, run ``pip install -c constraints.txt '.[transformers]'`` and then
 ``python examples/transformers_sequences.py``. A small BERT, created here instead of downloaded,
 classifies the first word of a sentence. The script trains twice: with a bound of zero, which has no
-effect, and with the noise-bound. In both the loss function averages the weights;
-``average_epochs=0`` would keep the last ones.
+effect, and with the noise-bound. The loss function averages the weights; ``average_epochs=0``
+would keep the last ones.
 """
 
 import argparse

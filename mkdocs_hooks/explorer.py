@@ -3,7 +3,7 @@
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from noisebound.report.explorer import explorer_html
+from noisebound.pages.explorer import explorer_html
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

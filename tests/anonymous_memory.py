@@ -1,4 +1,4 @@
-"""The memory of this process that no file stands behind, and that data must not fill."""
+"""The memory of this process that is not mapped from files, which data must not fill."""
 
 import ctypes
 import gc

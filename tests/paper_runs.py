@@ -1,25 +1,31 @@
 """Small sweeps on the digits, for tests of the runner."""
 
 import json
+import multiprocessing
 import os
 import signal
-import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from joblib.externals.loky.process_executor import ProcessPoolExecutor
+
+from noisebound.cli import main
 from noisebound.data import Splits
 from noisebound.estimation import UnknownNoise
+from noisebound.paper import sweep
 from noisebound.paper.frame import FinishedRun
-from noisebound.paper.plan import Plan, RunConfig
 from noisebound.paper.presets import CPU
 from noisebound.paper.protocol import COLUMNS
-from noisebound.paper.run import RunStore, execute
-from noisebound.paper.sources import DataSources
+from noisebound.paper.run import DataSources, Plan, RunConfig, RunStore
+from noisebound.runs.keeper import FolderKeeper
 from noisebound.runs.result import RunResult
 from noisebound.training import EpochMetrics
 
 COLUMN = COLUMNS["digits-0.4"]
 QUICK = ("epochs=2", "train_examples=200", "batch_size=50")
-LONG = ("epochs=60", "train_examples=400", "batch_size=20", "measure_every=1")
+LONGER = (*QUICK, "epochs=6")
 """Long enough to be killed in the middle."""
 
 
@@ -29,23 +35,57 @@ def digit_runs(methods, seeds=(0,), sources=None, settings=QUICK) -> list[RunCon
     return plan.table_runs([COLUMN], methods)
 
 
-RAY_RUNS = [*digit_runs(["ce", "ce+b"], settings=LONG), *digit_runs(["ce", "ce+b", "elr"], [0, 1])]
+RAY_RUNS = [*digit_runs(["ce", "ce+b"], settings=LONGER), *digit_runs(["ce+b", "elr"], [0, 1])]
 """Of which the first two are under way when a worker is killed."""
 
 
-def do_runs_here(runs, execution, workers) -> None:
+def do_runs_here(runs, work, show, jobs, cluster) -> list[RunConfig]:
     """In place of `do_runs`: starting workers takes seconds, and paper/test_sweep.py tests it."""
     for run in runs:
-        execute(run, execution)
+        work(run)
+    return []
 
 
 class DeadlySources(DataSources):
-    """Data that kills whoever loads it, as running out of memory would; the digits excepted."""
+    """Data whose loading kills the process, as lack of memory would; except the digits."""
 
     def load(self, dataset: str, backbone: str | None = None) -> Splits:
         if dataset != "digits":
             os.kill(os.getpid(), signal.SIGKILL)
         return super().load(dataset, backbone)
+
+
+@dataclass(frozen=True)
+class InterruptedSources(DataSources):
+    """Data that kills one process after its third epoch.
+
+    Args:
+        killed: the file in which that process writes its number
+    """
+
+    killed: Path = Path("nowhere")
+
+    def load(self, dataset: str, backbone: str | None = None) -> Splits:
+        keep_epoch = FolderKeeper.keep_epoch
+
+        def keep_and_die(keeper, state, metrics, *, is_last):
+            keep_epoch(keeper, state, metrics, is_last=is_last)
+            if metrics.epoch == 3:
+                with suppress(FileExistsError), self.killed.open("x") as file:
+                    file.write(str(os.getpid()))
+                    file.flush()
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        FolderKeeper.keep_epoch = keep_and_die  # in a worker process, which does nothing else
+        return super().load(dataset, backbone)
+
+
+def run_command(words: list[str]) -> None:
+    """Run a command in this process, whose workers are forks of it."""
+    os.setsid()  # a group, so that all of them can be killed
+    fork = multiprocessing.get_context("fork")
+    sweep.ProcessPoolExecutor = partial(ProcessPoolExecutor, context=fork)
+    main(words)
 
 
 def finished_run(
@@ -56,7 +96,7 @@ def finished_run(
     best: EpochMetrics | None = None,
     store: RunStore | None = None,
 ) -> FinishedRun:
-    """A finished run that nobody has trained."""
+    """Return a finished run without training."""
     result = RunResult(
         identity="",
         inputs="",
@@ -74,52 +114,14 @@ def finished_run(
 
 
 def measured(store: RunStore, run: RunConfig) -> dict:
-    """All that a run found out, but for how long it took."""
+    """Return the metrics of a run, without times."""
     lines = store.folder(run).metrics.read_text().splitlines()
     records = [json.loads(line) for line in lines]
     return {record["epoch"]: record | {"seconds": None} for record in records}
 
 
 def first_seconds(store: RunStore, run: RunConfig) -> float | None:
-    """How long the first of three or more epochs took: no two are alike to the last digit."""
-    lines = _epochs(store.folder(run).metrics)
+    """Return the seconds of the first of three or more epochs, which identify a training."""
+    path = store.folder(run).metrics
+    lines = path.read_text().splitlines() if path.exists() else []
     return json.loads(lines[0])["seconds"] if len(lines) >= 3 else None
-
-
-def _epochs(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def kill_a_worker(store: RunStore, name: str) -> int:
-    """When a run has done three epochs: kill a process whose command line holds ``name``."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if any(len(_epochs(path)) >= 3 for path in store.path.glob("*/metrics.jsonl")):
-            found = descendants(name)
-            if found:
-                os.kill(found[0], signal.SIGKILL)
-                return found[0]
-        time.sleep(0.05)
-    raise TimeoutError(f"no process {name} has done three epochs")
-
-
-def descendants(name: str) -> list[int]:
-    """Descendants of this process with this name, so that other tests' are left alone."""
-    parents, named = {}, []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            pid, status = int(path.name), (path / "stat").read_text()
-            command = (path / "cmdline").read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        parents[pid] = int(status.rpartition(")")[2].split()[1])
-        named += [pid] if name in command else []
-    return [pid for pid in named if _descends(pid, parents)]
-
-
-def _descends(pid: int, parents: dict[int, int]) -> bool:
-    while pid in parents:
-        pid = parents[pid]
-        if pid == os.getpid():
-            return True
-    return False

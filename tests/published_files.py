@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 
 FINE = [f"fine_{k}" for k in range(100)]
-COARSE = [f"coarse_{k}" for k in range(20)]
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
 TEN = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
@@ -24,8 +23,8 @@ def idx(array: np.ndarray) -> bytes:
 
 def write_idx_pair(folder: Path, prefix: str, images: np.ndarray, labels: np.ndarray) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{prefix}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
-    (folder / f"{prefix}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(labels)))
+    (folder / f"{prefix}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images), mtime=0))
+    (folder / f"{prefix}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(labels), mtime=0))
 
 
 def some_images(n: int, *shape: int, seed: int = 0) -> np.ndarray:
@@ -39,7 +38,7 @@ def cifar_records(labels: np.ndarray, images: np.ndarray) -> bytes:
 
 
 class RunsCode:
-    """Pickled, it runs a command when it is unpickled carelessly."""
+    """Creates a file when it is unpickled without protection."""
 
     def __init__(self, witness: Path) -> None:
         self.witness = witness
@@ -69,7 +68,7 @@ def write_cifar10_binary(root: Path, per_file: int = 4) -> tuple[np.ndarray, np.
     return images[: 5 * per_file], labels[: 5 * per_file]
 
 
-def write_cifar100_binary(root: Path, n: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def write_cifar100_binary(root: Path, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
     folder = root / "cifar-100-binary"
     folder.mkdir(parents=True)
     images = some_images(n, 3, 32, 32)
@@ -78,8 +77,7 @@ def write_cifar100_binary(root: Path, n: int = 40) -> tuple[np.ndarray, np.ndarr
     (folder / "train.bin").write_bytes(records)
     (folder / "test.bin").write_bytes(records)
     (folder / "fine_label_names.txt").write_text("\n".join(FINE) + "\n")
-    (folder / "coarse_label_names.txt").write_text("\n".join(COARSE) + "\n")
-    return images, coarse, fine
+    return images, fine
 
 
 def human_labels_file(clean: np.ndarray, noisy: np.ndarray, key: str) -> bytes:
@@ -95,7 +93,7 @@ def encoded_image(pixels: np.ndarray, kind: str = "PNG") -> bytes:
 
 
 def plain_image(color: tuple[int, int, int] | int, size: int = 64, kind: str = "JPEG") -> bytes:
-    """One color all over, so that JPEG keeps it nearly as it is."""
+    """An image of one color, which JPEG hardly changes."""
     shape = (size, size) if isinstance(color, int) else (size, size, 3)
     return encoded_image(np.broadcast_to(np.array(color, np.uint8), shape).copy(), kind)
 

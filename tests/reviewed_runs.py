@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 import noisebound as nb
+from noisebound.pages.page import as_picture
 from noisebound.pages.review.serve import ReviewServer
 from noisebound.pages.review.session import ReviewSession
-from noisebound.report.images import as_picture
 from noisebound.runs import Run, load_run
 from training_data import NOISE_RATE, noisy_images
 
@@ -64,9 +64,10 @@ def copied(run: Run, folder: Path) -> Run:
 
 
 @contextmanager
-def served(run: Run) -> Iterator[ReviewServer]:
+def served(run: Run, second_opinion: int = 0) -> Iterator[ReviewServer]:
     """Serve the review of a run within the context."""
-    server = ReviewServer(ReviewSession(run, run.training_data(), "Ada"))
+    session = ReviewSession(run, run.training_data(), "Ada", second_opinion)
+    server = ReviewServer(session)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -1,5 +1,6 @@
 """AveragedWeights in a bare loop: torch's exponential average, and a better model at a bound."""
 
+import copy
 import pickle
 
 import pytest
@@ -9,6 +10,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import noisebound as nb
+from noisebound.averaging import RunningAverage
 
 
 def make_model():
@@ -96,3 +98,23 @@ def test_bounded_training_in_a_bare_loop_gains_by_the_average():
         (m(images[1200:]).argmax(1) == truth[1200:]).float().mean() for m in (model, averaged)
     )
     assert average > last + 0.05
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_running_average_is_that_of_torch_to_the_last_bit(dtype):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).to(dtype)
+    ours = nb.AveragedWeights(model, steps=6)
+    theirs = copy.deepcopy(ours)
+    running = RunningAverage(ours, model)
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(6):
+        optimizer.zero_grad()
+        model(torch.randn(16, 4, dtype=dtype)).square().mean().backward()
+        optimizer.step()
+        running.update()
+        theirs.update_parameters(model)
+    found, expected = ours.state_dict(), theirs.state_dict()
+    assert found.keys() == expected.keys()
+    assert expected["module.1.num_batches_tracked"] > 0  # whole numbers are averaged too
+    assert all(torch.equal(found[name], expected[name]) for name in found)

@@ -66,7 +66,7 @@ def test_share_of_batches_below():
     assert criterion.is_below
 
 
-def test_what_it_counted_is_saved():
+def test_counts_are_saved():
     criterion = nb.BoundedLoss(nb.CrossEntropy(), bound=10.0)
     criterion(LOGITS, LABELS)
     resumed = nb.BoundedLoss(nb.CrossEntropy(), bound=10.0)
@@ -105,7 +105,7 @@ def test_ignored_examples_do_not_dilute_the_mean_of_a_foreign_loss():
         torch.testing.assert_close(criterion(LOGITS, labels), F.cross_entropy(LOGITS, labels))
 
 
-def test_refuses_what_is_no_loss():
+def test_refuses_objects_that_are_not_losses():
     for loss in ("ce", nb.CrossEntropy):
         with pytest.raises(TypeError, match=r"such as CrossEntropy\(\)"):
             nb.BoundedLoss(loss, bound=1.0)
@@ -113,7 +113,7 @@ def test_refuses_what_is_no_loss():
         nb.BoundedLoss(nb.CrossEntropy(), bound=1.0)(LOGITS, LABELS, torch.arange(BATCH))
 
 
-def test_refuses_a_summed_loss_and_a_bound_that_is_no_number():
+def test_refuses_a_summed_loss_and_an_invalid_bound():
     for loss in (nb.CrossEntropy(reduction="sum"), torch.nn.CrossEntropyLoss(reduction="sum")):
         with pytest.raises(ValueError, match="gives the sum"):
             nb.BoundedLoss(loss, bound=1.0)

@@ -427,7 +427,7 @@ class TestAnyLoss:
     def test_searches_that_disagree_warn(self):
         generator = torch.Generator().manual_seed(1)
         p = torch.rand(8, generator=generator, dtype=torch.float64)
-        with pytest.warns(nb.BoundSearchWarning, match="there may be a lower one"):
+        with pytest.warns(nb.BoundSearchWarning, match="there may be a lower minimum"):
             nb.entropy(self.wavy, p / p.sum())
 
     def test_search_takes_any_distribution(self):

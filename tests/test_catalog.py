@@ -77,7 +77,7 @@ def test_floors_by_hand(name, expected):
     assert nb.noise_bound(nb.create_loss(name), 0.4, 10) == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_bound_of_ones_own():
+def test_a_given_bound():
     bounded = nb.create_loss("elr+b", **FACTS, bound=0.3)
     assert isinstance(bounded, nb.BoundedLoss)
     assert bounded.bound == 0.3
@@ -95,6 +95,6 @@ def test_a_bound_of_ones_own():
         ("ce", {"bound": 1.0}, "use 'ce\\+b'"),
     ],
 )
-def test_what_cannot_be_made_says_why(name, facts, message):
+def test_impossible_requests_are_explained(name, facts, message):
     with pytest.raises(ValueError, match=message):
         nb.create_loss(name, **facts)

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 import noisebound
 from noisebound.cli import ISSUES
-from noisebound.extras import CLI_PACKAGES, REVIEW_PACKAGES
+from noisebound.extras import packages_of
 
 ROOT = Path(__file__).parent.parent
 CORE = {"torch", "numpy", "scipy", "jaxtyping"}
@@ -78,7 +78,7 @@ def test_an_extra_is_not_installed_unasked(metadata):
     assert {*metadata.get_all("Provides-Extra")} >= EXTRAS | {"all"}
 
 
-def test_all_is_what_every_extra_for_users_brings(metadata):
+def test_extra_all_installs_every_user_extra(metadata):
     assert packages(metadata, "all") == set.union(*(packages(metadata, name) for name in EXTRAS))
     assert packages(metadata, "all") < packages(metadata, "test")
     assert packages(metadata, "sklearn") == packages(metadata, "cli")
@@ -86,12 +86,12 @@ def test_all_is_what_every_extra_for_users_brings(metadata):
 
 def test_the_packages_of_the_command_line_are_known_by_name(metadata):
     """So that a missing one is told as such, by the name that pip knows."""
-    assert {*CLI_PACKAGES.values()} == packages(metadata, "cli")
-    added = packages(metadata, "review") - packages(metadata, "cli")
-    assert {*REVIEW_PACKAGES.values()} == added
     installed = packages_distributions()
-    for module, package in (CLI_PACKAGES | REVIEW_PACKAGES).items():
-        assert package in {name.lower() for name in installed[module]}
+    for extra in ("cli", "review"):
+        found = packages_of(extra)
+        assert {*found.values()} == packages(metadata, extra)
+        for module, package in found.items():
+            assert package in {name.lower() for name in installed[module]}
 
 
 def test_faults_are_reported_to_the_projects_issues(metadata):

@@ -1,4 +1,4 @@
-"""The door in Python: `nb.fit` does what the command does, and `nb.load_run` finds it again."""
+"""`nb.fit` does what the command does, and `nb.load_run` loads the run again."""
 
 import gc
 import json
@@ -13,7 +13,7 @@ from torch import nn
 import noisebound as nb
 from noisebound.data import dataset_from_arrays
 from noisebound.errors import DataError, FolderTakenError
-from noisebound.runs.result import noise_record
+from noisebound.runs.noise_record import noise_record
 from training_data import noisy_clouds
 
 QUICK = {"noise_rate": 0.2, "epochs": 2, "batch_size": 50, "show": False}
@@ -32,7 +32,7 @@ def run(tmp_path_factory):
     return nb.fit("digits", out=folder, model="small_mlp", **QUICK)
 
 
-def test_everything_that_the_command_leaves(run):
+def test_all_files_of_the_command_are_written(run):
     files = {path.name for path in run.path.iterdir()}
     assert files >= {
         "config.json", "metrics.jsonl", "result.json", "model.safetensors", "model.json",
@@ -45,7 +45,7 @@ def test_everything_that_the_command_leaves(run):
     assert "noisebound.fit" in (run.path / "report.html").read_text()
 
 
-def test_it_is_found_again(run):
+def test_load_run(run):
     again = nb.load_run(str(run.path))
     assert again.config == run.config
     assert again.history.equals(run.history)
@@ -54,7 +54,7 @@ def test_it_is_found_again(run):
     np.testing.assert_array_equal(again.predict_proba("digits"), run.predict_proba("digits"))
 
 
-def test_what_it_knows(run):
+def test_attributes_of_a_run(run):
     assert isinstance(run, nb.Run)
     assert isinstance(run.model, nn.Module)
     assert run.noise.rate == 0.2
@@ -165,7 +165,7 @@ def test_notes_come_before_training(tmp_path, capsys):
         (pl.DataFrame(ROWS), {}, "name the column of labels: `target`"),
     ],
 )
-def test_the_users_mistakes(tmp_path, data, options, complaint):
+def test_invalid_arguments(tmp_path, data, options, complaint):
     with pytest.raises(nb.NoiseboundError, match=complaint):
         nb.fit(data, out=tmp_path / "run", **(QUICK | options))
     assert not (tmp_path / "run").exists()

@@ -21,7 +21,7 @@ from noisebound.monitor import memorizing_since
         ([0.9, float("nan")], None),
     ],
 )
-def test_since_when(losses, since):
+def test_memorizing_since(losses, since):
     assert memorizing_since(losses, floor=1.0) == since
 
 

@@ -110,6 +110,6 @@ def test_lists_are_taken_in_float64():
         (lambda: Symmetric(0.9, 10).inverse([0.1] * 10), "singular"),
     ],
 )
-def test_what_has_no_inverse_is_refused(make, message):
+def test_singular_models_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()

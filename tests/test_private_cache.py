@@ -7,11 +7,11 @@ from pathlib import Path
 import pooch
 import pytest
 
-from noisebound.data.cache import cache_folder
+from noisebound.data.files import cache_folder
 from processes import environment
 
 USERS = Path(pooch.os_cache("noisebound"))
-PRINT = "from noisebound.data.cache import cache_folder; print(cache_folder())"
+PRINT = "from noisebound.data.files import cache_folder; print(cache_folder())"
 
 
 def folder_of_a_process():

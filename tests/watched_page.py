@@ -1,6 +1,7 @@
 """A local page in a real Chromium, with an eye on what it complains about and asks for."""
 
 import shutil
+from collections.abc import Sequence
 
 from playwright.sync_api import ConsoleMessage, Page, Request
 
@@ -10,10 +11,10 @@ CHROMIUM = next(
 NO_CHROMIUM = "no Chromium found; install it, on Debian with  apt-get install chromium"
 
 
-def watch(page: Page, address: str, below: bool = False) -> list[str]:
-    """What goes wrong on the page from now on: errors, and requests for anything but itself.
+def watch(page: Page, addresses: Sequence[str], below: bool = False) -> list[str]:
+    """What goes wrong on the page from now on: errors, and requests for other addresses.
 
-    With ``below``, the page may also request what lies below its address.
+    With ``below``, the page may also request what lies below its addresses.
     """
     problems: list[str] = []
 
@@ -22,7 +23,7 @@ def watch(page: Page, address: str, below: bool = False) -> list[str]:
             problems.append(f"console {message.type}: {message.text}")
 
     def on_request(request: Request) -> None:
-        is_own = request.url.startswith(address) if below else request.url == address
+        is_own = request.url.startswith(tuple(addresses)) if below else request.url in addresses
         if not request.url.startswith(("data:", "blob:")) and not is_own:
             problems.append(f"request: {request.url}")
 

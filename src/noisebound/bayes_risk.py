@@ -2,14 +2,14 @@ r"""The least expected loss $\min_q p \cdot L(q)$, for a loss whose noise model 
 
 By Savage's theorem a proper loss has the entropy $H(p) = \min_q p \cdot L(q)$. For any other loss
 that minimum is still a floor under the noisy risk, so every loss that is bounded below has a
-noise-bound. The minimum is searched over the logits by L-BFGS, from the best of several starts.
-From the best point the search goes on outwards, because many losses, such as MAE, are least at a
-vertex of the simplex, which finite logits only approach.
+noise-bound. L-BFGS searches it over the logits, from the best of several starts. From the best
+point the search continues outwards, because finite logits only approach a vertex of the simplex,
+where losses such as MAE are least.
 
 If the loss treats all classes alike, classes of equal probability share one logit, except for one
 of them, so that its vertex can still be reached. The noise vector ``u_sym`` of a thousand classes
-then takes three logits, of which only two differences matter: those are scanned as a whole, so that
-the least of many local minima is found. Elsewhere a warning says if the searches disagree.
+then takes three logits. For up to three logits, a grid over their differences finds all local
+minima. For more, a warning says if the searches disagree.
 """
 
 import itertools
@@ -44,7 +44,7 @@ _SCANNED_AT_ONCE = 2**20  # logits per call of the loss: 8 MB
 _AGREEMENT = 1e-3  # relative difference of two searches that found the same minimum
 _PROBE_CLASSES = 16  # how many classes are compared to see if all are treated alike
 _BOTTOMLESS = -1e9  # a risk below this is taken as unbounded
-_STILL_FALLING = 1e-3  # a relative fall by the last doubling from which on there is no minimum
+_STILL_FALLING = 1e-3  # with a larger relative fall by the last doubling, there is no minimum
 
 
 class BoundSearchWarning(UserWarning):
@@ -54,15 +54,7 @@ class BoundSearchWarning(UserWarning):
 def bayes_risk(
     class_losses: ClassLosses, p: Float[Tensor, "batch classes"]
 ) -> Float[Tensor, " batch"]:
-    """Return ``min_q p · L(q)`` for each distribution.
-
-    Args:
-        class_losses: returns the losses of predictions, given as logits, at one label each.
-        p: distributions in float64, one per row.
-
-    Raises:
-        ValueError: the loss has no minimum, or is not finite on any prediction.
-    """
+    """Return ``min_q p · L(q)`` of distributions in float64; refuse a loss without a minimum."""
     with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
         alike = treats_classes_alike(class_losses, p.shape[1])
         rows = p.detach().cpu().clone()
@@ -83,40 +75,30 @@ def treats_classes_alike(class_losses: ClassLosses, num_classes: int) -> bool:
 
 
 def _risk_of_one(class_losses: ClassLosses, p: Float[Tensor, " classes"], alike: bool) -> Tensor:
+    """Return the least risk: from all minima of a scan, or else until two searches agree."""
     risk = _Risk(class_losses, p, alike)
-    value, logits, is_confirmed = _least(risk)
+    found: list[tuple[float, NDArray[np.float64]]] = []
+    is_confirmed = False
+    for start in risk.best_starts():
+        found.append(_descend(risk, start))
+        least = min(value for value, _ in found)
+        is_confirmed = sum(v <= least + _AGREEMENT * (1 + abs(least)) for v, _ in found) > 1
+        if is_confirmed and not risk.is_scanned:
+            break
+    value, logits = min(found, key=lambda each: each[0])
     if not np.isfinite(value):
         raise InvalidValueError(
-            "the loss is not finite on any prediction that was tried, so its noise-bound cannot be "
-            "found; it must accept float64 logits [N, C] and class indices [N]"
+            "the loss is not finite on any prediction that was tried, so it has no noise-bound: it "
+            "must accept float64 logits [N, C] and class indices [N]"
         )
     if not is_confirmed:
         warnings.warn(
-            f"only one of the searches for the least expected loss found {value:.4g}, as the loss "
-            "has several minima: there may be a lower one. Compare the bound with the losses that "
-            "you see, or pass `bound` to BoundedLoss",
+            f"only one of the searches for the least expected loss found {value:.4g}: there may be "
+            "a lower minimum. Compare the bound with your losses, or pass `bound` to BoundedLoss",
             BoundSearchWarning,
             stacklevel=frames_to_caller(),
         )
     return torch.tensor(_limit_along(risk, logits, value), dtype=torch.float64)
-
-
-def _least(risk: "_Risk") -> tuple[float, NDArray[np.float64], bool]:
-    """Return the least risk, where it is, and whether two searches found it.
-
-    After a scan all its minima are searched; else two searches that agree are enough.
-    """
-    candidates: list[tuple[float, NDArray[np.float64]]] = []
-    is_confirmed = False
-    for start in risk.best_starts():
-        candidates.append(_descend(risk, start))
-        least = min(value for value, _ in candidates)
-        reached = [value <= least + _AGREEMENT * (1 + abs(least)) for value, _ in candidates]
-        is_confirmed = sum(reached) > 1
-        if is_confirmed and not risk.is_scanned:
-            break
-    value, logits = min(candidates, key=lambda candidate: candidate[0])
-    return value, logits, is_confirmed
 
 
 class _Risk:
@@ -127,10 +109,8 @@ class _Risk:
         self.group_of_class = _group_equal(p) if alike else torch.arange(len(p))
         groups = int(self.group_of_class.max()) + 1
         self.mass = torch.zeros(groups, dtype=p.dtype).index_add_(0, self.group_of_class, p)
-        members = torch.arange(len(p))
-        self.member = torch.zeros(groups, dtype=torch.long).index_copy_(
-            0, self.group_of_class, members
-        )
+        self.member = torch.zeros(groups, dtype=torch.long)
+        self.member.index_copy_(0, self.group_of_class, torch.arange(len(p)))
         self.member_probability = p[self.member]
         self.present = self.mass > 0
         self.is_scanned = groups <= _SCANNED_GROUPS
@@ -156,7 +136,7 @@ class _Risk:
     def best_starts(self) -> list[NDArray[np.float64]]:
         """Return the starts with the least risk, and all minima of a scan if that is possible."""
         with torch.no_grad():
-            starts = self.starts()
+            starts = self._starts()
             order = self.at_points(np.array(starts)).argsort(kind="stable")
             starts = [starts[k] for k in order[:_SEARCHES]]
             if self.is_scanned:
@@ -178,7 +158,7 @@ class _Risk:
         best = minima[risks.flat[minima].argsort(kind="stable")][: 2 * _SEARCHES]
         return list(points[best])
 
-    def starts(self) -> list[NDArray[np.float64]]:
+    def _starts(self) -> list[NDArray[np.float64]]:
         log_p = self.member_probability.clamp(min=_SMALLEST_PROBABILITY).log()
         near_p = [(factor * log_p).numpy() for factor in _STARTS]
         likeliest = self.member_probability.topk(min(3, len(log_p))).indices
@@ -201,7 +181,7 @@ def _group_equal(p: Tensor) -> Int[Tensor, " classes"]:
 
 
 def _descend(risk: _Risk, start: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """Return the risk and the logits where L-BFGS stops; the risk is infinite if not finite."""
+    """Return the risk and the logits where L-BFGS stops; infinity stands for NaN."""
 
     def value_and_gradient(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits = torch.tensor(flat, requires_grad=True)
@@ -228,7 +208,7 @@ def _descend(risk: _Risk, start: NDArray[np.float64]) -> tuple[float, NDArray[np
 def _limit_along(risk: _Risk, logits: NDArray[np.float64], value: float) -> float:
     """Return the least risk on the ray from the origin through the best logits.
 
-    Towards a floor the risk falls ever more slowly. If it keeps falling, an error is raised.
+    Near a floor, the risk falls more and more slowly; if it keeps falling, there is no floor.
     """
     direction = torch.from_numpy(logits)
     least, last_fall = value, 0.0
@@ -250,6 +230,6 @@ def _limit_along(risk: _Risk, logits: NDArray[np.float64], value: float) -> floa
 
 def _no_minimum(reached: float) -> InvalidValueError:
     return InvalidValueError(
-        f"the loss has no minimum: its expected value was still falling at {reached:.3g}. A loss "
-        "that is unbounded below has no floor; pass `bound` to BoundedLoss instead"
+        f"the loss has no minimum: its expected value was still falling at {reached:.3g}. So it "
+        "has no floor; pass `bound` to BoundedLoss instead"
     )

@@ -21,15 +21,15 @@ class ClassCountWarning(UserWarning):
 
 
 def step_sign(mean: Float[Tensor, ""], bound: float) -> Float[Tensor, ""]:
-    """Return the sign of a bounded step: +1 to descend above the bound, -1 to ascend below it.
+    """Return +1 to descend above the bound, -1 to ascend below it, and 0 at it.
 
-    It is 0 exactly at the bound. The mean of no examples is NaN; its step stays as it is.
+    The mean of no examples is NaN; its step stays as it is.
     """
     return torch.sign((mean.detach() - bound).nan_to_num(nan=1.0))
 
 
 class BoundMonitor:
-    """Counts how often the mean loss was below its bound. Recording never waits for the device."""
+    """Counts how often the mean loss is below its bound. Recording does not wait for the device."""
 
     def __init__(self) -> None:
         self.last_mean = torch.tensor(float("nan"))
@@ -51,12 +51,11 @@ class BoundMonitor:
         return torch.stack([self.batches, self.batches_below.cpu()])
 
     def load_state(self, state: Int[Tensor, " two"]) -> None:
-        """Continue counting from a :meth:`state`."""
         self.batches, self.batches_below = state.cpu().clone()
 
 
 class Monitored:
-    """Has the counts of its ``monitor`` as attributes; reading one waits for the device."""
+    """Shows the counts of its ``monitor``; reading one waits for the device."""
 
     monitor: BoundMonitor
 
@@ -86,7 +85,7 @@ class BoundedLoss(Monitored, nn.Module):
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)`` that returns one
             loss per example, or their mean.
-        bound: the level that the mean loss is held at, a finite number.
+        bound: the level that the mean loss is held at.
 
     Example:
         >>> import noisebound as nb, torch
@@ -103,8 +102,7 @@ class BoundedLoss(Monitored, nn.Module):
         super().__init__()
         if not callable(loss) or isinstance(loss, type):
             raise InvalidTypeError(
-                "`loss` must be a module or a function of (logits, labels), such as "
-                f"CrossEntropy(); got {loss!r}"
+                f"`loss` must be a module or a function, such as CrossEntropy(); got {loss!r}"
             )
         if getattr(loss, "reduction", "mean") == "sum":
             raise InvalidValueError(
@@ -121,20 +119,16 @@ class BoundedLoss(Monitored, nn.Module):
         """Return ``|mean loss - bound|``, in evaluation mode the mean loss.
 
         Args:
-            logits: of shape ``[N, C]`` or ``[N, C, d1, …]``.
-            labels: class indices of shape ``[N]`` or ``[N, d1, …]``, or class probabilities of the
-                logits' shape.
-            indices: the examples' positions in the training set, of shape ``[N]``, for a loss that
-                remembers its examples.
+            logits: as the loss takes them.
+            labels: as the loss takes them.
+            indices: the examples' positions in the training set, for a loss that remembers them.
         """
         self.check_batch(logits, labels)
         arguments = (logits, labels) if indices is None else (logits, labels, indices)
         if isinstance(self.loss, Loss):
             if indices is not None and not isinstance(self.loss, RememberingLoss):
-                raise InvalidValueError(
-                    f"{type(self.loss).__name__} does not remember its examples: leave out "
-                    "`indices`"
-                )
+                name = type(self.loss).__name__
+                raise InvalidValueError(f"{name} does not remember its examples: omit `indices`")
             mean = self.loss.reduced("mean", *arguments)
         else:
             mean = _mean(self.loss(*arguments), labels, getattr(self.loss, "ignore_index", None))
@@ -145,16 +139,13 @@ class BoundedLoss(Monitored, nn.Module):
     def check_batch(self, logits: Tensor, labels: Tensor) -> None:
         """Refuse a batch that does not fit the bound; any batch fits a bound that is given."""
 
-    def get_extra_state(self) -> Int[Tensor, " two"]:
-        """Return the counts, which ``state_dict`` saves."""
+    def get_extra_state(self) -> Int[Tensor, " two"]:  # for state_dict
         return self.monitor.state()
 
     def set_extra_state(self, state: Int[Tensor, " two"]) -> None:
-        """Restore the counts, for ``load_state_dict``."""
         self.monitor.load_state(state)
 
     def extra_repr(self) -> str:
-        """Return the bound, for the repr."""
         return f"bound={self.bound:.6g}"
 
 
@@ -172,9 +163,8 @@ class NoiseBoundedLoss(BoundedLoss):
         loss: a noisebound loss, or any function or module of ``(logits, labels)`` that returns one
             loss per example, or their mean.
         noise_rate: η, the probability that a label changes, in ``[0, 1]``.
-        num_classes: c in the bound, usually the number of logits. A smaller c gives a lower bound,
-            for noise that confuses each class with ``c - 1`` others only; the first call then warns
-            with a :class:`ClassCountWarning`.
+        num_classes: c in the bound, usually the number of logits. A smaller c, for noise that
+            confuses each class with ``c - 1`` others only, causes a :class:`ClassCountWarning`.
         class_prior: the share of each true class, summing to one; needed only with class weights.
 
     Example:
@@ -203,8 +193,8 @@ class NoiseBoundedLoss(BoundedLoss):
         self.check_number_of_logits(logits)
         if labels.is_floating_point() and getattr(self.loss, "weight", None) is not None:
             raise InvalidValueError(
-                "with class weights the noise-bound holds only if the labels are class indices: "
-                "for probabilities torch's mean does not divide by the weights"
+                "with class weights the noise-bound holds only for class indices: the mean over "
+                "class probabilities does not divide by the weights"
             )
 
     def check_number_of_logits(self, logits: Tensor) -> None:
@@ -214,15 +204,13 @@ class NoiseBoundedLoss(BoundedLoss):
         if logits.shape[1] < self.num_classes:
             raise InvalidValueError(
                 f"the bound was computed for `num_classes` {self.num_classes}, and these are "
-                f"logits of {logits.shape[1]} classes, for which it is too high: pass at most "
-                f"num_classes={logits.shape[1]}"
+                f"logits of {logits.shape[1]} classes: pass at most num_classes={logits.shape[1]}"
             )
         if not self._has_warned:
             self._has_warned = True
             _warn_of_classes(logits.shape[1], self.num_classes)
 
     def extra_repr(self) -> str:
-        """Return the bound and its origin, for the repr."""
         origin = f"noise_rate={self.noise_rate:g}, num_classes={self.num_classes}"
         return f"{super().extra_repr()}, {origin}"
 

@@ -2,9 +2,8 @@ r"""The floor that label noise puts under the loss.
 
 No model, however good, has a noisy risk below the mean entropy of the noisy labels (paper, Section
 "Risk Bounds"). On separable data that entropy follows from the noise alone:
-$B(\eta, c) = H(u_{sym}(\eta, c))$. The entropy ``H`` is defined by the loss; this module has the
-noise vectors and the bounds. Everything is computed in float64 and accepts arrays of rates: a float
-gives a float, a tensor gives a tensor, an array gives an array.
+$B(\eta, c) = H(u_{sym}(\eta, c))$. The loss defines its entropy ``H``; this module has the noise
+vectors and the bounds, in float64. A float gives a float, a tensor a tensor, an array an array.
 """
 
 import copy
@@ -24,16 +23,15 @@ from noisebound.checks import (
     check_distribution,
     check_noise_rate,
     check_num_classes,
+    check_posteriors,
     check_transition,
 )
 from noisebound.errors import InvalidValueError
 from noisebound.losses import Loss
+from noisebound.noise_models import symmetric_transition
 
 AnyLoss: TypeAlias = Loss | nn.Module | Callable[[Tensor, Tensor], Tensor]
-"""A noisebound loss, or any function or module of ``(logits, labels)``.
-
-It returns one loss per example, or their mean.
-"""
+"""A function or module of ``(logits, labels)`` that returns one loss per example, or their mean."""
 
 _CHUNK = 2**24  # float64 numbers per pass over noise vectors: 128 MB
 
@@ -52,7 +50,9 @@ def symmetric_noise(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*
         tensor([0.6000, 0.2000, 0.2000], dtype=torch.float64)
     """
     num_classes = check_num_classes(num_classes)
-    return _symmetric_noise(check_noise_rate(noise_rate, num_classes), num_classes)
+    rates = check_noise_rate(noise_rate, num_classes).unsqueeze(-1)
+    wrong = (rates / (num_classes - 1)).expand(*rates.shape[:-1], num_classes - 1)
+    return torch.cat([1 - rates, wrong], dim=-1)
 
 
 def pairwise_noise(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*rates classes"]:
@@ -67,7 +67,8 @@ def pairwise_noise(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*r
         tensor([0.6000, 0.4000, 0.0000], dtype=torch.float64)
     """
     num_classes = check_num_classes(num_classes)
-    return _pairwise_noise(check_noise_rate(noise_rate, num_classes), num_classes)
+    rates = check_noise_rate(noise_rate, num_classes)
+    return nn.functional.pad(torch.stack([1 - rates, rates], dim=-1), (0, num_classes - 2))
 
 
 def entropy(loss: AnyLoss, p: ArrayLike) -> Any:
@@ -79,9 +80,6 @@ def entropy(loss: AnyLoss, p: ArrayLike) -> Any:
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)``.
         p: class probabilities along the last axis.
-
-    Returns:
-        One number per distribution.
 
     Example:
         >>> import noisebound as nb
@@ -98,9 +96,8 @@ def noise_bound(
 ) -> Rate:
     """Return the paper's noise-bound ``B(η, c) = H(u_sym(η, c))``.
 
-    It is the highest entropy that labels wrong at rate η can have, whatever the structure of the
-    noise. A mean training loss below it means that noise is being memorized. The loss must treat
-    all classes alike; a loss with class weights also needs the prior of the true classes.
+    It is the highest entropy that labels wrong at rate η can have. A mean training loss below it
+    means that noise is being memorized. The loss must treat all classes alike.
 
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)``.
@@ -113,15 +110,15 @@ def noise_bound(
         >>> round(noise_bound(nb.GeneralizedCrossEntropy(a=0.4), noise_rate=0.4, num_classes=10), 4)
         0.8965
     """
-    num_classes = check_num_classes(num_classes)
-    rates = check_noise_rate(noise_rate, num_classes)
+    vectors = symmetric_noise(noise_rate, num_classes)
     if class_prior is None:
-        _require_alike(loss, num_classes)
-        floors = _entropy(loss, _symmetric_noise(rates, num_classes))
+        _require_alike(loss, vectors.shape[-1])
+        floors = _entropy(loss, vectors)
     else:
-        prior = check_class_prior(class_prior, num_classes)
+        prior = check_class_prior(class_prior, vectors.shape[-1])
+        rates = 1 - vectors[..., 0]
         by_rate = [
-            _mixture_entropy(loss, symmetric_columns(rate, num_classes), prior)
+            _mixture_entropy(loss, symmetric_transition(rate, len(prior)), prior)
             for rate in rates.flatten()
         ]
         floors = torch.stack(by_rate).reshape(rates.shape)
@@ -130,10 +127,9 @@ def noise_bound(
 
 
 def entropy_interval(loss: AnyLoss, noise_rate: Rate, num_classes: int) -> tuple[Rate, Rate]:
-    """Return the least and the greatest entropy that labels wrong at rate η can have.
+    """Return the entropy of pairwise and of symmetric noise at rate η.
 
-    The least is that of pairwise noise, the greatest that of symmetric noise. All other noise of
-    that rate lies between the two (paper, Lemma "Entropy Interval").
+    All other noise of that rate lies between the two (paper, Lemma "Entropy Interval").
 
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)``.
@@ -146,26 +142,22 @@ def entropy_interval(loss: AnyLoss, noise_rate: Rate, num_classes: int) -> tuple
         >>> f"{low:.3f} {high:.3f}"
         '0.673 1.552'
     """
-    num_classes = check_num_classes(num_classes)
-    rates = check_noise_rate(noise_rate, num_classes)
-    _require_alike(loss, num_classes)
-    pairwise = _entropy(loss, _pairwise_noise(rates, num_classes))
-    symmetric = _entropy(loss, _symmetric_noise(rates, num_classes))
-    return _like(pairwise, noise_rate), _like(symmetric, noise_rate)
+    pairwise = pairwise_noise(noise_rate, num_classes)
+    symmetric = symmetric_noise(noise_rate, num_classes)
+    _require_alike(loss, symmetric.shape[-1])
+    return _like(_entropy(loss, pairwise), noise_rate), _like(_entropy(loss, symmetric), noise_rate)
 
 
 def transition_bound(
     loss: AnyLoss, transition: ArrayLike, class_prior: ArrayLike | None = None
 ) -> float:
-    """Return ``Σ_k prior_k H(T[:, k])``: the floor under class-conditional noise.
-
-    It holds for separable data.
+    """Return ``Σ_k prior_k H(T[:, k])``: the floor of class-conditional noise on separable data.
 
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)``.
         transition: ``T[noisy, true]``, columns summing to one.
-        class_prior: the share of each true class, summing to one; equal shares if not given. It
-            must be given for a loss with class weights.
+        class_prior: the share of each true class, summing to one; by default equal shares. A loss
+            with class weights needs it.
 
     Example:
         >>> import noisebound as nb
@@ -199,19 +191,16 @@ def nonuniform_bound(loss: AnyLoss, noise_rates: ArrayLike, num_classes: int) ->
     rates = check_noise_rate(noise_rates, num_classes)
     if rates.numel() == 0:
         raise InvalidValueError("`noise_rates` must hold at least one rate, got none")
-    _require_alike(loss, num_classes)
     distinct, count = torch.unique(rates, return_counts=True)  # each distinct rate is searched once
-    entropies = _entropy(loss, _symmetric_noise(distinct, num_classes))
-    return float((entropies * count).sum() / count.sum())
+    bounds = noise_bound(loss, distinct, num_classes)
+    return float((bounds * count).sum() / count.sum())
 
 
 def posterior_bound(loss: AnyLoss, probs: ArrayLike) -> float:
     """Return the mean entropy of the noisy labels' posterior: the paper's general lemma.
 
-    It holds whatever the structure of the noise, and for classes that overlap by nature. The
-    probabilities must be calibrated and out-of-fold. A weak model's uncertainty counts as noise, so
-    that its bound is too high. A bound that is too high stops learning; one that is too low only
-    lets the model memorize, as plain training does.
+    It holds for noise of any structure, and for classes that overlap by nature. A weak model's
+    uncertainty counts as noise. Its bound is then too high, and the network stops learning.
 
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)``.
@@ -222,31 +211,10 @@ def posterior_bound(loss: AnyLoss, probs: ArrayLike) -> float:
         >>> round(posterior_bound(nb.CrossEntropy(), [[1.0, 0.0], [0.5, 0.5]]), 4)
         0.3466
     """
-    posterior = check_distribution(probs, "probs")
-    if posterior.ndim != 2 or len(posterior) == 0:
-        raise InvalidValueError(
-            "`probs` must have one row per example and one column per class, got shape "
-            f"{tuple(posterior.shape)}"
-        )
+    posterior = check_posteriors(probs)
     _refuse_weights(loss, posterior.shape[1])
     distinct, count = torch.unique(posterior, dim=0, return_counts=True)
     return float((_entropy(loss, distinct) * count).sum() / count.sum())
-
-
-def _symmetric_noise(rates: Tensor, num_classes: int) -> Tensor:
-    wrong = (rates / (num_classes - 1)).unsqueeze(-1).expand(*rates.shape, num_classes - 1)
-    return torch.cat([1 - rates.unsqueeze(-1), wrong], dim=-1)
-
-
-def _pairwise_noise(rates: Tensor, num_classes: int) -> Tensor:
-    noisy = torch.stack([1 - rates, rates], dim=-1)
-    return nn.functional.pad(noisy, (0, num_classes - 2))
-
-
-def symmetric_columns(rate: Tensor, num_classes: int) -> Tensor:
-    """Return the noise vectors of symmetric noise, one row per true class."""
-    right = torch.eye(num_classes, dtype=rate.dtype, device=rate.device)
-    return (1 - rate) * right + rate / (num_classes - 1) * (1 - right)
 
 
 def _entropy(loss: AnyLoss, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch"]:
@@ -260,13 +228,11 @@ def _entropy(loss: AnyLoss, p: Float[Tensor, "*batch classes"]) -> Float[Tensor,
 
 
 def _mixture_entropy(loss: AnyLoss, columns: Tensor, prior: Tensor) -> Tensor:
-    """Return the floor of the mean loss, weighted if the loss is.
+    """Return the floor of the mean loss; the ``columns`` are noise vectors, one per true class.
 
-    The ``columns`` are noise vectors, one row per true class. With class weights ``w`` a
-    distribution ``p`` of noisy labels acts as the measure ``w p``, which is a multiple of a
-    distribution, and the mean divides by the expected weight ``w · p``.
+    With class weights ``w`` a distribution ``p`` of noisy labels acts as the measure ``w p``, a
+    multiple of a distribution, and the mean divides by the expected weight ``w · p``.
     """
-    _refuse_foreign_weights(loss)
     prior = prior.to(columns.device)
     class_weights = loss.class_weights(columns.shape[1]) if isinstance(loss, Loss) else None
     if not isinstance(loss, Loss) or class_weights is None:
@@ -293,7 +259,6 @@ def _require_alike(loss: AnyLoss, num_classes: int) -> None:
 
 
 def _refuse_weights(loss: AnyLoss, num_classes: int) -> None:
-    _refuse_foreign_weights(loss)
     if isinstance(loss, Loss) and loss.class_weights(num_classes) is not None:
         raise InvalidValueError(
             "a loss that weighs or ignores classes has no noise-bound without a class prior: pass "
@@ -301,18 +266,21 @@ def _refuse_weights(loss: AnyLoss, num_classes: int) -> None:
         )
 
 
-def _refuse_foreign_weights(loss: AnyLoss) -> None:
+def _class_losses(loss: AnyLoss) -> ClassLosses:
+    """Return a foreign loss as a function that returns one value per example.
+
+    A module is copied, unreduced and in float64 on the CPU, as a search changes it.
+    """
     weight = getattr(loss, "weight", None)
-    if not isinstance(loss, Loss) and isinstance(weight, Tensor) and weight.ndim == 1:
+    if isinstance(weight, Tensor) and weight.ndim == 1:
         raise InvalidValueError(
             "the theory does not cover a foreign loss with class weights: use one of noisebound's "
             "losses with the same `weight`, and pass `class_prior`"
         )
-
-
-def _class_losses(loss: AnyLoss) -> ClassLosses:
-    """Return a foreign loss as a function that returns one value per example."""
-    loss = _for_search(loss)
+    if isinstance(loss, nn.Module):
+        loss = copy.deepcopy(loss).to("cpu", torch.float64)
+        if hasattr(loss, "reduction"):
+            setattr(loss, "reduction", "none")  # noqa: B010 (a Module's attributes are untyped)
 
     def class_losses(logits: Tensor, labels: Tensor) -> Tensor:
         try:
@@ -343,16 +311,6 @@ def _one_by_one(loss: AnyLoss, logits: Tensor, labels: Tensor, reduced: Tensor) 
             "losses; it must return their mean, or one value per example"
         )
     return losses
-
-
-def _for_search(loss: AnyLoss) -> AnyLoss:
-    """Return a copy of a module, unreduced and in float64 on the CPU, as a search changes it."""
-    if not isinstance(loss, nn.Module):
-        return loss
-    twin = copy.deepcopy(loss).to("cpu", torch.float64)
-    if hasattr(twin, "reduction"):
-        setattr(twin, "reduction", "none")  # noqa: B010 (a Module's attributes are untyped)
-    return twin
 
 
 def _like(result: Tensor, given: object) -> Any:

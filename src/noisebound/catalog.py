@@ -1,9 +1,16 @@
-"""The one catalog of losses, and the only place that reads ``"+b"``."""
+"""The one catalog of losses, and the only place that reads ``"+b"``.
 
+``catalog.csv`` has the names, titles, formulas and classes: ``u`` is the noise vector, and
+``r = η/(c-1)``.
+"""
+
+import csv
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
+from importlib.resources import files
+from operator import attrgetter
+from typing import Any, Literal, TypeAlias, get_args
 
 from torch import nn
 
@@ -14,36 +21,25 @@ from noisebound.errors import InvalidValueError
 Fact: TypeAlias = Literal["noise_rate", "num_samples", "num_classes"]
 """A fact about the data that some losses need."""
 
-_NOISE_FACTS: tuple[Fact, ...] = ("noise_rate", "num_classes")
-
 
 @dataclass(frozen=True)
 class LossSpec:
-    """A loss by name, and what commands, tables and pages show of it.
+    """A loss by name, and its description in commands, tables and pages."""
 
-    Args:
-        name: its name in :func:`create_loss` and on the command line
-        label: its name in the paper's tables
-        title: its full name
-        formula: ``L(q, y)`` as text, with ``u`` the noise vector and ``r = η/(c-1)``
-        floor: the formula of its noise-bound as text; None for a loss without a bound
-        make: makes the loss; its arguments without a default are facts about the data
-        from_transition: makes the loss from a matrix ``T[noisy, true]``, if it corrects noise
-        table_role: ``"bounded"`` if the paper's tables show it with and without a bound
-        learning_rate: the paper's, if it differs from that of the other losses
-        mixes: True for MixUp, which is CE on blended batches
-    """
-
-    name: str
-    label: str
+    name: str  # in `create_loss` and on the command line
+    label: str  # in the paper's tables
     title: str
-    formula: str
-    floor: str | None
-    make: Callable[..., losses.Loss]
-    from_transition: Callable[[Any], losses.Loss] | None = None
-    table_role: Literal["bounded", "baseline"] | None = None
-    learning_rate: float | None = None
-    mixes: bool = False
+    formula: str  # ``L(q, y)`` as text
+    has_floor: bool  # False if it depends on a memory or on the rest of the batch
+    make: Callable[..., losses.Loss]  # arguments without a default are facts about the data
+    from_transition: Callable[[Any], losses.Loss] | None = None  # from ``T[noisy, true]``
+    table_role: Literal["bounded", "baseline"] | None = None  # bounded: with and without a bound
+    learning_rate: float | None = None  # the paper's, if it has another for this loss
+
+    @property
+    def mixes(self) -> bool:
+        """True for MixUp, which is CE on blended batches."""
+        return self.name == "mixup"
 
     @property
     def needs(self) -> tuple[Fact, ...]:
@@ -51,121 +47,6 @@ class LossSpec:
         arguments = inspect.signature(self.make).parameters
         required = [name for name, each in arguments.items() if each.default is each.empty]
         return tuple(fact for fact in get_args(Fact) if fact in required)
-
-
-class _Options(TypedDict, total=False):
-    from_transition: Callable[[Any], losses.Loss]
-    table_role: Literal["bounded", "baseline"]
-    learning_rate: float
-    mixes: bool
-
-
-def _spec(
-    names: tuple[str, str, str],
-    formulas: tuple[str, str | None],
-    make: Callable[..., losses.Loss],
-    **options: Unpack[_Options],
-) -> LossSpec:
-    """Return the spec of ``(name, label, title)`` and ``(formula, floor)``: a row of the tables."""
-    return LossSpec(*names, *formulas, make, **options)
-
-
-_OF_THE_PAPER = (
-    _spec(
-        ("ce", "CE", "cross-entropy"),
-        ("-log q_y", "H(u)"),
-        losses.CrossEntropy,
-        table_role="bounded",
-    ),
-    _spec(
-        ("fce", "FCE", "forward-corrected cross-entropy"),
-        ("-log (T q)_y", "H(u)"),
-        losses.ForwardCrossEntropy.symmetric,
-        from_transition=losses.ForwardCrossEntropy,
-        table_role="bounded",
-    ),
-    _spec(
-        ("gce", "GCE", "generalized cross-entropy"),
-        ("(1 - q_y^a) / a", "through f⁻¹(u) ∝ u^(1/(1-a))"),
-        losses.GeneralizedCrossEntropy,
-        table_role="bounded",
-    ),
-    _spec(
-        ("sce", "SCE", "symmetric cross-entropy"),
-        ("-log q_y + A (1 - q_y)", "through f⁻¹(u) = u / (λ - A u)"),
-        losses.SymmetricCrossEntropy,
-        table_role="bounded",
-    ),
-    _spec(
-        ("cep", "CEP", "cross-entropy with a prior"),
-        ("-log q_y - Σ_i u_i log q_σ(i), σ sorting downwards", "2 H(u)"),
-        losses.PriorCrossEntropy,
-        table_role="bounded",
-    ),
-    _spec(
-        ("backward", "Backward CE", "backward correction"),
-        ("Σ_k T⁻¹[k, y] (-log q_k)", "clean entropy"),
-        losses.BackwardCrossEntropy.symmetric,
-        from_transition=losses.BackwardCrossEntropy,
-    ),
-    _spec(
-        ("mse", "MSE", "mean squared error"),
-        ("Σ_k (q_k - 1[k=y])²", "1 - Σ u²"),
-        losses.MeanSquaredError,
-        table_role="baseline",
-    ),
-    _spec(
-        ("mae", "MAE", "mean absolute error"),
-        ("1 - q_y", "η"),
-        losses.MeanAbsoluteError,
-        learning_rate=1e-3,
-        table_role="baseline",
-    ),
-    _spec(
-        ("nce-mae", "NCE-MAE", "normalized cross-entropy and MAE"),
-        ("log q_y / Σ_k log q_k + 1 - q_y", "r + η"),
-        losses.NormalizedCrossEntropyMAE,
-        table_role="baseline",
-    ),
-    _spec(
-        ("mixup", "MixUp", "cross-entropy on blended examples"),
-        ("-Σ_k p_k log q_k, p a blend of two labels", None),
-        losses.CrossEntropy,
-        mixes=True,
-        table_role="baseline",
-    ),
-    _spec(
-        ("spherical", "Spherical", "spherical score"),
-        ("-q_y / ‖q‖₂", "-‖u‖₂"),
-        losses.Spherical,
-        table_role="baseline",
-    ),
-    _spec(
-        ("bootstrap", "Bootstrap", "soft bootstrapping"),
-        ("-Σ_k (β 1[k=y] + (1-β) q_k) log q_k", "searched"),
-        losses.Bootstrapping,
-        table_role="baseline",
-    ),
-    _spec(
-        ("truncated", "Truncated", "truncated GCE"),
-        ("v_i (GCE - GCE at k)", None),
-        losses.Truncated,
-        table_role="baseline",
-    ),
-    _spec(
-        ("curriculum", "Curriculum", "noise-pruned curriculum"),
-        ("hinge of the easiest examples", None),
-        losses.Curriculum,
-        table_role="baseline",
-    ),
-    _spec(
-        ("elr", "ELR", "early-learning regularization"),
-        ("-log q_y + λ log(1 - <t, q>)", None),
-        losses.EarlyLearning,
-        learning_rate=1e-2,
-        table_role="baseline",
-    ),
-)
 
 
 def _nce() -> losses.Normalized:
@@ -176,88 +57,40 @@ def _nfl() -> losses.Normalized:
     return losses.Normalized(losses.Focal(gamma=0.5))  # the γ of Ma et al.
 
 
-def _nce_with(passive: str, make: Callable[[], losses.LikelihoodLoss]) -> LossSpec:
-    return _spec(
-        (f"nce-{passive.lower()}", f"NCE-{passive}", f"normalized cross-entropy and {passive}"),
-        (f"NCE + 4 {passive}", f"r + 4 times that of {passive}"),
-        lambda: losses.ActivePassive(_nce(), make(), beta=4),
+# The weights and parameters of the sums are those that Ma et al. (2020) and Zhou et al. (2021) use
+# for CIFAR-10.
+_COMPOSED: Mapping[str, Callable[..., losses.Loss]] = {
+    "nce": _nce,
+    "nfl": _nfl,
+    "nce-rce": lambda: losses.ActivePassive(_nce(), losses.ReverseCrossEntropy()),
+    "nfl-mae": lambda: losses.ActivePassive(_nfl(), losses.MeanAbsoluteError()),
+    "nfl-rce": lambda: losses.ActivePassive(_nfl(), losses.ReverseCrossEntropy()),
+    "nce-agce": lambda: losses.ActivePassive(
+        _nce(), losses.AsymmetricGeneralizedCrossEntropy(a=6, q=1.5), beta=4
+    ),
+    "nce-aul": lambda: losses.ActivePassive(
+        _nce(), losses.AsymmetricUnhinged(a=6.3, p=1.5), beta=4
+    ),
+    "nce-ael": lambda: losses.ActivePassive(_nce(), losses.AsymmetricExponential(a=5), beta=4),
+    "nls": lambda: losses.LabelSmoothing(smoothing=-0.4),
+}
+
+
+def _spec(row: dict[str, Any]) -> LossSpec:
+    # A correction takes a matrix; its attribute `symmetric` takes a noise rate.
+    kind, _, is_symmetric = row["class"].partition(".")
+    return LossSpec(
+        **{name: row[name] for name in ("name", "label", "title", "formula")},
+        has_floor=row["has_floor"] == "yes",
+        make=_COMPOSED.get(row["name"]) or attrgetter(row["class"])(losses),
+        from_transition=getattr(losses, kind) if is_symmetric else None,
+        table_role=row["table_role"] or None,
+        learning_rate=float(row["learning_rate"]) if row["learning_rate"] else None,
     )
 
 
-# The weights and parameters of the sums are those that Ma et al. (2020) and Zhou et al. (2021) use
-# for CIFAR-10.
-_OF_OTHER_PAPERS = (
-    _spec(
-        ("focal", "Focal", "focal loss"),
-        ("(1 - q_y)^γ (-log q_y)", "the same u_k φ'(q_k) for all k"),
-        losses.Focal,
-    ),
-    _spec(
-        ("rce", "RCE", "reverse cross-entropy"), ("A (1 - q_y)", "A η"), losses.ReverseCrossEntropy
-    ),
-    _spec(("nce", "NCE", "normalized cross-entropy"), ("log q_y / Σ_k log q_k", "r"), _nce),
-    _spec(("nfl", "NFL", "normalized focal loss"), ("φ(q_y) / Σ_k φ(q_k), φ focal", "r"), _nfl),
-    _spec(
-        ("nce-rce", "NCE-RCE", "normalized cross-entropy and RCE"),
-        ("log q_y / Σ_k log q_k + A (1 - q_y)", "r + A η"),
-        lambda: losses.ActivePassive(_nce(), losses.ReverseCrossEntropy()),
-    ),
-    _spec(
-        ("nfl-mae", "NFL-MAE", "normalized focal loss and MAE"),
-        ("φ(q_y) / Σ_k φ(q_k) + 1 - q_y, φ focal", "r + η"),
-        lambda: losses.ActivePassive(_nfl(), losses.MeanAbsoluteError()),
-    ),
-    _spec(
-        ("nfl-rce", "NFL-RCE", "normalized focal loss and RCE"),
-        ("φ(q_y) / Σ_k φ(q_k) + A (1 - q_y), φ focal", "r + A η"),
-        lambda: losses.ActivePassive(_nfl(), losses.ReverseCrossEntropy()),
-    ),
-    _spec(
-        ("agce", "AGCE", "asymmetric generalized cross-entropy"),
-        ("((a+1)^q - (a+q_y)^q) / q", "η φ(0) at the vertex"),
-        losses.AsymmetricGeneralizedCrossEntropy,
-    ),
-    _spec(
-        ("aul", "AUL", "asymmetric unhinged loss"),
-        ("((a-q_y)^p - (a-1)^p) / p", "η φ(0) at the vertex"),
-        losses.AsymmetricUnhinged,
-    ),
-    _spec(
-        ("ael", "AEL", "asymmetric exponential loss"),
-        ("exp(-q_y / a)", "η + (1-η) exp(-1/a) at the vertex"),
-        losses.AsymmetricExponential,
-    ),
-    _nce_with("AGCE", lambda: losses.AsymmetricGeneralizedCrossEntropy(a=6, q=1.5)),
-    _nce_with("AUL", lambda: losses.AsymmetricUnhinged(a=6.3, p=1.5)),
-    _nce_with("AEL", lambda: losses.AsymmetricExponential(a=5)),
-    _spec(
-        ("taylor", "Taylor-CE", "Taylor cross-entropy"),
-        ("Σ_{i≤t} (1 - q_y)^i / i", "η Σ_{i≤t} 1/i at the vertex"),
-        losses.TaylorCrossEntropy,
-    ),
-    _spec(
-        ("js", "JS", "Jensen-Shannon divergence"),
-        ("(S(π e_y + (1-π) q) - (1-π) S(q)) / Z", "the same u_k φ'(q_k) for all k"),
-        losses.JensenShannon,
-    ),
-    _spec(
-        ("ls", "LS", "label smoothing"),
-        ("-(1-s) log q_y - (s/c) Σ_k log q_k", "H((1-s) u + s/c)"),
-        losses.LabelSmoothing,
-    ),
-    _spec(
-        ("nls", "NLS", "negative label smoothing"),
-        ("-(1-s) log q_y - (s/c) Σ_k log q_k, s < 0", "H((1-s) u + s/c)"),
-        lambda: losses.LabelSmoothing(smoothing=-0.4),
-    ),
-    _spec(
-        ("ldr-kl", "LDR-KL", "label-distributionally robust loss"),
-        ("λ log((1/c) Σ_k exp((z_k - z_y + m 1[k≠y]) / λ))", "the same u_k φ'(q_k) for all k"),
-        losses.LabelDistributionallyRobust,
-    ),
-)
-
-SPECS = {spec.name: spec for spec in (*_OF_THE_PAPER, *_OF_OTHER_PAPERS)}
+_ROWS = files("noisebound").joinpath("catalog.csv").read_text("utf-8").splitlines()
+SPECS = {row["name"]: _spec(row) for row in csv.DictReader(_ROWS)}
 """Every loss by its name, and MixUp."""
 
 LOSS_NAMES = tuple(name for name, spec in SPECS.items() if not spec.mixes)
@@ -266,22 +99,13 @@ LOSS_NAMES = tuple(name for name, spec in SPECS.items() if not spec.mixes)
 METHOD_NAMES = tuple(SPECS)
 """The names that a training takes: every loss, and ``mixup``."""
 
-_BOUNDED, _SEARCHED = "+b", "+b*"
-
 
 @dataclass(frozen=True)
 class LossName:
-    """A name such as ``"sce+b"``, taken apart.
-
-    Args:
-        spec: the loss
-        is_bounded: True for ``+b`` and ``+b*``
-        is_searched: True for ``+b*``, the paper's B*: a bound searched around the noise-bound
-    """
+    """A name such as ``"sce+b"``, taken apart."""
 
     spec: LossSpec
-    is_bounded: bool = False
-    is_searched: bool = False
+    suffix: str = ""  # "+b" at the noise-bound, "+b*" at a bound that is searched around it
 
     @classmethod
     def parse(cls, name: str) -> "LossName":
@@ -292,20 +116,28 @@ class LossName:
             'SCE+B'
         """
         base, plus, suffix = name.lower().partition("+")
-        if base not in SPECS or plus + suffix not in ("", _BOUNDED, _SEARCHED):
+        if base not in SPECS or plus + suffix not in ("", "+b", "+b*"):
             raise InvalidValueError(
                 f"unknown loss {name!r}: choose one of {', '.join(METHOD_NAMES)}, or add '+b' to "
                 "bound it"
             )
-        return cls(SPECS[base], bool(plus), plus + suffix == _SEARCHED)
+        return cls(SPECS[base], plus + suffix)
 
     def __str__(self) -> str:
-        return self.spec.name + self._suffix
+        return self.spec.name + self.suffix
 
     @property
     def label(self) -> str:
         """Its name in the paper's tables, such as ``SCE+B``."""
-        return self.spec.label + self._suffix.upper()
+        return self.spec.label + self.suffix.upper()
+
+    @property
+    def is_bounded(self) -> bool:
+        return bool(self.suffix)
+
+    @property
+    def is_searched(self) -> bool:
+        return self.suffix == "+b*"
 
     @property
     def plain(self) -> "LossName":
@@ -315,21 +147,12 @@ class LossName:
     @property
     def bounded(self) -> "LossName":
         """The same loss at its noise-bound."""
-        return LossName(self.spec, is_bounded=True)
-
-    @property
-    def searched(self) -> "LossName":
-        """The same loss at a searched bound."""
-        return LossName(self.spec, is_bounded=True, is_searched=True)
+        return LossName(self.spec, "+b")
 
     @property
     def needs_noise_rate(self) -> bool:
         """True if the loss or its bound can only be made for a noise rate."""
         return self.is_bounded or "noise_rate" in self.spec.needs
-
-    @property
-    def _suffix(self) -> str:
-        return _SEARCHED if self.is_searched else _BOUNDED if self.is_bounded else ""
 
 
 def create_loss(
@@ -360,9 +183,8 @@ def create_loss(
     """
     parsed = LossName.parse(name)
     if parsed.spec.mixes or parsed.is_searched:
-        what = "MixUp blends batches" if parsed.spec.mixes else "'+b*' is a search over bounds"
         raise InvalidValueError(
-            f"unknown loss {name!r}: {what}, which takes a training; choose one of "
+            f"unknown loss {name!r}: MixUp and '+b*' take a training; choose one of "
             f"{', '.join(LOSS_NAMES)}, or add '+b' to bound it"
         )
     if bound is not None and not parsed.is_bounded:
@@ -380,4 +202,4 @@ def create_loss(
         return loss
     if bound is not None:
         return BoundedLoss(loss, bound)
-    return NoiseBoundedLoss(loss, **facts(_NOISE_FACTS))
+    return NoiseBoundedLoss(loss, **facts(("noise_rate", "num_classes")))

@@ -25,7 +25,7 @@ _LARGEST_CONDITION = 1e12  # leaves four of float64's 16 digits after inversion
 
 
 class NoiseRateWarning(UserWarning):
-    """The noise rate is so high that the true label is not the likeliest one to be observed."""
+    """The noise rate is so high that the true label is not the likeliest one."""
 
 
 def as_float64(values: ArrayLike) -> Tensor:
@@ -69,8 +69,7 @@ def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "
     if isinstance(noise_rate, str):
         raise InvalidTypeError(
             f"`noise_rate` must be a number here, got {noise_rate!r}: only from data can it be "
-            "estimated; pass the noise_rate of estimate_noise(probs, labels), or use "
-            'fit(…, TrainingConfig(noise_rate="auto"))'
+            "estimated; pass the noise_rate of estimate_noise(probs, labels), or call fit"
         )
     rates = as_float64(noise_rate)
     if not bool(((rates >= 0) & (rates <= 1)).all()):
@@ -82,7 +81,7 @@ def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "
     if bool((rates > limit + _RATE_TOLERANCE).any()):
         warnings.warn(
             f"`noise_rate` {rates.max().item():g} is above (c-1)/c = {limit:g} for {num_classes} "
-            "classes: the true label is then no longer the likeliest one to be observed",
+            "classes: the true label is no longer the likeliest one",
             NoiseRateWarning,
             stacklevel=frames_to_caller(),
         )
@@ -108,13 +107,23 @@ def check_distribution(p: ArrayLike, name: str = "p") -> Float[Tensor, "*batch c
             f"`{name}` must be non-negative, got entries down to {distribution.min():g}"
         )
     sums = distribution.sum(-1)
-    if not bool(((sums - 1).abs() <= _SUM_TOLERANCE).all()):
+    if not _are_ones(sums):
         worst = sums.flatten()[(sums - 1).abs().argmax()]
         raise InvalidValueError(
             f"`{name}` must sum to one over its last axis, got a sum of {worst:g}; "
             "divide it by its sum"
         )
     return distribution
+
+
+def check_posteriors(probs: ArrayLike) -> Float[Tensor, "examples classes"]:
+    """Return class probabilities, one row per example."""
+    posteriors = check_distribution(probs, "probs")
+    if posteriors.ndim != 2 or len(posteriors) == 0:
+        raise InvalidValueError(
+            f"`probs` must have shape [examples, classes], got {tuple(posteriors.shape)}"
+        )
+    return posteriors
 
 
 def check_class_prior(class_prior: ArrayLike, num_classes: int) -> Float[Tensor, " classes"]:
@@ -143,15 +152,12 @@ def check_transition(transition: ArrayLike) -> Float[Tensor, "classes classes"]:
         )
     columns, rows = matrix.sum(0), matrix.sum(1)
     if not _are_ones(columns):
-        if _are_ones(rows):
-            raise InvalidValueError(
-                "`transition` must be T[noisy, true] with columns summing to one; here the rows "
-                "sum to one and the columns do not: pass its transpose, transition.T"
-            )
         worst = columns[(columns - 1).abs().argmax()]
+        got = f"got a column that sums to {worst:g}"
+        if _are_ones(rows):
+            got = "here the rows sum to one: pass its transpose, transition.T"
         raise InvalidValueError(
-            "`transition` must be T[noisy, true] with columns summing to one; "
-            f"got a column that sums to {worst:g}"
+            f"`transition` must be T[noisy, true] with columns summing to one; {got}"
         )
     return matrix
 

@@ -1,8 +1,9 @@
-"""The door in Python: all that the command ``noisebound fit`` does, as one call."""
+"""The Python interface: everything that the command ``noisebound fit`` does, as one call."""
 
 import shutil
 import tempfile
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from torch import nn
 
 from noisebound.data import DataOrigin, Splits
 from noisebound.data.options import ReadingOptions, validated, with_options
-from noisebound.errors import InvalidValueError
+from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.features import Backbone, BackboneLike, load_for_training, parse_backbone
 from noisebound.models import ModelName
 from noisebound.runs import Run, load_run, train_run
@@ -33,6 +34,7 @@ def fit(
     model: ModelName | Literal["auto"] | nn.Module = "auto",
     learner: Any = "auto",
     backbone: BackboneLike | None = "auto",
+    groups: Any = None,
     corrections: str | Path | None = None,
     resume: bool = False,
     fabric: Devices | None = None,
@@ -50,23 +52,26 @@ def fit(
         out: the folder for the model, its metrics, its checkpoints and its report; by default a
             temporary one, which is removed together with the returned run
         overwrite: True to replace a run that is in ``out``; decisions about labels are never lost
-        model: a network by name, ``"auto"`` for one that fits the data, or a module, of which a
+        model: the name of a network, ``"auto"`` for one that fits the data, or a module, of which a
             copy is trained
-        learner: ``"auto"`` to compare several, unless a recipe, a loss or a network is named; one
-            of ``"network"``, ``"linear"``, ``"boosting"``, ``"trees"`` and ``"neighbors"``; or an
-            estimator of scikit-learn's with ``predict_proba``
-        backbone: a pretrained encoder whose embeddings are trained on, made once and cached:
-            ``"auto"`` for one that fits a folder of images or texts, and none for other data;
-            ``"none"``; ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``,
-            ``"package:NAME"``; or a module or a function from a batch to vectors
+        learner: ``"network"``, ``"linear"``, ``"boosting"``, ``"trees"`` or ``"neighbors"``; a
+            scikit-learn estimator with ``predict_proba``; or ``"auto"``, which compares learners
+            unless a recipe, a loss or a network is named
+        backbone: a pretrained encoder to train on the embeddings of: ``"hf:NAME_OR_FOLDER"``,
+            ``"onnx:FILE"``, ``"timm:NAME"``, ``"package:NAME"``, or a module or a function from a
+            batch to vectors; ``"none"``; or ``"auto"``, which uses one for folders of images or
+            texts. Embeddings are computed once and cached.
+        groups: the column of a table that says which rows belong together, such as a patient; or
+            one value per training example, of which equal ones belong together. No group is in both
+            training and held-out data. By default, only duplicates belong together
         corrections: the ``decisions.jsonl`` of a run whose labels were reviewed: corrected labels
-            replace the others, checked ones are trusted, and unusable examples are left out
+            replace the given ones, checked labels are trusted, unusable examples are left out
         resume: True to continue the run that is in ``out``
-        fabric: launched, for other devices than one
+        fabric: a launched Lightning Fabric, for several devices or another precision
         n_jobs: the number of processes for trials, -1 for one per core; results do not depend on it
         report: True to write ``report.html``
-        command: the command that would repeat the run, for the report; by default this call
-        show: True to print notes on the data and draw the loss as it falls
+        command: the command that repeats the run, for the report; by default this call
+        show: True to print notes on the data and show progress
         options: how to read the data, by the fields of `ReadingOptions`, such as
             ``target="label"``; and how to train, by the fields of `TrainingConfig`, such as
             ``epochs=20``
@@ -78,22 +83,27 @@ def fit(
         ...     run.predict("digits").shape, run.noise.rate
         ((540,), 0.1)
     """
-    is_own = isinstance(model, nn.Module)
     reads = {name: options.pop(name) for name in ReadingOptions.model_fields if name in options}
-    reading = validated(ReadingOptions, reads)
+    column = groups if isinstance(groups, str) else None
+    reading = validated(ReadingOptions, reads | {"groups": column})
     is_first = fabric is None or fabric.is_global_zero
     is_shown = show and is_first
-    options |= {"model": "auto" if isinstance(model, nn.Module) else model}
+    network = model if isinstance(model, nn.Module) else None
     estimator = None if isinstance(learner, str) else learner
     if estimator is None and learner == "estimator":
         raise InvalidValueError(
             "`learner` is the estimator itself, which only Python can pass, or the name of another "
             "learner: network, linear, boosting, trees or neighbors"
         )
-    options |= {"learner": learner if estimator is None else "estimator"}
-    if is_own and learner == "auto":
-        options |= {"learner": "network"}
+    if estimator is None and network is not None and learner == "auto":
+        learner = "network"
+    options |= {
+        "model": model if network is None else "auto",
+        "learner": learner if estimator is None else "estimator",
+    }
     config = validated(TrainingConfig, options)
+    if n_jobs == 0:
+        raise InvalidValueError("`n_jobs` must be at least 1, or -1 for one per core; got 0")
     is_temporary = out is None
     if out is None:
         if fabric is not None and fabric.world_size > 1:
@@ -115,11 +125,15 @@ def fit(
         data,
         backbone,
         reading,
-        is_from_pixels=is_own or takes_pixels(config),
+        is_from_pixels=network is not None or takes_pixels(config),
         log=print_note if is_shown else lambda line: None,
     )
-    if config.unfreeze:
-        check_unfreeze(encoder)
+    splits = splits if column is not None else splits.grouped_by(groups)
+    if splits.is_labels_alone:
+        raise DataError(
+            f"{splits.source} has labels but nothing to learn from: join the features, texts or "
+            "embeddings of the examples to it; noisebound estimate compares the annotators alone"
+        )
     config = with_head(config, splits)
     if not overwrite:
         folder.check(config, resume=resume)
@@ -132,7 +146,7 @@ def fit(
         out,
         resume=resume,
         overwrite=overwrite,
-        model=model if isinstance(model, nn.Module) else None,
+        model=network,
         fabric=fabric,
         show=show,
         backbone=encoder,
@@ -147,21 +161,25 @@ def fit(
     )
     if is_first:
         run.folder.save_command(
-            command or _this_call(data, None if is_temporary else out, is_own, encoder, options)
+            command or _this_call(data, None if is_temporary else out, network, encoder, options)
         )
         if report:
             _write_pages(run, splits)
+        with suppress(DataError, RunError):  # such as a user's network on other inputs
+            _ = run.scores  # keeps the predictions for the validation split, whose groups are known
     run.folder = folder  # a temporary folder lives as long as this object
     return run
 
 
 def _write_pages(run: Run, splits: Splits) -> None:
-    """Write the pages; the model is there already, and no trouble with a page may hide that."""
-    from noisebound.pages.evidence_plot import evidence_figure  # takes a second to import
+    """Write the report; an error in it must not hide that the model is saved."""
+    from noisebound.pages.page import write_page
+    from noisebound.pages.plots import (
+        evidence_figure,  # takes a second to import
+        save_figure,
+        training_figure,
+    )
     from noisebound.pages.run_page import run_page
-    from noisebound.pages.training_plots import training_figure
-    from noisebound.report.page import write_page
-    from noisebound.report.plots import save_figure
 
     try:
         if run.epochs:
@@ -177,13 +195,13 @@ def _write_pages(run: Run, splits: Splits) -> None:
 def _this_call(
     data: Any,
     out: str | Path | None,
-    is_own: bool,
+    network: nn.Module | None,
     encoder: Backbone | None,
     options: dict[str, Any],
 ) -> str:
     shown = repr(str(data)) if isinstance(data, str | Path) else "data"
     words = [] if out is None else [f"out={str(out)!r}"]
-    words += ["model=network"] if is_own else []
+    words += [] if network is None else ["model=network"]
     words += [] if encoder is None else [f"backbone={encoder.name!r}"]
     words += [f"{name}={value!r}" for name, value in options.items()]
     return f"noisebound.fit({', '.join([shown, *words])})"

@@ -1,13 +1,14 @@
-"""The family of errors for a user's mistakes.
+"""The errors for a user's mistakes. Any other error is a fault in noisebound.
 
 Each message names the expected value, the value that came, and the remedy. An argument is written
 in backticks, as in `noise_rate`; the command line turns that into its flag. Every class is also one
-of Python's own errors, so that ``except ValueError`` works. Any other error is a fault in
-noisebound itself.
+of Python's own errors, so that ``except ValueError`` works.
 """
 
 import json
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import distribution
 from urllib.parse import urlsplit
 
@@ -45,13 +46,7 @@ class NoRoomError(NoiseboundError, OSError):
 
 
 class MissingExtraError(NoiseboundError, ModuleNotFoundError):
-    """A package is missing that an extra of noisebound installs.
-
-    Args:
-        what: the subject of the sentence, such as ``"noisebound fit"``
-        package: the package that could not be imported
-        extra: the extra that installs it
-    """
+    """A package is missing that an extra of noisebound installs; ``what`` needs it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(
@@ -59,14 +54,19 @@ class MissingExtraError(NoiseboundError, ModuleNotFoundError):
         )
 
 
+@contextmanager
+def needed_for(what: str, package: str, extra: str) -> Iterator[None]:
+    """Raise a `MissingExtraError` if an import within the block fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(what, package, extra) from error
+
+
 def install_command(extra: str) -> str:
     """Return the command that adds an extra to this installation.
 
-    pip records where it installed a package from, unless that was a package index. The command
-    names the same place: a checkout, a wheel or a repository.
-
-    Args:
-        extra: the name of the extra, such as ``"cli"``
+    It names the place that pip recorded: a checkout, a wheel, a repository, or a package index.
     """
     from urllib.request import url2pathname  # slow to import, and rarely needed
 

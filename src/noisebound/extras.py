@@ -1,43 +1,35 @@
-"""Which extra of noisebound installs a package that could not be imported."""
+"""Finds the extra that installs a missing package."""
+
+import re
+from functools import cache
+from importlib.metadata import requires
 
 from noisebound.errors import MissingExtraError
 
-CLI_PACKAGES = {
-    "cyclopts": "cyclopts",
-    "filelock": "filelock",
-    "jinja2": "jinja2",
-    "joblib": "joblib",
-    "skops": "skops",
-    "lightning_fabric": "lightning-fabric",
-    "matplotlib": "matplotlib",
-    "PIL": "pillow",
-    "polars": "polars",
-    "pooch": "pooch",
-    "pydantic": "pydantic",
-    "requests": "requests",
-    "rich": "rich",
-    "safetensors": "safetensors",
-    "sklearn": "scikit-learn",
-}
-"""The packages of the ``cli`` extra, by the names that they are imported by."""
+_IMPORTED_AS = {"pillow": "PIL", "scikit-learn": "sklearn"}
 
-REVIEW_PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn"}
-"""Likewise the packages that the ``review`` extra adds to it."""
+
+@cache
+def packages_of(extra: str) -> dict[str, str]:
+    """Return the packages that an extra installs, by the names that they are imported by."""
+    requirement = re.compile(rf"([\w-]+).*extra == ['\"]{extra}['\"]")
+    found = filter(None, map(requirement.match, requires("noisebound") or ()))
+    return {_IMPORTED_AS.get(each[1], each[1].replace("-", "_")): each[1] for each in found}
 
 
 def missing_extra(what: str, error: BaseException | None) -> MissingExtraError | None:
-    """Return the error that names the extra to install, or None if nothing of an extra is missing.
+    """Return the error that names the extra to install, or None if none of its packages is missing.
 
-    Args:
-        what: the subject of the sentence, such as ``"noisebound fit"``
-        error: the error that an import ended with; of a chain of errors, the last one
+    ``what`` is the subject of the message, such as ``"noisebound fit"``. If errors are chained,
+    pass the last one.
     """
     while isinstance(error, ImportError):
         if isinstance(error, MissingExtraError):
             return error
         # A name with a dot is a module that is missing inside an installed package.
-        for extra, packages in (("cli", CLI_PACKAGES), ("review", REVIEW_PACKAGES)):
-            if isinstance(error, ModuleNotFoundError) and error.name in packages:
-                return MissingExtraError(what, packages[error.name], extra)
+        for extra in ("cli", "review"):
+            package = packages_of(extra).get(error.name or "")
+            if isinstance(error, ModuleNotFoundError) and package is not None:
+                return MissingExtraError(what, package, extra)
         error = error.__cause__
     return None

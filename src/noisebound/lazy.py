@@ -61,9 +61,5 @@ class LazyPackage(ModuleType):
 
 
 def import_when_used(package: str) -> None:
-    """Import the names under ``if TYPE_CHECKING:`` of a package when they are first used.
-
-    Args:
-        package: the ``__name__`` of the package, which calls this
-    """
+    """Import the names under ``if TYPE_CHECKING:`` of a package when they are first used."""
     sys.modules[package].__class__ = LazyPackage

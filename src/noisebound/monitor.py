@@ -34,8 +34,7 @@ def memorizing_since(losses: Sequence[float], floor: float) -> int | None:
 class MemorizationMonitor:
     """Warns, in any training loop, when the model begins to memorize wrong labels.
 
-    It does not change the training. Observing a loss does not wait for the device. The mean loss of
-    an epoch is taken over all ranks.
+    Observing a loss does not wait for the device. The mean loss of an epoch is over all ranks.
 
     Args:
         floor: the least mean loss of an honest model, from :func:`noise_bound` for a given noise
@@ -65,12 +64,7 @@ class MemorizationMonitor:
         return memorizing_since(self.epoch_losses, self.floor)
 
     def observe(self, loss: float | Tensor, count: int = 1) -> None:
-        """Add a batch to the current epoch.
-
-        Args:
-            loss: its mean loss, one number.
-            count: the number of examples in the batch.
-        """
+        """Add the mean loss of a batch of ``count`` examples to the current epoch."""
         mean = torch.as_tensor(loss).detach()
         check_mean_loss(mean)
         mean = mean.to(best_precision(mean.device))

@@ -2,12 +2,12 @@ r"""Noise models ``f``, which map a clean class posterior to the noisy one.
 
 A generalized forward-corrected loss is a proper *base loss* seen through a noise model,
 $L_f(q, k) = L(f(q), k)$ (paper, Definition "Generalised Forward-Correction"), so
-$f^{-1}(p) = \operatorname{argmin}_q p \cdot L_f(q)$. Each model has ``f`` as ``forward`` and
-``f⁻¹`` as ``inverse``. Both are differentiable and accept batches with the classes in the last
-dimension.
+$f^{-1}(p) = \operatorname{argmin}_q p \cdot L_f(q)$. Here ``f`` is ``forward`` and ``f⁻¹`` is
+``inverse``. Both are differentiable and take batches with the classes in the last dimension.
 """
 
 from abc import ABC, abstractmethod
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -24,6 +24,8 @@ from noisebound.checks import (
 )
 from noisebound.errors import InvalidValueError
 
+Distributions: TypeAlias = Float[Tensor, "*batch classes"]
+
 _NEWTON_STEPS = 64  # far more than needed: the loop stops when the root no longer moves
 _SMALLEST_CONTRAST = 1e-12  # a contrast of zero may be off by rounding
 
@@ -32,27 +34,26 @@ class NoiseModel(ABC):
     """An injective map of the probability simplex."""
 
     @abstractmethod
-    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
+    def forward(self, q: ArrayLike) -> Distributions:
         """Return the noisy posterior ``f(q)`` of the clean posterior ``q``."""
 
     @abstractmethod
-    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
+    def inverse(self, p: ArrayLike) -> Distributions:
         """Return the clean posterior ``f⁻¹(p)`` of the noisy posterior ``p``."""
+
+    def __repr__(self) -> str:
+        numbers = {k: v for k, v in vars(self).items() if not isinstance(v, Tensor)}
+        return f"{type(self).__name__}({', '.join(f'{k}={v:g}' for k, v in numbers.items())})"
 
 
 class Identity(NoiseModel):
     """No noise, ``f(q) = q``: the model of a proper loss (CE, MSE, Spherical)."""
 
-    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
-        """Return ``q``."""
+    def forward(self, q: ArrayLike) -> Distributions:
         return _as_floating(q)
 
-    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
-        """Return ``p``."""
+    def inverse(self, p: ArrayLike) -> Distributions:
         return _as_floating(p)
-
-    def __repr__(self) -> str:
-        return "Identity()"
 
 
 class Linear(NoiseModel):
@@ -71,20 +72,16 @@ class Linear(NoiseModel):
     def __init__(self, transition: ArrayLike) -> None:
         self.transition: Float[Tensor, "classes classes"] = check_transition(transition)
 
-    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
-        """Return ``T q``."""
+    def forward(self, q: ArrayLike) -> Distributions:
         q = _as_floating(q)
         return q @ self.transition.to(q).mT
 
-    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
+    def inverse(self, p: ArrayLike) -> Distributions:
         """Return ``T⁻¹ p``, which has negative entries if no clean posterior gives ``p``."""
         p = _as_floating(p)
         check_invertible(self.transition)
         clean: Tensor = torch.linalg.solve(self.transition.to(p), p.unsqueeze(-1)).squeeze(-1)
         return clean
-
-    def __repr__(self) -> str:
-        return f"Linear(num_classes={len(self.transition)})"
 
 
 class Symmetric(NoiseModel):
@@ -95,6 +92,10 @@ class Symmetric(NoiseModel):
     Args:
         noise_rate: η, the probability that a label changes, in ``[0, 1]``.
         num_classes: c, at least two.
+
+    Example:
+        >>> Symmetric(noise_rate=0.4, num_classes=3).forward([1.0, 0.0, 0.0])
+        tensor([0.6000, 0.2000, 0.2000], dtype=torch.float64)
     """
 
     def __init__(self, noise_rate: float, num_classes: int) -> None:
@@ -106,31 +107,33 @@ class Symmetric(NoiseModel):
     @property
     def transition(self) -> Float[Tensor, "classes classes"]:
         """The matrix ``T[noisy, true]``."""
-        off_diagonal = torch.full((self.num_classes,) * 2, self.off_diagonal, dtype=torch.float64)
-        return off_diagonal.fill_diagonal_(1 - self.noise_rate)
+        return symmetric_transition(self.noise_rate, self.num_classes)
 
     def check_invertible(self) -> None:
         """Refuse the rate ``(c-1)/c``: all labels are then equally likely and ``T`` is singular."""
         if abs(self.contrast) < _SMALLEST_CONTRAST:
             raise InvalidValueError(
-                f"symmetric noise of `noise_rate` (c-1)/c = {self.noise_rate:g} cannot be undone: "
-                "its labels say nothing of the true class, and its transition matrix is singular; "
-                "use ForwardCrossEntropy, which needs no inverse"
+                f"symmetric noise of `noise_rate` (c-1)/c = {self.noise_rate:g} cannot be undone, "
+                "as its matrix is singular: use ForwardCrossEntropy, which needs no inverse"
             )
 
-    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
-        """Return ``T q``."""
+    def forward(self, q: ArrayLike) -> Distributions:
         q = _as_floating(q)
         return self.contrast * q + self.off_diagonal * q.sum(-1, keepdim=True)
 
-    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
+    def inverse(self, p: ArrayLike) -> Distributions:
         """Return ``T⁻¹ p = (p - r Σp) / (1-η-r)``."""
-        p = _as_floating(p)
         self.check_invertible()
+        p = _as_floating(p)
         return (p - self.off_diagonal * p.sum(-1, keepdim=True)) / self.contrast
 
-    def __repr__(self) -> str:
-        return f"Symmetric(noise_rate={self.noise_rate:g}, num_classes={self.num_classes})"
+
+def symmetric_transition(
+    noise_rate: float | Tensor, num_classes: int
+) -> Float[Tensor, "classes classes"]:
+    """Return ``T`` of symmetric noise, whose columns are its noise vectors."""
+    wrong = as_float64(noise_rate / (num_classes - 1))
+    return wrong + (1 - noise_rate - wrong) * torch.eye(num_classes).to(wrong)
 
 
 class Power(NoiseModel):
@@ -147,16 +150,11 @@ class Power(NoiseModel):
     def __init__(self, a: float) -> None:
         self.a = check_number("a", a, "(0, 1)")  # at 1 GCE is MAE, which has no noise model
 
-    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
-        """Return ``q^(1-a)``, normalized."""
+    def forward(self, q: ArrayLike) -> Distributions:
         return _normalized_power(_as_floating(q), 1 - self.a)
 
-    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
-        """Return ``p^(1/(1-a))``, normalized."""
+    def inverse(self, p: ArrayLike) -> Distributions:
         return _normalized_power(_as_floating(p), 1 / (1 - self.a))
-
-    def __repr__(self) -> str:
-        return f"Power(a={self.a:g})"
 
 
 def _normalized_power(p: Tensor, exponent: float) -> Tensor:
@@ -184,50 +182,37 @@ class Saturating(NoiseModel):
     def __init__(self, A: float) -> None:
         self.A = check_number("A", A, "[0, ∞)")
 
-    def forward(self, q: ArrayLike) -> Float[Tensor, "*batch classes"]:
-        """Return ``q / (1 + A q)``, normalized."""
+    def forward(self, q: ArrayLike) -> Distributions:
         q = _as_floating(q)
         saturated = q / (1 + self.A * q)
         return saturated / saturated.sum(-1, keepdim=True)
 
-    def inverse(self, p: ArrayLike) -> Float[Tensor, "*batch classes"]:
-        """Return ``p / (λ - A p)``."""
+    def inverse(self, p: ArrayLike) -> Distributions:
         p = _as_floating(p)
         largest = p.amax(-1, keepdim=True)
         slack = self.A * (largest - p)
         with torch.no_grad():
-            delta = self._solve(p, slack, largest)
+            delta = largest
+            for _ in range(_NEWTON_STEPS):
+                following = _newton_step(p, slack, delta)
+                settled = (following - delta).abs() <= 4 * torch.finfo(p.dtype).eps * following
+                delta = following
+                if bool(settled.all()):
+                    break
         # One more step, inside the graph, has the implicit derivative of the root.
         delta = _newton_step(p, slack, delta)
         return p / (delta + slack)
 
-    @staticmethod
-    def _solve(p: Tensor, slack: Tensor, start: Tensor) -> Tensor:
-        """Return δ, where ``1/Σ p/(δ + slack) = 1``, by Newton's method.
-
-        The left side is concave and increasing, so that the iteration is monotone.
-        """
-        delta = start
-        for _ in range(_NEWTON_STEPS):
-            following = _newton_step(p, slack, delta)
-            settled = (following - delta).abs() <= 4 * torch.finfo(p.dtype).eps * following
-            delta = following
-            if bool(settled.all()):
-                break
-        return delta
-
-    def __repr__(self) -> str:
-        return f"Saturating(A={self.A:g})"
-
 
 def _newton_step(p: Tensor, slack: Tensor, delta: Tensor) -> Tensor:
+    """Return δ nearer to the root of ``1/Σ p/(δ + slack) = 1``, whose left side is concave."""
     terms = p / (delta + slack)
     total = terms.sum(-1, keepdim=True)
     slope = (terms / (delta + slack)).sum(-1, keepdim=True)
     return delta + total * (total - 1) / slope
 
 
-def _as_floating(values: ArrayLike) -> Float[Tensor, "*batch classes"]:
+def _as_floating(values: ArrayLike) -> Distributions:
     """Return a floating-point tensor unchanged, and anything else in float64."""
     if isinstance(values, Tensor) and values.is_floating_point():
         return values

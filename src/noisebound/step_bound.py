@@ -1,9 +1,8 @@
 """Bound a whole optimizer step, exactly also over micro-batches and ranks.
 
 The gradient of the bounded loss is the gradient of the mean loss times a sign. So the accumulated
-gradients are flipped just before the optimizer uses them; for one batch this is the same as
-:class:`~noisebound.bounded.BoundedLoss`. :class:`StepBound` does so at every step of the optimizer.
-In a framework that owns the training loop, the framework's hooks call :class:`GradientBound`.
+gradients are flipped just before the optimizer uses them: by :class:`StepBound` at every step of an
+optimizer, or by :class:`GradientBound`, which the hooks of a framework call.
 """
 
 from collections import defaultdict
@@ -26,14 +25,12 @@ class GradientBound(Monitored):
     Call :meth:`observe` for every micro-batch, then :meth:`apply` when all gradients are computed
     and before the optimizer uses them. The mean over all micro-batches and ranks is compared with
     the bound, and the gradients are flipped if it is below. Signs per micro-batch or per rank would
-    disagree near the bound, which is where training stays. A step takes one all-reduce of two
-    numbers.
+    disagree near the bound, where training stays. A step takes one all-reduce of two numbers.
 
     Args:
         bound: the level that the mean loss is held at; it may be changed at any time.
         process_group: the ranks that share a step; all ranks if not given.
-        alone: True if this process trains by itself, also as one rank of several: its mean loss is
-            then not reduced over the ranks.
+        alone: True if this rank trains a model of its own; its mean loss is then not reduced.
     """
 
     def __init__(
@@ -46,7 +43,7 @@ class GradientBound(Monitored):
 
     @property
     def bound(self) -> float:
-        """The level that the mean loss is held at; it may be changed at any time."""
+        """The level that the mean loss is held at."""
         return self._bound
 
     @bound.setter
@@ -80,35 +77,33 @@ class GradientBound(Monitored):
 
     def apply(self, optimizer: Optimizer) -> None:
         """Flip the gradients of the optimizer's parameters if the mean loss is below the bound."""
-        counted = [seen.totals for seen in self._observations if not seen.is_pending]
+        totals = torch.stack([seen.totals for seen in self._observations if not seen.is_pending])
         self.forget()
-        mean = self._global_mean(torch.stack(counted).sum(0))
-        multiply_gradients(optimizer, self.sign(mean))
+        total, count = self._over_ranks(totals.sum(0))
+        multiply_gradients(optimizer, self.sign(total / count))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the bound and the counts, for a checkpoint between two steps."""
         return {"bound": self.bound, "counts": self.monitor.state()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue with the bound and the counts of a :meth:`state_dict`."""
         self.bound = state_dict["bound"]
         self.monitor.load_state(state_dict["counts"])
         self.forget()
 
-    def _global_mean(self, totals: Float[Tensor, " two"]) -> Float[Tensor, ""]:
+    def _over_ranks(self, totals: Float[Tensor, " two"]) -> Float[Tensor, " two"]:
         if not self.alone and dist.is_available() and dist.is_initialized():
             dist.all_reduce(totals, group=self.process_group)
-        return totals[0] / totals[1]
+        return totals
 
 
 class StepBound(GradientBound):
     """Bounds every step of an optimizer, exactly also over micro-batches and ranks.
 
-    Backpropagate the *plain* mean loss and pass it to :meth:`observe`. When ``optimizer.step()``
-    runs, the mean over everything observed since the last step, on all ranks, is compared with the
-    bound, and the gradients are flipped if it is below. Clipping, ``DistributedDataParallel`` and
-    ``GradScaler`` work as usual. Other terms of the objective, such as a penalty added to the loss,
-    are flipped as well; the optimizer's own weight decay is not.
+    Backpropagate the *plain* mean loss and pass it to :meth:`observe`. At ``optimizer.step()`` the
+    mean of all losses observed since the last step, on all ranks, is compared with the bound, and
+    the gradients are flipped if it is below. Clipping, ``DistributedDataParallel`` and
+    ``GradScaler`` work as usual. Other terms of the objective, such as a penalty, are flipped as
+    well; the optimizer's own weight decay is not.
 
     Args:
         optimizer: the optimizer whose ``step()`` and ``zero_grad()`` are hooked.
@@ -134,13 +129,12 @@ class StepBound(GradientBound):
         super().__init__(bound, process_group)
         if not hasattr(optimizer, "_optimizer_step_pre_hooks"):  # Optimizer.__init__ sets it
             raise InvalidTypeError(
-                f"StepBound hooks the steps of an optimizer, and {type(optimizer).__name__} has no "
-                "hooks: pass the torch.optim.Optimizer that it wraps"
+                f"{type(optimizer).__name__} has no hooks for its steps: pass the "
+                "torch.optim.Optimizer that it wraps"
             )
         if isinstance(getattr(optimizer.zero_grad, "__self__", None), StepBound):
             raise InvalidValueError(
-                "this optimizer already has a StepBound, and two would undo each other: remove() "
-                "the first one, or change its bound"
+                "this optimizer already has a StepBound: remove() it, or change its bound"
             )
         self.optimizer = optimizer
         self._step_hook = optimizer.register_step_pre_hook(self._before_step)
@@ -150,11 +144,10 @@ class StepBound(GradientBound):
     def observe(self, loss: float | Tensor, count: float | Tensor) -> None:
         """Add one micro-batch to the step.
 
-        Pass the tensor that you backpropagate. It counts once its gradients are computed, and is
-        forgotten when the optimizer's ``zero_grad`` zeroes them, as after a step that
-        ``GradScaler`` skips. The model's ``zero_grad`` has the same effect only if it comes before
-        ``observe``. A number or a detached tensor counts until the optimizer's next ``step`` or
-        ``zero_grad``.
+        Pass the tensor that you backpropagate. It counts once its gradients are computed, until the
+        optimizer's ``zero_grad`` zeroes them, as after a step that ``GradScaler`` skips. The
+        model's ``zero_grad`` has the same effect only if it comes before ``observe``. A number or a
+        detached tensor counts until the optimizer's next ``step`` or ``zero_grad``.
 
         Args:
             loss: its mean loss, neither divided by the number of micro-batches nor scaled.
@@ -175,14 +168,14 @@ class StepBound(GradientBound):
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if any(callable(argument) for argument in (*args, *kwargs.values())):
             raise MisuseError(
-                "StepBound cannot bound step(closure), as the closure computes new gradients after "
-                "the bound was applied: call backward() before step(), or use BoundedLoss"
+                "StepBound cannot bound step(closure), which computes gradients after the bound "
+                "was applied: call backward() before step(), or use BoundedLoss"
             )
         if not self.has_observed:
             raise MisuseError(
                 "optimizer.step() was called without an observed loss that was backpropagated: "
-                "between zero_grad() and step() call step_bound.observe(loss, count) for every "
-                "micro-batch, or call step_bound.remove() to train without the bound"
+                "call step_bound.observe(loss, count) for every micro-batch between zero_grad() "
+                "and step(), or step_bound.remove() to train without the bound"
             )
         self.apply(optimizer)
 

@@ -17,8 +17,11 @@ SCRIPTS = [
     ("estimates", "rates"),
     ("estimates", "suspects"),
     ("estimates", "accuracy"),
+    ("trials", None),
     ("review", None),
     ("memorizing", None),
+    ("twins", None),
+    ("annotators", None),
 ]
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import settings
-from noisebound.paper.sources import DataSources
+from noisebound.paper.run import DataSources
 from settings import (
     PLANTED,
     SETTINGS,

@@ -9,9 +9,9 @@ import torch
 from noisebound.data import load
 from noisebound.estimation import Suspects
 from noisebound.pages.comparison_page import comparison_page
+from noisebound.pages.page import write_page
 from noisebound.pages.run_page import run_page
 from noisebound.pages.suspects import suspects_page
-from noisebound.report.page import write_page
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
 from training_data import noisy_clouds
@@ -129,11 +129,14 @@ def test_every_picture_is_there(open_page, path, color_scheme):
 
 
 def test_pictures_turn_dark_with_the_page(open_page, path):
-    sources = [
-        open_page(path, color_scheme=scheme).eval_on_selector("picture img", "i => i.currentSrc")
+    filters = [
+        open_page(path, color_scheme=scheme).eval_on_selector(
+            ".drawing", "image => getComputedStyle(image).filter"
+        )
         for scheme in SCHEMES
     ]
-    assert sources[0] != sources[1]
+    assert filters[0] == "none"
+    assert filters[1].startswith("invert(1)")
 
 
 def column(page, number):

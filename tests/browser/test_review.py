@@ -59,7 +59,7 @@ def open_review(browser):
             accept_downloads=True,
         )
         page.set_default_timeout(PATIENCE)
-        opened.append((page, watch(page, address, below=True), loses))
+        opened.append((page, watch(page, [address], below=True), loses))
         page.goto(address + fragment)
         page.wait_for_selector("section:not([hidden]) :is(.exhibit, li, pre)")
         return page
@@ -128,7 +128,7 @@ def test_the_whole_way_by_keyboard(server, open_review, run):
     assert re.search(r"of all labels are wrong \([\d.]+% to [\d.]+%\)", told)
     sizes = page.locator("#audit-size option").all_inner_texts()
     assert re.fullmatch(r"\d+ labels, for ±5 points", sizes[0])
-    assert "33.3%\nis what the run estimated by itself" in told
+    assert "33.3%\nof all labels are wrong by the run's own estimate" in told
     assert "Which classes are confused" in told
     assert "How well the probabilities hold" in told
     assert [each["where"] for each in lines(run)] == ["audit"] * 12
@@ -183,8 +183,10 @@ def test_the_whole_way_by_keyboard(server, open_review, run):
     changed = table.filter(pl.col("label") != pl.col("corrected"))
     assert len(changed) == len(bulk) + 2
     assert set(changed["why"]) == {"person", "bulk"}
-    commands = "document.getElementById('finish-commands').textContent"
-    page.wait_for_function(f"{commands}.includes('noisebound labels')")  # it comes from the server
+    # A function, because the page's policy forbids to evaluate an expression again and again.
+    page.wait_for_function(
+        "() => document.getElementById('finish-commands').textContent.includes('noisebound labels')"
+    )
 
 
 def test_a_reload_in_the_middle_loses_nothing(server, open_review, run):
@@ -462,3 +464,26 @@ def test_keys_of_one_letter_can_be_turned_off(server, open_review, run):
     tab_to(page, "#review-actions .main")
     press(page, "Enter")
     assert [each["verdict"] for each in lines(run)] == ["wrong"]
+
+
+def test_a_second_opinion_shows_no_label(run, open_review):
+    splits = run.training_data()
+    label = CLASSES[2]
+    with served(run, second_opinion=2) as server:
+        page = open_review(server.address)
+        page.wait_for_selector("#second-card figure")
+        assert not page.is_visible("nav")
+        assert page.locator("#second-actions button").count() == len(CLASSES) + 1
+        for _ in range(2):
+            before = page.get_attribute("#second-card", "data-position")
+            shown = page.inner_text("#second-card")
+            assert not any(name in shown for name in CLASSES)
+            page.keyboard.press("3")
+            page.wait_for_function(
+                "before => document.querySelector('#second-card').dataset.position !== before",
+                arg=before,
+            )
+        page.wait_for_selector("text=all examples of this sample have your label")
+    made = run.decisions_about(splits).second_labels
+    assert [each.label for each in made] == [label, label]
+    assert len(run.decisions_about(splits)) == 0

@@ -20,7 +20,7 @@ def test_it_sees(browser, tmp_path, body, problem):
     page = browser.new_page()
     path = tmp_path / "page.html"
     path.write_text(body)
-    problems = watch(page, path.as_uri())
+    problems = watch(page, [path.as_uri()])
     page.goto(path.as_uri())
     page.close()
     assert any(found.startswith(problem) for found in problems)

@@ -1,10 +1,8 @@
-import json
-
 import pytest
 
 from noisebound.cli import app
 from noisebound.data import load
-from noisebound.data.cache import KINDS, cache_folder
+from noisebound.data.files import KINDS, cache_folder
 from published_files import plain_image
 
 
@@ -44,18 +42,6 @@ def test_everything_is_listed_with_its_size(filled, capsys):
     assert str(cache_folder() / "decoded") in lines[1]
     assert " no " in lines[3]
     assert lines[-1].endswith(f"kept in {cache_folder()}")
-
-
-def test_for_programs(filled, capsys):
-    cache("--json")
-    records = json.loads(capsys.readouterr().out)
-    assert records[0] == {
-        "folder": str(cache_folder() / "decoded"),
-        "what": "decoded images",
-        "files": 1,
-        "bytes": decoded_size(),
-        "is_cleared": True,
-    }
 
 
 def test_only_files_that_can_be_made_again_are_cleared(filled, capsys):

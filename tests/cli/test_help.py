@@ -42,8 +42,8 @@ def test_the_main_options_of_fit_come_first(help_of):
     shown = panels(help_of("fit"))
     assert [*shown] == ["Main options", "Data", "Columns", "Noise", "Training", "Devices", "Output"]
     assert shown["Main options"] == [
-        *("--data", "--out", "--target", "--text", "--test", "--backbone"),
-        *("--recipe", "--learner", "--noise-rate", "--epochs", "--corrections", "--resume"),
+        *("--data", "--out", "--target", "--test", "--backbone"),
+        *("--recipe", "--learner", "--noise-rate", "--epochs", "--resume"),
     ]
     assert "--loss" in shown["Noise"]
     assert "--seed" in shown["Training"]

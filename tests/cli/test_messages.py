@@ -90,10 +90,7 @@ class TestFlags:
     [
         ("`noise_rate` must lie in [0, 1]", "--noise-rate must lie in [0, 1]"),
         ("name `data`, or `set_`", "name DATA, or --set"),
-        ("pass `resume=True`", "pass --resume"),
-        ('or `noise_rate="auto"`', "or --noise-rate auto"),
-        ("or `noise_rate=0.4`", "or --noise-rate 0.4"),
-        ("or `noise_rate=None`", "or `noise_rate=None`"),
+        ("pass `resume`", "pass --resume"),
         ("`data='x'`, `probs`, `a b`", "`data='x'`, `probs`, `a b`"),
         ("noise_rate ``noise_rates``", "noise_rate ``noise_rates``"),
     ],
@@ -158,7 +155,7 @@ def test_a_setting_that_pydantic_refuses_is_named_by_its_flag(raising, capsys):
     raising(refused.value)
     code, printed = ended(capsys, "try", "x")
     assert code == 2
-    assert printed.startswith("error: --share: Input should be a valid number")
+    assert printed.startswith("error: --share must be a valid number")
     assert printed.endswith("got 'half'\n")
     assert user_message(refused.value, {"noise_rate": "--noise-rate"}) is None  # a model of our own
 

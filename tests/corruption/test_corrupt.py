@@ -118,7 +118,7 @@ def test_exact_noise_is_exact_in_every_class(case):
     assert ((noisy.transition - matrix) * totals).abs().max() < 2 + 1e-6
 
 
-def test_what_has_no_probability_never_happens():
+def test_impossible_labels_are_never_drawn():
     matrix = torch.tensor([[0.5, 0, 0], [0.5, 1, 0.25], [0, 0, 0.75]], dtype=torch.float64)
     noisy = nb.corrupt(some_labels(N, 3), "transition", transition=matrix, generator=generator())
     assert ((noisy.transition > 0) == (matrix > 0)).all()
@@ -147,7 +147,7 @@ def test_a_thousand_classes():
     seed=st.integers(0, 2**31),
     kind=st.sampled_from(["symmetric", "pairwise", "instance"]),
 )
-def test_exact_means_exact(n, rate, c, seed, kind):
+def test_exact_replaces_the_exact_number(n, rate, c, seed, kind):
     clean = some_labels(n, c, seed)
     probs = torch.full((n, c), 1 / c) if kind == "instance" else None
     noisy = nb.corrupt(clean, kind, rate, c, generator=generator(seed), exact=True, probs=probs)
@@ -205,7 +205,7 @@ def test_independent_noise_varies_as_a_binomial():
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "pairwise", "transition", "instance"])
-def test_what_is_reported_is_what_was_done(kind):
+def test_reported_noise_is_the_realized_noise(kind):
     c, clean = 5, some_labels(2000, 5)
     options = {"noise_rate": 0.3, "num_classes": c}
     if kind == "transition":
@@ -298,7 +298,7 @@ def test_instance_noise_grows_with_ambiguity(rate):
     assert ((groups - line).abs() < deviations(10) * sigma).all()
 
 
-def test_instance_noise_goes_to_what_the_example_resembles():
+def test_instance_noise_draws_similar_classes():
     clean = torch.zeros(N, dtype=torch.long)
     probs = torch.tensor([0.5, 0.4, 0.1, 0.0], dtype=torch.float64).expand(N, 4)
     noisy = nb.corrupt(clean, "instance", 0.5, probs=probs, generator=generator())
@@ -430,16 +430,15 @@ LABELS = [0, 1, 2, 0]
         ({"kind": "human", "num_classes": 3}, TypeError, "needs `human_labels`"),
         ({"noise_rate": 0.4, "num_classes": 3, "generator": 0}, TypeError, "torch.Generator"),
         ({"noise_rate": 0.4, "num_classes": math.inf}, TypeError, "whole number"),
-        ({"noise_rate": 0.4, "num_classes": 10**5}, ValueError, "would take 80 GB"),
         (
             {"kind": "instance", "noise_rate": 0.1, "probs": [0.5, 0.25, 0.25]},
             ValueError,
-            r"a row of class probabilities .* \(3,\)",
+            r"must have shape \[examples, classes\], got \(3,\)",
         ),
         (
             {"kind": "human", "num_classes": 3, "human_labels": [0, 1]},
             ValueError,
-            "`human_labels` must be as many as `labels`, 4; got 2",
+            "`human_labels` must have one row per label, 4; got 2",
         ),
     ],
 )

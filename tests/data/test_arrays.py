@@ -113,7 +113,7 @@ def test_images_become_channels_first(shape, expected):
         (FEATURES, pd.Series([0, None, 1, 0], dtype="Int64"), "1 of 4 labels are missing"),
         (FEATURES, pl.Series([0, None, 1, 0]), "1 of 4 labels are missing"),
         (FEATURES, np.ma.masked_equal([0, 1, 7, 1], 7), "1 of 4 labels are missing"),
-        (FEATURES, [[0, 1], [1, 0], [0, 1], [1, 0]], "one-dimensional"),
+        (FEATURES, [[0, 1], [1, 0], [0, 1], [1, 0]], "these are one-hot"),
         (FEATURES[0], [0, 1], "at least two dimensions"),
         (FEATURES * np.nan, [0, 1, 0, 1], "8 values of the inputs are NaN"),
         ([["a"], ["b"]], [0, 1], "must be numbers"),
@@ -121,7 +121,7 @@ def test_images_become_channels_first(shape, expected):
         (np.zeros((4, 3, 6, 3)), [0, 1, 0, 1], "channels; got"),
         (np.zeros((0, 2)), [], "no examples"),
         ([], [], "no examples: give at least one"),
-        (map(list, FEATURES), [0, 1, 0, 1], "got a map, .* make a list of it"),
+        (map(list, FEATURES), [0, 1, 0, 1], "got map of object: make a list"),
         (np.zeros((4, 0, 5), int), [0, 1, 0, 1], "must have a height and a width"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the columns of a table are taken for, and what is said of it."""
+"""The types of a table's columns, and the notes about them."""
 
 from datetime import date, timedelta
 
@@ -11,7 +11,6 @@ import torch
 from noisebound.cli.options import ReadingFlags
 from noisebound.data import DataError, DataOrigin, TableEncoder, load
 from noisebound.data.column_types import decide_type
-from noisebound.data.columns import CategoryColumn
 from noisebound.data.options import ReadingOptions, validated
 from noisebound.errors import InvalidValueError
 
@@ -38,7 +37,7 @@ def test_numbers_with_a_few_words_for_missing_stay_numbers(tmp_path, word):
     assert splits.train.inputs[:, 1].sum() == 10
 
 
-def test_a_slip_of_the_pen_is_said_and_counts_as_missing(tmp_path):
+def test_a_typo_counts_as_missing_with_a_note(tmp_path):
     values = [str(value) for value in RNG.normal(size=200).round(3)]
     values[7] = "12,5 or so"
     splits = loaded(tmp_path, frame_of(a=values))
@@ -93,7 +92,7 @@ def test_new_dates_are_read_in_the_order_of_those_trained_on(tmp_path):
     assert new.item() == encoder.transform(pl.DataFrame({"day": [date(2024, 3, 4)]})).item()
 
 
-def test_dates_whose_order_nobody_can_tell_are_said(tmp_path):
+def test_ambiguous_dates_get_a_note(tmp_path):
     frame = frame_of(day=[f"{1 + int(k)}/{1 + int(k) % 5}/2024" for k in RNG.integers(0, 12, 200)])
     note = loaded(tmp_path, frame).notes[0]
     assert "is read as 2024-" in note
@@ -129,7 +128,7 @@ def test_new_numbers_are_read_in_the_style_of_those_trained_on(tmp_path):
     torch.testing.assert_close(tested.test.inputs[:2], expected)
 
 
-def test_a_column_that_is_nearly_one_of_numbers_is_said(tmp_path):
+def test_a_nearly_numeric_column_gets_a_note(tmp_path):
     values = [str(value) for value in RNG.integers(0, 9, 200)]
     values[::40] = ["12 kg"] * 5
     splits = loaded(tmp_path, frame_of(a=values))
@@ -186,13 +185,13 @@ def test_an_identifier_may_lack_a_value(name, values):
     assert load(frame, target="y").encoder.feature_names == ["a"]
 
 
-@pytest.mark.parametrize("name", ["Unnamed: 0", "index", "__index_level_0__", ""])
+@pytest.mark.parametrize("name", ["Unnamed: 0", "__index_level_0__", ""])
 def test_the_index_of_frames_one_after_another_is_left_out(tmp_path, name):
     frame = frame_of(a=RNG.normal(size=200), **{name: [*range(100), *range(100)]})
     assert loaded(tmp_path, frame).encoder.feature_names == ["a"]
 
 
-def test_counts_and_prices_are_no_identifiers(tmp_path):
+def test_counts_and_prices_are_not_identifiers(tmp_path):
     paid, index = RNG.permutation(200) * 977.0, RNG.integers(0, 100, 200)
     frame = frame_of(age=RNG.integers(18, 90, 200), price=RNG.integers(0, 10**6, 200))
     frame = frame.with_columns(Paid=pl.Series(paid), index=pl.Series(index))
@@ -228,7 +227,7 @@ def test_types_that_are_given(tmp_path):
     assert as_numbers.encoder.feature_names == ["a", "a is missing"]
     with pytest.raises(DataError, match="'zip' cannot be read as dates: it has values such as"):
         loaded(tmp_path, frame.with_columns(zip=pl.lit("abc")), types={"zip": "date"})
-    with pytest.raises(ValueError, match="`types`: Input should be 'number', 'category'"):
+    with pytest.raises(ValueError, match="`types` must be 'number', 'category'"):
         loaded(tmp_path, frame, types={"zip": "float"})
 
 
@@ -267,24 +266,6 @@ def test_a_missing_number_is_no_category():
     assert encoder.transform(frame)[:2].tolist() == [[1, 0], [0, 1]]
 
 
-def test_models_from_before_know_their_categories_in_every_spelling():
-    values = {"name": "code", "has_other": False, "has_missing": False}
-    column = CategoryColumn(categories=("10", "10.0", "20.0", "True"), **values)
-    encoder = TableEncoder(columns=(column,))
-    for new, place in (("10", 0), ("10.0", 1), (10, 0), (20, 2), (20.0, 2), (True, 3), ("TRUE", 3)):
-        features = encoder.transform(pl.DataFrame({"code": [new]}))
-        assert features.tolist() == [[float(index == place) for index in range(4)]]
-
-
-def test_models_from_before_may_have_a_word_for_missing_as_a_category():
-    for has_missing in (False, True):
-        column = CategoryColumn(
-            name="code", categories=("EU", "NA"), has_other=False, has_missing=has_missing
-        )
-        features = column.encode(pl.Series("code", ["NA", None]))
-        assert features[:, 1].tolist() == [1, not has_missing]
-
-
 @pytest.mark.parametrize("word", ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
 def test_words_for_missing_mean_the_same_in_every_format(tmp_path, word):
     table = frame_of(code=["a", word, "b", "a"] * 50, note=[word, "a b", "c, d", "NA e"] * 50)
@@ -294,13 +275,13 @@ def test_words_for_missing_mean_the_same_in_every_format(tmp_path, word):
     settings = {"target": "y", "text": "note"}
     own = loaded(tmp_path, table, text="note")
     assert own.encoder.feature_names[:3] == ["code = a", "code = b", "code is missing"]
-    assert own.frame.collect()["note"].to_list()[:4] == [None, "a b", "c, d", "NA e"]
+    assert own.frame["note"].to_list()[:4] == [None, "a b", "c, d", "NA e"]
     others = [loaded(tmp_path, table, "parquet", text="note"), load(table, **settings)]
     others += [load(tmp_path / name, **settings) for name in ("x.jsonl", "x.xlsx")]
     others.append(load(pd.DataFrame(table.to_dict(as_series=False)), **settings))
     for other in others:
         assert other.encoder == own.encoder
-        assert other.frame.collect()["note"].equals(own.frame.collect()["note"])
+        assert other.frame["note"].equals(own.frame["note"])
     features = own.encoder.transform(table.with_columns(note=pl.lit("c")))
     assert features.dense(torch.arange(4))[:, 2].tolist() == [0, 1, 0, 0]
 
@@ -424,13 +405,9 @@ def test_none_among_the_labels_of_frames():
         assert len(load(frame, target="y", skip_bad=True).train) == 3
 
 
-@pytest.mark.parametrize(
-    ("labels", "got"),
-    [([["u"], ["v", "u"]] * 2, r"List\(String\)"), ([{"b": 1}, {"b": 2}] * 2, "Struct")],
-)
-def test_labels_that_are_several_values(labels, got):
-    frame = pl.DataFrame({"a": [1.0, 2.0, 3.0, 5.0], "y": labels})
-    with pytest.raises(DataError, match=f"'y' of the data frame must hold one label.*, got {got}"):
+def test_labels_that_are_several_values():
+    frame = pl.DataFrame({"a": [1.0, 2.0, 3.0, 5.0], "y": [{"b": 1}, {"b": 2}] * 2})
+    with pytest.raises(DataError, match=r"'y' of the data frame must hold one label.*, got Struct"):
         load(frame, target="y")
 
 
@@ -438,8 +415,6 @@ def test_frames_that_are_refused():
     twice = pd.DataFrame([[1.0, 2.0, "u"], [3.0, 1.0, "v"]], columns=[1, "1", "y"])
     with pytest.raises(DataError, match="several columns called '1'"):
         load(twice, target="y")
-    with pytest.raises(DataError, match=r"got a LazyFrame: call \.collect\(\)"):
-        load(pl.LazyFrame({"a": [1.0, 2.0], "y": ["u", "v"]}), target="y")
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "frame"])
@@ -453,13 +428,12 @@ def test_nan_among_the_labels(tmp_path, suffix):
     splits = load(source, target="y", skip_bad=True)
     assert splits.train.class_names == ("0", "1")
     assert splits.train_names == ("0", "2", "3")
-    assert splits.frame.collect()["a"].to_list() == [1.0, 3.0, 5.0]
+    assert splits.frame["a"].to_list() == [1.0, 3.0, 5.0]
 
 
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        (pd.to_timedelta(RNG.integers(0, 1000, 200), unit="h"), "date"),
         (pd.period_range("2020-01", periods=200, freq="D")[RNG.permutation(200)], "date"),
         (pd.cut(RNG.normal(size=200), 4), "category"),
         ([pd.Timestamp("2024-01-01"), "x"] * 100, "category"),
@@ -481,10 +455,7 @@ def test_leading_zeros_mean_a_code(tmp_path, suffix):
     splits = loaded(tmp_path, frame, suffix)
     assert splits.encoder.types == {"a": "number", "zip": "category"}
     assert "zip = 04398" in splits.encoder.feature_names
-    assert splits.notes == (
-        "column 'zip' has codes such as '04398', with leading zeros, and is taken for categories; "
-        "to read numbers, set the type: `types`",
-    )
+    assert splits.notes == ()
     numbers = loaded(tmp_path, frame, suffix, types={"zip": "number"})
     assert numbers.encoder.feature_names == ["a", "zip"]
 
@@ -537,24 +508,6 @@ def test_new_names_for_labels_are_remembered(tmp_path):
     origin = DataOrigin(data=str(tmp_path / "x.csv"), target="y", map_labels={"u": "up"})
     again = DataOrigin.model_validate_json(origin.model_dump_json())
     assert again.load().train.class_names == ("up", "v")
-
-
-def test_rows_that_repeat_another(tmp_path):
-    numbers = RNG.normal(size=200)
-    numbers[[7, 9]] = numbers[[5, 4]]  # the one with the same label, the other with another
-    splits = loaded(tmp_path, frame_of(a=numbers, number=range(200)))
-    assert splits.notes[-1] == (
-        "2 of 200 rows repeat the features of an earlier row, 1 of them with another label: remove "
-        "copies if they are one example"
-    )
-
-
-def test_categories_that_differ_by_case_or_spaces(tmp_path):
-    frame = frame_of(a=RNG.normal(size=200), city=["Rome", "rome ", "Oslo", "Rome"] * 50)
-    assert loaded(tmp_path, frame).notes == (
-        "column 'city' has categories that differ only by case or spaces, and count as different: "
-        "'Rome', 'rome '",
-    )
 
 
 def test_unseen_categories_of_a_test_table(tmp_path):

@@ -246,7 +246,7 @@ def test_result_has_mean_zero_and_deviation_one():
         torch.testing.assert_close(channels.std(1, correction=0), torch.ones(len(channels)))
 
 
-def test_what_never_varies_is_only_shifted():
+def test_constant_inputs_are_only_shifted():
     constant = torch.full((4, 1, 2, 2), 7, dtype=torch.uint8)
     assert (Normalization.of(constant)(constant) == 0).all()
 

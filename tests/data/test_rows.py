@@ -25,7 +25,7 @@ def small_blocks(monkeypatch):
 
 @pytest.fixture
 def mapped_images(tmp_path):
-    """147 MB of images that lie in a file: many times what any block of them takes."""
+    """147 MB of mapped images, many times the size of a block."""
     shape = (12_000, 3, 64, 64)
     np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.uint8, shape).flush()
     images = torch.from_numpy(np.load(tmp_path / "x.npy", mmap_mode="c"))
@@ -43,7 +43,7 @@ def test_a_subset_shares_the_memory_of_the_whole():
 
 
 def test_data_is_split_hashed_and_scaled_without_copies(mapped_images):
-    """Validation, both halves of a cross-fit and the wrong labels together take no memory."""
+    """Validation, both halves of a cross-fit and the wrong labels share the memory."""
     noisy = mapped_images.with_labels(mapped_images.labels.roll(1))
     config = TrainingConfig(loss="fce+b", epochs=1)
     gc.collect()

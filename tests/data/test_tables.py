@@ -185,12 +185,6 @@ def test_ragged_line_does_not_change_the_separator(tmp_path):
         load(tmp_path / "x.csv", target="y")
 
 
-def test_bare_carriage_returns(tmp_path):
-    (tmp_path / "x.csv").write_bytes(b"a,y\r1,u\r2,v\r")
-    with pytest.raises(DataError, match=r"bare carriage returns.* save it with line feeds"):
-        load(tmp_path / "x.csv", target="y")
-
-
 def test_byte_order_mark_and_quoted_lines(tmp_path):
     (tmp_path / "x.csv").write_text('\ufeffy,a\nu,"1"\n"v\nw",2\nu,3\n', encoding="utf-8")
     assert load(tmp_path / "x.csv", target="y").train.class_names == ("u", "v\nw")

@@ -26,7 +26,7 @@ def noisy_problem(kind="symmetric", rate=0.3, n=6000, spread=0.0, seed=0):
     return logits.softmax(1) @ noisy.transition.T, noisy, true
 
 
-@pytest.mark.parametrize("method", ["agreement", "anchor", "confident", "neighbors"])
+@pytest.mark.parametrize("method", ["agreement", "anchor", "confident"])
 @pytest.mark.parametrize(
     ("kind", "rate"),
     [("symmetric", 0.0), ("symmetric", 0.3), ("symmetric", 0.6), ("pairwise", 0.3)],
@@ -88,31 +88,19 @@ def test_agreement_is_hardly_misled_by_wrong_predictions():
     assert 0.08 < (probs.argmax(1) != true).double().mean() < 0.2
     errors = {
         method: abs(estimate_noise(probs, noisy.labels, method).noise_rate - noisy.noise_rate)
-        for method in ("agreement", "confident", "neighbors")
+        for method in ("agreement", "confident")
     }
     assert errors["agreement"] < 0.02
     assert errors["agreement"] == min(errors.values())
-
-
-def test_dual_t_finds_the_noise_from_a_network_that_has_learnt_the_labels():
-    """Then the predicted class is the label, and only the anchors show the noise."""
-    _, noisy, true = noisy_problem(rate=0.3)
-    learnt = torch.nn.functional.one_hot(noisy.labels, CLASSES).double()
-    probs = 0.5 * learnt + 0.5 / CLASSES  # less sure than the anchors, which are 0.7
-    anchors = (true == noisy.labels) & (torch.arange(len(true)) % 2 == 0)
-    probs[anchors] = noisy.transition[:, true[anchors]].T
-    found = estimate_noise(probs, noisy.labels, "dual-t")
-    assert found.noise_rate == pytest.approx(noisy.noise_rate, abs=0.02)
-    assert estimate_noise(probs, noisy.labels).noise_rate < 0.01  # agreement is not made for it
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     held = 0
     for seed in range(60):
         probs, noisy, _ = noisy_problem(rate=0.3, n=1500, seed=seed)
-        low, high = estimate_noise(probs, noisy.labels, confidence=0.9).interval
+        low, high = estimate_noise(probs, noisy.labels).interval
         held += low <= 0.3 <= high
-    assert held >= 48  # 54 expected
+    assert held >= 52  # 57 expected
 
 
 def test_more_examples_make_it_narrower():
@@ -157,19 +145,10 @@ def test_arrays_and_single_precision_will_do():
     assert from_arrays.noise_rate == estimate_noise(probs, noisy.labels).noise_rate
 
 
-def test_given_features():
-    probs, noisy, true = noisy_problem()
-    features = torch.nn.functional.one_hot(true, CLASSES).float()
-    features += 0.1 * torch.randn(features.shape, generator=torch.Generator().manual_seed(0))
-    useless = torch.full_like(probs, 1 / CLASSES)
-    found = estimate_noise(useless, noisy.labels, "neighbors", features=features)
-    torch.testing.assert_close(found.transition, noisy.transition, atol=0.06, rtol=0)
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"method": "magic"}, ValueError, "method must be one of agreement, anchor, dual-t"),
+        ({"method": "magic"}, ValueError, "method must be one of agreement, anchor, confident"),
         (
             {"labels": torch.zeros(5, dtype=torch.long)},
             ValueError,
@@ -179,24 +158,11 @@ def test_given_features():
         ({"labels": ["cat", "dog"] * 50}, TypeError, "`labels` must be whole numbers"),
         ({"labels": torch.full((100,), 9)}, ValueError, r"`labels` must lie in 0 … 5, got 9 … 9"),
         ({"probs": torch.ones(100, 6)}, ValueError, "`probs` must sum to one"),
-        ({"probs": torch.ones(100, 1)}, ValueError, "probs must have a row for each example"),
-        ({"features": torch.ones(100, 2)}, TypeError, "features do not apply to 'agreement'"),
         (
-            {"method": "neighbors", "features": torch.ones(9, 2)},
+            {"probs": torch.ones(100, 1)},
             ValueError,
-            "a row of finite numbers per example, 100 rows; got shape \\(9",
+            "`probs` must have shape",
         ),
-        (
-            {"method": "neighbors", "features": torch.ones(100)},
-            ValueError,
-            "a row of finite numbers per example",
-        ),
-        (
-            {"method": "neighbors", "features": torch.full((100, 2), torch.nan)},
-            ValueError,
-            "with NaN or infinity",
-        ),
-        ({"confidence": 0.0}, ValueError, "confidence"),
     ],
 )
 def test_bad_input(change, error, message):
@@ -238,10 +204,9 @@ def test_where_no_wrong_label_is_seen_there_may_be_some():
     probs = torch.eye(4, dtype=torch.float64)[labels]
     highest = {
         method: estimate_noise(probs, labels, method).interval[1]
-        for method in ("agreement", "anchor", "neighbors")
+        for method in ("agreement", "anchor")
     }
     assert highest["anchor"] == pytest.approx(math.log(20) / 400)
-    assert highest["neighbors"] == pytest.approx(highest["anchor"])
     assert 1 / 400 < highest["agreement"] < 2 * highest["anchor"]
 
 

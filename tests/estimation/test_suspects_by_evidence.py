@@ -5,10 +5,9 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import noisebound as nb
-from noisebound.bounds import symmetric_columns
 from noisebound.estimation import OutOfFold
-from noisebound.estimation.model_suspects import suspects_by_models
-from noisebound.estimation.suspects import suspects_by_evidence
+from noisebound.estimation.suspects import suspects_by_evidence, suspects_by_models
+from noisebound.noise_models import symmetric_transition
 
 CLASSES = 5
 
@@ -120,7 +119,7 @@ def test_validation_examples_are_no_more_suspect_than_others(has_predictions, ra
         trained,
         validation=validation if has_predictions else None,
     )
-    matrix = symmetric_columns(torch.tensor(0.3, dtype=torch.float64), 2)
+    matrix = symmetric_transition(0.3, 2)
     found = suspects_by_models(sure, labels, nb.CrossEntropy(), matrix, out_of_fold)
     first = found.ranking[:100]
     assert (first < 200).double().mean() < 0.2

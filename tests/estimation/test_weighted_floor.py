@@ -5,7 +5,7 @@ import torch
 
 import noisebound as nb
 from noisebound.estimation import GivenRate, GivenTransition, UnknownNoise
-from noisebound.estimation.noise import ClassWeightedNoise, balanced_weights
+from noisebound.estimation.noise import balanced_weights, class_weighted
 
 TRANSITION = torch.tensor([[0.9, 0.3, 0.0], [0.1, 0.6, 0.2], [0.0, 0.1, 0.8]]).double()
 PRIOR = torch.tensor([0.6, 0.3, 0.1]).double()
@@ -14,7 +14,7 @@ LOSSES = [nb.CrossEntropy(), nb.MeanSquaredError(), nb.GeneralizedCrossEntropy(a
 
 
 def weighted_noise(weights=WEIGHTS):
-    return ClassWeightedNoise(GivenTransition(TRANSITION, PRIOR), weights, TRANSITION @ PRIOR)
+    return class_weighted(GivenTransition(TRANSITION, PRIOR), weights, TRANSITION @ PRIOR)
 
 
 def test_floor_of_weighted_cross_entropy_by_hand():
@@ -42,7 +42,7 @@ def test_equal_weights_change_nothing(loss):
     plain = GivenTransition(TRANSITION, PRIOR).bound(loss).level
     same = weighted_noise(torch.full((3,), 7.0).double()).bound(loss).level
     assert same == pytest.approx(plain)
-    rate = ClassWeightedNoise(GivenRate(0.2, 3), torch.ones(3).double(), PRIOR)
+    rate = class_weighted(GivenRate(0.2, 3), torch.ones(3).double(), PRIOR)
     assert rate.bound(loss).level == pytest.approx(nb.noise_bound(loss, 0.2, 3))
 
 
@@ -53,15 +53,14 @@ def test_a_loss_with_the_same_class_weights_has_the_same_floor():
 
 
 def test_unknown_noise_stays_unknown():
-    noise = ClassWeightedNoise(UnknownNoise(3, "too few"), WEIGHTS, PRIOR)
+    noise = class_weighted(UnknownNoise(3, "too few"), WEIGHTS, PRIOR)
     assert noise.rate is None
     assert noise.bound(nb.CrossEntropy()).level == 0
 
 
 def test_bound_classes_suppose_classes_alike():
-    noise = ClassWeightedNoise(GivenRate(0.2, 3, bound_classes=2), WEIGHTS, PRIOR)
     with pytest.raises(ValueError, match="`bound_classes` needs classes of equal weight"):
-        noise.bound(nb.CrossEntropy())
+        class_weighted(GivenRate(0.2, 3, bound_classes=2), WEIGHTS, PRIOR)
 
 
 def test_balanced_weights_make_labels_count_alike():

@@ -1,19 +1,18 @@
 """Embed on a Ray cluster of this machine's cores: ``ray_embedding.py OUT PHOTOS ONNX``."""
 
-import os
-import signal
 import sys
 import threading
 import time
 from pathlib import Path
 
+import psutil
 import ray
 import torch
 
+from noisebound.data import embeddings
 from noisebound.features import parse_backbone
-from noisebound.features.embed_folder import embed_folder
-from noisebound.features.load import load_raw
-from paper_runs import descendants
+from noisebound.features.examples import load_raw
+from noisebound.features.load import embed_folder
 
 
 class Slow(torch.nn.Module):
@@ -25,25 +24,28 @@ class Slow(torch.nn.Module):
 
 
 def kill_an_actor(out: Path) -> None:
-    """When a shard is there: kill a process that embeds, and note its number."""
+    """Kill a process that embeds once a shard exists, and note its number."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if list((out / "disturbed").rglob("*.safetensors")):
-            for pid in descendants("ShardEmbedder"):
-                os.kill(pid, signal.SIGKILL)
-                (out / "killed").write_text(str(pid))
-                return
+            for process in psutil.Process().children(recursive=True):
+                if any("ShardEmbedder" in word for word in process.cmdline()):
+                    process.kill()
+                    (out / "killed").write_text(str(process.pid))
+                    return
         time.sleep(0.02)
 
 
 def main(out: Path, photos: Path, onnx: Path) -> None:
     raw = load_raw(photos)
     backbone = parse_backbone(f"onnx:{onnx}")
-    embed_folder(raw, backbone, out / "undisturbed", cluster="local", shard_rows=16)
+    embeddings.SHARD_ROWS = 16
+    embed_folder(raw, backbone, out / "undisturbed", cluster="local")
     killer = threading.Thread(target=kill_an_actor, args=[out])
     killer.start()
     slow = parse_backbone(Slow(), image_size=8)
-    embed_folder(raw, slow, out / "disturbed", cluster="local", shard_rows=1)
+    embeddings.SHARD_ROWS = 1
+    embed_folder(raw, slow, out / "disturbed", cluster="local")
     killer.join()
     ray.shutdown()
 

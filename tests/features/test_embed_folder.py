@@ -14,8 +14,8 @@ import noisebound as nb
 from noisebound.data import ReadingOptions, load
 from noisebound.errors import DataError, FolderTakenError, RunError
 from noisebound.features import parse_backbone
-from noisebound.features.embed_folder import embed_folder
-from noisebound.features.load import load_embedded, load_raw
+from noisebound.features.examples import load_raw
+from noisebound.features.load import embed_folder, load_embedded
 
 TESTS = Path(__file__).parents[1]
 
@@ -57,15 +57,22 @@ def test_a_folder_of_embeddings_is_data_like_any_other(photos, onnx_file, tmp_pa
 
 def test_a_model_on_embedded_texts_takes_tables_of_texts(reviews, minilm, tmp_path, capsys):
     texts, labels = reviews
-    pl.DataFrame({"review": texts, "label": labels}).write_csv(tmp_path / "all.csv")
+    authors = [f"author {place // 2:03}" for place in range(len(labels))]
+    table = pl.DataFrame({"review": texts, "label": labels, "other": labels, "author": authors})
+    table.write_csv(tmp_path / "all.csv")
     vectors, backbone = tmp_path / "vectors", f"hf:{minilm}"
-    told = ["--target", "label", "--text", "review", "--backbone", backbone]
-    assert command("embed", tmp_path / "all.csv", *told, "--out", vectors) == 0
+    options = ["--target", "label", "other", "--text", "review", "--backbone", backbone]
+    options += ["--group", "author"]
+    assert command("embed", tmp_path / "all.csv", *options, "--out", vectors) == 0
+    train = load(vectors).train
+    assert train.groups.tolist() == [place // 2 for place in range(len(labels))]
+    assert train.annotators == ("label", "other")
+    assert torch.equal(train.votes, train.labels[:, None].expand(-1, 2))
     run = nb.fit(vectors, out=tmp_path / "run", loss="ce", epochs=20, show=False)
     assert (run.predict(tmp_path / "all.csv") == labels).all()
 
 
-def test_a_finished_folder_is_left_and_another_is_refused(photos, tmp_path):
+def test_a_finished_folder_is_kept_and_one_of_other_data_refused(photos, tmp_path):
     raw = load_raw(photos)
     embed_folder(raw, colors(), tmp_path / "vectors")
     before = (tmp_path / "vectors" / "train.safetensors").stat().st_mtime_ns
@@ -75,7 +82,7 @@ def test_a_finished_folder_is_left_and_another_is_refused(photos, tmp_path):
         embed_folder(raw, colors(2.0), tmp_path / "vectors")
 
 
-def test_other_vectors_than_the_models_are_refused(photos, tmp_path):
+def test_vectors_of_another_encoder_are_refused(photos, tmp_path):
     raw = load_raw(photos)
     embed_folder(raw, colors(), tmp_path / "ones")
     embed_folder(raw, colors(2.0), tmp_path / "twos")
@@ -138,14 +145,14 @@ def test_a_ray_cluster_finds_the_same_vectors_even_if_an_actor_is_killed(
     torch.testing.assert_close(disturbed, load(tmp_path / "colors").train.inputs)
 
 
-def test_labels_stand_in_a_table(photos, tmp_path):
+def test_labels_are_in_a_parquet_file(photos, tmp_path):
     embed_folder(load_raw(photos), colors(), tmp_path / "vectors")
     table = pl.read_parquet(tmp_path / "vectors" / "train.parquet")
     assert table.columns == ["example", "label"]
     assert table.height == 40
 
 
-def test_embeddings_that_fit_has_cached_are_not_made_again(reviews, minilm, tmp_path, capsys):
+def test_embed_uses_the_cache_of_fit(reviews, minilm, tmp_path, capsys):
     texts, labels = reviews
     pl.DataFrame({"review": texts, "label": labels}).write_csv(tmp_path / "all.csv")
     words = [tmp_path / "all.csv", "--target", "label", "--text", "review"]
@@ -161,7 +168,7 @@ def test_embeddings_that_fit_has_cached_are_not_made_again(reviews, minilm, tmp_
         assert made > 0
         assert command("embed", *words, "--out", tmp_path / "vectors") == 0
         assert len(batches) == made
-    assert "copied from the cache" in " ".join(capsys.readouterr().err.split())
+    assert "are in the cache" in " ".join(capsys.readouterr().err.split())
     expected = load_embedded(
         tmp_path / "all.csv",
         parse_backbone(f"hf:{minilm}"),

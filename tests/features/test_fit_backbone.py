@@ -82,10 +82,10 @@ def test_texts(reviews, minilm, tmp_path):
 
 
 @pytest.mark.filterwarnings("always::noisebound.features.UnsuitedTextWarning")
-def test_texts_that_are_cut_are_said_whenever_they_are_embedded(minilm, tmp_path, capsys):
+def test_a_note_counts_texts_that_are_cut(minilm, tmp_path, capsys):
     texts = ["dogs bark " * 200, "a dog", "the bank", "shares fell"] * 2
     data = (texts, ["animals", "animals", "money", "money"] * 2)
-    said = "2 of 8 texts are longer than the 256 tokens that the encoder takes, and were cut"
+    said = "2 of 8 texts exceed the limit of the encoder, and were cut"
     for _ in range(2):  # the second time, from the cache
         parsed = parse_backbone(f"hf:{minilm}")
         splits = load_embedded(data, parsed)
@@ -102,7 +102,7 @@ def test_texts_that_are_cut_are_said_whenever_they_are_embedded(minilm, tmp_path
     assert f"note: {said}" in capsys.readouterr().err
 
 
-def test_a_module_of_ones_own(tmp_path):
+def test_a_users_module(tmp_path):
     digits = load("digits")
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 20))
     run = nb.fit(digits, out=tmp_path / "run", backbone=module, **{**QUICK, "epochs": 5})
@@ -138,7 +138,7 @@ def test_wrong_data_for_a_backbone(minilm, onnx_file, reviews, tmp_path):
     with pytest.raises(DataError, match=r"are texts: .*paths of images, give the folder that"):
         nb.fit(labeled, out=tmp_path / "run", backbone=f"onnx:{onnx_file}", **QUICK)
     labeled = (list(map(Path, labeled[0])), labeled[1])
-    with pytest.raises(DataError, match="got paths: give the path of the folder"):
+    with pytest.raises(DataError, match="give images by the path of their folder"):
         nb.fit(labeled, out=tmp_path / "run", backbone=f"onnx:{onnx_file}", **QUICK)
     with pytest.raises(DataError, match="takes images, and these examples are rows of numbers"):
         nb.fit(rows, out=tmp_path / "run", backbone=f"onnx:{onnx_file}", **QUICK)

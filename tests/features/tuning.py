@@ -1,4 +1,4 @@
-"""Encoders that are quick to fine-tune, and runs that do it on so many ranks.
+"""Encoders that are quick to fine-tune, and runs that do it on several ranks.
 
 ``tuning.py DEVICES OUT MODEL_FOLDER`` trains an encoder of images and one of texts.
 """

@@ -22,7 +22,7 @@ EPOCHS = 2
 
 
 class Classifier(pl.LightningModule):
-    """Returns what its criterion gives: the plain mean loss, if nothing else is said."""
+    """Returns the value of its criterion, by default the plain mean loss."""
 
     def __init__(self, criterion: nn.Module | None = None) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def make_trainer(folder: Path, *callbacks: pl.Callback, **options: object) -> pl
 
 
 def train(bound: float, out: Path) -> None:
-    """On each rank two micro-batches; what they come to is one batch of ``BATCH``."""
+    """Train on two micro-batches per rank, which together are one batch of ``BATCH``."""
     callback, monitor = (
         NoiseBoundCallback(bound, average_epochs=0),
         MemorizationCallback(floor=bound),

@@ -58,7 +58,7 @@ def fit(folder, callback, batch_size=BATCH, model=None, **options):
 
 
 def ready(batches):
-    """As they are; Lightning takes a list for one of loaders."""
+    """Return the batches as a loader, as Lightning takes a list for several loaders."""
     return DataLoader(list(batches), batch_size=None)
 
 
@@ -100,10 +100,10 @@ def test_gradient_clipping(bound, tmp_path):
 
 
 def test_an_incomplete_last_step_is_held_against_its_own_mean(tmp_path):
-    """Lightning divides by 4 also when 2 are left, so that the step is shorter; its sign is not."""
+    """Lightning divides by 4 even if 2 are left: the step is shorter, but keeps its sign."""
 
     class Halved(nn.Module):
-        """What Lightning minimizes: 16, 16, …, and in the end half of the mean of 8."""
+        """The loss that Lightning minimizes: 16, 16, …, and at the end half of the mean of 8."""
 
         def __init__(self):
             super().__init__()
@@ -123,8 +123,8 @@ def test_an_incomplete_last_step_is_held_against_its_own_mean(tmp_path):
     assert callback.share_below == expected.criterion.bounded.share_below
 
 
-def test_the_mean_is_the_one_whose_gradient_is_taken(tmp_path):
-    """Of 12 and 4 examples Lightning takes the mean of the two means; so does the callback."""
+def test_the_mean_matches_the_gradient_of_lightning(tmp_path):
+    """For 12 and 4 examples, Lightning takes the mean of the two means; so does the callback."""
     callback = NoiseBoundCallback(9.0, average_epochs=0)
     inputs, labels = batches_of(BATCH).dataset[:BATCH]
     parts = [(inputs[:12], labels[:12]), (inputs[12:], labels[12:])]
@@ -146,7 +146,7 @@ def test_the_loss_in_a_dictionary(tmp_path):
     assert_same(model, bare_loop(CROSSED)[0])
 
 
-def test_batches_that_are_left_out(tmp_path):
+def test_skipped_batches(tmp_path):
     """``training_step`` may return None; no gradients, no step, nothing counted."""
 
     class Choosy(Classifier):
@@ -160,7 +160,7 @@ def test_batches_that_are_left_out(tmp_path):
 
 
 def test_an_abandoned_step_leaves_nothing_behind(tmp_path):
-    """A module that steps at every second batch only, and zeroes the gradients of the others."""
+    """The module steps only at every second batch, and zeroes the other gradients."""
 
     class Hesitant(Classifier):
         def optimizer_step(self, epoch, batch_idx, optimizer, optimizer_closure):
@@ -178,7 +178,7 @@ def test_an_abandoned_step_leaves_nothing_behind(tmp_path):
 
 @every_bound
 def test_mixed_precision_with_steps_that_the_scaler_skips(bound, tmp_path):
-    """Scaled by 2¹⁶ and more the gradients overflow at times; their losses must be forgotten."""
+    """Scaled by 2¹⁶ and more, some gradients overflow; their losses must be dropped."""
 
     class Overflowing(Classifier):
         def on_after_backward(self):
@@ -205,7 +205,7 @@ def test_readings_are_logged(tmp_path):
     assert 1.2 < trainer.callback_metrics["raw_mean"].item() < 1.7
 
 
-def test_two_ranks_are_one(tmp_path):
+def test_two_ranks_equal_one(tmp_path):
     """Two real processes with two micro-batches each, joined by gloo."""
     script = Path(__file__).parent / "lightning_ranks.py"
     command = [
@@ -299,10 +299,10 @@ def test_a_bound_must_be_a_number():
 
 
 class TestMemorizationCallback:
-    """Watching only."""
+    """The callback observes the training and does not change it."""
 
     def data(self):
-        """Nothing but noise, and more inputs than examples: it can only be learnt by heart."""
+        """Pure noise with more inputs than examples: it can only be memorized."""
         generator = torch.Generator().manual_seed(0)
         inputs = torch.randn(22, FEATURES, generator=generator, dtype=torch.float64)
         return [
@@ -323,9 +323,9 @@ class TestMemorizationCallback:
             callback, _, trainer = self.watch(
                 tmp_path, 1.3, max_epochs=25, accumulate_grad_batches=micro_batches
             )
-        told = [w for w in caught if issubclass(w.category, nb.MemorizationWarning)]
+        warned = [w for w in caught if issubclass(w.category, nb.MemorizationWarning)]
         since = callback.monitor.memorizing_since
-        assert len(told) == 1
+        assert len(warned) == 1
         assert 1 < since < 25
         assert trainer.callback_metrics["memorizing_since"].item() == since
         last = callback.monitor.epoch_losses[-1]
@@ -347,8 +347,8 @@ class TestMemorizationCallback:
         assert callback.monitor.epoch_losses == anew.monitor.epoch_losses
 
     @pytest.mark.filterwarnings("ignore:`training_step` returned `None`")
-    def test_batches_that_say_nothing(self, tmp_path):
-        """None that can be counted, none that is learnt from: nothing to watch, and no error."""
+    def test_batches_without_a_size_or_a_loss(self, tmp_path):
+        """Without countable examples or losses, there is nothing to observe, and no error."""
 
         class Opaque:
             def __init__(self, pair):

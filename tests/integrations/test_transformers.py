@@ -36,7 +36,7 @@ IN_FOUR = {"per_device_train_batch_size": BATCH // 4, "gradient_accumulation_ste
 
 
 def train_with(kind, folder, loss_function, callbacks=(), data=None, **options):
-    """The Trainer with a loss function of another kind."""
+    """Train with any kind of loss function."""
     trainer = Trainer(
         make_model(kind),
         make_arguments(folder, **options),
@@ -60,7 +60,7 @@ def train_on_whole_batches(kind, folder, bound, **options):
 
 @pytest.fixture(scope="module")
 def on_whole_batches(tmp_path_factory):
-    """A function that trains as usual on whole batches, once for each kind of model and bound."""
+    """Return a function that trains on whole batches, once for each kind of model and bound."""
     folder = tmp_path_factory.mktemp("whole")
     return cache(lambda kind, bound: train_on_whole_batches(kind, folder, bound))
 
@@ -94,7 +94,7 @@ def test_a_step_is_that_of_one_big_batch(kind, bound, parts, on_whole_batches, t
 
 @every_kind
 def test_bounding_each_part_would_be_wrong(kind, tmp_path):
-    """Each part's sum is divided by the labels of all: a quarter of the mean, and so it climbs."""
+    """Each part's sum is divided by all labels: a quarter of the mean, so training goes uphill."""
     loss, bound, fractions = nb.CrossEntropy(reduction="sum"), 1.0, []
 
     def naive(outputs, labels, num_items_in_batch=None):
@@ -211,7 +211,7 @@ def test_readings_are_logged(tmp_path):
 
 @every_kind
 def test_resuming(kind, tmp_path):
-    """Stopped after half of the steps, and gone on with: the weights of the whole training."""
+    """Resumed after half of the steps, training ends with the same weights."""
     options = {"save_strategy": "epoch", **IN_FOUR}
     whole = train(kind, tmp_path / "whole", bounded_at(CROSSED), **options)
     bounded = bounded_at(CROSSED)
@@ -227,7 +227,7 @@ def test_resuming(kind, tmp_path):
     assert int(bounded.monitor.batches) == STEPS
 
 
-def test_a_number_for_each_device():
+def test_repeated_label_counts_of_data_parallel():
     """DataParallel repeats the number of labels for each of its devices."""
     bounded = bounded_at(0.0)
     logits, labels = torch.randn(8, CLASSES), torch.randint(CLASSES, (8,))
@@ -237,7 +237,7 @@ def test_a_number_for_each_device():
     assert bounded((logits,), labels).item() == pytest.approx(2 * one.item())
 
 
-def test_two_ranks_are_one(on_whole_batches, tmp_path):
+def test_two_ranks_equal_one(on_whole_batches, tmp_path):
     """Two real processes with two parts each, joined by gloo."""
     script = Path(__file__).parent / "transformers_ranks.py"
     command = [
@@ -269,8 +269,8 @@ def test_not_given_as_the_loss(tmp_path):
         train_with("sequences", tmp_path, None, [bounded_at(1.0)])
 
 
-def test_not_a_callback_any_more(tmp_path):
-    """Having been one before does not count."""
+def test_a_removed_callback_is_noticed(tmp_path):
+    """It was a callback of an earlier Trainer."""
     bounded = bounded_at(CROSSED)
     trainer = train("sequences", tmp_path, bounded)
     trainer.remove_callback(bounded)
@@ -279,7 +279,7 @@ def test_not_a_callback_any_more(tmp_path):
 
 
 def test_an_optimizer_that_steps_in_the_backward_pass(tmp_path):
-    """Then there are no gradients left to flip."""
+    """There are no gradients left to flip."""
 
     class Hasty(torch.optim.SGD):
         def __init__(self, params, lr):
@@ -357,13 +357,13 @@ def test_language_models_are_refused(tmp_path):
         (nb.BoundedLoss(nb.CrossEntropy(ignore_index=0), 1.0), ValueError, "labels of -100"),
     ],
 )
-def test_criteria_that_do_not_fit(criterion, error, message):
+def test_invalid_criteria_are_refused(criterion, error, message):
     with pytest.raises(error, match=message):
         BoundedLossFunction(criterion)
 
 
 @pytest.mark.parametrize("labels", [None, torch.ones(2, CLASSES)])
-def test_labels_that_do_not_fit(labels):
+def test_invalid_labels_are_refused(labels):
     with pytest.raises(ValueError, match="takes class indices"):
         bounded_at(1.0)({"logits": torch.zeros(2, CLASSES)}, labels)
 

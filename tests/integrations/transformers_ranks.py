@@ -46,7 +46,7 @@ def make_model(kind: str) -> PreTrainedModel:
 
 
 def make_data(kind: str, num_batches: int = STEPS) -> list[dict[str, Tensor]]:
-    """Of the tokens, a third counts for nothing, and of some sentences none counts."""
+    """Return sentences with a third of the labels ignored, and some with all of them ignored."""
     generator = torch.Generator().manual_seed(1)
     n = num_batches * BATCH
     words = torch.randint(WORDS, (n, LENGTH), generator=generator)
@@ -91,7 +91,7 @@ def train(kind: str, folder: Path, bounded: BoundedLossFunction, **options: obje
 
 
 def one_step_of_rank_means(out: Path) -> tuple[float, float]:
-    """What was held against the bound, and this rank's mean, where ranks are averaged."""
+    """Return the mean that is compared with the bound, and this rank's mean."""
     bounded, noted = bounded_at(0.0), []
 
     def noting(outputs: object, labels: Tensor, num_items_in_batch: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ def one_step_of_rank_means(out: Path) -> tuple[float, float]:
 
 
 def main(out: Path, bounds: list[float]) -> None:
-    """On each rank two micro-batches; what they come to is one batch of ``BATCH``."""
+    """Train on two micro-batches per rank, which together are one batch of ``BATCH``."""
     warnings.simplefilter("ignore")
     for kind in ("sequences", "tokens"):
         for bound in bounds:

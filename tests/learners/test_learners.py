@@ -48,13 +48,15 @@ def test_examples():
 test_examples.__test__ = False
 
 
-def network(epochs=8, stops=False):
+def network(epochs=8, fewest_epochs=None):
     config = TrainingConfig(
         loss="ce", epochs=epochs, batch_size=30, learning_rate=0.03, average_epochs=0
     )
     torch.manual_seed(0)
     objective = Objective(CrossEntropy(), None)
-    return Network(linear((6,), 4), config, objective, OneDevice("cpu"), stops=stops)
+    return Network(
+        linear((6,), 4), config, objective, OneDevice("cpu"), fewest_epochs=fewest_epochs
+    )
 
 
 ESTIMATORS = [Linear(), Boosting(columns=6), Trees(), Neighbors()]
@@ -245,7 +247,7 @@ class TestNetwork:
         generator = torch.Generator().manual_seed(0)
         data = data_of()
         random = data.train.with_labels(torch.randint(4, (200,), generator=generator))
-        learner = network(epochs=200, stops=True)
+        learner = network(epochs=200, fewest_epochs=0)
         learner.config = learner.config.model_copy(update={"batch_size": 200})
         (probs,) = learner.predict_stages(replace(data, train=random), [test_examples()], 0)
         hits = (probs.argmax(2) == test_examples().labels).double().mean(1)
@@ -255,6 +257,17 @@ class TestNetwork:
         assert ended < len(learner.stages) - 1
         assert all(torch.equal(probs[ended], later) for later in probs[ended:])
         assert not torch.equal(probs[ended], probs[ended - 1])
+
+    def test_it_does_not_stop_before_plain_training_is_best(self):
+        """A slow start is no reason to stop: the comparison is at the same epoch."""
+        generator = torch.Generator().manual_seed(0)
+        data = data_of()
+        random = data.train.with_labels(torch.randint(4, (200,), generator=generator))
+        learner = network(epochs=200, fewest_epochs=150)
+        learner.config = learner.config.model_copy(update={"batch_size": 200})
+        (probs,) = learner.predict_stages(replace(data, train=random), [test_examples()], 0)
+        before = [stage for stage in learner.stages if stage <= 150]
+        assert all(not torch.equal(one, other) for one, other in pairwise(probs[: len(before)]))
 
     def test_plain_training_goes_on_to_the_end(self):
         (probs,) = network(epochs=40).predict_stages(data_of(noisy=True), [test_examples()], 0)

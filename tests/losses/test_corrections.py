@@ -152,7 +152,6 @@ def test_forward_correction_is_cross_entropy_of_the_noised_prediction(case, logi
         "ignore_index": 1,
         "label_smoothing": 0.1,
         "reduction": "none",
-        "check_finite": True,
     }
     loss = case.make(**options)
     judge = loss.on_observed_labels()

@@ -50,7 +50,7 @@ def test_bootstrapping_without_the_prediction_is_ce():
     ],
     ids=repr,
 )
-def test_losses_go_over_into_others(near, limit):
+def test_limits_of_one_loss_are_another(near, limit):
     """The values agree, and so do the floors."""
     tolerance = 0.06 if isinstance(near, nb.JensenShannon) and near.label_weight > 0.5 else 2e-6
     torch.testing.assert_close(near(LOGITS, LABELS), limit(LOGITS, LABELS), rtol=0, atol=tolerance)
@@ -66,7 +66,7 @@ def test_ldr_kl_without_a_margin_is_cross_entropy_at_a_temperature():
     assert nb.noise_bound(loss, 0.3, 4) == pytest.approx(floor, abs=1e-9)
 
 
-def test_floors_that_take_a_search():
+def test_floors_found_by_search():
     """A margin above λ log 2 makes LDR-KL neither convex nor concave; classes may be about even."""
     wide = nb.LabelDistributionallyRobust(lam=1.0, margin=2.0)
     even = nb.ActivePassive(nb.Normalized(nb.CrossEntropy()), nb.AsymmetricExponential(a=1.0))
@@ -78,7 +78,7 @@ def test_floors_that_take_a_search():
 
 
 @pytest.mark.parametrize("part", ["loss", "active", "passive"])
-def test_parts_of_a_sum_have_to_fit(part):
+def test_parts_of_a_sum_are_checked(part):
     nce = nb.Normalized(nb.CrossEntropy())
     make = {
         "loss": lambda: nb.Normalized(nb.MeanSquaredError()),

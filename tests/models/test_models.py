@@ -39,6 +39,13 @@ def test_logits_for_every_shape(name, shape):
     assert model(torch.randn(4, *shape)).shape == (4, 7)
 
 
+def test_channels_lie_side_by_side():
+    weights = list(create_model("small_cnn", (3, 8, 8), 2).parameters())
+    images = [each for each in weights if each.ndim == 4]
+    assert len(images) == 3
+    assert all(each.is_contiguous(memory_format=torch.channels_last) for each in images)
+
+
 def test_names_are_those_of_the_table():
     assert tuple(MODELS) == MODEL_NAMES
 

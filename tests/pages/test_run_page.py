@@ -25,15 +25,16 @@ def test_a_training_that_estimates_the_noise(tmp_path):
     titles = [section.title for section in page.sections]
     assert titles == [
         "Training",
+        "Scores on true labels",
         "The test set",
         "The noise",
         "The most suspect labels",
         "To repeat it",
     ]
-    _, scores, noise, suspects, _ = page.sections
+    _, _, scores, noise, suspects, _ = page.sections
     low, high = run.noise.interval
     assert f"({low:.1%} to {high:.1%} with 95% confidence" in noise.text
-    assert noise.heat_maps[0].column_names == splits.train.class_names
+    assert [row.label for row in noise.tables[0].rows] == list(splits.train.class_names)
     right = round(run.final("test_top1") * 80)
     assert scores.text.startswith(f"The model predicts {right} of 80 test labels. ")
     assert [row.label for row in scores.tables[0].rows] == list(splits.train.class_names)
@@ -89,7 +90,7 @@ def test_an_estimate_that_was_not_believed_is_not_shown(tmp_path):
     assert "of the labels are" not in page.headline
     titles = [section.title for section in page.sections]
     assert titles == ["Training", "The test set", "To repeat it"]
-    suspects = run.find_suspects(noisy_clouds())
+    suspects = run.judgment(noisy_clouds()).suspects
     assert suspects.probability.max() < 0.5
 
 

@@ -2,32 +2,22 @@
 
 import os
 import sys
-import threading
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import ray
 
-from noisebound.paper.run import RunStore
-from noisebound.paper.sources import DataSources
-from noisebound.paper.sweep import Workers, run_sweep
-from paper_runs import RAY_RUNS, digit_runs, kill_a_worker
+from noisebound.paper.run import DataSources, RunStore
+from noisebound.paper.sweep import run_sweep
+from paper_runs import RAY_RUNS, InterruptedSources, digit_runs
 
 
 def main(out: Path) -> None:
     """Sweep with two workers, of which one is killed, and with one."""
-    store, workers = RunStore(out / "two"), Workers(jobs=2, cluster="local")
-
-    def kill() -> None:
-        (out / "killed").write_text(str(kill_a_worker(store, "ray::PoolActor")))
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    failures = run_sweep(RAY_RUNS, store, DataSources(), workers, checkpoint_seconds=0)
-    killer.join()
+    sweep, sources = partial(run_sweep, cluster="local"), InterruptedSources(killed=out / "killed")
+    failures = sweep(RAY_RUNS, RunStore(out / "two"), sources, jobs=2, checkpoint_seconds=0)
     os.chdir(out)  # the cluster was started elsewhere
-    one = replace(workers, jobs=1)
-    failures |= run_sweep(digit_runs(["mse"]), RunStore(Path("one")), DataSources(), one)
+    failures |= sweep(digit_runs(["mse"]), RunStore(Path("one")), DataSources(), jobs=1)
     ray.shutdown()
     if failures:
         raise SystemExit(str(failures))

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from noisebound.paper.demo import LOSSES, run_demo
+from noisebound.pages.table import to_markdown
+from noisebound.paper.demo import LOSSES, demo_table, run_demo
 
 
 @pytest.fixture(scope="module")
@@ -13,13 +14,15 @@ def demo(tmp_path_factory):
 
 def test_a_row_for_each_loss(demo):
     outcome, _ = demo
-    assert [row.loss for row in outcome.rows] == list(LOSSES)
-    assert outcome.noise_rate == pytest.approx(0.6, abs=0.05)
-    lines = outcome.to_text().splitlines()
-    assert len(lines) == 4 + len(LOSSES)
-    low, high = outcome.auto.interval
-    assert low <= outcome.auto.noise_rate <= high
-    assert all(row.gain == row.bounded - row.plain for row in outcome.rows)
+    assert [row["loss"] for row in outcome["rows"]] == list(LOSSES)
+    assert outcome["noise_rate"] == pytest.approx(0.6, abs=0.05)
+    shown = to_markdown(demo_table(outcome))
+    assert [shown.count(f"\n| {loss.upper()} ") for loss in LOSSES] == [1] * len(LOSSES)
+    auto = outcome["auto"]
+    assert f"chooses {auto['recipe']} by trials" in shown
+    low, high = auto["interval"]
+    assert low <= auto["noise_rate"] <= high
+    assert all(row["gain"] == row["bounded"] - row["plain"] for row in outcome["rows"])
 
 
 def test_the_files_of_the_demo(demo):
@@ -31,10 +34,11 @@ def test_the_files_of_the_demo(demo):
         "training.png",
         "runs",
     }
-    assert json.loads((out / "table.json").read_text()) == json.loads(outcome.to_json())
+    assert json.loads((out / "table.json").read_text()) == json.loads(json.dumps(outcome))
     assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
     page = (out / "report.html").read_text()
-    assert f"an accuracy of {outcome.auto.accuracy:.1f}% on the test set" in page
+    assert f"{outcome['auto']['accuracy']:.1f}%" in page
+    assert outcome["auto"]["recipe"][1:] in page
     assert len(list((out / "runs").iterdir())) == 2 * len(LOSSES) + 1
 
 

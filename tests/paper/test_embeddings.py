@@ -1,18 +1,15 @@
 """The paper's tables on embeddings: digits by an encoder that passes on pixels."""
 
-from dataclasses import replace
-
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from noisebound.errors import InvalidValueError
-from noisebound.paper.plan import Plan
+from noisebound.paper.page import report_on
 from noisebound.paper.presets import FEATURES
 from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.reproduce import Request, reproduce
-from noisebound.paper.sources import DataSources
-from noisebound.paper.sweep import Workers
+from noisebound.paper.run import DataSources, Plan
 from paper_runs import do_runs_here
 
 COLUMN = COLUMNS["digits-0.4"]
@@ -63,17 +60,23 @@ def test_a_run_knows_its_backbone_by_its_content(encoder, tmp_path):
 def test_the_papers_tables_take_embeddings_too(encoder, tmp_path):
     plan = plan_of(encoder)
     request = Request("own", plan, ["digits-0.4"], ["ce", "ce+b"])
-    done = reproduce(request, tmp_path, Workers(jobs=1, threads=1))
+    done = reproduce(request, tmp_path, jobs=1)
     assert done.failures == {}
     assert [row.label for row in done.tables[0].rows] == ["CE", "CE+B"]
 
 
-def test_only_some_rows_are_run_and_all_are_shown(encoder, tmp_path):
-    rows = ("own", plan_of(encoder), ["digits-0.4"], ["ce", "mae"])
-    reproduce(Request(*rows), tmp_path, Workers(jobs=1, threads=1))
-    more = replace(Request(*rows), plan=plan_of(encoder, seeds=(0, 1)), only=["mae"])
-    done = reproduce(more, tmp_path, Workers(jobs=1, threads=1))
-    texts = {row.label: row.cells[0].text for row in done.tables[0].rows}
+def test_a_row_with_fewer_seeds_shows_their_number(encoder, tmp_path):
+    rows = ("own", plan_of(encoder), ["digits-0.4"])
+    reproduce(Request(*rows, ["ce", "mae"]), tmp_path, jobs=1)
+    more = plan_of(encoder, seeds=(0, 1))
+    reproduce(Request("own", more, ["digits-0.4"], ["mae"]), tmp_path, jobs=1)
+    (table,) = (each for each in report_on(tmp_path).sections[0].tables)
+    texts = {row.label: row.cells[0].text for row in table.rows}
     assert "±" in texts["MAE"]
     assert texts["CE"].endswith("[n = 1]")
-    assert any("pixels.onnx, hash" in note for note in done.tables[0].notes)
+
+
+def test_the_notes_name_the_backbone(encoder, tmp_path):
+    request = Request("own", plan_of(encoder), ["digits-0.4"], ["ce"])
+    (table,) = reproduce(request, tmp_path, jobs=1).tables
+    assert any("pixels.onnx, hash" in note for note in table.notes)

@@ -1,4 +1,4 @@
-"""The paper's figures are in the package, and say what the paper says of them."""
+"""The paper's figures are in the package, and agree with its statements about them."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_the_swapped_accuracies_of_the_appendix_are_corrected():
     assert paper_score(column, "fce", "top5").mean == 48.85
 
 
-def test_of_two_figures_the_first():
+def test_the_first_of_two_published_figures_counts():
     assert paper_score(COLUMNS["animals-10n"], "mixup", "top1").mean == 83.76
 
 

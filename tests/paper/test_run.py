@@ -8,12 +8,16 @@ import pytest
 import torch
 
 from noisebound.data import load
-from noisebound.paper.plan import Plan, RunConfig
 from noisebound.paper.presets import CPU
 from noisebound.paper.protocol import COLUMNS
-from noisebound.paper.run import Execution, RunStore, execute, noisy_splits
-from noisebound.paper.sources import DataSources
-from noisebound.system.files import write_text
+from noisebound.paper.run import (
+    DataSources,
+    Plan,
+    RunConfig,
+    RunStore,
+    execute,
+    noisy_splits,
+)
 from paper_runs import QUICK, digit_runs, measured
 
 
@@ -56,7 +60,7 @@ def test_classifier_noise_is_that_of_the_whole_training_set():
         assert rows[image.numpy().tobytes()] == label
 
 
-def test_a_data_set_from_elsewhere(tmp_path):
+def test_a_replaced_data_set(tmp_path):
     train = load("digits").train
     path = tmp_path / "mine.npz"
     np.savez(
@@ -72,17 +76,6 @@ def test_a_data_set_from_elsewhere(tmp_path):
     assert len(noisy_splits(run, sources).test) == 50
 
 
-def test_a_fingerprint_is_that_of_the_data(tmp_path):
-    rows = np.eye(4, dtype=np.float32)
-    prints = set()
-    for number, labels in enumerate((["u", "v", "u", "v"], ["u", "v", "u", "u"])):
-        path = tmp_path / str(number) / "mine.npz"
-        path.parent.mkdir()
-        np.savez(path, X=rows, y=labels)
-        prints.add(DataSources(paths={"digits": path}).fingerprint("digits"))
-    assert len(prints) == 2
-
-
 class TestExecute:
     @pytest.fixture
     def store(self, tmp_path):
@@ -90,7 +83,7 @@ class TestExecute:
 
     def test_the_files_of_a_finished_run(self, store):
         (run,) = digit_runs(["ce+b"])
-        execute(run, Execution(store, DataSources()))
+        execute(run, store, DataSources())
         folder = store.folder(run)
         assert folder.path.name == run.key
         assert json.loads(folder.experiment.read_text())["training"]["loss"] == "ce+b"
@@ -98,13 +91,12 @@ class TestExecute:
         assert store.state(run) == "finished"
         assert store.result(run).final.epoch == 2
         assert not folder.checkpoints.exists()
-        assert not folder.running.exists()
 
     def test_the_numbers_that_it_computes_with(self, store):
         losses = {}
         for precision in ("64-true", "32-true", "bf16-mixed"):
             (run,) = digit_runs(["ce"], settings=(*QUICK, f"precision={precision}"))
-            execute(run, Execution(store, DataSources()))
+            execute(run, store, DataSources())
             losses[precision] = store.result(run).final.train_loss
         assert losses["32-true"] == pytest.approx(losses["64-true"], rel=1e-6)
         assert losses["bf16-mixed"] != pytest.approx(losses["64-true"], rel=1e-6)
@@ -112,52 +104,46 @@ class TestExecute:
 
     def test_it_is_not_repeated(self, store):
         (run,) = digit_runs(["ce"])
-        execute(run, Execution(store, DataSources()))
+        execute(run, store, DataSources())
         before = store.folder(run).result.stat().st_mtime_ns
-        execute(run, Execution(store, DataSources(Path("nowhere"))))
+        execute(run, store, DataSources(Path("nowhere")))
         assert store.folder(run).result.stat().st_mtime_ns == before
 
     @pytest.mark.parametrize("content", ["", "{}", "[]", '{"identity": "x"}'])
     def test_a_damaged_result_is_none(self, store, content):
         (run,) = digit_runs(["ce"])
-        execute(run, Execution(store, DataSources()))
+        execute(run, store, DataSources())
         before = measured(store, run)
         store.folder(run).result.write_text(content)
         assert store.state(run) == "waiting"
-        execute(run, Execution(store, DataSources()))
+        execute(run, store, DataSources())
         assert store.state(run) == "finished"
         assert measured(store, run) == before
 
     def test_a_config_that_was_lost_is_written_again(self, store):
         (run,) = digit_runs(["ce"])
-        execute(run, Execution(store, DataSources()))
+        execute(run, store, DataSources())
         store.folder(run).experiment.unlink()
-        execute(run, Execution(store, DataSources()))
+        execute(run, store, DataSources())
         assert RunConfig.model_validate_json(store.folder(run).experiment.read_text()) == run
-
-    def test_the_marks_of_other_sweeps_are_ignored(self, store):
-        (run,) = digit_runs(["ce"])
-        write_text(store.folder(run).running, "theirs")
-        assert store.state(run, "ours") == "waiting"
-        assert store.state(run, "theirs") == "running"
 
     def test_a_failure_is_recorded_and_tried_again(self, store, tmp_path):
         path = tmp_path / "later.npz"
         sources = DataSources(paths={"digits": path})
         (run,) = digit_runs(["ce"], sources=sources)
-        execute(run, Execution(store, sources))
+        execute(run, store, sources)
         assert store.state(run) == "failed"
         assert "later.npz" in store.error(run)
         failure = json.loads(store.folder(run).failure.read_text())
         assert "Traceback" in failure["traceback"]
         train = load("digits").train
         np.savez(path, X=train.inputs.numpy(), y=train.labels.numpy())
-        execute(run, Execution(store, sources))
+        execute(run, store, sources)
         assert store.state(run) == "finished"
         assert store.error(run) is None
 
     def test_training_that_diverges_has_failed(self, store):
         (run,) = digit_runs(["ce"], settings=["learning_rate=1e30", "epochs=5"])
-        execute(run, Execution(store, DataSources()))
+        execute(run, store, DataSources())
         assert "training has diverged" in store.error(run)
         assert store.result(run) is None

@@ -1,13 +1,11 @@
-"""Pages about what `reproduce` and `fit` leave."""
+"""Pages about the runs of `reproduce` and `fit`."""
 
 import pytest
 
+from noisebound.pages.page import to_html
 from noisebound.paper.page import DamagedRunWarning, report_on
-from noisebound.paper.plan import Plan
 from noisebound.paper.presets import CPU
-from noisebound.paper.run import Execution, RunStore, execute
-from noisebound.paper.sources import DataSources
-from noisebound.report.page import to_html
+from noisebound.paper.run import DataSources, Plan, RunStore, execute
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
 from paper_runs import COLUMN, QUICK, digit_runs
@@ -23,7 +21,7 @@ def reproduction(tmp_path_factory):
     runs += [plan.runs(COLUMN, "ce+b", bound_offset=offset)[0] for offset in (-0.05, 0.05)]
     runs += [plan.runs(COLUMN, "sce+b", noise_rate=rate)[0] for rate in (0.2, 0.6)]
     for run in runs:
-        execute(run, Execution(RunStore(out / "runs"), DataSources()))
+        execute(run, RunStore(out / "runs"), DataSources())
     return out
 
 
@@ -35,34 +33,31 @@ def test_a_page_about_a_reproduction(reproduction):
         "Bounds around the noise-bound",
         "Given another noise rate",
         "Digits 0.4, epoch by epoch",
-        "Runs",
         "To repeat it",
     ]
     assert "the bound helps in" in page.headline
-    accuracies, offsets, rates, _, runs, configs = page.sections
+    accuracies, offsets, rates, _, configs = page.sections
     labels = [row.label for row in accuracies.tables[0].rows]
     assert labels[:4] == ["MSE", "CE", "CE+B", "SCE+B"]
     assert "CE+B*" in labels
     assert len(offsets.tables[0].rows) == 1
     assert len(rates.tables[0].rows[0].cells) == 3
-    assert len(runs.tables[0].rows) == 8
     assert '"dataset": "digits"' in configs.code[0].text
     assert to_html(page).count("<img") == 2
     assert configs.code[0].title == COLUMN.name
-    assert "memorizing since epoch" in runs.tables[0].header
 
 
 def test_runs_at_two_scales_are_shown_apart(tmp_path):
     store = RunStore(tmp_path)
     for settings in (QUICK, [*QUICK, "epochs=1"]):
         for run in digit_runs(["ce", "ce+b"], settings=settings):
-            execute(run, Execution(store, DataSources()))
+            execute(run, store, DataSources())
     titles = [section.title for section in report_on(tmp_path).sections]
     assert titles.count("Accuracies") == 2
-    assert titles.count("Runs") == 1
+    assert titles.count("To repeat it") == 1
 
 
-def test_the_folder_of_the_runs_will_do(reproduction):
+def test_the_runs_subfolder_works_too(reproduction):
     assert report_on(reproduction / "runs").headline == report_on(reproduction).headline
 
 
@@ -71,8 +66,10 @@ def test_one_training(tmp_path):
     run = train_run(noisy_clouds(), config, tmp_path / "<b>mine")
     run.folder.save_command("noisebound fit <b>mine")
     page = report_on(tmp_path / "<b>mine")
-    assert page.headline.startswith("CE+B after 2 epochs: training loss ")
-    assert "share of the wrong training labels that the model reproduces" in page.headline
+    assert page.headline == "CE+B after 2 epochs."
+    labels = [fact.label for fact in page.facts]
+    assert "training loss" in labels
+    assert "share of the wrong training labels that the model reproduces" in labels
     assert [section.title for section in page.sections] == ["Training", "To repeat it"]
     assert page.sections[-1].code[0].text == "noisebound fit <b>mine"
     text = to_html(page)
@@ -107,7 +104,7 @@ def test_a_damaged_training_among_others_is_named(tmp_path, name):
 def test_a_damaged_run_of_a_reproduction_is_named(tmp_path):
     store, runs = RunStore(tmp_path), digit_runs(["ce", "ce+b", "sce"])
     for run in runs:
-        execute(run, Execution(store, DataSources()))
+        execute(run, store, DataSources())
     store.folder(runs[0]).experiment.write_text("{}")
     store.folder(runs[1]).result.write_text("{")
     with pytest.warns(DamagedRunWarning) as warned:
@@ -120,7 +117,7 @@ def test_the_moment_of_memorization_in_a_reproduction(tmp_path):
     """The plain training of a pair is marked."""
     settings = [*QUICK, "epochs=40", "learning_rate=0.003", "batch_size=50"]
     for run in digit_runs(["ce", "ce+b"], settings=settings):
-        execute(run, Execution(RunStore(tmp_path), DataSources()))
+        execute(run, RunStore(tmp_path), DataSources())
     (section,) = (s for s in report_on(tmp_path).sections if "epoch by epoch" in s.title)
     legend = section.pictures[0].figure.axes[0].get_legend()
     assert any("memorizing since epoch" in text.get_text() for text in legend.get_texts())
@@ -135,14 +132,14 @@ def test_the_same_runs_make_the_same_page(reproduction):
     assert to_html(report_on(reproduction)) == to_html(report_on(reproduction))
 
 
-def test_nothing_to_report_on(tmp_path):
+def test_folders_without_runs_are_refused(tmp_path):
     with pytest.raises(ValueError, match="not a folder of runs"):
         report_on(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="holds no finished run: expected the folder that"):
         report_on(tmp_path)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "run.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"run\.json is not the config of a run, or it is of an"):
+    with pytest.raises(ValueError, match=r"run\.json is damaged, or of another version"):
         report_on(tmp_path)
     (tmp_path / "x" / "metrics.jsonl").write_text("")
     with pytest.raises(ValueError, match=r"holds no run: there is no config\.json"):
@@ -151,7 +148,7 @@ def test_nothing_to_report_on(tmp_path):
 
 def test_a_run_whose_folder_was_named_by_an_earlier_hash(tmp_path):
     (run,) = digit_runs(["ce"])
-    execute(run, Execution(RunStore(tmp_path), DataSources()))
+    execute(run, RunStore(tmp_path), DataSources())
     (tmp_path / run.key).rename(tmp_path / "0123456789abcdef")
     page = report_on(tmp_path)
     assert page.sections[0].title == "Accuracies"

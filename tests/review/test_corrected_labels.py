@@ -23,7 +23,7 @@ CLASSES = ("cat", 'd"og')
 
 @pytest.fixture
 def splits():
-    frame = pl.LazyFrame({"size": [1, 2, 3, 4]})
+    frame = pl.DataFrame({"size": [1, 2, 3, 4]})
     labels = torch.tensor([0, 0, 1, 1])
     train = Dataset(torch.zeros(4, 2), labels, CLASSES)
     return Splits("four", train, None, "made", frame=frame)
@@ -136,7 +136,10 @@ def test_argilla_and_back(queue, splits, tmp_path):
     [
         ("nothing", "is not JSON"),
         ('[{"label": "cat"}]', "not JSON-MIN"),
-        ('[{"annotations": [], "data": {}}]', "entry 0 did not come from noisebound"),
+        (
+            '[{"annotations": [], "data": {}}]',
+            "entry 0 is not of an export of what noisebound labels wrote",
+        ),
     ],
 )
 def test_other_files_are_refused(queue, tmp_path, content, message):

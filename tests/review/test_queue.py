@@ -47,7 +47,6 @@ def test_filters_by_class_and_by_pair(queue):
     assert positions(queue.next(5, label="dog", suggested="cat")) == [3, 2]
     assert positions(queue.next(5, suggested="dog")) == [4, 0]
     assert positions(queue.next(5, label="owl", suggested="cat")) == []
-    assert positions(queue.next(1, skip=1)) == [3]
     with pytest.raises(InvalidValueError, match="name of a class"):
         queue.next(label="cow")
 

@@ -12,10 +12,9 @@ from noisebound.errors import DataError
 from noisebound.estimation import EstimatedNoise, GivenRate, OutOfFold
 from noisebound.estimation.estimated_noise import Checked, noise_of_unchecked
 from noisebound.learners import Network
+from noisebound.pages.page import to_html
 from noisebound.pages.run_page import run_page
-from noisebound.report.page import to_html
 from noisebound.review import DecisionFile, ReviewedData
-from noisebound.review.decisions import is_decided
 from noisebound.runs import load_run, train_run
 from noisebound.runs.corrections import corrected_data
 from noisebound.search.choice import Choice
@@ -26,7 +25,7 @@ from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation, validation_mask
 from noisebound.training.objective import make_objective
 from noisebound.training.session import Session
-from noisebound.training.trusted_labels import WeightEvidence, best_weight, judged_weights, trusting
+from noisebound.training.trusted_labels import best_weight, trusting
 
 
 def checked_of(is_trusted, given=None, stands_for=None):
@@ -92,15 +91,22 @@ class TestWeight:
             logits[::4] *= -0.5  # a quarter is predicted wrongly
             return OutOfFold(logits, labels, torch.arange(400), is_trusted=trusted)
 
-        found = judged_weights({1.0: predictions(0.2), 5.0: predictions(1.0)})
-        assert best_weight(found) == 5.0
-        assert found[1].behind == 0.0
-        assert best_weight(judged_weights({w: predictions(1.0) for w in (1.0, 5.0)})) == 1.0
+        assert best_weight({1.0: predictions(0.2), 5.0: predictions(1.0)}) == 5.0
+        assert best_weight({weight: predictions(1.0) for weight in (1.0, 5.0)}) == 1.0
 
     def test_chance_does_not_decide(self):
-        ahead = WeightEvidence(10.0, 0.50, 0.0, 0.0, 0.80)
-        assert best_weight([WeightEvidence(1.0, 0.51, 0.01, 0.02, 0.81), ahead]) == 1.0
-        assert best_weight([WeightEvidence(1.0, 0.60, 0.10, 0.02, 0.81), ahead]) == 10.0
+        """One weight predicts 162 of 200 labels, the other 160 with a lower loss."""
+
+        def predictions(hits, margin):
+            logits = torch.zeros(200, 2)
+            logits[:, 0] = torch.where(torch.arange(200) < hits, 2.0, margin)
+            labels = torch.zeros(200, dtype=torch.long)
+            trusted = torch.ones(200, dtype=torch.bool)
+            return OutOfFold(logits, labels, torch.arange(200), is_trusted=trusted)
+
+        ahead = predictions(160, -1.0)
+        assert best_weight({1.0: predictions(162, -1.1), 10.0: ahead}) == 1.0
+        assert best_weight({1.0: predictions(162, -3.0), 10.0: ahead}) == 10.0
 
 
 def test_audited_labels_tell_the_rate_of_those_nobody_checked():
@@ -144,7 +150,7 @@ def test_every_checked_label_is_trained_on(tmp_path):
     file.decide(corrected, "wrong", other[file.data.given(corrected)], where="audit", stands_for=2)
     file.decide(unusable, "unusable")
     file.decide(confirmed, "right")
-    data, _ = split_validation(splits, config, is_decided(file))
+    data, _ = split_validation(splits, config, file.with_verdict("right", "wrong", "unusable"))
     found = corrected_data(data, file)
     assert found.validation_positions.tolist() == held_out[1:]
     kept = sorted({*range(6)} - {held_out[1], unusable})
@@ -196,7 +202,9 @@ def test_from_a_run_to_decisions_to_a_better_run(noisy, tmp_path):
     assert checks.weight in (1, 2, 5, 10)
     assert checks.before["test_top1"] == pytest.approx(first.final("test_top1"))
     assert checks.after["test_top1"] == again.final("test_top1")
-    unchecked = held_out & ~is_decided(first.decisions)  # the same labels for both models
+    unchecked = held_out & ~first.decisions.with_verdict(
+        "right", "wrong", "unusable"
+    )  # the same labels for both models
     probs = first.saved_model.probabilities(noisy.train.subset(unchecked).rows)
     agreed = (probs.argmax(1) == noisy.train.labels[unchecked]).double().mean()
     assert checks.before["validation_top1"] == pytest.approx(agreed.item())
@@ -205,7 +213,7 @@ def test_from_a_run_to_decisions_to_a_better_run(noisy, tmp_path):
     assert "checked labels have the floor 0" in again.result.chosen.reason
     decided = [each.position for each in first.decisions if each.is_trusted]
     second = load_run(again.path)
-    suspects = second.find_suspects(noisy)
+    suspects = second.judgment(noisy).suspects
     assert suspects.probability[decided].max() < 1e-8
     assert len(second.decisions_about(noisy)) == 201  # where the next review goes on
     page = to_html(run_page(again, noisy, None))

@@ -1,7 +1,6 @@
-"""Trains, and is killed at random moments: ``killing.py OUT KILLS``. See test_resume.py.
+"""Train, and kill the training at random moments. See test_resume.py.
 
-The run is a child of this process, made by fork, so that it need not import everything anew each
-time; it is killed by SIGKILL, so that it can tidy up nothing.
+Each run is a fork of this process, which saves imports. SIGKILL leaves it no time to clean up.
 """
 
 import os
@@ -12,6 +11,8 @@ import time
 import traceback
 from pathlib import Path
 
+import torch
+
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
 from training_data import NOISE_RATE, noisy_clouds
@@ -20,7 +21,7 @@ CONFIG = TrainingConfig(loss="elr+b", bound=0.5, noise_rate=NOISE_RATE, epochs=8
 
 
 def run(out: Path) -> int:
-    """In a child: its process id."""
+    """Train in a child, and return its process id."""
     child = os.fork()
     if child == 0:
         try:
@@ -33,7 +34,8 @@ def run(out: Path) -> int:
 
 
 def main(out: Path, kills: int) -> None:
-    """Kill so many times in all; a run that finishes before is followed by another."""
+    """Kill runs until there were ``kills``; another run follows one that finishes first."""
+    torch.set_num_threads(1)  # a fork has no other threads
     moments = random.Random(0)
     number = done = 0
     while done < kills:
@@ -49,7 +51,3 @@ def main(out: Path, kills: int) -> None:
             sys.exit("a run failed")
     _, status = os.waitpid(run(out / str(number)), 0)
     sys.exit(os.waitstatus_to_exitcode(status))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -17,15 +17,19 @@ def some_state(seed):
         model,
         AveragedWeights(model, steps=6),
         nb.EarlyLearning(num_samples=4, num_classes=3),
-        torch.optim.Adam(model.parameters()),
+        torch.optim.Adam(model.parameters(), fused=True),
     )
     for _ in range(seed):
-        loss = state.criterion(model(torch.rand(4, 1, 8, 8)), torch.arange(4) % 3, torch.arange(4))
-        loss.backward()
-        state.optimizer.step()
-        state.averaged.update_parameters(model)
-        state.epoch += 1
+        train(state, torch.rand(4, 1, 8, 8))
     return state
+
+
+def train(state, images):
+    loss = state.criterion(state.model(images), torch.arange(4) % 3, torch.arange(4))
+    loss.backward()
+    state.optimizer.step()
+    state.averaged.update_parameters(state.model)
+    state.epoch += 1
 
 
 def everything(state):
@@ -50,6 +54,11 @@ def test_state_comes_back_bit_by_bit(tmp_path):
     save_checkpoint(tmp_path, saved, "run")
     assert load_checkpoint(tmp_path, loaded, "run")
     assert are_equal(saved, loaded)
+    images = torch.rand(4, 1, 8, 8)
+    for state in (saved, loaded):
+        state.optimizer.zero_grad()
+        train(state, images)
+    assert are_equal(saved, loaded)  # whatever the order of numbers in memory
 
 
 def test_none_to_load(tmp_path):
@@ -107,12 +116,6 @@ def test_damaged_checkpoint_is_named_and_the_one_before_is_used(tmp_path, damage
     with pytest.warns(CheckpointWarning, match=f"{newest} is damaged"):
         assert load_checkpoint(tmp_path, loaded, "run")
     assert are_equal(earlier, loaded)
-
-
-def test_what_a_killed_process_left_is_removed(tmp_path):
-    (tmp_path / ".epoch-000001.safetensors.1234.part").write_bytes(b"half")
-    save_checkpoint(tmp_path, some_state(1), "run")
-    assert [path.name for path in tmp_path.iterdir()] == ["epoch-000001.safetensors"]
 
 
 def test_checkpoint_of_another_run(tmp_path):

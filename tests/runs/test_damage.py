@@ -3,9 +3,7 @@
 import random
 import resource
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +15,7 @@ from noisebound.runs import SavedModel, load_run, train_run
 from noisebound.runs.keeper import CheckpointWarning, read_metrics
 from noisebound.system.files import load_tensors
 from noisebound.training import TrainingConfig
-from processes import environment
+from processes import forked
 from training_data import noisy_clouds
 
 ESTIMATING = TrainingConfig(loss="fce+b", epochs=40, batch_size=30, learning_rate=1e-2)
@@ -97,7 +95,7 @@ def test_suspects_do_not_rest_on_damaged_predictions(estimated, tmp_path):
     shutil.copytree(estimated, tmp_path / "run")
     flip(tmp_path / "run" / "cross-fit" / "all.safetensors", random.Random(0))
     with pytest.raises(DataError, match=r"all\.safetensors is damaged"):
-        load_run(tmp_path / "run").find_suspects(noisy_clouds(n=600))
+        load_run(tmp_path / "run").judgment(noisy_clouds(n=600))
 
 
 @pytest.mark.parametrize("lost", [1, 2, 30])
@@ -143,6 +141,7 @@ def test_damaged_metrics_are_named(tmp_path, short, line):
 
 def train_with_little_room(folder: str) -> None:
     """In a process of its own: no file may exceed 4,000 bytes, which every checkpoint does."""
+    sys.dont_write_bytecode = True  # Python 3.11 keeps bytecode that was cut short
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, resource.RLIM_INFINITY))
     with pytest.raises(
         NoRoomError,
@@ -153,12 +152,9 @@ def train_with_little_room(folder: str) -> None:
 
 def test_a_full_disk(tmp_path, short):
     """The run says what it needs, and goes on once there is room."""
-    script = "import sys, test_damage; test_damage.train_with_little_room(sys.argv[1])"
-    command = [sys.executable, "-c", script, tmp_path / "run"]
-    result = subprocess.run(
-        command, capture_output=True, text=True, env=environment(), cwd=Path(__file__).parent
-    )
-    assert result.returncode == 0, result.stderr
+    process = forked(train_with_little_room, tmp_path / "run")
+    process.join(300)
+    assert process.exitcode == 0
     assert not list(tmp_path.rglob(".*.part"))
     train_run(noisy_clouds(), SHORT, tmp_path / "run", resume=True)
     assert is_same_run(tmp_path / "run", short)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import noisebound as nb
 from noisebound.runs import train_run
 from noisebound.runs.corrections import fit_again
 from noisebound.training import TrainingConfig
@@ -31,3 +32,12 @@ def test_it_names_what_differs_from_the_defaults(tmp_path):
         *("--class-weight", f"{names[0]}=2.0", f"{names[1]}=0.5", "--transition", "MATRIX.csv"),
         *("--corrections", "decisions.jsonl", "--out", "again"),
     ]
+
+
+def test_options_are_spelled_as_the_command_takes_them(tmp_path):
+    table = tmp_path / "table.csv"
+    rows = [f"{number**2 % 37},{number % 2},{number // 3}" for number in range(90)]
+    table.write_text("\n".join(["size,label,patient", *rows]))
+    run = nb.fit(table, out=tmp_path / "run", target="label", groups="patient", learner="linear")
+    words = fit_again(run.folder, run.config, tmp_path / "decisions.jsonl", tmp_path / "again")
+    assert words[words.index("--group") + 1] == "patient"

@@ -41,7 +41,7 @@ def test_lines_are_kept_up_to_the_checkpoint(tmp_path):
 
 def test_an_unfinished_line_is_left_out(tmp_path):
     folder = RunFolder(tmp_path)
-    first, second = (json.dumps(epoch(number).record()) for number in (1, 2))
+    first, second = (json.dumps(epoch(number).model_dump()) for number in (1, 2))
     folder.metrics.write_text(f"{first}\n{second[:-3]}")
     assert read_metrics(folder.metrics) == [epoch(1)]
     keep(folder, epoch(2))

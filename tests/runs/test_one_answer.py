@@ -5,10 +5,10 @@ import polars as pl
 import pytest
 
 import noisebound as nb
-from noisebound.cli.estimate_command import _Training, estimate
-from noisebound.cli.fit_command import _print_run
+from noisebound.cli.estimate import _Training, estimate
+from noisebound.cli.fit import _print_run
 from noisebound.cli.options import ReadingFlags
-from noisebound.cli.suspects_command import suspects
+from noisebound.cli.review import suspects
 from noisebound.errors import InvalidValueError
 from noisebound.estimation.trusted import labels_to_check
 from noisebound.pages.review.session import ReviewSession
@@ -42,7 +42,7 @@ def lines_of(capsys):
 
 def test_fit_and_estimate_state_the_same_rate(run, table, capsys):
     stated = f"estimated noise rate: {run.noise.estimate.summary}"
-    _print_run(run, as_json=False)
+    _print_run(run)
     assert lines_of(capsys)[0] == stated
     estimate(str(run.path))
     stored = lines_of(capsys)

@@ -4,20 +4,18 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
+from noisebound.cli import main
 from noisebound.errors import FolderTakenError
 from noisebound.runs import train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.keeper import read_metrics
 from noisebound.training import TrainingConfig
-from processes import environment
+from processes import forked, run_ranks
 from training_data import NOISE_RATE, noisy_clouds
 
 LONG = TrainingConfig(loss="ce", noise_rate=NOISE_RATE, epochs=100_000, batch_size=30)
@@ -31,20 +29,17 @@ def train_for_long(folder: str) -> None:
 @contextmanager
 def training(folder):
     """Have a process train in a folder within the context."""
-    script = "import sys, test_ownership; test_ownership.train_for_long(sys.argv[1])"
-    command = [sys.executable, "-c", script, folder]
-    paths = f"{Path(__file__).parent}{os.pathsep}{environment()['PYTHONPATH']}"
-    process = subprocess.Popen(command, env=environment() | {"PYTHONPATH": paths})
+    process = forked(train_for_long, folder)
     try:
         deadline = time.monotonic() + 120
         while not (folder / "checkpoints").exists():
-            assert process.poll() is None
+            assert process.is_alive()
             assert time.monotonic() < deadline
             time.sleep(0.05)
         yield process
     finally:
         process.kill()
-        process.wait()
+        process.join()
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +70,8 @@ def test_the_other_says_who_has_it(folder, owner):
 
 def test_the_lock_dies_with_its_process(tmp_path):
     with training(tmp_path / "run") as owner:
-        owner.send_signal(signal.SIGKILL)
+        owner.kill()
+        owner.join()
     for place in (".", "checkpoints", "cross-fit"):
         (tmp_path / "run" / place).mkdir(exist_ok=True)
         (tmp_path / "run" / place / ".half.part").touch()
@@ -88,13 +84,11 @@ def test_the_lock_dies_with_its_process(tmp_path):
     assert len(read_metrics(folder.metrics)) == done
 
 
-def test_several_ranks_are_told_once(folder, owner):
-    command = [
-        sys.executable, "-m", "noisebound", "fit", "digits", "--out", folder.path,
-        "--noise-rate", "0.4", "--devices", "2", "--accelerator", "cpu",
-    ]  # fmt: skip
+def test_several_ranks_are_told_once(folder, owner, tmp_path):
+    command = ["fit", "digits", "--out", str(folder.path), "--noise-rate", "0.4"]
+    command += ["--devices", "2", "--accelerator", "cpu"]
     folder.config.unlink()  # what `fit` looks at before the lock
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment())
-    assert result.returncode == 2
-    assert result.stderr.count(f"is in use: process {owner.pid} on ") == 1
-    assert "Traceback" not in result.stderr
+    assert run_ranks(main, command, errors=tmp_path / "errors") == [2, 2]
+    complaint = (tmp_path / "errors").read_text()
+    assert complaint.count(f"is in use: process {owner.pid} on ") == 1
+    assert "Traceback" not in complaint

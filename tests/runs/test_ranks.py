@@ -2,22 +2,18 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from two_ranks import METHODS, main
 
-from noisebound.estimation import UnknownNoise
 from noisebound.runs import SavedModel, load_run
 from noisebound.runs.keeper import read_metrics
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from noisebound.training.data import split_validation
-from processes import environment
+from processes import run_ranks
 from training_data import NOISE_RATE, noisy_images
-
-SCRIPT = Path(__file__).parent / "two_ranks.py"
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +22,7 @@ def runs(tmp_path_factory):
     folders = {devices: tmp_path_factory.mktemp("ranks") / str(devices) for devices in (1, 2)}
     with pytest.warns(UnknownNoiseWarning, match="still learning"):  # of fce+b
         main(1, folders[1])
-    command = [sys.executable, SCRIPT, "2", folders[2]]
-    subprocess.run(command, check=True, env=environment(), timeout=300)
+    assert run_ranks(main, 2, folders[2]) == [0, 0]
     return folders
 
 
@@ -42,20 +37,19 @@ def test_same_measurements(runs, loss):
     one, two = (read_metrics(runs[devices] / loss / "metrics.jsonl") for devices in (1, 2))
     for epochs in zip(one, two, strict=True):
         single, double = (
-            {name: value for name, value in metrics.numbers().items() if name != "seconds"}
+            {
+                name: value
+                for name, value in metrics.model_dump(exclude_none=True).items()
+                if name != "seconds"
+            }
             for metrics in epochs
         )
         assert double == pytest.approx(single, rel=1e-6)
 
 
-def estimate_of(noise):
-    """Also one that is not believed."""
-    return noise.rejected if isinstance(noise, UnknownNoise) else noise.estimate
-
-
 def test_the_same_noise_is_estimated(runs):
     one, two = (load_run(runs[devices] / "fce+b") for devices in (1, 2))
-    ours, theirs = (estimate_of(run.noise) for run in (one, two))
+    ours, theirs = (run.noise.estimate for run in (one, two))
     assert theirs.noise_rate == pytest.approx(ours.noise_rate)
     assert theirs.interval == pytest.approx(ours.interval)
     torch.testing.assert_close(theirs.class_prior, ours.class_prior)
@@ -90,18 +84,6 @@ def test_averaged_batch_norm_is_the_same_on_every_rank(runs):
     said = SavedModel.load(folder).probabilities(validation.inputs)
     loss = torch.nn.functional.nll_loss(said.log(), validation.labels)
     assert final.averaged_validation_loss == pytest.approx(loss.item(), rel=1e-5)
-
-
-def test_a_taken_folder_is_told_once(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    command = [
-        sys.executable, "-m", "noisebound", "fit", "digits", "--out", tmp_path,
-        "--noise-rate", "0.4", "--devices", "2", "--accelerator", "cpu",
-    ]  # fmt: skip
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 2
-    assert result.stderr.count("holds a run already") == 1
-    assert "Traceback" not in result.stderr
 
 
 def test_from_the_command_line(tmp_path):

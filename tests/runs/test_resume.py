@@ -1,27 +1,25 @@
 """A run that was killed ends as one that was not."""
 
+import os
 import shutil
 import signal
-import subprocess
-import sys
+import threading
 import time
-from dataclasses import replace
-from pathlib import Path
 
+import killing
 import pytest
 from killing import CONFIG
 
 from noisebound.cli import main
 from noisebound.runs import train_run
 from noisebound.runs.keeper import CheckpointWarning, read_metrics
-from processes import environment
+from processes import forked
 from training_data import noisy_clouds
-
-SCRIPT = Path(__file__).parent / "killing.py"
 
 
 def without_times(folder):
-    return [replace(metrics, seconds=0.0) for metrics in read_metrics(folder / "metrics.jsonl")]
+    history = read_metrics(folder / "metrics.jsonl")
+    return [metrics.model_copy(update={"seconds": 0.0}) for metrics in history]
 
 
 def is_same_run(one, other):
@@ -39,10 +37,9 @@ def undisturbed(tmp_path_factory):
 
 
 def test_killed_twenty_times(tmp_path, undisturbed):
-    single = environment() | {"OMP_NUM_THREADS": "1"}
-    command = [sys.executable, SCRIPT, tmp_path, "20"]
-    result = subprocess.run(command, capture_output=True, text=True, env=single, timeout=300)
-    assert result.returncode == 0, result.stderr
+    process = forked(killing.main, tmp_path, 20)
+    process.join(300)
+    assert process.exitcode == 0
     folders = [path for path in tmp_path.iterdir() if path.name.isdigit()]
     assert folders
     assert all(is_same_run(folder, undisturbed) for folder in folders)
@@ -62,23 +59,26 @@ def test_damaged_checkpoint(tmp_path, undisturbed):
 
 
 @pytest.mark.usefixtures("heeds_interrupts")
-def test_interrupted_by_ctrl_c(tmp_path):
+def test_interrupted_by_ctrl_c(tmp_path, capsys):
     """The message says how to go on, and going on works."""
-    command = [
-        sys.executable, "-m", "noisebound", "fit", "digits", "--out", tmp_path / "run",
-        "--noise-rate", "0.4", "--epochs", "120", "--accelerator", "cpu", "--model", "mlp",
-    ]  # fmt: skip
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not read_metrics(tmp_path / "run" / "metrics.jsonl"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=60)
-    assert process.returncode == 130
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    command = ["fit", "digits", "--out", str(tmp_path / "run"), "--noise-rate", "0.4"]
+    command += ["--epochs", "120", "--accelerator", "cpu", "--model", "mlp"]
+
+    def press_ctrl_c():
+        while not read_metrics(metrics):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press_ctrl_c, daemon=True).start()
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 130
+    assert len(read_metrics(metrics)) < 120
+    complaint = capsys.readouterr().err
     assert "continue with --resume" in complaint
     assert "Traceback" not in complaint
     with pytest.raises(SystemExit) as ended:
-        main([*map(str, command[3:]), "--resume"])
+        main([*command, "--resume"])
     assert not ended.value.code
-    assert len(read_metrics(tmp_path / "run" / "metrics.jsonl")) == 120
+    assert len(read_metrics(metrics)) == 120

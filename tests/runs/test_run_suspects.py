@@ -1,6 +1,5 @@
 """Wrong labels from one training: found, ranked, named, shown."""
 
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -30,7 +29,7 @@ def run(digits, tmp_path_factory):
 
 
 def test_wrong_labels_come_first(run, digits):
-    found = run.find_suspects(digits)
+    found = run.judgment(digits).suspects
     is_wrong = digits.train.labels != digits.train.true_labels
     assert roc_auc_score(is_wrong, found.score) > 0.95
     assert found.probability.mean() == pytest.approx(0.3, abs=0.06)
@@ -43,7 +42,7 @@ def test_wrong_labels_come_first(run, digits):
 @pytest.mark.parametrize("changes", [{"loss": "ce+b", "noise_rate": 0.3}, {"loss": "ce+b"}])
 def test_of_runs_that_were_told_the_rate_or_corrected_nothing(digits, tmp_path, changes):
     config = TrainingConfig(model="small_mlp", epochs=15, batch_size=100, **changes)
-    found = train_run(digits, config, tmp_path / "run").find_suspects(digits)
+    found = train_run(digits, config, tmp_path / "run").judgment(digits).suspects
     is_wrong = digits.train.labels != digits.train.true_labels
     assert roc_auc_score(is_wrong, found.score) > 0.8
 
@@ -51,19 +50,19 @@ def test_of_runs_that_were_told_the_rate_or_corrected_nothing(digits, tmp_path, 
 @pytest.mark.parametrize("loss", ["gce+b", "sce+b"])
 def test_what_a_loss_teaches_is_seen_through_its_noise_model(digits, tmp_path, loss):
     config = TrainingConfig(model="small_mlp", epochs=30, batch_size=100, loss=loss)
-    found = train_run(digits, config, tmp_path / "run").find_suspects(digits)
+    found = train_run(digits, config, tmp_path / "run").judgment(digits).suspects
     assert found.probability.mean() == pytest.approx(0.3, abs=0.1)
 
 
 def test_labels_may_be_corrected_and_asked_about_again(run, digits):
-    before = run.find_suspects(digits)
+    before = run.judgment(digits).suspects
     corrected = digits.train.labels.clone()
     worst = before.ranking[:150]
     corrected[worst] = digits.train.true_labels[worst]
     train = Dataset(
         digits.train.inputs, corrected, digits.train.class_names, digits.train.true_labels
     )
-    after = run.find_suspects(replace(digits, train=train))
+    after = run.judgment(replace(digits, train=train)).suspects
     assert roc_auc_score(train.labels != train.true_labels, after.score) > 0.95
     assert (after.probability[worst] < 0.5).double().mean() > 0.9
 
@@ -71,9 +70,9 @@ def test_labels_may_be_corrected_and_asked_about_again(run, digits):
 def test_other_data_is_refused(run, digits):
     order = torch.arange(len(digits.train)).flip(0)
     with pytest.raises(DataError, match="in another order"):
-        run.find_suspects(replace(digits, train=digits.train.subset(order)))
+        run.judgment(replace(digits, train=digits.train.subset(order)))
     with pytest.raises(DataError, match="other classes"):
-        run.find_suspects(noisy_clouds())
+        run.judgment(noisy_clouds())
     with pytest.raises(RunError, match="holds no run"):
         load_run(run.path / "nowhere")
 
@@ -90,12 +89,12 @@ def test_a_network_of_the_users_own(tmp_path):
         tmp_path / "run",
         model=network(),
     )
-    found = load_run(tmp_path / "run", network()).find_suspects(splits)
+    found = load_run(tmp_path / "run", network()).judgment(splits).suspects
     assert len(found.score) == len(splits.train)
 
 
 def test_the_table_and_the_page(run, digits):
-    found = run.find_suspects(digits)
+    found = run.judgment(digits).suspects
     table = suspects_frame(found, digits)
     assert table.columns == [
         "example", "label", "probability_wrong", "score", "suggested", "true_label",
@@ -116,21 +115,21 @@ def test_the_table_and_the_page(run, digits):
 def test_examples_are_named_where_they_have_names(run, digits):
     names = tuple(f"image {place}.png" for place in range(len(digits.train)))
     named = Splits("named", digits.train, None, source="made", train_names=names)
-    found = run.find_suspects(digits)
+    found = run.judgment(digits).suspects
     assert suspects_frame(found, named)["example"][0] == names[found.ranking[0]]
 
 
 def test_an_unfinished_run(run, digits, tmp_path):
     (tmp_path / "config.json").write_text(run.folder.config.read_text())
     with pytest.raises(ValueError, match="holds no finished run"):
-        load_run(tmp_path).find_suspects(digits)
+        load_run(tmp_path).judgment(digits)
     (tmp_path / "config.json").write_text("{}}")
     with pytest.raises(ValueError, match="is damaged"):
         load_run(tmp_path)
 
 
 def test_the_training_data_is_inferred_once(tmp_path, monkeypatch):
-    """Another process finds the judgment in the folder; a damaged or outdated one is made again."""
+    """The suspects, the queue and the audit rest on one judgment; other labels have another."""
     splits, folder = noisy_clouds(), tmp_path / "run"
     config = TrainingConfig(loss="ce", noise_rate=NOISE_RATE, epochs=1, model="linear")
     train_run(splits, config, folder, show=False)
@@ -141,24 +140,10 @@ def test_the_training_data_is_inferred_once(tmp_path, monkeypatch):
         "probabilities",
         lambda self, inputs: inferred.append(len(inputs)) or probabilities(self, inputs),
     )
-    first = load_run(folder).judgment(splits)
-    again = load_run(folder).judgment(splits)
+    run = load_run(folder)
+    for use in (run.judgment, run.suspects, run.review_queue, run.audit):
+        use(splits)
     assert len(inferred) == 1
-    assert torch.equal(first.probabilities, again.probabilities)
-    assert torch.equal(first.suspects.score, again.suspects.score)
-    assert torch.equal(first.suspects.suggested, again.suspects.suggested)
-
     labels = splits.train.labels.roll(1)
-    corrected = replace(splits, train=replace(splits.train, labels=labels))
-    load_run(folder).judgment(corrected)
+    run.judgment(replace(splits, train=replace(splits.train, labels=labels)))
     assert len(inferred) == 2
-    kept = load_run(folder).folder.judgment
-    kept.write_bytes(kept.read_bytes()[:-1])
-    assert torch.equal(load_run(folder).judgment(splits).probabilities, first.probabilities)
-    assert len(inferred) == 3
-    shutil.rmtree(folder / "checkpoints")
-    other = tmp_path / "other"
-    train_run(splits, config.model_copy(update={"seed": 1}), other, show=False)
-    for name in ("model.json", "model.safetensors"):
-        shutil.copy(other / name, folder / name)
-    assert not torch.equal(load_run(folder).judgment(splits).probabilities, first.probabilities)

@@ -1,7 +1,6 @@
-"""Trains with several methods on some ranks: ``two_ranks.py DEVICES OUT``. See test_ranks.py."""
+"""Trains with several methods on some ranks. See test_ranks.py."""
 
 import os
-import sys
 from pathlib import Path
 
 from lightning_fabric import Fabric
@@ -37,7 +36,3 @@ def main(devices: int, out: Path) -> None:
         config = TrainingConfig(loss="ce+b", noise_rate=NOISE_RATE, epochs=2, accumulate=2)
         train_run(noisy_clouds(), config, out / "alone")
     os._exit(0)  # gloo's threads can abort the interpreter's shutdown
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import noisebound as nb
-from noisebound.estimation import EstimatedNoise, UnknownNoise
+from noisebound.estimation import EstimatedNoise
 from noisebound.runs import train_run
-from noisebound.runs.result import noise_record
+from noisebound.runs.noise_record import noise_record
 from noisebound.search import cross_fit, estimate_label_noise
 from noisebound.training import TrainingConfig, UnknownNoiseWarning
 from training_data import NOISE_RATE, noisy_clouds
@@ -81,7 +81,7 @@ def test_clean_labels_are_left_in_peace(tmp_path):
 @pytest.mark.parametrize("loss", ["ce+b", "sce+b", "gce+b", "cep+b", "fce", "backward+b", "mse+b"])
 def test_for_any_loss_that_needs_it(tmp_path, loss):
     run = train_run(noisy_clouds(), config(loss=loss, epochs=6), tmp_path / "run")
-    found = run.noise.rejected if isinstance(run.noise, UnknownNoise) else run.noise.estimate
+    found = run.noise.estimate
     assert 0 < found.noise_rate < 0.75
     assert (run.result.bound is not None) == loss.endswith("+b")
     assert run.folder.out_of_fold().exists()
@@ -238,8 +238,11 @@ class TestWhatCannotBeMeasured:
         ({"loss": "truncated+b"}, "truncated has no noise-bound"),
         ({"loss": "ce+b", "bound_classes": 2}, "`bound_classes` enters the noise-bound of a"),
         ({"loss": "ce+b", "bound_classes": 2, "bound": 1.0}, "`bound_classes` enters"),
-        ({"loss": "gce", "transition": TestKnownTransition.matrix}, "no use for a `transition`"),
-        ({"loss": "mixup", "transition": TestKnownTransition.matrix}, "no use for a `transition`"),
+        ({"loss": "gce", "transition": TestKnownTransition.matrix}, "does not use a `transition`"),
+        (
+            {"loss": "mixup", "transition": TestKnownTransition.matrix},
+            "does not use a `transition`",
+        ),
     ],
 )
 def test_refused_before_anything_is_measured(tmp_path, changes, message):

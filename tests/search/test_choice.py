@@ -9,19 +9,18 @@ import torch
 
 import noisebound as nb
 from noisebound.data import Dataset, Splits
-from noisebound.errors import InvalidValueError
 from noisebound.estimation import EstimatedNoise, OutOfFold
 from noisebound.learners.network import judged_epochs
 from noisebound.pages.run_page import run_page
-from noisebound.paper.sources import DataSources
+from noisebound.paper.run import DataSources
 from noisebound.runs import train_run
-from noisebound.runs.result import noise_record
+from noisebound.runs.noise_record import noise_record
 from noisebound.search import confirmation, search
 from noisebound.search.choice import Choice
 from noisebound.search.confirmation import confirmed, held_out_split
 from noisebound.search.evidence import Evidence
 from noisebound.search.problem import Problem
-from noisebound.search.recipes import RECIPES, Candidate
+from noisebound.search.recipes import OF_SEVERAL_LABELS, RECIPES, Candidate
 from noisebound.search.search import Search, Searched
 from noisebound.training import TrainingConfig
 from noisebound.training.config import RecipeName
@@ -29,6 +28,8 @@ from noisebound.training.data import TrainingData
 from noisebound.training.session import Session
 from settings import PLANTED, Setting, noisy_data
 from training_data import noisy_clouds
+
+ONE_LABEL = [name for name in RECIPES if name not in OF_SEVERAL_LABELS]
 
 
 def test_every_name_is_a_recipe():
@@ -80,7 +81,7 @@ class TestRuns:
     def test_auto_says_what_it_tried(self, tmp_path):
         splits = noisy_clouds(n=240)
         run = train_run(splits, self.config(), tmp_path / "run")
-        assert {each.recipe for each in run.recipe.tried} == set(RECIPES)
+        assert {each.recipe for each in run.recipe.tried} == set(ONE_LABEL)
         assert {each.learner for each in run.recipe.tried} == {"network"}
         assert run.result.final.averaged_test_top1 > 0.8
         again = nb.load_run(tmp_path / "run")
@@ -209,7 +210,7 @@ class TestRuns:
         left, right = (tmp_path / run / "model.safetensors" for run in ("whole", "run"))
         assert left.read_bytes() == right.read_bytes()
 
-    @pytest.mark.parametrize("name", list(RECIPES))
+    @pytest.mark.parametrize("name", ONE_LABEL)
     def test_by_name_nothing_is_tried(self, tmp_path, name):
         run = train_run(noisy_clouds(), self.config(recipe=name, epochs=2), tmp_path / "run")
         assert run.recipe.recipe.name == name
@@ -219,9 +220,9 @@ class TestRuns:
     @pytest.mark.parametrize(
         "given", [{"loss": "sce+b"}, {"noise_rate": 0.2}, {"bound": 1.0}, {"bound_offset": 0.1}]
     )
-    def test_a_recipe_stands_alone(self, tmp_path, given):
-        with pytest.raises(InvalidValueError, match="recipe"):
-            train_run(noisy_clouds(), self.config(**given), tmp_path / "run")
+    def test_a_recipe_stands_alone(self, given):
+        with pytest.raises(ValueError, match=f"a `recipe` brings its own `{next(iter(given))}`"):
+            self.config(**given)
 
     def test_few_examples_train_plainly(self, tmp_path):
         few = noisy_clouds(n=40)
@@ -291,6 +292,7 @@ def test_ignorance_is_not_taken_for_noise(tmp_path, dataset):
     """Sets of which little is learned: auto may gain little, but must not do harm."""
     setting = Setting(dataset, "symmetric-0.2", "tables", "dev")
     train, test = noisy_data(setting, 0, DataSources())
-    splits = Splits(dataset, replace(train, true_labels=None), test, source="made")
-    found = accuracies(splits, tmp_path, epochs=15, batch_size=100, learning_rate=1e-2)
+    train = replace(train, true_labels=None).subset(torch.arange(600))
+    splits = Splits(dataset, train, test, source="made")
+    found = accuracies(splits, tmp_path, epochs=8, batch_size=100, learning_rate=1e-2)
     assert found["auto"] > found["plain"] - 0.018  # two standard errors of 3,000 examples

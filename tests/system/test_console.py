@@ -27,7 +27,7 @@ def commands_in(text):
 
 
 @pytest.mark.parametrize("as_renderable", [escape, Text, lambda name: _table(name)])
-def test_a_name_from_data_cannot_command_the_terminal(as_renderable, capsys):
+def test_control_characters_in_names_are_escaped(as_renderable, capsys):
     Console(force_terminal=True, highlight=False, width=200).print(
         "[bold]class[/]", as_renderable(HOSTILE)
     )

@@ -1,4 +1,4 @@
-"""Files are whole or absent, also on a full disk, and nothing half written stays for ever."""
+"""Files are whole or absent, also on a full disk, and abandoned parts are removed."""
 
 import os
 import resource
@@ -17,7 +17,7 @@ DAY = 24 * 3600
 
 
 def test_a_full_device():
-    """``/dev/full`` is one: what is written to it fails as on a full disk."""
+    """Writing to ``/dev/full`` fails as on a full disk."""
     with pytest.raises(
         NoRoomError, match=r"no room for /dev/full \(No space left on device\): it takes 6 bytes, "
     ):
@@ -36,7 +36,7 @@ def little_room(folder: str) -> None:
             write()
 
 
-def test_what_does_not_fit_leaves_the_file_as_it_was(tmp_path):
+def test_a_full_disk_leaves_the_file_unchanged(tmp_path):
     write_text(tmp_path / "kept", "before")
     script = "import sys, test_files; test_files.little_room(sys.argv[1])"
     command = [sys.executable, "-c", script, tmp_path]
@@ -47,7 +47,7 @@ def test_what_does_not_fit_leaves_the_file_as_it_was(tmp_path):
     assert (tmp_path / "kept").read_text() == "before"
 
 
-def test_parts_that_nobody_writes_any_more_are_removed(tmp_path):
+def test_abandoned_part_files_are_removed(tmp_path):
     old, new, other = (tmp_path / f".{name}.part" for name in ("a.0a1b2c3d", "a.1a1b2c3d", "b.2a"))
     for part in (old, new, other):
         part.write_text("half")

@@ -17,9 +17,16 @@ class Clock:
         return self.now
 
 
-def test_a_log_gets_a_line_every_ten_seconds_and_the_last_state(capsys):
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of every console made from now on."""
     clock = Clock()
-    with ProgressText(get_time=clock) as text:
+    monkeypatch.setattr("rich.console.monotonic", clock)
+    return clock
+
+
+def test_a_log_gets_a_line_every_ten_seconds_and_the_last_state(clock, capsys):
+    with ProgressText() as text:
         for number in range(26):
             clock.now = float(number)
             text.show(f"at {number}", drawn="a picture")
@@ -27,18 +34,16 @@ def test_a_log_gets_a_line_every_ten_seconds_and_the_last_state(capsys):
 
 
 @pytest.mark.parametrize(("seconds", "lines"), [(9, 0), (10, 1), (11, 2)])
-def test_short_work_leaves_no_line_in_a_log(seconds, lines, capsys):
-    clock = Clock()
-    with Progress(log_short=False, get_time=clock) as progress:
+def test_short_work_leaves_no_line_in_a_log(seconds, lines, clock, capsys):
+    with Progress(log_short=False) as progress:
         for number in range(seconds + 1):
             clock.now = float(number)
             progress.log_state(lambda number=number: f"at {number}")
     assert capsys.readouterr().err.count("\n") == lines
 
 
-def test_a_count_says_how_fast_it_is_and_how_long_it_takes(capsys):
-    clock = Clock()
-    with counting("embedding", 6_000, done=1_000, get_time=clock) as advance:
+def test_a_count_says_how_fast_it_is_and_how_long_it_takes(clock, capsys):
+    with counting("embedding", 6_000, done=1_000) as advance:
         for _ in range(5):
             clock.now += 5.0
             advance(1_000)
@@ -49,22 +54,21 @@ def test_a_count_says_how_fast_it_is_and_how_long_it_takes(capsys):
     ]
 
 
-def test_bytes_are_megabytes_and_a_total_may_be_unknown(capsys):
-    clock = Clock()
-    with counting("file.gz", None, unit="bytes", get_time=clock) as advance:
+def test_bytes_are_megabytes_and_a_total_may_be_unknown(clock, capsys):
+    with counting("file.gz", None, unit="bytes") as advance:
         for clock.now in (5.0, 10.0):
             advance(25_000_000)
     assert capsys.readouterr().err == "file.gz: 50.0 MB, 5.0 MB per second\n"
 
 
-def test_only_the_first_rank_speaks(monkeypatch, capsys):
+def test_only_the_first_rank_logs(monkeypatch, capsys):
     monkeypatch.setenv("LOCAL_RANK", "1")
     with ProgressText() as text:
         text.show("reading")
     assert capsys.readouterr().err == ""
 
 
-def test_tracked_items_come_through(capsys):
+def test_track_yields_all_items(capsys):
     assert list(track(iter("abc"), "reading", 3)) == ["a", "b", "c"]
     assert capsys.readouterr().err == ""
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a command without a traceback, whenever they come."""
+"""Ctrl-C and SIGTERM end a command without a traceback, at any time."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import time
 import pytest
 
 from noisebound.errors import InvalidValueError
-from noisebound.runs.keeper import whole_epochs
+from noisebound.runs.keeper import read_metrics
 from noisebound.system.signals import Terminated, interruption
 from processes import environment
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("heeds_interrupts")
 
 
 def started(*arguments):
-    """A command in a session of its own, as in a terminal of its own."""
+    """Start a command in its own session, as in its own terminal."""
     return subprocess.Popen(
         [sys.executable, "-m", "noisebound", *map(str, arguments)],
         stderr=subprocess.PIPE,
@@ -38,21 +38,21 @@ def started(*arguments):
 
 def wait_for_epochs(folder, process):
     deadline = time.monotonic() + 240
-    while not any(whole_epochs(path) for path in folder.rglob("metrics.jsonl")):
+    while not any(read_metrics(path) for path in folder.rglob("metrics.jsonl")):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 def ended(process):
-    """The exit code, and what the command and all its processes said."""
+    """Return the exit code and the output of the command and all its processes."""
     _, complaint = process.communicate(timeout=240)
     return process.returncode, complaint
 
 
 @pytest.mark.parametrize("moment", [0.2, 0.5, 1.0])
 def test_ctrl_c_in_the_first_second(moment):
-    """Python itself is up after a tenth of a second, and torch is not."""
+    """After a tenth of a second, Python has started and torch has not."""
     process = started(*FIT, "--out", "nowhere")
     deadline = time.monotonic() + 60
     while not is_importing(process.pid):
@@ -66,7 +66,7 @@ def test_ctrl_c_in_the_first_second(moment):
 
 
 def is_importing(pid):
-    """True from when Python loads torch's libraries on."""
+    """True once Python has begun to load torch's libraries."""
     with open(f"/proc/{pid}/maps") as maps:  # noqa: PTH123
         return "libtorch" in maps.read()
 
@@ -83,7 +83,7 @@ def test_sigterm_ends_a_training_as_ctrl_c_does(tmp_path):
 
 
 def test_sigterm_to_the_first_of_two_ranks(tmp_path):
-    """The other ends too, and complains of nothing."""
+    """The other rank ends too, without an error message."""
     process = started(*FIT, "--out", tmp_path / "run", "--devices", "2")
     wait_for_epochs(tmp_path, process)
     process.terminate()
@@ -109,8 +109,8 @@ def test_a_sweep(tmp_path, number, jobs, expected):
     assert "Traceback" not in complaint
 
 
-def test_an_error_while_tidying_up_is_the_interrupt_that_it_came_of():
-    """As joblib's KeyError is, when Ctrl-C comes while it starts its workers."""
+def test_an_error_during_cleanup_counts_as_the_interrupt():
+    """joblib raises a KeyError if Ctrl-C comes while it starts its workers."""
     interrupt = Terminated()
 
     def fail():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisebound.runs.predict import write_frame
-from noisebound.system.spreadsheets import quote_formulas, unquote_formulas
+from noisebound.system.spreadsheets import quote_formulas
 
 TRIGGERS = "=+-@\t\r\n＝＋－＠"
 FORMULA = "=cmd|' /C calc'!A0"
@@ -12,11 +12,10 @@ texts = st.text(st.sampled_from(f"'{TRIGGERS}aé1.,\" \U0001f600"), max_size=6)
 
 
 @given(st.lists(texts, min_size=1))
-def test_quoting_is_undone_exactly(cells):
-    frame = pl.DataFrame({"label": cells})
-    quoted = quote_formulas(frame)
-    assert unquote_formulas(quoted)["label"].to_list() == cells
-    for text in quoted["label"]:
+def test_no_formula_is_left_and_no_two_texts_become_the_same(cells):
+    quoted = quote_formulas(pl.DataFrame({"label": cells}))["label"]
+    assert len(set(quoted)) == len(set(cells))
+    for text in quoted:
         assert not text.startswith(tuple(TRIGGERS)) or _is_number(text)
 
 
@@ -29,7 +28,7 @@ def _is_number(text):
 
 
 @pytest.mark.parametrize("label", ["-1", "+1", "-2.5e-3", "cat", "'tis", "", "a=b"])
-def test_what_is_no_formula_stays(label):
+def test_other_text_is_unchanged(label):
     assert quote_formulas(pl.DataFrame({"label": [label]}))["label"].to_list() == [label]
 
 
@@ -44,9 +43,9 @@ def test_other_columns_and_missing_texts_stay():
 def test_a_csv_is_safe_unless_asked_otherwise(tmp_path, is_quoted):
     frame = pl.DataFrame({"example": ["@SUM(A1).png"], "label": [FORMULA]})
     write_frame(frame, tmp_path / "out.csv", quotes_formulas=is_quoted)
-    found = pl.read_csv(tmp_path / "out.csv")
-    assert found.equals(frame) is not is_quoted
-    assert unquote_formulas(found).equals(frame) is is_quoted or not is_quoted
+    (found,) = pl.read_csv(tmp_path / "out.csv").rows()
+    mark = "'" if is_quoted else ""
+    assert found == (f"{mark}@SUM(A1).png", f"{mark}{FORMULA}")
 
 
 def test_parquet_is_exact(tmp_path):

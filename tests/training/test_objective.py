@@ -7,9 +7,10 @@ import noisebound as nb
 from noisebound.catalog import METHOD_NAMES
 from noisebound.data import Dataset, ReadingOptions
 from noisebound.estimation import GivenRate, UnknownNoise
+from noisebound.losses import RememberingLoss
 from noisebound.search.problem import known_noise
 from noisebound.training import TrainingConfig
-from noisebound.training.objective import make_objective
+from noisebound.training.objective import make_objective, mix_up
 
 FIVE = ("ce", "fce", "gce", "sce", "cep")
 
@@ -26,7 +27,7 @@ def test_every_method_gives_a_loss(name):
     objective = objective_of(TrainingConfig(loss=name, noise_rate=0.4))
     assert objective.bound is None
     logits, labels = torch.randn(5, 10), torch.arange(5)
-    extra = (torch.arange(5),) if objective.remembers else ()
+    extra = (torch.arange(5),) if isinstance(objective.criterion, RememberingLoss) else ()
     assert objective.criterion(logits, labels, *extra).ndim == 0
 
 
@@ -84,6 +85,21 @@ def test_configs_are_checked(option):
         TrainingConfig(**option)
 
 
+def test_a_percentage_and_a_file_are_read(tmp_path):
+    matrix = ((0.9, 0.2), (0.1, 0.8))
+    (tmp_path / "T.csv").write_text("0.9,0.2\n0.1,0.8\n")
+    config = TrainingConfig(validation_share="15%", transition=tmp_path / "T.csv")
+    assert (config.validation_share, config.transition) == (0.15, matrix)
+    (tmp_path / "T.csv").write_text("a,b\n")
+    with pytest.raises(ValueError, match="file with a matrix of numbers"):
+        TrainingConfig(transition=tmp_path / "T.csv")
+
+
+def test_earlier_versions_stored_a_default_loss_beside_a_recipe():
+    config = TrainingConfig.model_validate({"loss": "fce+b", "recipe": "gce"})
+    assert (config.loss, config.method) == (None, "gce")
+
+
 def test_config_survives_json():
     config = TrainingConfig(loss="sce+b", noise_rate=0.25, learning_rate="paper")
     assert TrainingConfig.model_validate_json(config.model_dump_json()) == config
@@ -98,7 +114,9 @@ def test_fit_shows_every_option():
 
 
 def test_a_wrong_setting_is_named():
-    with pytest.raises(nb.NoiseboundError, match=r"`epochs`: .* greater than or equal to 1, got 0"):
+    with pytest.raises(
+        nb.NoiseboundError, match=r"`epochs` must be greater than or equal to 1, got 0"
+    ):
         nb.fit("digits", epochs=0)
 
 
@@ -132,3 +150,23 @@ class TestWeightsAndTargets:
         targets = torch.eye(4)[self.labels] * 0.8 + 0.05
         expected = torch.nn.functional.cross_entropy(self.logits, targets)
         torch.testing.assert_close(self.mean("ce", targets, None), expected)
+
+
+def test_examples_and_labels_are_mixed_alike():
+    x, y = torch.eye(6), torch.arange(6)
+    mixed, targets = mix_up(x, y, 6, torch.Generator().manual_seed(3))
+    # with one-hot inputs that are their labels, both blends are the same
+    torch.testing.assert_close(mixed, targets)
+    torch.testing.assert_close(targets.sum(1), torch.ones(6))
+    assert ((targets > 0).sum(1) <= 2).all()
+
+
+def test_the_shares_of_a_mixture_are_uniform():
+    generator = torch.Generator().manual_seed(0)
+    shares = torch.stack(
+        [mix_up(torch.eye(2), torch.arange(2), 2, generator)[1].max() for _ in range(3000)]
+    )
+    # half of the time both are exchanged: of λ, max(λ, 1-λ) is seen, even in [1/2, 1]; else 1
+    mixed = shares[shares < 1]
+    assert abs(len(mixed) - 1500) < 4 * (3000 / 4) ** 0.5
+    assert abs(mixed.mean() - 0.75) < 4 * (1 / 48 / len(mixed)) ** 0.5

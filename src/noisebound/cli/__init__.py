@@ -3,13 +3,15 @@
 A command is imported when it is called or its help is shown. It imports torch only when it runs.
 """
 
+import ast
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 from rich.markup import escape
 
 from noisebound.cli.messages import command_flags, user_message, with_flags
@@ -17,6 +19,14 @@ from noisebound.system.console import Console, warnings_as_notes
 from noisebound.system.signals import exit_code, interruptible, interruption
 
 ISSUES = "https://github.com/noisebound/noisebound/issues"
+
+# The commands of each module, in the groups and the order of `noisebound --help`.
+_COMMANDS = {
+    "Train and predict": {"fit": ["fit"], "predict": ["predict", "embed"], "paper": ["demo"]},
+    "Find wrong labels": {"estimate": ["estimate"], "review": ["suspects", "review", "labels"]},
+    "Data and theory": {"data": ["data"], "theory": ["bound", "explore", "figure"]},
+    "The paper": {"paper": ["reproduce", "preset", "report"]},
+}
 
 
 def _shown_default(value: Any) -> str | None:
@@ -39,40 +49,28 @@ app = App(
 app.register_install_completion_command(
     help="Install shell completion for bash, zsh, fish or PowerShell."
 )
-for _name, _help, _example in (
-    ("demo", "Compare plain and bounded training on digits with 60 % wrong labels.", "--out demo"),
-    ("fit", "Train a robust classifier and save it to a folder.", "photos/ --out run"),
-    ("estimate", "Estimate how many labels are wrong, and which classes are confused.", "photos/"),
-    ("suspects", "Rank a run's labels by the probability that they are wrong.", "run --out s.csv"),
-    ("review", "Check labels in the browser: a random sample first, then the suspects.", "run"),
-    ("labels", "Export the labels of a run after a review.", "run --out labels.csv"),
-    ("predict", "Label new data with a trained model.", "run new-photos/ --out labels.csv"),
-    (
-        "embed",
-        "Embed images or texts by a pretrained encoder, on this machine or a cluster.",
-        "photos/ --backbone onnx:net.onnx --out vectors",
-    ),
-    ("bound", "Show the noise-bound of a loss.", "sce --noise-rate 0.4 --classes 10"),
-    ("explore", "Write an HTML page that plots losses over the noise rate.", "--out explorer.html"),
-    (
-        "reproduce",
-        "Reproduce a table of the paper, with the paper's results beside ours.",
-        "table1 --columns fashion-mnist-0.4 --methods ce ce+b",
-    ),
-    ("figure", "Draw a figure of the paper.", "sensitivity"),
-    ("report", "Write an HTML report about runs.", "reproduction --out report.html"),
-    ("preset", "Print the settings of a preset for `reproduce`.", "cpu > mine.json"),
-):
-    app.command(
-        f"noisebound.cli.{_name}_command:{_name}",
-        name=_name,
-        help=f"{_help}\n\nExample: `noisebound {_name} {_example}`",
-    )
-app.command(
-    "noisebound.cli.data_commands:data_app",
-    name="data",
-    help="List, download or inspect data sets.",
-)
+for _flag in ("--help", "--version", "--install-completion"):
+    app[_flag].group = "Options"
+
+
+def _register(module: str, names: Sequence[str], group: Group) -> None:
+    """Add the commands of a module; their help is read from its file, which imports nothing."""
+    place = f"{__name__}.{module}"
+    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8"))
+    help_of = {
+        each.name: (ast.get_docstring(each) or "").partition("\nParameters\n")[0]
+        for each in tree.body
+        if isinstance(each, ast.FunctionDef)
+    }
+    for name in names:
+        text = help_of.get(name) or ast.get_docstring(tree)
+        app.command(f"{place}:{name}", name=name, help=text, group=group, sort_key=len([*app]))
+
+
+for _title, _modules in _COMMANDS.items():
+    _group = Group.create_ordered(_title)
+    for _module, _names in _modules.items():
+        _register(_module, _names, _group)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -85,29 +83,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else list(arguments)
     flags = command_flags(app, words)  # imports the command while Ctrl-C still exits silently
     with interruptible(), warnings_as_notes(lambda text: with_flags(text, flags)):
-        _run(words)
-
-
-def _run(words: Sequence[str]) -> None:
-    try:
-        app(words, print_error=False, exit_on_error=False)
-    except KeyboardInterrupt as interrupt:
-        sys.exit(exit_code(interrupt))
-    except BrokenPipeError:  # the reader, such as head, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except Exception as error:
-        cause = interruption(error)
-        if cause is not None:
-            sys.exit(exit_code(cause))
-        flags = command_flags(app, words)
-        message = user_message(error, flags)
-        if message is None:
-            _report_fault(error)
-        elif os.environ.get("NOISEBOUND_TRACEBACK") and not isinstance(error, CycloptsError):
-            raise
-        else:
-            _complain(with_flags(message, flags))
+        try:
+            app(words, print_error=False, exit_on_error=False)
+        except KeyboardInterrupt as interrupt:
+            sys.exit(exit_code(interrupt))
+        except BrokenPipeError:  # the reader, such as head, has closed the pipe
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except Exception as error:
+            cause = interruption(error)
+            if cause is not None:
+                sys.exit(exit_code(cause))
+            message = user_message(error, flags)
+            if message is None:
+                _report_fault(error)
+            elif os.environ.get("NOISEBOUND_TRACEBACK") and not isinstance(error, CycloptsError):
+                raise
+            else:
+                _complain(with_flags(message, flags))
 
 
 def _complain(message: str) -> None:

@@ -3,28 +3,35 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from cyclopts import App, Argument, CycloptsError, MissingArgumentError
+from cyclopts import App, Argument, CycloptsError, MissingArgumentError, UnusedCliTokensError
 from pydantic_core import ValidationError
 
+from noisebound.data.options import first_mistake
 from noisebound.errors import NoiseboundError
 from noisebound.extras import missing_extra
 
-_ARGUMENT = re.compile(r"`(?P<name>\w+)(=(?P<value>[^`]+))?`")
+_ARGUMENT = re.compile(r"`(\w+)`")
 
 
 def user_message(error: Exception, flags: Mapping[str, str]) -> str | None:
     """Return the message for an error that the user can correct; None for a fault in noisebound."""
     match error:
         case CycloptsError(__cause__=ValidationError() as cause):
-            return _first_mistake(cause, flags)
-        case ValidationError() if _field(error) in flags:
-            return _first_mistake(error, flags)
-        case MissingArgumentError(argument=Argument(tokens=[])) if not error.unused_tokens:
-            return _missing_argument(error, flags)
+            return first_mistake(cause)
+        case ValidationError() if error.errors()[0]["loc"][:1] in {(flag,) for flag in flags}:
+            return first_mistake(error)
+        case MissingArgumentError(argument=Argument(tokens=[]) as one) if not error.unused_tokens:
+            command = " ".join(["noisebound", *(error.command_chain or ())])
+            return f"{command} needs {flags.get(one.field_info.name, one.name)}"
+        case UnusedCliTokensError(unused_tokens=[word, *_]):
+            return f"unexpected argument {word!r}"
         case CycloptsError() | NoiseboundError():
             return str(error)
         case OSError():
-            return _trouble(error)
+            # When a file is renamed, the second name is the target, and the first is temporary.
+            place = error.filename if error.filename2 is None else error.filename2
+            text = str(error) if place is None else f"{place}: {error.strerror}"
+            return " ".join(text.split()) or type(error).__name__
         case ImportError():
             missing = missing_extra("this command", error)
             return None if missing is None else str(missing)
@@ -52,57 +59,8 @@ def command_flags(app: App, words: Sequence[str]) -> dict[str, str]:
 def with_flags(message: str, flags: Mapping[str, str]) -> str:
     """Return a message with the arguments in backticks spelled as flags.
 
-    An argument may have a value, as in `` `resume=True` ``. Other words in backticks stay.
-
     Example:
-        >>> with_flags("`noise_rate` is below `bound`", {"noise_rate": "--noise-rate"})
-        '--noise-rate is below `bound`'
+        >>> with_flags("`noise_rate` is below `floor`", {"noise_rate": "--noise-rate"})
+        '--noise-rate is below `floor`'
     """
-    return _ARGUMENT.sub(lambda found: _spelled(found, flags), message)
-
-
-def _spelled(found: re.Match[str], flags: Mapping[str, str]) -> str:
-    flag, value = flags.get(found["name"]), found["value"]
-    if flag is None or (value is not None and not flag.startswith("--")):
-        return found[0]
-    if value in ("False", "None"):  # no flag has such a value
-        return found[0]
-    if value in (None, "True"):
-        return flag
-    return f"{flag} {value}".replace('"', "").replace("'", "")
-
-
-def _missing_argument(error: MissingArgumentError, flags: Mapping[str, str]) -> str:
-    """Return the name of the missing argument, with the first sentence of its help."""
-    assert error.argument is not None
-    command = " ".join(["noisebound", *(error.command_chain or ())])
-    name = flags.get(error.argument.field_info.name, error.argument.name)
-    purpose = ""
-    if error.app is not None:  # the argument of an error has no help text
-        described = error.app.assemble_argument_collection(parse_docstring=True)
-        found = next(each for each in described if each.name == error.argument.name)
-        purpose = " ".join((found.parameter.help or "").split()).partition(". ")[0].rstrip(".")
-    meaning = f": {purpose[0].lower()}{purpose[1:]}" if purpose else ""
-    return f"{command} needs {name}{meaning}"
-
-
-def _field(error: ValidationError) -> str:
-    """Return the name of the first invalid field; empty if pydantic names none."""
-    location = error.errors()[0]["loc"]
-    return str(location[0]) if location else ""
-
-
-def _first_mistake(error: ValidationError, flags: Mapping[str, str]) -> str:
-    first, field = error.errors()[0], _field(error)
-    text = first["msg"].removeprefix("Value error, ")
-    if not field:
-        return text
-    return f"{flags.get(field, field)}: {text}, got {first['input']!r}"
-
-
-def _trouble(error: OSError) -> str:
-    """Return one line about a file, a disk or the network."""
-    # When a file is renamed, the second name is the target, and the first is temporary.
-    place = error.filename if error.filename2 is None else error.filename2
-    text = str(error) if place is None else f"{place}: {error.strerror}"
-    return " ".join(text.split()) or type(error).__name__
+    return _ARGUMENT.sub(lambda found: flags.get(found[1], found[0]), message)

@@ -4,13 +4,12 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
-from pydantic import BaseModel, ValidationInfo, field_validator
+from pydantic import BaseModel, SkipValidation
 
 from noisebound.data.options import ReadingOptions, validated
-from noisebound.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from noisebound.data import DataOrigin, Splits
@@ -31,14 +30,6 @@ TrainingSource = Annotated[
 DataDir = Annotated[
     Path | None, Parameter(help="A folder with published data sets [default: $NOISEBOUND_DATA].")
 ]
-SkipBad = Annotated[
-    bool,
-    Parameter(
-        negative=(),
-        help="Skip images that cannot be read, lines with too many fields, and rows without a "
-        "label. By default they are errors.",
-    ),
-]
 Threads = Annotated[
     int | None,
     Parameter(
@@ -57,38 +48,14 @@ BackboneName = Annotated[
     str,
     Parameter(
         metavar="ENCODER",
-        help="A pretrained encoder for images or texts: hf:NAME_OR_FOLDER, onnx:FILE, timm:NAME, "
-        "package:NAME or none. With auto, folders of images and texts use one if it is available. "
-        "Embeddings are computed once and cached.",
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    Parameter(
-        metavar="NAME",
-        help="The character encoding of tables and text files, such as latin-1 [default: UTF-8].",
+        help="A pretrained encoder for images or texts: hf:NAME_OR_FOLDER, onnx:FILE, timm:NAME or "
+        "package:NAME. With auto, folders of images or texts use one if it is installed; with "
+        "none, a network is trained from scratch. Embeddings are computed once and cached.",
     ),
 ]
 Json = Annotated[bool, Parameter(negative=(), help="Print the result as JSON.")]
 _SEVERAL = Parameter(consume_multiple=True, negative=(), metavar="COLUMN...")
 Columns = Annotated[tuple[str, ...], _SEVERAL]
-
-
-def as_share(given: Any) -> Any:
-    """Convert a percentage, such as ``15%``, to a share; return anything else unchanged."""
-    if not isinstance(given, str):
-        return given
-    try:
-        number = float(given.removesuffix("%"))
-    except ValueError:
-        return given
-    if given.endswith("%"):
-        return number / 100
-    if 1 < number <= 100:
-        raise InvalidValueError(
-            f"a rate lies between 0 and 1: pass {number / 100:g} or {number:g}%"
-        )
-    return given
 
 
 def arrange(options: type[BaseModel], shown: Mapping[str, Parameter]) -> None:
@@ -98,27 +65,29 @@ def arrange(options: type[BaseModel], shown: Mapping[str, Parameter]) -> None:
         field.metadata = [*field.metadata, parameter]
 
 
+def show_only(options: type[BaseModel], *names: str, **shown: Parameter) -> None:
+    """Hide the other fields of a command's model."""
+    for name in options.model_fields.keys() - {*names, *shown}:
+        shown[name] = Parameter(parse=False)
+    arrange(options, shown)
+
+
 class ReadingFlags(ReadingOptions):
-    """The reading options as options of a command."""
+    """The reading options as options of a command; their validators read these words."""
 
-    types: Annotated[Columns, Parameter(metavar="COLUMN=TYPE...")] = ()  # type: ignore[assignment]
-    map_labels: Annotated[Columns, Parameter(metavar="LABEL=NEW...")] = ()  # type: ignore[assignment]
-
-    @field_validator("types", "map_labels", mode="before")
-    @classmethod
-    def _from_pairs(cls, given: Any, info: ValidationInfo) -> Any:
-        return given
+    types: Annotated[Columns, SkipValidation] = ()  # type: ignore[assignment]
+    map_labels: Annotated[Columns, SkipValidation] = ()  # type: ignore[assignment]
 
     @property
     def options(self) -> ReadingOptions:
-        """The validated reading options."""
-        return validated(ReadingOptions, self.model_dump())
+        """The same, with the words read."""
+        return validated(ReadingOptions, dict(self))
 
     def origin(self, data: str) -> "DataOrigin":
         """Return the data together with the reading options."""
         from noisebound.data import DataOrigin
 
-        return DataOrigin(data=data, **self.options.model_dump())
+        return DataOrigin(data=data, **dict(self.options))
 
     def load_run(self, path: Path, data: str | None) -> "tuple[Run, Splits]":
         """Return a run and its training data, by default from where the run read it."""
@@ -127,23 +96,27 @@ class ReadingFlags(ReadingOptions):
         if data is None:
             self.refuse_all_but("data_dir", "id", what="a run without DATA")
         run = load_run(path)
-        origin = run.folder.read_origin() if data is None else self.origin(data)
+        options = None if data is None else self.options
         if data is None and self.data_dir is not None:
-            origin = origin.model_copy(update={"data_dir": self.data_dir})
-        return run, run.load_again(origin).named_by(self.id)
+            known = run.folder.read_origin().options
+            options = known.model_copy(update={"data_dir": self.data_dir})
+        return run, run.training_data(data, options).named_by(self.id)
 
 
 arrange(
     ReadingFlags,
-    dict.fromkeys(("target", "id"), Parameter(metavar="COLUMN"))
-    | dict.fromkeys(("text", "exclude"), _SEVERAL)
+    dict.fromkeys(("item", "annotator", "id"), Parameter(metavar="COLUMN"))
+    | {"groups": Parameter(name="--group", metavar="COLUMN")}
+    | dict.fromkeys(("target", "text", "exclude"), _SEVERAL)
     | dict.fromkeys(("merge_labels", "skip_bad"), Parameter(negative=()))
     | {
+        "types": Parameter(metavar="COLUMN=TYPE..."),
+        "map_labels": Parameter(metavar="LABEL=NEW..."),
         "encoding": Parameter(metavar="NAME"),
         "image_size": Parameter(validator=validators.Number(gte=1)),
     },
 )
-Reading = Annotated[ReadingFlags | None, Parameter(name="*")]
+Reading = Annotated[ReadingFlags | None, Parameter(name="*", group="Reading the data")]
 
 
 def command_line() -> str:

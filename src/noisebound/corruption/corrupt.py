@@ -12,18 +12,18 @@ from torch import Generator, Tensor
 
 from noisebound.checks import (
     ArrayLike,
-    check_distribution,
     check_indices,
     check_noise_rate,
     check_num_classes,
     check_number,
+    check_posteriors,
     check_transition,
 )
 from noisebound.corruption.kinds import (
     any_other_class,
     cifar100_superclass_of,
     linear_probabilities,
-    other_class_by_probability,
+    other_class,
     other_class_of_group,
     rates_by_ambiguity,
     wrong_class_of_column,
@@ -34,23 +34,21 @@ NoiseKind: TypeAlias = Literal[
     "symmetric", "pairwise", "superclass", "transition", "classifier", "instance", "human"
 ]
 NOISE_KINDS: tuple[NoiseKind, ...] = get_args(NoiseKind)
-_MOST_CLASSES = 30_000  # whose transition matrix takes 7 GB
 Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 
+# Returns new labels from the old ones, their positions and their random numbers.
 _Replace: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Returns new labels from the old ones, their positions and their random numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyLabels:
     """Labels with noise, and the realized noise.
 
-    Args:
+    Attributes:
         labels: the noisy labels, to train on
         is_noisy: True where they differ from the clean labels
-        noise_rate: the realized noise rate, the share of labels that differ
-        transition: the realized ``T[noisy, true]``; the column of a class without examples is that
-            of no noise
+        noise_rate: the share of labels that differ
+        transition: the realized ``T[noisy, true]``; a class without examples has no noise
     """
 
     labels: Int64[Tensor, " n"]
@@ -129,8 +127,8 @@ def corrupt(
     _check_options(kind, {name for name, value in options.items() if value is not None})
     generator = _check_generator(generator)
     matrix = None if transition is None else check_transition(transition).to(generator.device)
-    distributions = None if probs is None else _check_probs(probs).to(generator.device)
-    c = _agreed_classes(kind, num_classes, matrix, distributions)
+    distributions = None if probs is None else check_posteriors(probs).detach().to(generator.device)
+    c = _agreed_classes(kind, num_classes, transition=matrix, probs=distributions)
     given = check_indices("labels", labels, c)
     clean = given.to(generator.device)
     rate = _check_rate(kind, noise_rate, c, include_self)
@@ -142,8 +140,8 @@ def corrupt(
         case "pairwise":
             noise = equal, lambda old, _, draws: (old + 1) % c
         case "superclass":
-            of_class = _check_groups(groups, c).to(generator.device)
-            noise = equal, lambda old, _, draws: other_class_of_group(old, draws, of_class)
+            group_of = _check_groups(groups, c).to(generator.device)
+            noise = equal, lambda old, _, draws: other_class_of_group(old, draws, group_of)
         case "transition":
             assert matrix is not None
             columns = matrix / matrix.sum(0)
@@ -155,20 +153,18 @@ def corrupt(
         case "instance":
             by_class = _probabilities(inputs, distributions, clean, c)
             rates = rates_by_ambiguity(clean, by_class, rate)
-            noise = (
-                rates,
-                lambda old, at, draws: other_class_by_probability(old, draws, by_class[at]),
-            )
+            noise = rates, lambda old, at, draws: other_class(old, draws, by_class[at])
         case "human":
             assert human_labels is not None
             said = check_indices("human_labels", human_labels, c).to(generator.device)
-            if len(said) != len(clean):
-                raise InvalidValueError(
-                    f"`human_labels` must be as many as `labels`, {len(clean)}; got {len(said)}"
-                )
+            _check_length("human_labels", said, clean)
             noise = (said != clean).double(), lambda old, at, draws: said[at]
     rates, replace = noise
-    at, draws = (_exactly if exact else _independently)(rates, clean, generator)
+    if exact:
+        at, draws = _exactly(rates, clean, generator)
+    else:
+        at = (_uniform(len(rates), generator) < rates).nonzero().squeeze(1)
+        draws = _uniform(len(at), generator)
     noisy = clean.index_copy(0, at, replace(clean[at], at, draws))
     is_noisy = noisy != clean
     return NoisyLabels(
@@ -194,37 +190,21 @@ def _check_options(kind: str, given: set[str]) -> None:
     if kind not in _ALLOWED:
         raise InvalidValueError(f"`kind` must be one of {', '.join(NOISE_KINDS)}, got {kind!r}")
     needed, optional = _ALLOWED[kind]
-    if needed - given:
-        raise InvalidTypeError(f"{kind} noise needs {_quoted(needed - given)}")
-    if given - needed - optional:
-        raise InvalidTypeError(
-            f"{_quoted(given - needed - optional)} does not apply to {kind} noise: leave it out"
-        )
+    missing, foreign = sorted(needed - given), sorted(given - needed - optional)
+    if missing:
+        raise InvalidTypeError(f"{kind} noise needs `{missing[0]}`")
+    if foreign:
+        raise InvalidTypeError(f"`{foreign[0]}` does not apply to {kind} noise: leave it out")
     if "inputs" in optional and len(given & optional) != 1:
         raise InvalidTypeError(f"{kind} noise needs either `inputs` or `probs`")
 
 
-def _quoted(names: set[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names))
-
-
-def _agreed_classes(
-    kind: str, num_classes: int | None, matrix: Tensor | None, distributions: Tensor | None
-) -> int:
-    shown = {
-        name: value.shape[-1]
-        for name, value in (("transition", matrix), ("probs", distributions))
-        if value is not None
-    }
-    if num_classes is None and not shown:
+def _agreed_classes(kind: str, num_classes: int | None, **shown: Tensor | None) -> int:
+    counts = {name: len(value.T) for name, value in shown.items() if value is not None}
+    if num_classes is None and not counts:
         raise InvalidTypeError(f"{kind} noise needs `num_classes`, the number of classes")
-    c = check_num_classes(next(iter(shown.values())) if num_classes is None else num_classes)
-    if c > _MOST_CLASSES:
-        raise InvalidValueError(
-            f"`num_classes` must be at most {_MOST_CLASSES}: the realized transition matrix of {c} "
-            f"classes would take {8 * c * c / 1e9:.0f} GB"
-        )
-    for name, count in shown.items():
+    c = check_num_classes(next(iter(counts.values())) if num_classes is None else num_classes)
+    for name, count in counts.items():
         if count != c:
             raise InvalidValueError(f"`num_classes` is {c}, but `{name}` has {count} classes")
     return c
@@ -250,14 +230,11 @@ def _check_generator(generator: Generator | None) -> Generator:
     return generator
 
 
-def _check_probs(probs: ArrayLike) -> Float64[Tensor, "n classes"]:
-    distributions = check_distribution(probs, "probs").detach()
-    if distributions.ndim != 2:
+def _check_length(name: str, rows: Any, labels: Tensor) -> None:
+    if len(rows) != len(labels):
         raise InvalidValueError(
-            "`probs` must have a row of class probabilities for each label, got shape "
-            f"{tuple(distributions.shape)}"
+            f"`{name}` must have one row per label, {len(labels)}; got {len(rows)}"
         )
-    return distributions
 
 
 def _check_groups(groups: Sequence[int] | None, c: int) -> Int64[Tensor, " classes"]:
@@ -284,27 +261,17 @@ def _check_groups(groups: Sequence[int] | None, c: int) -> Int64[Tensor, " class
 def _probabilities(
     inputs: Tensor | NDArray[Any] | None, distributions: Tensor | None, clean: Tensor, c: int
 ) -> Float64[Tensor, "n classes"]:
-    for name, rows in (("inputs", inputs), ("probs", distributions)):
-        if rows is not None and len(rows) != len(clean):
-            raise InvalidValueError(
-                f"`{name}` must have one row per label, {len(clean)}; got {len(rows)}"
-            )
     if distributions is not None:
+        _check_length("probs", distributions, clean)
         return distributions
     assert inputs is not None
+    _check_length("inputs", inputs, clean)
     return linear_probabilities(inputs, clean, c).to(clean.device)
 
 
-Choice: TypeAlias = tuple[Int64[Tensor, " m"], Float64[Tensor, " m"]]
-"""The positions of the replaced labels, and for each a number in [0, 1) that decides by what."""
-
-
-def _independently(rates: Float64[Tensor, " n"], labels: Tensor, generator: Generator) -> Choice:
-    at = (_uniform(len(rates), generator) < rates).nonzero().squeeze(1)
-    return at, _uniform(len(at), generator)
-
-
-def _exactly(rates: Float64[Tensor, " n"], labels: Tensor, generator: Generator) -> Choice:
+def _exactly(
+    rates: Float64[Tensor, " n"], labels: Int64[Tensor, " n"], generator: Generator
+) -> tuple[Int64[Tensor, " m"], Float64[Tensor, " m"]]:
     """Choose the expected number of labels, rounded, each in proportion to its rate.
 
     This is systematic sampling: the rates are laid end to end on a line, class by class and in
@@ -315,9 +282,8 @@ def _exactly(rates: Float64[Tensor, " n"], labels: Tensor, generator: Generator)
     is_constant = bool((rates == rates[0]).all())
     wanted = round(rates[0].item() * n if is_constant else rates.sum().item())
     shuffled = torch.randperm(n, generator=generator, device=generator.device)
-    class_order = torch.randperm(
-        int(labels.max()) + 1, generator=generator, device=generator.device
-    )
+    classes = int(labels.max()) + 1
+    class_order = torch.randperm(classes, generator=generator, device=generator.device)
     order = shuffled[class_order[labels[shuffled]].argsort(stable=True)]
     ends = _scaled_to(rates[order], wanted).cumsum(0)
     ends[-1] = wanted  # the sum may be off by rounding

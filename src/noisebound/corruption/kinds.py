@@ -4,7 +4,9 @@ New labels follow from the old ones and from uniform random numbers in ``[0, 1)`
 ``corrupt`` checks the arguments and draws the numbers.
 """
 
+import json
 import warnings
+from importlib.resources import files
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +15,7 @@ from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from noisebound.errors import MissingExtraError
+from noisebound.errors import needed_for
 
 Labels: TypeAlias = Int64[Tensor, " m"]
 Draws: TypeAlias = Float64[Tensor, " m"]
@@ -53,9 +55,7 @@ def wrong_class_of_column(
     return (found - c * old).clamp(0, c - 1)
 
 
-def other_class_by_probability(
-    old: Labels, draws: Draws, probs: Float64[Tensor, "m classes"]
-) -> Labels:
+def other_class(old: Labels, draws: Draws, probs: Float64[Tensor, "m classes"]) -> Labels:
     """Draw from the probabilities of the other classes."""
     others = probs + torch.finfo(torch.float32).tiny  # so that not all are zero
     cumulative = others.scatter_(1, old[:, None], 0).cumsum(1)
@@ -87,15 +87,12 @@ def linear_probabilities(
     standardized. The fit is deterministic and stops after 100 iterations, converged or not. Classes
     without examples get probability zero.
     """
-    try:
+    what = "noise by a linear classifier (pass `probs` to do without)"
+    with needed_for(what, "scikit-learn", "cli"):
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
-    except ModuleNotFoundError as missing:
-        raise MissingExtraError(
-            "noise by a linear classifier (pass `probs` to do without)", "scikit-learn", "cli"
-        ) from missing
 
     rows = np.asarray(inputs.detach().cpu() if isinstance(inputs, Tensor) else inputs, np.float32)
     rows = rows.reshape(len(rows), -1)
@@ -104,40 +101,21 @@ def linear_probabilities(
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(rows, labels.cpu().numpy())
     probs = torch.zeros(len(rows), num_classes, dtype=torch.float64)
-    probs[:, torch.as_tensor(model.classes_)] = torch.as_tensor(
-        model.predict_proba(rows), dtype=torch.float64
-    )
+    probs[:, torch.as_tensor(model.classes_)] = torch.as_tensor(model.predict_proba(rows)).double()
     return probs
 
 
-CIFAR100_SUPERCLASSES = {
-    "aquatic_mammals": ("beaver", "dolphin", "otter", "seal", "whale"),
-    "fish": ("aquarium_fish", "flatfish", "ray", "shark", "trout"),
-    "flowers": ("orchid", "poppy", "rose", "sunflower", "tulip"),
-    "food_containers": ("bottle", "bowl", "can", "cup", "plate"),
-    "fruit_and_vegetables": ("apple", "mushroom", "orange", "pear", "sweet_pepper"),
-    "household_electrical_devices": ("clock", "keyboard", "lamp", "telephone", "television"),
-    "household_furniture": ("bed", "chair", "couch", "table", "wardrobe"),
-    "insects": ("bee", "beetle", "butterfly", "caterpillar", "cockroach"),
-    "large_carnivores": ("bear", "leopard", "lion", "tiger", "wolf"),
-    "large_man-made_outdoor_things": ("bridge", "castle", "house", "road", "skyscraper"),
-    "large_natural_outdoor_scenes": ("cloud", "forest", "mountain", "plain", "sea"),
-    "large_omnivores_and_herbivores": ("camel", "cattle", "chimpanzee", "elephant", "kangaroo"),
-    "medium_mammals": ("fox", "porcupine", "possum", "raccoon", "skunk"),
-    "non-insect_invertebrates": ("crab", "lobster", "snail", "spider", "worm"),
-    "people": ("baby", "boy", "girl", "man", "woman"),
-    "reptiles": ("crocodile", "dinosaur", "lizard", "snake", "turtle"),
-    "small_mammals": ("hamster", "mouse", "rabbit", "shrew", "squirrel"),
-    "trees": ("maple_tree", "oak_tree", "palm_tree", "pine_tree", "willow_tree"),
-    "vehicles_1": ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),
-    "vehicles_2": ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),
-}
+CIFAR100_SUPERCLASSES: dict[str, list[str]] = json.loads(
+    files("noisebound.corruption").joinpath("cifar100_superclasses.json").read_text("utf-8")
+)
 """CIFAR-100's 20 superclasses of five classes each, as published by its authors."""
 
 
 def cifar100_superclass_of() -> tuple[int, ...]:
     """Return the superclass of each fine class; both are numbered in alphabetical order."""
-    superclass_of = {
-        fine: index for index, fines in enumerate(CIFAR100_SUPERCLASSES.values()) for fine in fines
-    }
-    return tuple(superclass_of[fine] for fine in sorted(superclass_of))
+    fine = sorted(
+        (name, index)
+        for index, names in enumerate(CIFAR100_SUPERCLASSES.values())
+        for name in names
+    )
+    return tuple(index for _, index in fine)

@@ -6,12 +6,13 @@ from noisebound.lazy import import_when_used
 
 if TYPE_CHECKING:
     from noisebound.data.arrays import dataset_from_arrays
-    from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
+    from noisebound.data.dataset import Dataset
     from noisebound.data.labels import encode_labels
     from noisebound.data.load import DataOrigin, Unlabeled, load, read
     from noisebound.data.loader import Batch, CropAndFlip, Loader, Normalization
     from noisebound.data.options import ReadingOptions
     from noisebound.data.published import DATASETS
+    from noisebound.data.splits import EmbeddedBy, Splits
     from noisebound.data.table_encoder import TableEncoder
     from noisebound.errors import DataError
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from noisebound.data.archives import as_data_error, check_unpacked
 from noisebound.data.column_types import did_you_mean
 from noisebound.data.dataset import Dataset
+from noisebound.data.files import as_data_error, check_unpacked
 from noisebound.data.labels import encode_labels
+from noisebound.data.splits import Splits
+from noisebound.data.table_files import as_table, is_frame
+from noisebound.data.votes import check_votes, is_matrix, majority_vote, notes_on_votes, of_matrix
 from noisebound.errors import DataError
 
 _CHANNELS = (1, 3, 4)
 _NUMBERS_AT_ONCE = 2**20  # in one block of a pass over an array
+
+
+def arrays_as_splits(
+    inputs: Any, labels: Any, *, name: str, source: str, test: "Pair | None" = None
+) -> Splits:
+    """Return arrays, and those of a test set, as a data set with notes on what was read."""
+    train, notes = _with_notes(inputs, labels)
+    part = None if test is None else dataset_from_arrays(*test, class_names=train.class_names)
+    return Splits(name, train, part, source=source, notes=notes)
 
 
 def dataset_from_arrays(
@@ -31,7 +43,8 @@ def dataset_from_arrays(
             (1, 3 or 4 of them) or first. Whole numbers from 0 to 255 are kept as uint8 where they
             are images; everything else becomes float32. An array of that type already is not
             copied.
-        labels: one per row
+        labels: one per row; or several, ``[n, annotators]`` with None, NaN or -1 where an annotator
+            gave none, as an array or as a data frame whose columns name the annotators
         class_names: the classes in order; by default the sorted distinct labels
 
     Example:
@@ -39,15 +52,33 @@ def dataset_from_arrays(
         >>> data.labels, data.class_names
         (tensor([0, 1]), ('no', 'yes'))
     """
-    array = _as_array(inputs)
-    indices, names = encode_labels(_without_graph(labels), class_names)
+    return _with_notes(inputs, labels, class_names)[0]
+
+
+def _with_notes(
+    inputs: Any, labels: Any, class_names: Sequence[str] | None = None
+) -> tuple[Dataset, tuple[str, ...]]:
+    array, annotators, votes, notes = _as_array(inputs), tuple[str, ...](), None, tuple[str, ...]()
+    if is_frame(labels):
+        frame = as_table(labels)
+        labels, annotators = frame.to_numpy(), tuple(frame.columns)
+    labels = _without_graph(labels)
+    if is_matrix(labels):
+        votes, names, notes = of_matrix(labels, class_names)
+        columns = annotators or [str(place + 1) for place in range(votes.shape[1])]
+        check_votes(votes, columns, "the labels")
+        indices = majority_vote(votes, len(names), are_named=bool(annotators))
+        notes += notes_on_votes(votes, columns)
+    else:
+        found, names = encode_labels(labels, class_names)
+        indices = torch.from_numpy(found)
     if len(array) != len(indices):
         raise DataError(f"{len(array)} inputs but {len(indices)} labels: they must be as many")
     if len(array) == 0:
         raise DataError("there are no examples")
     if len(names) < 2:
         raise DataError(f"all labels are {names[0]!r}: a classifier needs at least two classes")
-    return Dataset(_as_inputs(array), torch.from_numpy(indices), names)
+    return Dataset(_as_inputs(array), indices, names, votes=votes, annotators=annotators), notes
 
 
 def inputs_from_array(inputs: Any) -> Tensor:
@@ -56,11 +87,6 @@ def inputs_from_array(inputs: Any) -> Tensor:
 
 
 def _as_array(inputs: Any) -> NDArray[Any]:
-    if isinstance(inputs, Iterator):
-        raise DataError(
-            f"expected an array or a list, got a {type(inputs).__name__}, which is gone "
-            "after one pass: make a list of it"
-        )
     try:
         array = np.asarray(_without_graph(inputs))
     except ValueError as error:  # shapes differ
@@ -71,15 +97,11 @@ def _as_array(inputs: Any) -> NDArray[Any]:
         ) from error
     if array.shape == (0,):
         raise DataError("there are no examples: give at least one")
-    if array.dtype == object and any(isinstance(each, PurePath) for each in array.flat):
-        raise DataError(
-            "inputs must be numbers, got paths: give the path of the folder that the images are "
-            "in, one folder per class if they have labels"
-        )
     if array.dtype.kind not in "biuf":
         raise DataError(
-            f"inputs must be numbers, got {array.dtype}; encode text columns first, or save the "
-            "table as CSV or Parquet and load that"
+            f"inputs must be numbers, got {type(inputs).__name__} of {array.dtype}: make a list of "
+            "an iterator, give images by the path of their folder, and save a table with text "
+            "columns as CSV or Parquet"
         )
     if array.ndim < 2:
         raise DataError(f"inputs must have at least two dimensions, got shape {array.shape}")
@@ -226,10 +248,7 @@ def _opened(path: Path) -> Iterator[Mapping[str, NDArray[Any]]]:
 def _load(path: Path) -> NDArray[Any]:
     """Return the array of an ``.npy`` file; changes to it stay in memory."""
     with _reading(path):
-        array = np.load(path, mmap_mode="c", allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        raise DataError(f"{path} must hold one array, got {type(array).__name__}")
-    return array
+        return np.lib.format.open_memmap(path, mode="c")
 
 
 @contextmanager

@@ -49,10 +49,9 @@ _WITHOUT_SPACES = r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]"  # Japanese, Chin
 
 @dataclass(frozen=True)
 class ColumnDecision:
-    """The type of a column, its values in that type, and a note, which is often empty.
+    """The type of a column, None if it cannot be used; its values in that type; an optional note.
 
-    The type is None for a column that cannot be used. ``style`` is that of numbers or dates in a
-    column of text.
+    The style is that of numbers or dates in a column of text.
     """
 
     kind: ColumnType | None
@@ -73,7 +72,7 @@ def decide_type(
     dtype = series.dtype
     if wanted in ("category", "text") and is_scalar(dtype):
         return ColumnDecision(wanted, (as_category if wanted == "category" else as_text)(series))
-    if dtype.is_temporal() and wanted in (None, "date"):
+    if dtype in (pl.Date, pl.Datetime) and wanted in (None, "date"):
         return ColumnDecision("date", series)
     if is_number(dtype) and wanted in (None, "number"):
         return ColumnDecision("number", series)
@@ -91,28 +90,23 @@ def _decide_strings(
     if not present:
         return ColumnDecision(wanted or "category", series)
     column, note = f"column {series.name!r}", ""
-    codes = series.filter(series.str.contains(LEADING_ZERO))
+    has_codes = bool(series.str.contains(LEADING_ZERO).any())
     for kind in _STYLES if wanted is None else (wanted,):
+        if kind == "number" and wanted is None and has_codes:
+            continue
         chosen, values = read_values(series, kind, style)
         slips = unreadable(series, values)
-        if len(slips) > (_FEW_SLIPS * present if wanted is None else present - 1):
-            if len(slips) <= _SOME_SLIPS * present:
-                note = (
-                    f"{column} is taken for categories, because {len(slips)} values such as "
-                    f"{slips[0]!r} are not {kind}s; to count these as missing, set the type: "
-                    "`types`"
-                )
-        elif kind == "number" and wanted is None and len(codes):
-            note = (
-                f"{column} has codes such as {codes[0]!r}, with leading zeros, and is taken for "
-                "categories; to read numbers, set the type: `types`"
-            )
-        else:
+        if len(slips) <= (_FEW_SLIPS * present if wanted is None else present - 1):
             notes = [_note_of_doubt(series, values, kind, chosen)]
             if len(slips):
                 slip = f"{len(slips)} values such as {slips[0]!r}"
                 notes.insert(0, f"{column}: {slip} are not {kind}s and count as missing")
             return ColumnDecision(kind, values, "; ".join(filter(None, notes)), chosen)
+        if len(slips) <= _SOME_SLIPS * present:
+            note = (
+                f"{column} is taken for categories, because {len(slips)} values such as "
+                f"{slips[0]!r} are not {kind}s; to count these as missing, set the type: `types`"
+            )
     if wanted is not None:
         example = series.drop_nulls()[0]
         raise DataError(f"{column} cannot be read as {wanted}s: it has values such as {example!r}")
@@ -137,12 +131,12 @@ def _looks_like_text(series: pl.Series) -> bool:
     return bool(words >= _WORDS_OF_A_SENTENCE or letters >= _LETTERS_OF_A_SENTENCE)
 
 
-def nulls_for_missing(frame: pl.LazyFrame) -> pl.LazyFrame:
+def nulls_for_missing(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a table with null for words such as NA in its columns of strings.
 
     So the same rows have the same categories and classes in CSV, which has no null, and elsewhere.
     """
-    names = [name for name, dtype in frame.collect_schema().items() if is_string(dtype)]
+    names = [name for name, dtype in frame.schema.items() if is_string(dtype)]
     if not names:
         return frame
     is_missing = pl.col(names).cast(pl.String).is_in(MISSING_FIELDS)
@@ -160,7 +154,7 @@ def as_text(series: pl.Series) -> pl.Series:
 
 
 def as_category(series: pl.Series) -> pl.Series:
-    """Return values in the one spelling of a category, wherever the table came from.
+    """Return categories in one spelling, for tables of any origin.
 
     Where values are missing, a file may have 10.0 for the code 10; booleans may be True or TRUE.
     NaN and words such as NA are missing values. Codes such as 007 stay unchanged.
@@ -242,7 +236,6 @@ _CLOCKS = (
     "", " %H:%M", " %H:%M:%S%.f", "T%H:%M", "T%H:%M:%S%.f", " %I:%M %p", " %I:%M:%S %p",
     " %H:%M:%S%.f%#z", "T%H:%M:%S%.f%#z",
 )  # fmt: skip
-_TIMES_OF_DAY = ("%H:%M", "%H:%M:%S%.f", "%I:%M %p", "%I:%M:%S %p")
 
 
 def read_values(
@@ -250,12 +243,12 @@ def read_values(
 ) -> tuple[Style, pl.Series]:
     """Return numbers or dates in text, null where they cannot be read, and their style.
 
-    By default, the style is the one that reads most values.
+    By default, the style is the one that reads most values, and the first one if both read equally
+    many.
     """
-    read = [
-        (each, _read_as(series, each)) for each in (_STYLES[kind] if style is None else (style,))
-    ]
-    return min(read, key=lambda each: each[1].null_count())  # the first one if equal
+    styles = _STYLES[kind] if style is None else (style,)
+    read = [(each, _read_as(series, each)) for each in styles]
+    return min(read, key=lambda each: each[1].null_count())
 
 
 def unreadable(series: pl.Series, read: pl.Series) -> pl.Series:
@@ -303,20 +296,15 @@ def _number(text: pl.Expr, style: Style) -> pl.Expr:
 
 
 def _dates(texts: pl.Series, style: Style) -> pl.Series:
-    """Return dates, with or without a time of day, or times of day alone."""
+    """Return dates, with or without a time of day; the first form that fits a value reads it."""
     sample = _without_missing(texts).head(_LOOKED_AT)
     sample = sample.filter(sample.str.contains(_NUMBERS_APART))
-    days = itertools.product((*_DAYS[style], *_DAYS_OF_BOTH), _CLOCKS)
-    for forms, parse in ((map("".join, days), _as_datetime), (_TIMES_OF_DAY, _as_time)):
-        fitting = [form for form in forms if parse(sample, form).is_not_null().any()]
-        if fitting:  # the first form that fits a value reads it
-            return pl.select(pl.coalesce([parse(texts, form) for form in fitting])).to_series()
-    return pl.Series(texts.name, [None] * len(texts), pl.Datetime("us"))
+    forms = map("".join, itertools.product((*_DAYS[style], *_DAYS_OF_BOTH), _CLOCKS))
+    fitting = [form for form in forms if _as_datetime(sample, form).is_not_null().any()]
+    if not fitting:
+        return pl.Series(texts.name, [None] * len(texts), pl.Datetime("us"))
+    return pl.select(pl.coalesce([_as_datetime(texts, form) for form in fitting])).to_series()
 
 
 def _as_datetime(texts: pl.Series, form: str) -> pl.Series:
     return texts.str.to_datetime(form, strict=False, time_unit="us").dt.replace_time_zone(None)
-
-
-def _as_time(texts: pl.Series, form: str) -> pl.Series:
-    return texts.str.to_time(form, strict=False)

@@ -1,9 +1,10 @@
 """Embeddings on disk: shards while they are made, then one file, in a folder with labels."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import torch
@@ -11,39 +12,30 @@ from jaxtyping import Float32, Int64
 from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
-from noisebound.data.archives import as_data_error
-from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
+from noisebound.data.dataset import Dataset
+from noisebound.data.files import as_data_error
 from noisebound.data.rows import in_memory_if_small
+from noisebound.data.splits import EmbeddedBy, Splits
 from noisebound.errors import DataError
 from noisebound.system.files import load_tensors, save_rows, save_tensors, write_text, written_whole
 
 SHARD_ROWS = 2048
-"""The examples of a shard, which an interrupted embedding loses at most."""
+"""Examples per shard. An interrupted embedding loses at most one shard."""
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """The vectors of a sequence of examples.
-
-    Args:
-        vectors: one row per example that could be read, mapped from disk
-        kept: the position of each of them among all examples
-        bad: the position of each example that could not be read, with the reason
-    """
+    """The vectors of a sequence of examples, mapped from disk."""
 
     vectors: Float32[Tensor, "kept dimension"]
-    kept: Int64[Tensor, " kept"]
-    bad: Mapping[int, str]
+    kept: Int64[Tensor, " kept"]  # the positions of the examples that could be read
+    bad: Mapping[int, str]  # why the others could not be read, by position
 
 
 class EmbeddingStore:
-    """The file of some embeddings, and the folder of shards that it is made from.
+    """The safetensors file of some embeddings, and the folder of shards that it is made from.
 
-    Args:
-        path: the safetensors file; its shards lie in a folder beside it
-        key: hash of the examples and the backbone; files with another key are not used
-        count: the number of examples
-        shard_rows: examples per shard
+    The key is a hash of the examples and the backbone. Files with another key are not used.
     """
 
     def __init__(self, path: Path, key: str, count: int, shard_rows: int | None = None) -> None:
@@ -52,19 +44,13 @@ class EmbeddingStore:
         self.shards = path.with_suffix(".shards")
 
     def __len__(self) -> int:
-        """Return the number of shards."""
         return -(-self.count // self.shard_rows)
 
     def rows_of(self, shard: int) -> range:
-        """Return the positions of the examples of a shard."""
         return range(shard * self.shard_rows, min((shard + 1) * self.shard_rows, self.count))
 
     def read(self) -> Embeddings | None:
-        """Return all embeddings, or None if they are unfinished, or of other data.
-
-        Raises:
-            DataError: the file is damaged
-        """
+        """Return all embeddings, or None if they are unfinished, or of other data."""
         return self._read(self.path)
 
     def read_shard(self, shard: int) -> Embeddings | None:
@@ -75,17 +61,11 @@ class EmbeddingStore:
             return None
 
     def write_shard(self, shard: int, found: Embeddings) -> None:
-        """Write a shard, whole or not at all."""
         tensors = {"rows": found.vectors, "rows_kept": found.kept}
         about = self._about(found.bad) | {"shard_rows": self.shard_rows}
         save_tensors(self._shard_path(shard), tensors, about)
 
-    def write(self, found: Embeddings) -> Embeddings:
-        """Write all embeddings as one finished file, remove shards, and return its content."""
-        return self._write([found])
-
     def missing(self) -> list[int]:
-        """Return the numbers of the missing shards."""
         return [shard for shard in range(len(self)) if self.read_shard(shard) is None]
 
     def finish(self) -> Embeddings:
@@ -94,9 +74,10 @@ class EmbeddingStore:
         if None in parts:
             path = self._shard_path(parts.index(None))
             raise DataError(f"{path} is missing or damaged: embed again")
-        return self._write([part for part in parts if part is not None])
+        return self.write(*(part for part in parts if part is not None))
 
-    def _write(self, parts: Sequence[Embeddings]) -> Embeddings:
+    def write(self, *parts: Embeddings) -> Embeddings:
+        """Write all embeddings as one finished file, remove shards, and return its content."""
         vectors = [part.vectors for part in parts if len(part.kept)]
         if len({each.shape[1] for each in vectors}) > 1:
             raise DataError(f"the shards in {self.shards} have vectors of different lengths")
@@ -135,10 +116,11 @@ class PartRecord(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     key: str
     count: int
+    annotators: tuple[str, ...] = ()
 
 
 class EmbeddingsRecord(BaseModel):
-    """The content of a folder of embeddings; it is written last, when everything else is there."""
+    """The content of a folder of embeddings; it is written last, when all other files exist."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: int = 1
@@ -156,30 +138,27 @@ def holds_embeddings(path: Path) -> bool:
 
 
 def vectors_path(folder: Path, part: str) -> Path:
-    """Return the file of the vectors of ``"train"`` or ``"test"``."""
+    """Return the file with the vectors of ``"train"`` or ``"test"``."""
     return folder / f"{part}.safetensors"
 
 
-def write_labels(
-    folder: Path,
-    part: str,
-    labels: Tensor,
-    true_labels: Tensor | None,
-    names: tuple[str, ...] | None,
-) -> None:
-    """Write a table of the examples: their names and labels, one row each."""
-    columns = {
-        "example": names or [str(place) for place in range(len(labels))],
-        "label": labels.tolist(),
-        "true_label": None if true_labels is None else true_labels.tolist(),
+def write_labels(folder: Path, part: str, data: Dataset, names: tuple[str, ...] | None) -> None:
+    """Write a table of the examples: their names, labels, votes and groups, one row each."""
+    known = {
+        "label": data.labels,
+        "true_label": data.true_labels,
+        "group": data.groups,
+        "votes": data.votes,
     }
-    frame = pl.DataFrame({name: column for name, column in columns.items() if column is not None})
+    columns = {name: each.tolist() for name, each in known.items() if each is not None}
+    examples = names or [str(place) for place in range(len(data))]
+    frame = pl.DataFrame({"example": examples, **columns})
     with written_whole(folder / f"{part}.parquet") as path:
         frame.write_parquet(path)
 
 
 def write_record(folder: Path, record: EmbeddingsRecord) -> None:
-    """Write the record, which makes the folder a data source."""
+    """Write the record; only with it is the folder a data source."""
     write_text(folder / _RECORD, record.model_dump_json(indent=2) + "\n")
 
 
@@ -214,10 +193,13 @@ def _part(
     table = folder / f"{name}.parquet"
     with as_data_error(table, remedy="embed again into another folder"):
         frame = pl.read_parquet(table)[found.kept.numpy()]
-        columns = {
-            column: torch.from_numpy(frame[column].to_numpy().copy()).long()
-            for column in ("label", "true_label")
-            if column in frame
+        columns: dict[str, Any] = {
+            f"{column}s": torch.from_numpy(frame[column].to_numpy().copy()).long()
+            for column in ("label", "true_label", "group")
+            if column == "label" or column in frame
         }
+        if "votes" in frame:
+            columns["votes"] = torch.tensor(frame["votes"].to_list())
+            columns["annotators"] = about.annotators
         names, vectors = tuple(frame["example"].to_list()), in_memory_if_small(found.vectors)
-        return Dataset(vectors, columns["label"], class_names, columns.get("true_label")), names
+        return Dataset(vectors, class_names=class_names, **columns), names

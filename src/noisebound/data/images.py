@@ -1,36 +1,28 @@
 """Image files: opened as raster formats only, decoded in parallel, cached in a mapped file."""
 
-import errno
 import hashlib
 import io
 import math
 import os
-import shutil
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from jaxtyping import Bool, UInt8
+from PIL import Image, ImageOps, UnidentifiedImageError
 from rich.filesize import decimal
 from torch import Tensor
 
-from noisebound.data.archives import Files, size_limit
-from noisebound.data.cache import cache_folder
+from noisebound.data.files import Files, cache_folder
 from noisebound.data.rows import TensorRows
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.system.files import load_tensors, save_rows
 from noisebound.system.progress import track
-
-PIXELS_VARIABLE = "NOISEBOUND_MAX_PIXELS"
 
 Mode: TypeAlias = Literal["L", "RGB"]
 Size: TypeAlias = tuple[int, int]
@@ -39,10 +31,7 @@ Size: TypeAlias = tuple[int, int]
 DEFAULT_SIZE: Size = (64, 64)
 """For images of different sizes; TinyImageNet's."""
 
-_USUAL_PIXELS = 178_956_970  # of one image: Pillow's own limit, 13,377 × 13,377
-_TOO_MANY = f"pixels: allow more by the environment variable {PIXELS_VARIABLE} if you trust it"
-_GRAY = {"1", "L", "I", "I;16", "I;16B", "I;16L", "F"}
-_QUARTER_TURNS = (5, 6, 7, 8)  # EXIF orientations that exchange height and width
+_GRAY = {"1", "L", "I;16", "I;16B", "I;16L"}
 # Pillow looks at a file's content, not at its extension, and runs other programs for some formats:
 # Ghostscript for EPS. So only raster formats that Pillow decodes itself are allowed.
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
@@ -50,11 +39,6 @@ _SHOWN = 20  # lines of a list in a message
 _AHEAD = 4  # images per thread decoded ahead; heuristic
 _WORTH_CACHING = 1000  # images; fewer are decoded in about a second
 _WORTH_MAPPING = 2**28  # bytes; heuristic: fewer are held in memory
-
-
-def opened_image(file: BinaryIO) -> Image.Image:
-    """Return the image in a file, not yet decoded. Every image is opened here."""
-    return Image.open(file, formats=_FORMATS)
 
 
 def image_extensions() -> frozenset[str]:
@@ -88,106 +72,61 @@ def done_ahead(
                 each.cancel()
 
 
-def pixel_limit() -> int:
-    """Return how many pixels one image may have."""
-    return size_limit(PIXELS_VARIABLE, _USUAL_PIXELS)
-
-
 def unreadable_reason(error: Exception) -> str:
     """Return why an image could not be read."""
     if isinstance(error, UnidentifiedImageError):
         return "not an image"
-    if isinstance(error, Image.DecompressionBombError):
-        return f"more than {pixel_limit():,} {_TOO_MANY}"
     return str(error).strip() or type(error).__name__
 
 
-def is_of_other_pixel_limit(reason: str) -> bool:
-    """True if an image was refused for this reason under a limit other than the present one."""
-    return reason.endswith(_TOO_MANY) and not reason.startswith(f"more than {pixel_limit():,} ")
+def open_image(
+    content: bytes, mode: Mode | None = None, *, at_least: int | None = None
+) -> Image.Image:
+    """Return a file's image, decoded, upright and in one mode. Every image is opened here.
 
-
-@contextmanager
-def limited_pixels() -> Iterator[None]:
-    """Make Pillow refuse images with more pixels than the limit, by their headers.
-
-    Pillow's own limit is a global: it warns above the limit and refuses above twice the limit.
+    Pillow refuses images of more than 357,913,940 pixels. If each side needs only ``at_least``
+    pixels, a large JPEG is decoded at a fraction of its size, several times faster.
     """
-    before = Image.MAX_IMAGE_PIXELS
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        Image.MAX_IMAGE_PIXELS = pixel_limit() // 2
-        try:
-            yield
-        finally:
-            Image.MAX_IMAGE_PIXELS = before
-
-
-def open_image(content: bytes, mode: Mode, *, at_least: int | None = None) -> Image.Image:
-    """Return a file's image, decoded, upright and in one mode: gray (``"L"``) or color (``"RGB"``).
-
-    A large JPEG is decoded at a fraction of its size, several times faster, if each side keeps
-    ``at_least`` this many pixels.
-    """
-    with opened_image(io.BytesIO(content)) as opened:
+    with Image.open(io.BytesIO(content), formats=_FORMATS) as opened:
         if at_least is not None:
             opened.draft(None, (at_least, at_least))
-        image = _eight_bits(ImageOps.exif_transpose(opened))
+        image = ImageOps.exif_transpose(opened)
+        if image.mode in ("I", "F"):  # Pillow would clip them at 255
+            raise InvalidValueError("gray values of 32 bits; save it with 8 or 16 bits")
+        own: Mode = "L" if image.mode in _GRAY else "RGB"
+        if image.mode.startswith("I;16"):
+            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
         if "transparency" in image.info:
             image = image.convert("RGBA")
-        return image.convert(mode)
+        return image.convert(mode or own)
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """Return the image with gray values of one byte; Pillow would clip wider ones at 255."""
-    if image.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.mode not in ("I", "F"):
-        return image
-    # A 32-bit image does not state its range: guess 1, 255 or 65535 from the largest value.
-    values = np.asarray(image).astype(np.float64)
-    least, most = values.min(), values.max()
-    if not (least >= 0 and most <= 65535):
-        raise InvalidValueError(f"gray values must be from 0 to 65535, got {least:g} to {most:g}")
-    scale = 255 if image.mode == "F" and most <= 1 else 1 if most <= 255 else 1 / 257
-    return Image.fromarray(np.rint(values * scale).astype(np.uint8))
-
-
-def _pixels(content: bytes, mode: Mode, size: Size) -> UInt8[np.ndarray, "channels height width"]:
-    height, width = size
-    image = open_image(content, mode)
-    if (image.height, image.width) != size:
-        image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
-    pixels = np.array(image)
-    return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
-
-
-def _header(file: BinaryIO) -> tuple[Mode, Size]:
-    """Return the mode and the size after orientation; no pixels are decoded."""
-    with file, opened_image(file) as image:
-        # The base class's method, because that of PNG decodes all pixels to find EXIF after them.
-        is_turned = Image.Image.getexif(image).get(ExifTags.Base.Orientation, 1) in _QUARTER_TURNS
-        size = (image.width, image.height) if is_turned else (image.height, image.width)
-        return "L" if image.mode in _GRAY else "RGB", size
+def _decode(content: bytes, mode: Mode, size: Size) -> tuple[Mode, Size, np.ndarray]:
+    """Return an image's own mode and size, and its pixels in the wanted ones."""
+    image = open_image(content)
+    own_mode: Mode = "L" if image.mode == "L" else "RGB"
+    own_size, wanted = (image.height, image.width), image.convert(mode)
+    if own_size != size:
+        wanted = ImageOps.fit(wanted, (size[1], size[0]), Image.Resampling.BILINEAR)
+    pixels = np.array(wanted)
+    return own_mode, own_size, pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedImages:
-    """Images of one size.
+    """Images of one mode and size."""
 
-    Args:
-        images: the images that could be read, in memory or in a mapped file
-        kept: position, among the requested names, of each of ``images``
-        bad: the files that could not be read
-        sizes: the heights and widths in the files
-        written: size of the file that was written to the cache folder, in bytes; 0 without one
-    """
+    images: UInt8[Tensor, "n channels height width"]  # zeros for those that could not be read
+    is_kept: Bool[Tensor, " n"]
+    bad: tuple[str, ...]  # the files that could not be read
+    sizes: frozenset[Size]  # in the files
+    notes: tuple[str, ...] = ()
 
-    images: UInt8[Tensor, "n channels height width"] | TensorRows
-    kept: tuple[int, ...]
-    bad: tuple[str, ...]
-    sizes: frozenset[Size]
-    written: int = 0
+    def part(self, start: int, stop: int) -> Tensor | TensorRows:
+        """Return the readable ones among some images."""
+        kept = self.is_kept[start:stop]
+        images = self.images[start:stop]
+        return images if bool(kept.all()) else TensorRows(images, kept.nonzero().flatten())
 
 
 def decode_once(
@@ -202,166 +141,115 @@ def decode_once(
 
     The cache has one file per source, mode and size; it is rewritten when the images have changed.
     Images are written to it as they are decoded and then mapped, so they need not fit into memory.
-    An image of another size is scaled and cropped at its center.
-
-    Args:
-        files: the folder or archive
-        names: the images
-        mode: by default ``"L"`` if all images are gray, else ``"RGB"``
-        size: height and width; by default those of the images if all agree, else 64×64
-        skip_bad: leave out images that cannot be read
-
-    Raises:
-        DataError: images cannot be read and ``skip_bad`` is false, or no disk has room for them
+    The default mode is ``"L"`` if all images are gray, else ``"RGB"``. The default size is that of
+    the images if all agree, else 64×64. An image of another size is scaled and cropped at its
+    center.
     """
     key = f"{files.where()}|{names[0]}|{mode}|{size}|{skip_bad}"
     digest = hashlib.sha256(os.fsencode(key)).hexdigest()[:24]
     path = cache_folder() / "decoded" / f"{digest}.safetensors"
-    job = _Job(
-        files, names, skip_bad, mode or "L", size or DEFAULT_SIZE, mode is None, size is None
-    )
-    if (found := job.read_cache(path)) is not None:
-        return found
-    # Assume that all images are like the first one, and start again if one is not.
-    first_mode, first_size = _first_header(files, names)
-    job = replace(job, mode=mode or first_mode, size=size or first_size)
+    # The names, sizes and times of the files, which are not read for it.
+    marks = os.fsencode("\n".join([files.fingerprint(names), *names]))
+    fingerprint = hashlib.sha256(marks).hexdigest()
+    decoding = _Decoding(files, names, mode, size, skip_bad)
+    if (cached := _read_cache(path, fingerprint)) is not None:
+        return decoding.result(*cached)
+    # Assume that all images are like the first readable one, and start again if one is not.
+    form = mode or "L", size or DEFAULT_SIZE
+    outcomes = (decoding.outcome(name, *form) for name in names)
+    first = next((outcome for outcome in outcomes if not isinstance(outcome, str)), None)
+    form = form if first is None else (mode or first[0], size or first[1])
     while True:
         try:
-            return job.decode(path)
-        except _StartAgain as other:
-            job = other.job
+            return _decode_all(decoding, *form, path, fingerprint)
+        except _OtherFormError as error:
+            form = error.form
 
 
-def _first_header(files: Files, names: Sequence[str]) -> tuple[Mode, Size]:
-    with limited_pixels():
-        for name in names:
-            with suppress(Exception):  # damaged; reported when it is decoded
-                return _header(files.open(name))
-    return "L", DEFAULT_SIZE
+def _read_cache(path: Path, fingerprint: str) -> tuple[Tensor, Tensor] | None:
+    """Return images and their sizes; None if the file is absent, damaged or outdated."""
+    try:
+        # To verify a checksum would read all images at each start.
+        tensors, about = load_tensors(path, verify=False)
+    except (OSError, DataError):
+        return None
+    if "rows_sizes" not in tensors or about.get("fingerprint") != fingerprint:
+        return None
+    return tensors["rows"], tensors["rows_sizes"]
 
 
-def cache_notes(*decoded: DecodedImages) -> tuple[str, ...]:
-    """Return a note on images that were written to the cache folder, if any were."""
-    written = sum(each.written for each in decoded)
-    if not written:
-        return ()
-    return (
-        f"the decoded images are kept for the next time: {decimal(written)} in "
-        f"{cache_folder() / 'decoded'}; noisebound data cache lists what is kept and clears it",
+def _decode_all(
+    decoding: "_Decoding", mode: Mode, size: Size, path: Path, fingerprint: str
+) -> DecodedImages:
+    """Return the images in one form, written to ``path`` in the cache if they are many or large."""
+    shape = (len(decoding.names), 1 if mode == "L" else 3, *size)
+    sizes = torch.zeros(len(decoding.names), 2, dtype=torch.int64)
+    rows = decoding.pixels(mode, size, sizes)
+    if len(decoding.names) < _WORTH_CACHING and math.prod(shape) < _WORTH_MAPPING:
+        return decoding.result(torch.from_numpy(np.stack(list(rows))), sizes)
+    try:
+        # `save_rows` writes the sizes after the rows, when they are complete.
+        images, about = map(torch.from_numpy, rows), {"fingerprint": fingerprint}
+        save_rows(path, images, shape, {"rows_sizes": sizes}, about, torch.uint8)
+    except OSError as error:
+        raise DataError(
+            f"the decoded images take {decimal(math.prod(shape))}, and the cache folder "
+            f"{path.parent} cannot hold them ({error}): make room, name a folder on another "
+            "disk by NOISEBOUND_CACHE, or scale them down with `image_size`"
+        ) from error
+    written = _read_cache(path, fingerprint)
+    if written is None:
+        raise DataError(f"{path} changed while it was written: is another process clearing it?")
+    note = (
+        f"the decoded images are kept for the next time: {decimal(path.stat().st_size)} in "
+        f"{path.parent}; noisebound data cache lists what is kept and clears it"
     )
+    return replace(decoding.result(*written), notes=(note,))
 
 
-class _StartAgain(Exception):  # noqa: N818
+class _OtherFormError(Exception):
     """An image needs another mode or size than the images before it."""
 
-    def __init__(self, job: "_Job") -> None:
-        self.job = job
+    def __init__(self, form: tuple[Mode, Size]) -> None:
+        self.form = form
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
-    """Images to decode, and how; ``any_mode`` and ``any_size`` if the images decide the form."""
+class _Decoding:
+    """Images to decode; the images decide a ``mode`` or a ``size`` that is None."""
 
     files: Files
     names: Sequence[str]
+    mode: Mode | None
+    size: Size | None
     skip_bad: bool
-    mode: Mode
-    size: Size
-    any_mode: bool
-    any_size: bool
 
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """The shape of all images, decoded."""
-        return (len(self.names), 1 if self.mode == "L" else 3, *self.size)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of the names, sizes and times of the files, which are not read for it."""
-        marks = [self.files.fingerprint(self.names), *self.names]
-        return hashlib.sha256(os.fsencode("\n".join(marks))).hexdigest()
-
-    def read_cache(self, path: Path) -> DecodedImages | None:
-        """Return the images from a file in the cache; None if it is absent, damaged or outdated."""
-        try:
-            # To verify a checksum would read all images at each start.
-            tensors, about = load_tensors(path, verify=False)
-        except (OSError, DataError):
-            return None
-        if "rows_sizes" not in tensors or about.get("fingerprint") != self.fingerprint:
-            return None
-        return self._result(tensors["rows"], tensors["rows_sizes"])
-
-    def decode(self, path: Path) -> DecodedImages:
-        """Return the images, written to ``path`` in the cache if they are many or large."""
-        nbytes = math.prod(self.shape)
-        if len(self.names) < _WORTH_CACHING and nbytes < _WORTH_MAPPING:
-            return self._in_memory()
-        sizes = torch.zeros(len(self.names), 2, dtype=torch.int64)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if shutil.disk_usage(path.parent).free < nbytes:
-                raise OSError(errno.ENOSPC, f"{decimal(nbytes)} do not fit on the disk", str(path))
-            # `save_rows` writes the sizes after the rows, when they are complete.
-            about = {"fingerprint": self.fingerprint}
-            rows = (torch.from_numpy(pixels)[None] for pixels in self._decoded(sizes))
-            save_rows(path, rows, self.shape, {"rows_sizes": sizes}, about, torch.uint8)
-        except OSError as error:
-            if nbytes <= _memory() / 2:
-                decoded = self._in_memory()
-                warnings.warn(f"the decoded images could not be cached: {error}", stacklevel=4)
-                return decoded
-            if self.any_size:
-                deque(self._decoded(sizes), maxlen=0)  # images of several sizes will be small
-            raise DataError(
-                f"the decoded images take {decimal(nbytes)}, too much for the memory, and the "
-                f"cache folder {path.parent} cannot hold them ({error}): make room, name a folder "
-                "on another disk by NOISEBOUND_CACHE, or scale them down with `image_size`"
-            ) from error
-        written = self.read_cache(path)
-        if written is None:
-            raise DataError(f"{path} changed while it was written: is another process clearing it?")
-        return replace(written, written=path.stat().st_size)
-
-    def _in_memory(self) -> DecodedImages:
-        images = torch.empty(self.shape, dtype=torch.uint8)
-        sizes = torch.zeros(len(self.names), 2, dtype=torch.int64)
-        for image, pixels in zip(images.numpy(), self._decoded(sizes), strict=True):
-            image[...] = pixels
-        return self._result(images, sizes, in_memory=True)
-
-    def _result(self, images: Tensor, sizes: Tensor, *, in_memory: bool = False) -> DecodedImages:
-        """Return the images without those of size zero, which could not be read."""
+    def result(self, images: Tensor, sizes: Tensor) -> DecodedImages:
+        """Return the images; those of size zero could not be read."""
         is_kept = sizes.any(1)
-        kept, bad = (flags.nonzero().flatten() for flags in (is_kept, ~is_kept))
-        rows = TensorRows(images, kept if len(bad) else None)
-        return DecodedImages(
-            rows.whole() if in_memory else rows,
-            tuple(kept.tolist()),
-            tuple(self.files.where(self.names[place]) for place in bad),
-            frozenset((height, width) for height, width in sizes[kept].tolist()),
-        )
+        bad = (self.files.where(self.names[place]) for place in (~is_kept).nonzero().flatten())
+        found = frozenset((height, width) for height, width in sizes[is_kept].tolist())
+        return DecodedImages(images, is_kept, tuple(bad), found)
 
-    def _decoded(self, sizes: Tensor) -> Iterator[UInt8[np.ndarray, "channels height width"]]:
+    def pixels(
+        self, mode: Mode, size: Size, sizes: Tensor
+    ) -> Iterator[UInt8[np.ndarray, "channels height width"]]:
         """Yield every image, zeros for one that cannot be read; fill in the sizes in the files."""
         bad = []
         ahead = _AHEAD * (os.cpu_count() or 1)  # few results wait in memory
-        with limited_pixels():
-            outcomes = track(
-                done_ahead(self._outcome, self.names, ahead), "images", len(self.names)
-            )
-            for place, outcome in enumerate(outcomes):
-                if isinstance(outcome, str):
-                    bad.append(f"{self.files.where(self.names[place])} ({outcome})")
-                    yield np.zeros(self.shape[1:], np.uint8)
-                    continue
-                mode, size, pixels = outcome
-                if self.any_mode and mode == "RGB" != self.mode:
-                    raise _StartAgain(replace(self, mode="RGB"))
-                if self.any_size and size != self.size:
-                    raise _StartAgain(replace(self, size=DEFAULT_SIZE, any_size=False))
-                sizes[place] = torch.tensor(size)
-                yield pixels
+        outcomes = done_ahead(lambda name: self.outcome(name, mode, size), self.names, ahead)
+        for place, outcome in enumerate(track(outcomes, "images", len(self.names))):
+            if isinstance(outcome, str):
+                bad.append(f"{self.files.where(self.names[place])} ({outcome})")
+                yield np.zeros((1 if mode == "L" else 3, *size), np.uint8)
+                continue
+            own_mode, own_size, pixels = outcome
+            needed_mode = self.mode or ("RGB" if "RGB" in (mode, own_mode) else "L")
+            needed_size = self.size or (size if size == own_size else DEFAULT_SIZE)
+            if (needed_mode, needed_size) != (mode, size):
+                raise _OtherFormError((needed_mode, needed_size))
+            sizes[place] = torch.tensor(own_size)
+            yield pixels
         if bad and not self.skip_bad:
             raise DataError(
                 f"{len(bad)} of {len(self.names)} images cannot be read:\n{listed(bad)}\n"
@@ -370,18 +258,12 @@ class _Job:
         if len(bad) == len(self.names):
             raise DataError(f"{self.files.where()} has no image that can be read")
 
-    def _outcome(self, name: str) -> tuple[Mode, Size, np.ndarray] | str:
+    def outcome(self, name: str, mode: Mode, size: Size) -> tuple[Mode, Size, np.ndarray] | str:
         """Return the mode, the size and the pixels of a file, or why it cannot be read."""
         try:
-            content = self.files.read(name)
-            return *_header(io.BytesIO(content)), _pixels(content, self.mode, self.size)
+            return _decode(self.files.read(name), mode, size)
         except Exception as error:  # Pillow may raise anything on damaged files
             return unreadable_reason(error)
-
-
-def _memory() -> int:
-    """Return the memory of this machine, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def listed(lines: Sequence[str]) -> str:

@@ -71,8 +71,7 @@ def _as_label_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
     if array.dtype == object:
         is_beyond = any(isinstance(value, int) and abs(value) >= 2**63 for value in array)
         array = array.astype(str) if is_beyond else np.array(array.tolist())
-    if array.dtype == object:
-        array = array.astype(str)
+        array = array.astype(str) if array.dtype == object else array
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
             raise DataError(f"{(~np.isfinite(array)).sum()} of {len(array)} labels are not finite")

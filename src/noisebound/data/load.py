@@ -7,43 +7,53 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, overload
 
 import polars as pl
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from noisebound.data.archives import Folder
 from noisebound.data.arrays import (
-    dataset_from_arrays,
+    arrays_as_splits,
     inputs_from_array,
     read_arrays,
     read_inputs,
 )
-from noisebound.data.class_folders import is_image_file, read_image_folder, unlabeled_names
-from noisebound.data.column_types import did_you_mean
-from noisebound.data.dataset import Dataset, EmbeddedBy, Splits
+from noisebound.data.column_types import ColumnType, did_you_mean
+from noisebound.data.dataset import Dataset
 from noisebound.data.embeddings import holds_embeddings, read_embeddings
+from noisebound.data.files import Folder
+from noisebound.data.folders import (
+    IMAGES,
+    holds_texts,
+    read_image_folder,
+    read_text_folder,
+    read_texts,
+    unlabeled_files,
+)
+from noisebound.data.loader import Normalization
 from noisebound.data.options import ReadingOptions, validated, with_options
 from noisebound.data.published import DATASETS, find_published
 from noisebound.data.published.mnist import holds_idx, read_idx_folder
 from noisebound.data.published.releases import Published, find_or_download
-from noisebound.data.rows import Rows
-from noisebound.data.table_files import TableFile, as_table, is_frame, is_table, read_table_file
-from noisebound.data.tables import frame_splits, read_table
-from noisebound.data.texts import (
+from noisebound.data.rows import Rows, SparseRows
+from noisebound.data.splits import EmbeddedBy, Splits
+from noisebound.data.table_files import (
+    as_table,
     as_texts,
-    has_more_texts,
-    holds_texts,
-    is_text_file,
-    read_text_folder,
-    read_unlabeled_texts,
-    text_splits,
+    is_frame,
+    is_table,
+    read_table_file,
     texts_frame,
 )
+from noisebound.data.tables import frame_splits, read_table, text_splits
 from noisebound.errors import DataError
 
-Source: TypeAlias = "str | Path | Dataset | Splits | tuple[Any, Any] | Any"
-"""A known name, a path, a data set, a data frame, or a pair of inputs and labels."""
+Source: TypeAlias = "str | Path | Folder | Dataset | Splits | tuple[Any, Any] | Any"
+"""A known name, a path, a listed folder, a data set, a data frame, or a pair (inputs, labels)."""
 
 _OF_LABELS = ("map_labels", "merge_labels", "skip_bad")
-_OF_TABLES = ("target", "text", "exclude", "id", "types", "test", "encoding", *_OF_LABELS)
+_OF_TABLES = (
+    *("target", "item", "annotator", "text", "exclude", "id", "groups", "types", "test"),
+    *("encoding", *_OF_LABELS),
+)
 
 
 @with_options(ReadingOptions)
@@ -66,7 +76,7 @@ def load(source: Source, **options: Any) -> Splits:
         >>> digits.train.inputs.shape, digits.train.inputs.dtype
         (torch.Size([1257, 1, 8, 8]), torch.uint8)
     """
-    return read(source, validated(ReadingOptions, options)).encoded(weigh=False)
+    return read(source, validated(ReadingOptions, options)).encoded()
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +95,7 @@ class Unlabeled:
     names: list[str] | list[int]
     source: str
     images: tuple[Folder, list[str]] | None = None
-    frame: pl.LazyFrame | None = None
+    frame: pl.DataFrame | None = None
     inputs: Tensor | Rows | None = None
     embedded_by: EmbeddedBy | None = None
 
@@ -121,6 +131,8 @@ def read(
     options = options or ReadingOptions()
     if not labeled:
         return _unlabeled(source, options, raw_columns)
+    if isinstance(source, Folder):
+        return _from_folder(source, options)
     if not isinstance(source, str | Path):
         return _from_memory(source, options)
     published = find_published(source)
@@ -148,12 +160,10 @@ class DataOrigin(ReadingOptions):
         return read(self.data, self.options)
 
     def load(self) -> Splits:
-        """Return the data as `load` gives it."""
-        return self.read().encoded(weigh=False)
+        return self.read().encoded()
 
     @property
     def options(self) -> ReadingOptions:
-        """How the data is read."""
         return ReadingOptions(**self.model_dump(exclude={"data", "backbone"}))
 
     def resolved(self) -> "DataOrigin":
@@ -171,21 +181,22 @@ class DataOrigin(ReadingOptions):
 def load_published(published: Published, data_dir: str | Path | None = None) -> Splits:
     """Return a published data set: found or downloaded, verified, read and counted."""
     found = [find_or_download(part, data_dir) for part in published.parts]
-    read = [part.read(each.open()) for part, each in zip(published.parts, found, strict=True)]
-    splits = replace(published.assemble(*read), name=published.name)
+    splits: Splits = published.read(*(each.open() for each in found))
+    splits = replace(splits, name=published.name)
     counts = (len(splits.train), len(splits.test) if splits.test else 0)
-    if counts not in published.counts:
-        expected = " or ".join(f"{train} and {test}" for train, test in published.counts)
+    if counts != published.counts:
         raise DataError(
             f"{splits.source} has {counts[0]} training and {counts[1]} test examples, but "
-            f"{published.name} as published has {expected}: it is incomplete or something else; "
-            "to use it all the same, load it by its path"
+            f"{published.name} as published has {published.counts[0]} and {published.counts[1]}: "
+            "it is incomplete or something else; to use it all the same, load it by its path"
         )
     return splits
 
 
 def image_folder(source: Source) -> Folder | None:
     """Return the folder, listed once, if the source is a folder of images."""
+    if isinstance(source, Folder):
+        return source
     if not isinstance(source, str | Path) or find_published(source) or not Path(source).is_dir():
         return None
     folder = Folder(Path(source))
@@ -207,7 +218,7 @@ def _from_memory(data: Any, options: ReadingOptions) -> Splits:
     if isinstance(data, Dataset):
         return Splits("data set", data, None, source="memory")
     if is_pair:
-        return Splits("arrays", dataset_from_arrays(*data), None, source="memory")
+        return arrays_as_splits(*data, name="arrays", source="memory")
     raise DataError(
         "expected the name of a data set, a path, a data frame, a Dataset, or a pair (inputs, "
         f"labels); got {type(data).__name__}"
@@ -221,10 +232,13 @@ def _from_path(path: Path, options: ReadingOptions) -> Splits:
         options.refuse_all_but("data_dir", *_OF_TABLES, what="a table")
         return read_table(path, options)
     options.refuse_all_but("data_dir", "target", "skip_bad", what="a file of arrays")
-    train, test = read_arrays(path, options.target)
-    data = dataset_from_arrays(*train)
-    test_data = dataset_from_arrays(*test, class_names=data.class_names) if test else None
-    return Splits(path.name, data, test_data, source=str(path))
+    if len(options.target) > 1:
+        raise DataError(
+            f"{path} must have all labels in one array, [examples] or [examples, annotators]: give "
+            f"one name as `target`, got {', '.join(options.target)}"
+        )
+    train, test = read_arrays(path, next(iter(options.target), None))
+    return arrays_as_splits(*train, name=path.name, source=str(path), test=test)
 
 
 def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:
@@ -248,46 +262,48 @@ def _unlabeled(data: Any, options: ReadingOptions, raw_columns: Collection[str])
     if isinstance(data, str | Path):
         return _unlabeled_path(_existing(data), options, raw_columns)
     if is_frame(data):
-        return _of_frame(as_table(data).lazy(), "the data frame")
+        return _by_position("the data frame", frame=as_table(data))
     if as_texts(data) is not None:
-        return _of_frame(texts_frame(data).lazy(), "the list of texts")
+        return _by_position("the list of texts", frame=texts_frame(data))
     if isinstance(data, Splits):
         examples, frame = data.to_predict
         if frame is not None:
-            return _of_frame(frame, data.name)
-        return _of_inputs(examples.rows, data.name, data.embedded_by)
+            return _by_position(data.name, frame=frame)
+        return _by_position(data.name, inputs=examples.rows, embedded_by=data.embedded_by)
     if isinstance(data, Dataset):
-        return _of_inputs(data.rows, "the data set")
-    return _of_inputs(inputs_from_array(data), "the array")
+        return _by_position("the data set", inputs=data.rows)
+    return _by_position("the array", inputs=inputs_from_array(data))
 
 
 def _unlabeled_path(path: Path, options: ReadingOptions, raw_columns: Collection[str]) -> Unlabeled:
     if holds_embeddings(path):
         splits = read_embeddings(path)
-        found = _of_inputs(splits.to_predict[0].rows, str(path), splits.embedded_by)
+        rows = splits.to_predict[0].rows
+        found = _by_position(str(path), inputs=rows, embedded_by=splits.embedded_by)
         is_named = splits.test is None and splits.train_names is not None
         return replace(found, names=list(splits.train_names or ())) if is_named else found
-    if is_text_file(path) or (path.is_dir() and has_more_texts(Folder(path))):
-        names, frame = read_unlabeled_texts(path, options)
-        return Unlabeled(names, str(path), frame=frame.lazy())
-    if path.is_dir() or is_image_file(path):
-        files, names = unlabeled_names(path)
-        return Unlabeled(names, str(path), images=(files, names))
+    if (listed := unlabeled_files(path)) is not None:
+        folder, names, kind = listed
+        if kind == IMAGES:
+            return Unlabeled(names, str(path), images=(folder, names))
+        names, texts, _ = read_texts(folder, names, options)
+        return Unlabeled(names, str(path), frame=texts_frame(texts))
     if is_table(path):
-        return _of_frame(read_table_file(path, options, raw_columns), str(path))
-    return _of_inputs(inputs_from_array(read_inputs(path)), str(path))
+        frame = read_table_file(path, options.encoding, raw_columns)
+        return _by_position(str(path), frame=frame)
+    return _by_position(str(path), inputs=inputs_from_array(read_inputs(path)))
 
 
-def _of_frame(table: TableFile | pl.LazyFrame, source: str) -> Unlabeled:
-    table = table if isinstance(table, TableFile) else TableFile(table)
-    count = table.frame.select(pl.len()).collect().item()
-    return Unlabeled(table.positions(count), source, frame=table.frame)
-
-
-def _of_inputs(
-    inputs: Tensor | Rows, source: str, embedded_by: EmbeddedBy | None = None
+def _by_position(
+    source: str,
+    *,
+    frame: pl.DataFrame | None = None,
+    inputs: Tensor | Rows | None = None,
+    embedded_by: EmbeddedBy | None = None,
 ) -> Unlabeled:
-    return Unlabeled(list(range(len(inputs))), source, inputs=inputs, embedded_by=embedded_by)
+    rows = inputs if frame is None else frame
+    assert rows is not None
+    return Unlabeled(list(range(len(rows))), source, None, frame, inputs, embedded_by)
 
 
 def _existing(source: str | Path) -> Path:
@@ -297,4 +313,70 @@ def _existing(source: str | Path) -> Path:
     raise DataError(
         f"{str(source)!r} is neither a file or folder nor a known data set"
         f"{did_you_mean(str(source), DATASETS)}; known are {', '.join(DATASETS)}"
+    )
+
+
+class PartSummary(BaseModel):
+    """Summary of the training or of the test examples; ``shape`` is that of one example.
+
+    The imbalance is the largest class count divided by the smallest, unless that is zero. The noise
+    rate is the share of wrong labels, if the true labels are known.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    examples: int
+    shape: tuple[int, ...]
+    dtype: str
+    class_counts: dict[str, int]
+    imbalance: float | None
+    noise_rate: float | None
+
+    @classmethod
+    def of(cls, data: Dataset) -> "PartSummary":
+        counts = data.class_counts()
+        is_wrong = None if data.true_labels is None else data.true_labels != data.labels
+        return cls(
+            examples=len(data),
+            shape=data.input_shape,
+            dtype=str(data.inputs.dtype).removeprefix("torch."),
+            class_counts=dict(zip(data.class_names, counts.tolist(), strict=True)),
+            imbalance=(counts.max() / counts.min()).item() if counts.min() > 0 else None,
+            noise_rate=None if is_wrong is None else is_wrong.double().mean().item(),
+        )
+
+
+class DataSummary(BaseModel):
+    """Summary of a data set.
+
+    Mean and standard deviation are those of the training inputs, per channel or feature, and empty
+    for sparse features. ``columns`` has the type of each used column of a table, and ``notes`` say
+    what reading left out or changed.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    name: str
+    source: str
+    classes: int
+    train: PartSummary
+    test: PartSummary | None
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    columns: dict[str, ColumnType]
+    notes: tuple[str, ...]
+
+
+def summarize(splits: Splits) -> DataSummary:
+    """Return the summary of a data set."""
+    is_sparse = isinstance(splits.train.inputs, SparseRows)
+    normalization = Normalization.identity() if is_sparse else Normalization.of(splits.train.rows)
+    return DataSummary(
+        name=splits.name,
+        source=splits.source,
+        classes=splits.train.num_classes,
+        train=PartSummary.of(splits.train),
+        test=PartSummary.of(splits.test) if splits.test else None,
+        mean=normalization.mean,
+        std=normalization.std,
+        columns={} if splits.encoder is None else splits.encoder.types,
+        notes=splits.with_duplicates_together().notes,
     )

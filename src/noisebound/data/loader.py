@@ -116,33 +116,29 @@ def _byte_moments(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _moments(rows: Rows, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return mean and variance; each block is merged with the blocks before it."""
+    """Return mean and variance; each block is merged with the blocks before it.
+
+    They are in float64, because long sums lose their digits in float32.
+    """
     mean, variance = torch.zeros(2, rows.shape[1], dtype=torch.float64)
     total, stop = 0.0, 0
     for block in rows.blocks():
         start, stop = stop, stop + len(block)
-        own = None if weights is None else weights[start:stop]
-        weight = float(len(block)) if own is None else own.double().sum().item()
+        own = torch.ones(len(block)) if weights is None else weights[start:stop]
+        weight = own.sum(dtype=torch.float64).item()
         if weight == 0:
             continue
+        columns = block.double().transpose(0, 1).flatten(1)
+        per_value = columns.shape[1] // len(block)
+        shares = (own.double() / (weight * per_value)).repeat_interleave(per_value)
+        block_mean = columns @ shares
+        block_variance = (columns - block_mean[:, None]).square_() @ shares
         total += weight
         share = weight / total
-        block_mean, block_variance = _block_moments(block, own)
         between = (1 - share) * (block_mean - mean).square()
         variance = (1 - share) * variance + share * (block_variance + between)
         mean = (1 - share) * mean + share * block_mean
     return mean, variance
-
-
-def _block_moments(inputs: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return mean and variance in float64: long sums lose their digits in float32."""
-    columns = inputs.double().transpose(0, 1).flatten(1)
-    if weights is None:
-        return columns.mean(1), columns.var(1, correction=0)
-    per_value = weights.double().repeat_interleave(columns.shape[1] // len(weights))
-    shares = per_value / per_value.sum()
-    mean = columns @ shares
-    return mean, (columns - mean[:, None]).square() @ shares
 
 
 Moves: TypeAlias = Int64[Tensor, "n 3"]
@@ -165,7 +161,6 @@ class CropAndFlip:
         check_count("padding", self.padding, least=0)
 
     def draw(self, n: int, generator: torch.Generator) -> Moves:
-        """Return random moves for ``n`` images."""
         offsets = torch.randint(2 * self.padding + 1, (n, 2), generator=generator)
         is_flipped = (torch.rand(n, 1, generator=generator) < 0.5) & self.flip
         return torch.cat([offsets, is_flipped.long()], 1)
@@ -173,7 +168,6 @@ class CropAndFlip:
     def apply(
         self, images: Num[Tensor, "n channels height width"], moves: Moves
     ) -> Num[Tensor, "n channels height width"]:
-        """Return the images after their moves."""
         rows, columns, is_flipped = moves.to(images.device).unbind(1)
         if self.padding:
             height, width = images.shape[2:]
@@ -287,7 +281,6 @@ class Loader:
         return [stop - start for start, stop in pairwise(bounds)]
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
-        """Yield the batches of epoch number ``epoch``."""
         n, moves = len(self.labels), None
         order = torch.arange(n)
         if self.shuffle or self.augmentation:

@@ -1,6 +1,6 @@
 """How to read a data set: the options that every command and every function shares."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from pathlib import Path
@@ -25,10 +25,15 @@ class ReadingOptions(BaseModel):
     Attributes:
         data_dir: A folder with published data sets. By default, the environment variable
             NOISEBOUND_DATA names it.
-        target: The column, or array, with the labels.
+        target: The column, or array, with the labels. Several columns have the labels of several
+            annotators.
+        item: In a table with one row per label, the column that identifies the example.
+        annotator: In a table with one row per label, the column that says who gave it.
         text: Columns of free text, to use their words as features.
         exclude: Columns to ignore.
         id: The column that identifies the rows, such as a customer number. It is not a feature.
+        groups: The column that says which rows belong together, such as a patient. It is not a
+            feature, and rows of one group are never in both training and held-out data.
         types: The types of columns, such as zip=category: text, number, category or date. By
             default they are inferred from the values.
         test: A table with clean labels and the same columns, to evaluate on.
@@ -38,17 +43,20 @@ class ReadingOptions(BaseModel):
             class.
         merge_labels: Merge labels that differ only by case or spaces.
         image_size: The height and width in pixels that images are resized to.
-        skip_bad: Skip images that cannot be read, lines with too many fields, and rows without a
-            label. By default they are errors.
+        skip_bad: Skip images and texts that cannot be read, and rows without a label. By default
+            they are errors.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     data_dir: Path | None = None
-    target: str | None = None
+    target: tuple[str, ...] = ()
+    item: str | None = None
+    annotator: str | None = None
     text: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     id: str | None = None
+    groups: str | None = Field(default=None, serialization_alias="group")  # as in the command
     types: dict[str, ColumnType] = Field(default_factory=dict)
     test: Path | None = None
     encoding: str | None = None
@@ -57,9 +65,11 @@ class ReadingOptions(BaseModel):
     image_size: int | None = None
     skip_bad: bool = False
 
-    @field_validator("text", "exclude", mode="before")
+    @field_validator("target", "text", "exclude", mode="before")
     @classmethod
     def _one_name_is_a_list(cls, given: Any) -> Any:
+        if given is None:  # as earlier versions stored a target that was not given
+            return ()
         return (given,) if isinstance(given, str) else given
 
     @field_validator("types", "map_labels", mode="before")
@@ -82,7 +92,6 @@ class ReadingOptions(BaseModel):
 
     @property
     def column_types(self) -> dict[str, ColumnType]:
-        """The types that the user gave, including texts."""
         return {**self.types, **dict.fromkeys(self.text, "text")}
 
     @property
@@ -90,7 +99,7 @@ class ReadingOptions(BaseModel):
         """The columns to read as text even if they are all digits."""
         types = self.column_types
         names = {name for name, kind in types.items() if kind in ("category", "text")}
-        return frozenset(names | ({self.id} if self.id is not None else set()))
+        return frozenset(names | {name for name in (self.id, self.groups) if name is not None})
 
     def refuse_all_but(self, *allowed: str, what: str) -> None:
         """Raise a `DataError` if an option is set that does not apply to this kind of data."""
@@ -108,13 +117,30 @@ def validated(model: type[_Model], fields: Mapping[str, Any]) -> _Model:
     try:
         return model.model_validate(dict(fields))
     except ValidationError as error:
-        first = error.errors()[0]
-        where, got = str(first["loc"][0]) if first["loc"] else "options", first["input"]
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            near = get_close_matches(where, model.model_fields, n=1)
-            message = "there is no such option" + (f"; did you mean `{near[0]}`?" if near else "")
-        raise InvalidValueError(f"`{where}`: {message}, got {got!r}") from error
+        raise InvalidValueError(first_mistake(error, model.model_fields)) from error
+
+
+def first_mistake(error: ValidationError, known: Collection[str] = ()) -> str:
+    """Return the first error of a validation as a sentence, with the field in backticks.
+
+    Args:
+        error: the error
+        known: the names of all fields, to suggest one
+    """
+    first, place = error.errors()[0], error.errors()[0]["loc"][:1]
+    if not place:  # about several fields
+        return first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        near = get_close_matches(str(place[0]), known, n=1)
+        text = ": there is no such option" + (f"; did you mean `{near[0]}`?" if near else "")
+    elif first["msg"].startswith("Input should be "):  # of a union, each type has an error
+        expected = [each["msg"] for each in error.errors() if each["loc"][:1] == place]
+        kinds = (text.removeprefix("Input should be ").split(", unable")[0] for text in expected)
+        text = f" must be {' or '.join(dict.fromkeys(kinds))}"
+    else:
+        text = f": {first['msg'].removeprefix('Value error, ')}"
+    got = str(first["input"]) if isinstance(first["input"], Path) else repr(first["input"])
+    return f"`{place[0]}`{text}, got {got}"
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -25,10 +25,6 @@ class Rows(ABC):
 
     A selection shares the memory, or the mapped file, of the rows it was selected from. Only the
     requested rows are copied.
-
-    Args:
-        shape: the number of rows, then the shape of one
-        dtype: the type of the numbers
     """
 
     def __init__(self, shape: Sequence[int], dtype: torch.dtype) -> None:
@@ -51,12 +47,10 @@ class Rows(ABC):
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions, including that of the rows."""
         return len(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """The size of all rows as a tensor, in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def blocks(self, size: int | None = None) -> Iterator[Shaped[Tensor, "m ..."]]:
@@ -74,12 +68,7 @@ class Rows(ABC):
 
 
 class TensorRows(Rows):
-    """Some rows of a tensor, which may be a file that is mapped into memory.
-
-    Args:
-        tensor: the rows to choose from
-        positions: the rows of the tensor that these are, in order; all by default
-    """
+    """All or some rows of a tensor, which may be a file that is mapped into memory."""
 
     def __init__(
         self, tensor: Shaped[Tensor, "total ..."], positions: Int64[Tensor, " n"] | None = None
@@ -89,11 +78,9 @@ class TensorRows(Rows):
         self.tensor, self.positions = tensor, positions
 
     def select(self, indices: Int64[Tensor, " m"]) -> "TensorRows":
-        """Return these rows, in this order, as a view of the same tensor."""
         return TensorRows(self.tensor, self._at(indices))
 
     def dense(self, indices: Int64[Tensor, " m"]) -> Shaped[Tensor, "m ..."]:
-        """Return a copy of these rows as a tensor."""
         return self.tensor.index_select(0, self._at(indices).to(self.tensor.device))
 
     def whole(self) -> Shaped[Tensor, "n ..."]:
@@ -101,7 +88,6 @@ class TensorRows(Rows):
         return self.tensor if self.positions is None else self.dense(torch.arange(len(self)))
 
     def on(self, device: torch.device) -> "TensorRows":
-        """Return the rows on a device, unless they are too large for one."""
         if device == self.tensor.device or self.nbytes > _MOST_ON_DEVICE:
             return self
         return TensorRows(self.whole().to(device))
@@ -123,11 +109,9 @@ class JoinedRows(Rows):
         self.left, self.right = left, right
 
     def select(self, indices: Int64[Tensor, " m"]) -> "JoinedRows":
-        """Return these rows of both, without a copy."""
         return JoinedRows(self.left.select(indices), self.right.select(indices))
 
     def dense(self, indices: Int64[Tensor, " m"]) -> Shaped[Tensor, "m features"]:
-        """Return a copy of these rows as a tensor."""
         left, right = self.left.dense(indices), self.right.dense(indices)
         return torch.cat([left, right.to(left.dtype)], dim=1)
 
@@ -159,11 +143,9 @@ class SparseRows(Rows):
         self.matrix = matrix
 
     def select(self, indices: Int64[Tensor, " m"]) -> "SparseRows":
-        """Return these rows, still sparse."""
         return SparseRows(self.matrix[indices.numpy()])
 
     def dense(self, indices: Int64[Tensor, " m"]) -> Float[Tensor, "m features"]:
-        """Return these rows as a tensor."""
         return torch.from_numpy(self.matrix[indices.numpy()].toarray())
 
     def sparse(self, indices: Int64[Tensor, " m"]) -> Float[Tensor, "m features"]:

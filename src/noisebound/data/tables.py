@@ -1,9 +1,9 @@
-"""A user's tables: one column of labels, and the others as features."""
+"""A user's tables and texts: columns of labels, and the others as features."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 import torch
@@ -14,32 +14,105 @@ from noisebound.data.column_types import (
     as_text,
     check_named,
     did_you_mean,
+    is_scalar,
     is_string,
     listed_names,
 )
-from noisebound.data.dataset import Dataset, Splits
-from noisebound.data.labels import encode_labels, listed_spellings, spellings
+from noisebound.data.dataset import Dataset, refuse_unwritable
+from noisebound.data.labels import encode_labels, is_missing, listed_spellings, spellings
 from noisebound.data.options import ReadingOptions
-from noisebound.data.table_encoder import Frame, TableEncoder
-from noisebound.data.table_files import TableFile, read_table_file
+from noisebound.data.splits import Splits
+from noisebound.data.table_encoder import TableEncoder
+from noisebound.data.table_files import (
+    TEXT_COLUMN,
+    as_table,
+    is_frame,
+    read_table_file,
+    texts_frame,
+)
+from noisebound.data.votes import (
+    CROWD_COLUMNS,
+    Annotations,
+    check_votes,
+    is_matrix,
+    majority_vote,
+    notes_on_votes,
+    of_columns,
+    of_lists,
+    of_long_table,
+    of_matrix,
+)
 from noisebound.errors import DataError
 
-_FEW_CLASSES = 20  # up to this many distinct labels are classes, however few the rows are
+LABEL_COLUMN = "label"
+"""The name of the column of labels that came without a table."""
+
+_FEW_CLASSES = 20  # up to this many distinct labels are classes, even with few rows
 
 
 def read_table(path: Path, options: ReadingOptions) -> Splits:
-    """Return a file's rows: the column ``target`` as labels, every other column as features."""
-    table = read_table_file(path, options, options.raw_columns)
-    return frame_splits(table, options, name=path.name, source=str(path))
+    """Return a file's rows: the columns ``target`` as labels, all other columns as features."""
+    frame = read_table_file(path, options.encoding, options.raw_columns)
+    return frame_splits(frame, options, name=path.name, source=str(path))
 
 
-def frame_splits(
-    table: Frame | TableFile,
+def text_splits(texts: Any, labels: Any, options: ReadingOptions) -> Splits:
+    """Return strings in memory as examples."""
+    annotators, notes = list[str](), tuple[str, ...]()
+    if is_frame(labels):
+        frame = as_table(labels)
+        labels = frame.to_series() if frame.width == 1 else frame.to_numpy()
+        annotators = frame.columns
+    listed = list(labels)
+    if len(texts) != len(listed):
+        raise DataError(f"{len(texts)} texts but {len(listed)} labels: they must be as many")
+    columns: dict[str, Sequence[Any]]
+    if is_matrix(labels):
+        votes, class_names, notes = of_matrix(labels)
+        rows = [
+            [class_names[each] if each >= 0 else None for each in row] for row in votes.tolist()
+        ]
+        columns = {LABEL_COLUMN: rows}
+        if annotators:
+            columns = dict(zip(annotators, zip(*rows, strict=True), strict=True))
+    else:
+        indices, class_names = encode_labels([label for label in listed if not is_missing(label)])
+        found = (class_names[index] for index in indices)
+        columns = {LABEL_COLUMN: [None if is_missing(label) else next(found) for label in listed]}
+    refuse_unwritable(class_names, "class")
+    splits = texts_as_splits(texts, columns, options, name="texts", source="the texts")
+    return replace(splits, notes=(*notes, *splits.notes))
+
+
+def texts_as_splits(
+    texts: Any,
+    labels: Mapping[str, Sequence[Any]],
     options: ReadingOptions,
     *,
     name: str,
     source: str,
-    test: Frame | None = None,
+    test: tuple[Sequence[str], Mapping[str, Sequence[str]]] | None = None,
+) -> Splits:
+    """Return texts with their columns of labels; ``test`` has those to evaluate on."""
+    if TEXT_COLUMN in labels:
+        raise DataError(f"no annotator can be called {TEXT_COLUMN!r}: rename this column of labels")
+
+    def frame(texts: Any, labels: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
+        return texts_frame(texts).hstack(pl.DataFrame(labels))
+
+    test_frame = None if test is None else frame(*test)
+    columns = {"target": tuple(labels), "text": (TEXT_COLUMN,), "encoding": None}
+    options = options.model_copy(update=columns)
+    return frame_splits(frame(texts, labels), options, name=name, source=source, test=test_frame)
+
+
+def frame_splits(
+    frame: pl.DataFrame,
+    options: ReadingOptions,
+    *,
+    name: str,
+    source: str,
+    test: pl.DataFrame | None = None,
 ) -> Splits:
     """Return a frame's rows as examples; the notes describe the changes to its columns.
 
@@ -49,125 +122,159 @@ def frame_splits(
     The messages name ``source``. The rows to evaluate on are those of ``test``, by default the file
     that the options name.
     """
-    table = table if isinstance(table, TableFile) else TableFile(table.lazy())
-    target = _check_columns(table.frame, options, source)
-    part = _with_labels(table, target, source, options)
-    labels, class_names = _encode(part.labels, None)
+    options = _with_crowd_columns(frame, options)
+    _check_columns(frame, options, source)
+    part = _with_labels(frame, options, source)
+    labels, class_names, votes = _encode(part, None)
+    where, count = _column_words(options, source), len(part.annotations.labels)
     if len(class_names) < 2:
-        raise DataError(f"column {target!r} of {source} has one class only, {class_names[0]!r}")
-    if len(class_names) > max(_FEW_CLASSES, len(labels) // 2):
+        raise DataError(f"{where} has one class only, {class_names[0]!r}")
+    if len(class_names) > max(_FEW_CLASSES, count // 2):
         raise DataError(
-            f"column {target!r} of {source} has {len(class_names)} distinct values in "
-            f"{len(labels)} rows: it does not look like a class; name another column: `target`"
+            f"{where} has {len(class_names)} distinct values in {count} rows: it does not look "
+            "like a class; name another column: `target`"
         )
-    unused = {*options.exclude, *([] if options.id is None else [options.id])}
-    features = part.frame.drop(target, *unused)
+    for varying in set(_not_features(options)) - set(part.frame.columns):
+        raise DataError(
+            f"column {varying!r} differs among the labels of one item, so it cannot name rows or "
+            "groups"
+        )
+    # Not strict, because columns that differ within an item are already left out.
+    features = part.frame.drop({*options.exclude, *_not_features(options)}, strict=False)
+    if votes and not features.width:  # annotators can be compared without a model
+        only = Dataset(torch.empty(len(labels), 0), labels, class_names, **votes)
+        notes = (*part.notes, *_notes_of(votes, part))
+        return Splits(name, only, None, source, notes, table=part.frame, id_column=options.id)
     encoder = TableEncoder.fit(features, options.column_types)
     features = features.select([column.name for column in encoder.columns])
-    repeated = _note_of_repeated_rows(features, labels)
     splits = Splits(
         name,
-        Dataset(encoder.transform(features), labels, class_names),
+        Dataset(encoder.transform(features), labels, class_names, **votes),
         None,
         source=source,
-        notes=(*part.notes, *encoder.notes, *repeated),
+        notes=(*part.notes, *_notes_of(votes, part), *encoder.notes),
         encoder=encoder,
         frame=features,
         train_names=part.names,
-        table=part.frame.drop(target),
+        table=part.frame,
         id_column=options.id,
-    )
+    ).grouped_by(options.groups)
     if test is None and options.test is not None:
         if not options.test.exists():
             raise DataError(f"the `test` table {options.test} is not there")
         # The columns, and labels such as 01, have the types of the training table.
-        raw_columns = {target} if is_string(part.labels.dtype) else set()
-        found = read_table_file(options.test, options, encoder.raw_columns | raw_columns)
-        return _with_test(splits, found, options, str(options.test))
-    return splits if test is None else _with_test(splits, TableFile(test.lazy()), options, source)
-
-
-def _note_of_repeated_rows(features: pl.LazyFrame, labels: Int64[Tensor, " n"]) -> tuple[str, ...]:
-    """Return a note on rows that repeat an earlier row in every feature, if there are any.
-
-    If more than half of the rows do, the columns have few values and rows are equal by chance.
-    """
-    hashes = features.select(pl.struct(pl.all()).hash()).collect(engine="streaming").to_series()
-    rows = pl.DataFrame({"row": hashes, "label": labels.numpy()})
-    distinct = rows["row"].n_unique()
-    repeated = len(rows) - distinct
-    if not 0 < repeated <= len(rows) / 2:
-        return ()
-    conflicting = rows.n_unique() - distinct
-    other = f", {conflicting:,} of them with another label" if conflicting else ""
-    return (
-        f"{repeated:,} of {len(rows):,} rows repeat the features of an earlier row{other}: remove "
-        "copies if they are one example",
-    )
+        raw_columns = set(options.target) if is_string(part.annotations.labels.dtype) else set()
+        test = read_table_file(options.test, options.encoding, encoder.raw_columns | raw_columns)
+        source = str(options.test)
+    return splits if test is None else _with_test(splits, test, options, source)
 
 
 class _LabeledRows(NamedTuple):
     """The rows that have a label; ``names`` are their positions if any row was left out."""
 
-    frame: pl.LazyFrame
-    labels: pl.Series
+    frame: pl.DataFrame  # without the labels
+    annotations: Annotations
     names: tuple[str, ...] | None
     notes: tuple[str, ...]
+    where: str  # the columns of labels, as messages name them
 
 
-def _check_columns(lazy: pl.LazyFrame, options: ReadingOptions, source: str) -> str:
-    """Return the column of labels; refuse names of columns that the table lacks."""
-    columns, target = lazy.collect_schema().names(), options.target
-    if target is None:
+def _with_crowd_columns(frame: pl.DataFrame, options: ReadingOptions) -> ReadingOptions:
+    """Return the options with the columns of crowd-kit's tables, if this is one, and an `id`."""
+    if not options.target and options.item is None and set(CROWD_COLUMNS) <= set(frame.columns):
+        item, annotator, target = CROWD_COLUMNS
+        found = {"item": item, "annotator": annotator, "target": (target,)}
+        options = options.model_copy(update=found)
+    return options.model_copy(update={"id": options.id or options.item})
+
+
+def _column_words(options: ReadingOptions, source: str) -> str:
+    names = listed_names([repr(name) for name in options.target], most=5)
+    return f"column{'s' if len(options.target) > 1 else ''} {names} of {source}"
+
+
+def _check_columns(frame: pl.DataFrame, options: ReadingOptions, source: str) -> None:
+    """Refuse names of columns that the table lacks, and columns with two uses."""
+    columns, targets = frame.columns, options.target
+    if not targets:
         raise DataError(
             f"name the column of labels: `target`; {source} has the columns {listed_names(columns)}"
         )
-    ids = () if options.id is None else (options.id,)
-    check_named(columns, [target, *options.exclude, *ids, *options.column_types], source)
-    uses = {"be excluded": options.exclude, "name the rows: `id`": ids}
+    others = _not_features(options)
+    who = () if options.annotator is None else (options.annotator,)
+    check_named(columns, [*targets, *options.exclude, *others, *who, *options.column_types], source)
+    if len(set(targets)) < len(targets):
+        raise DataError(f"`target` names a column of labels twice, got {', '.join(targets)}")
+    if len(targets) > 1 and (options.item is not None or who):
+        raise DataError(
+            "a table has either one row per label, with `item`, `annotator` and one `target`, or "
+            f"one row per example, with several; got {len(targets)} columns of labels: leave out "
+            "`item` and `annotator`, or all but one `target`"
+        )
+    uses = {
+        "be excluded": options.exclude,
+        "name the rows or groups": others,
+        "name annotators": who,
+    }
     for use, names in {**uses, "have a type": options.column_types}.items():
-        if target in names:
+        if (target := next((name for name in targets if name in names), None)) is not None:
             raise DataError(f"column {target!r} holds the labels and cannot {use}")
-    for name in (*options.exclude, *ids):
+    if options.annotator in others:
+        raise DataError(
+            f"column {options.annotator!r} names annotators, so it cannot name rows or groups"
+        )
+    for name in (*options.exclude, *others, *who):
         if name in options.column_types:
             raise DataError(f"column {name!r} is not a feature, so it cannot have a type")
-    return target
+
+
+def _not_features(options: ReadingOptions) -> list[str]:
+    """Return the columns that name rows or their groups, each once."""
+    return [name for name in dict.fromkeys((options.id, options.groups)) if name is not None]
 
 
 def _with_labels(
-    table: TableFile,
-    target: str,
-    source: str,
+    frame: pl.DataFrame,
     options: ReadingOptions,
+    source: str,
     class_names: tuple[str, ...] = (),
 ) -> _LabeledRows:
-    """Return the rows that have a label; merged labels are spelled as the known classes are."""
-    lazy = _with_null_labels(table.frame, target, source)
-    labels = lazy.select(target).collect().to_series()
-    missing, total, notes = labels.null_count(), len(labels), list(table.notes())
+    targets, where = list(options.target), _column_words(options, source)
+    is_long = options.item is not None or options.annotator is not None
+    for target in targets:
+        frame = _with_null_labels(frame, target, source, may_be_lists=not is_long)
+    is_labeled = pl.any_horizontal(pl.col(targets).is_not_null())
+    kept, total = frame.filter(is_labeled), len(frame)
+    missing = total - len(kept)
     if missing and not options.skip_bad:
         raise DataError(
-            f"{missing} of {total} rows of {source} have no label in column {target!r}, where NA "
-            "and ? count as none: fill them in, or leave the rows out: `skip_bad`"
+            f"{missing} of {total} rows of {source} have no label in {where.split(' of ')[0]}, "
+            "where NA and ? count as none: fill them in, or leave the rows out: `skip_bad`"
         )
     if missing == total:
-        raise DataError(f"column {target!r} of {source} is empty")
-    names = None
-    if missing or table.left_out:
-        positions = pl.Series(table.positions(total), dtype=pl.Int64)
-        names = tuple(map(str, positions.filter(labels.is_not_null())))
+        raise DataError(f"{where} is empty")
+    names, notes = None, []
     if missing:
+        names = None if is_long else tuple(map(str, frame.select(is_labeled)[:, 0].arg_true()))
         notes.append(f"{missing} rows without a label were left out")
-        lazy, labels = lazy.filter(pl.col(target).is_not_null()), labels.drop_nulls()
-    labels = _renamed(labels, options.map_labels, f"column {target!r} of {source}", class_names)
-    labels, note = _in_one_spelling(labels, class_names, merge=options.merge_labels)
-    return _LabeledRows(lazy, labels, names, (*notes, *([note] if note else [])))
+    if is_long:
+        table = of_long_table(kept, options.item, options.annotator, targets[0], source)
+        kept, annotations = table.examples, table.annotations
+        notes += table.notes
+    elif kept.schema[targets[0]] == pl.List:
+        annotations = of_columns(of_lists(kept[targets[0]]), where, are_named=False)
+    else:
+        annotations = of_columns(kept.select(targets), where)
+    labels = _renamed(annotations.labels, options.map_labels, where, class_names)
+    labels, spelled = _in_one_spelling(labels, class_names, merge=options.merge_labels)
+    used = [*targets, *([] if options.annotator is None else [options.annotator])]
+    annotations = annotations._replace(labels=labels)
+    return _LabeledRows(kept.drop(used), annotations, names, (*notes, *spelled), where)
 
 
 def _renamed(
     labels: pl.Series, new_names: Mapping[str, str], where: str, class_names: tuple[str, ...]
 ) -> pl.Series:
-    """Return the labels under their new names; a test table need not have all of them."""
     if not new_names:
         return labels
     texts = as_text(labels)
@@ -180,71 +287,92 @@ def _renamed(
     return texts.replace(dict(new_names))
 
 
-def _with_null_labels(lazy: pl.LazyFrame, target: str, source: str) -> pl.LazyFrame:
-    """Return the table with null for missing labels: NaN and blank texts."""
-    dtype, labels = lazy.collect_schema()[target], pl.col(target)
+def _with_null_labels(
+    frame: pl.DataFrame, target: str, source: str, *, may_be_lists: bool
+) -> pl.DataFrame:
+    """Return the table with null for missing labels: NaN, blank texts and empty lists."""
+    dtype, labels = frame.schema[target], pl.col(target)
+    if may_be_lists and isinstance(dtype, pl.List) and is_scalar(dtype.inner):  # type: ignore[arg-type]
+        is_labeled = labels.list.drop_nulls().list.len() > 0
+        return frame.with_columns(pl.when(is_labeled).then(labels).name.keep())
     if dtype.is_nested() or dtype.is_object():
         raise DataError(
             f"column {target!r} of {source} must hold one label per row, a number or a text, got "
             f"{dtype}: keep one value of each row, or name another column: `target`"
         )
     if dtype.is_float():
-        return lazy.with_columns(labels.fill_nan(None))
+        return frame.with_columns(labels.fill_nan(None))
     if is_string(dtype):
         is_blank = labels.cast(pl.String).str.strip_chars() == ""
-        return lazy.with_columns(pl.when(~is_blank).then(labels).name.keep())
-    return lazy
+        return frame.with_columns(pl.when(~is_blank).then(labels).name.keep())
+    return frame
 
 
 def _in_one_spelling(
     labels: pl.Series, class_names: tuple[str, ...], *, merge: bool
-) -> tuple[pl.Series, str]:
+) -> tuple[pl.Series, list[str]]:
     """Return the labels, with those that differ by case or spaces only merged if asked for."""
     if not is_string(labels.dtype):
-        return labels, ""
+        return labels, []
     texts = labels.cast(pl.String)
     counts = dict(texts.alias("label").value_counts(name="rows").iter_rows())
-    if not merge:
-        groups = spellings(counts)
+    groups = spellings(dict.fromkeys(class_names if merge else (), 0) | counts, class_names)
+    note = "labels that differ by case or spaces only were merged: {}"
+    if merge:
+        texts = texts.replace({label: group[0] for group in groups for label in group[1:]})
+    else:
         note = (
-            "labels differ by case or spaces only, and count as different classes: "
-            f"{listed_spellings(groups)}; to make them one: `merge_labels`"
+            "labels differ by case or spaces only, and count as different classes: {}; to make "
+            "them one: `merge_labels`"
         )
-        return texts, note if groups else ""
-    groups = spellings(dict.fromkeys(class_names, 0) | counts, class_names)
-    usual = {label: group[0] for group in groups for label in group[1:]}
-    note = f"labels that differ by case or spaces only were merged: {listed_spellings(groups)}"
-    return texts.replace(usual), note if groups else ""
+    return texts, [note.format(listed_spellings(groups))] if groups else []
 
 
 def _encode(
-    labels: pl.Series, class_names: tuple[str, ...] | None
-) -> tuple[Int64[Tensor, " n"], tuple[str, ...]]:
-    """Return class indices and class names; only distinct labels are looked at one by one."""
+    part: _LabeledRows, class_names: tuple[str, ...] | None
+) -> tuple[Int64[Tensor, " n"], tuple[str, ...], dict[str, Any]]:
+    """Return class indices, class names, and the votes if there are several labels per example.
+
+    Only distinct labels are looked at one by one.
+    """
+    labels, annotators = part.annotations.labels, part.annotations.names
     distinct = labels.unique(maintain_order=True)
     indices, names = encode_labels(distinct.to_list())
     if class_names is not None:
         # As texts, because whole numbers would count as class indices.
         indices, names = encode_labels([names[index] for index in indices], class_names)
     encoded = labels.replace_strict(distinct, pl.Series(indices), return_dtype=pl.Int64)
-    return torch.from_numpy(encoded.to_numpy(writable=True)), names
+    votes = part.annotations.votes(
+        torch.from_numpy(encoded.to_numpy(writable=True)), len(part.frame)
+    )
+    if len(annotators) == 1 or (
+        part.annotations.are_rows and bool(((votes >= 0).sum(1) == 1).all())
+    ):
+        return votes.max(1).values, names, {}
+    check_votes(votes, annotators, part.where)
+    are_named = part.annotations.are_named
+    chosen = majority_vote(votes, len(names), are_named=are_named)
+    return chosen, names, {"votes": votes, "annotators": annotators if are_named else ()}
 
 
-def _with_test(splits: Splits, table: TableFile, options: ReadingOptions, source: str) -> Splits:
-    """Return the same with the rows of a test table, encoded as the training rows are."""
+def _notes_of(votes: dict[str, Any], part: _LabeledRows) -> tuple[str, ...]:
+    return notes_on_votes(votes["votes"], part.annotations.names) if votes else ()
+
+
+def _with_test(splits: Splits, frame: pl.DataFrame, options: ReadingOptions, source: str) -> Splits:
     assert splits.encoder is not None
-    assert options.target is not None
     columns = [column.name for column in splits.encoder.columns]
-    found = table.frame.collect_schema().names()
-    check_named(found, [options.target, *columns], source)
+    # The rows are examples, with the label of each in any of the columns of labels.
+    found = [name for name in options.target if name in frame.columns] or list(options.target)
+    options = options.model_copy(update={"target": tuple(found), "item": None, "annotator": None})
+    check_named(frame.columns, [*found, *columns], source)
     class_names = splits.train.class_names
-    part = _with_labels(table, options.target, source, options, class_names)
+    part = _with_labels(frame, options, source, class_names)
     try:
-        labels, _ = _encode(part.labels, class_names)
+        labels, _, _ = _encode(part, class_names)
     except DataError as error:
         hint = "; to take labels that differ by case or spaces only for one: `merge_labels`"
-        where = f"column {options.target!r} of {source}"
-        raise DataError(f"{where}: {error}{'' if options.merge_labels else hint}") from error
+        raise DataError(f"{part.where}: {error}{'' if options.merge_labels else hint}") from error
     features = part.frame.select(columns)
     return replace(
         splits,

@@ -16,26 +16,20 @@ from noisebound.errors import DataError, InvalidValueError
 
 _MOST_WORDS = 20_000  # terms; heuristic: ten thousand texts use about this many often
 _MOST_RUNS = 30_000
-_FEWEST_TEXTS = 2  # a term of a single text teaches nothing
+_FEWEST_TEXTS = 2  # a term of a single text does not generalize
 # TF-IDF has rows of length one, while standardized numbers have length sqrt(features). At this
 # length a linear network learns texts alone at the learning rate that suits numbers (heuristic).
 # Beside other columns, `weigh_text` finds the scale.
 _ROW_LENGTH = 10.0
-_ARE_EMPTY = "texts are empty and have no features"
 
 
 class Terms(BaseModel):
-    """A vocabulary of words and pairs of words, or of runs of three to five letters in a word.
-
-    Attributes:
-        kind: ``"words"`` or ``"letters"``
-        terms: the vocabulary, in the order of the features
-        weights: the inverse document frequency of each term, logarithmic and positive
-    """
+    """A vocabulary of words and pairs of words, or of runs of three to five letters in a word."""
 
     model_config = ConfigDict(frozen=True)
     kind: Literal["words", "letters"]
     terms: Annotated[tuple[str, ...], Field(min_length=1)]
+    # Inverse document frequencies.
     weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
 
     @model_validator(mode="after")
@@ -46,7 +40,6 @@ class Terms(BaseModel):
 
     @classmethod
     def fit(cls, kind: Literal["words", "letters"], texts: list[str]) -> "Terms | None":
-        """Return the vocabulary of some texts; None if they have no terms of this kind."""
         for fewest in (_FEWEST_TEXTS, 1):
             vectorizer = _vectorizer(kind, min_df=fewest)
             try:
@@ -59,7 +52,6 @@ class Terms(BaseModel):
 
     @cached_property
     def vectorizer(self) -> Any:
-        """Scikit-learn's vectorizer with this vocabulary."""
         vectorizer = _vectorizer(self.kind, vocabulary=self.terms)
         vectorizer.idf_ = np.array(self.weights)
         return vectorizer
@@ -68,14 +60,9 @@ class Terms(BaseModel):
 class TextColumn(BaseModel):
     """A column of texts: one feature per term of its vocabularies; an empty text has none.
 
-    Without vocabularies it has no features: its texts are encoded later, or a backbone embeds them.
-
-    Attributes:
-        kind: ``"text"`` with vocabularies, ``"plain text"`` without
-        name: the name of the column
-        vocabularies: of words, of runs of letters, or of both
-        scale: factor of the features, or of the embeddings, beside the other columns of the table;
-            0 if the texts do not help
+    Without vocabularies it is plain text without features: its texts are encoded later, or a
+    backbone embeds them. The scale multiplies its features, or embeddings, beside the other columns
+    of the table; it is 0 if the texts do not help.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -85,17 +72,12 @@ class TextColumn(BaseModel):
     scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
 
     @classmethod
-    def fit(cls, series: pl.Series) -> tuple["TextColumn", str]:
-        """Return the column without vocabularies, and a note, which may be empty."""
-        texts = _texts(series)
-        empty = sum(not text.strip() for text in texts)
-        if empty == len(texts):
+    def fit(cls, series: pl.Series) -> "TextColumn":
+        if not any(text.strip() for text in _texts(series)):
             raise DataError(f"column {series.name!r} holds no text: name another column: `text`")
-        note = f"column {series.name!r}: {empty} {_ARE_EMPTY}" if empty else ""
-        return cls(name=series.name), note
+        return cls(name=series.name)
 
     def with_words(self, series: pl.Series) -> "TextColumn":
-        """Return the column with the vocabularies of these texts."""
         texts = _texts(series)
         found = [Terms.fit("words", texts), Terms.fit("letters", texts)]
         vocabularies = tuple(terms for terms in found if terms is not None)
@@ -108,7 +90,6 @@ class TextColumn(BaseModel):
 
     @property
     def feature_names(self) -> list[str]:
-        """Return one name per feature."""
         return [
             f"{self.name}: {term!r}"
             for vocabulary in self.vocabularies
@@ -122,11 +103,6 @@ class TextColumn(BaseModel):
         scale = np.float32(self.scale * _ROW_LENGTH / len(parts) ** 0.5)
         features: csr_matrix = hstack(parts, format="csr", dtype=np.float32) * scale
         return features
-
-
-def is_of_empty_texts(note: str) -> bool:
-    """True if a note says that empty texts are kept, which is false if they are embedded."""
-    return note.endswith(_ARE_EMPTY)
 
 
 def _texts(series: pl.Series) -> list[str]:
@@ -148,9 +124,9 @@ def _vectorizer(kind: str, **options: Any) -> Any:
     )
 
 
-# Does a text help beside the other columns of a table, and at which scale? Words are many and the
-# other columns are few. On noisy labels a network memorizes by the words and the columns drown,
-# unless the block of words is scaled down, or left out. Held-out log loss decides.
+# Held-out log loss decides whether texts help beside the other columns, and at which scale. There
+# are many words and few other columns. At full scale, a network memorizes noisy labels through the
+# words, and hardly uses the columns.
 
 SCALES = (1.0, 0.3, 0.1, 0.03)
 """The scales to choose from, as multiples of the scale of a text without other columns."""
@@ -164,23 +140,21 @@ _INVERSE_PENALTY = 3.0  # about as weak a penalty as 50 epochs of a linear netwo
 
 
 def weigh_text(
-    columns: NDArray[Any], text: Any, labels: Int64[Tensor, " n"]
+    columns: NDArray[Any],
+    text: Any,
+    labels: Int64[Tensor, " n"],
+    groups: Int64[Tensor, " n"] | None = None,
 ) -> tuple[float, str] | None:
     """Return the scale at which a text helps, or 0, and the reason; None for too few examples.
 
-    The reason is out-of-fold log loss of linear models with and without the text. The gain must
-    exceed its standard error, paired by example. Tables with words train a linear network, tables
-    without words a deeper one, so the text must also beat boosted trees on the other columns.
-
-    Args:
-        columns: the other columns as features, standardized, ``[n, features]``
-        text: the text as features, a scipy matrix or an array, ``[n, features]``
-        labels: the class of each example
+    Linear models with and without the text are compared by out-of-fold log loss. The gain must
+    exceed its standard error, paired by example. A table with words trains a linear network, and
+    one without words a deeper network. So the text must also beat boosted trees on the other
+    columns, which are standardized features.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier  # takes a second to import
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedKFold
 
     targets = labels.numpy()
     counts = np.bincount(targets)
@@ -189,7 +163,7 @@ def weigh_text(
         return None
     _, targets = np.unique(targets[rows], return_inverse=True)
     columns, text = columns[rows], text[rows]
-    folds = list(StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(targets, targets))
+    folds = _folds(targets, None if groups is None else groups.numpy()[rows])
 
     def losses(model: Any, features: Any) -> NDArray[np.float64]:
         found = np.empty(len(targets))
@@ -217,6 +191,20 @@ def weigh_text(
         f"loss {without.mean():.4f} without the text, {by_scale[scale].mean():.4f} with it, by "
         f"linear models; standard error of the difference {error:.4f})"
     )
+
+
+def _folds(
+    targets: NDArray[np.int64], groups: NDArray[np.int64] | None
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Return divisions that keep groups whole, unless a class is then missing from training."""
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+
+    if groups is not None and len(np.unique(groups)) >= _FOLDS:
+        division = StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=0)
+        folds = list(division.split(targets, targets, groups))
+        if all(len(np.unique(targets[train])) == targets.max() + 1 for train, _ in folds):
+            return folds
+    return list(StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(targets, targets))
 
 
 def _beside(columns: NDArray[Any], text: Any) -> Any:

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from noisebound.lazy import import_when_used
 
 if TYPE_CHECKING:
+    from noisebound.estimation.annotators import AnnotatorEstimate, estimate_annotators
+    from noisebound.estimation.clean_scores import CleanScore, clean_score
+    from noisebound.estimation.conformal import conformal_threshold, prediction_sets
     from noisebound.estimation.estimate import Diagnostics, NoiseEstimate, estimate_noise
     from noisebound.estimation.estimated_noise import Checked, EstimatedNoise, estimated_noise
     from noisebound.estimation.floor import Floor, measured_floor
@@ -24,8 +27,10 @@ import_when_used(__name__)
 
 __all__ = [
     "ESTIMATION_METHODS",
+    "AnnotatorEstimate",
     "BoundChoice",
     "Checked",
+    "CleanScore",
     "Diagnostics",
     "EstimatedNoise",
     "EstimationMethod",
@@ -38,8 +43,12 @@ __all__ = [
     "Suspects",
     "UnknownNoise",
     "UnknownNoiseWarning",
+    "clean_score",
+    "conformal_threshold",
+    "estimate_annotators",
     "estimate_noise",
     "estimated_noise",
     "find_suspects",
     "measured_floor",
+    "prediction_sets",
 ]

@@ -1,21 +1,37 @@
-"""Estimate the noise from predictions and labels: the rate, its interval and the matrix."""
+"""Estimate the noise from predictions and labels: the rate, its interval and the matrix.
+
+A label differs from the prediction because one of them is wrong. So the share of labels that differ
+is the upper end of the rate. Where a model is surest it is hardly ever wrong, so the share that
+differs there, less the share in which two models disagree, is the lower end.
+
+If noise is independent of difficulty, the rate among the surest examples is right. If noise grows
+with difficulty, the rate among all examples is closer. When two similar models disagree, each is
+wrong in about half of the cases, so half of that share is subtracted from both rates. The point
+estimate is midway between them.
+"""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float
 from torch import Tensor
 
-from noisebound.checks import ArrayLike, as_float64, check_number
+from noisebound.checks import ArrayLike
 from noisebound.errors import InvalidTypeError, InvalidValueError
-from noisebound.estimation.identification import identify
+from noisebound.estimation.annotators import (
+    UNLESS_SHARED,
+    AnnotatorEstimate,
+    estimate_annotators,
+)
 from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
 from noisebound.estimation.predictions import (
     Labels,
+    Mask,
     Matrix,
+    PerClass,
     Probs,
     are_informative,
     check_labels,
@@ -23,23 +39,22 @@ from noisebound.estimation.predictions import (
     of_label,
 )
 from noisebound.estimation.transitions import (
+    SUREST,
     agreement_transition,
     anchor_transition,
     confident_transition,
-    dual_transition,
-    neighbor_triples,
-    transition_of_triples,
+    rate_of,
+    surest_of_each_class,
     with_rate,
 )
 from noisebound.estimation.trusted import (
-    AuditedRate,
+    REACH,
+    UPPER,
     Trusted,
     audited_rate,
     check_trusted,
     labels_to_check,
 )
-
-_Estimator: TypeAlias = Callable[[Tensor], Tensor]  # from the positions of units to a matrix
 
 _GROUPS = 20  # of the jackknife, enough for a t-distribution that is close to normal
 _PRIOR_LABELS = 10.0  # weight of the model's matrix, in checked labels per class; heuristic
@@ -49,9 +64,7 @@ UNPREDICTABLE = "if mistakes cannot be predicted from the inputs"
 _CONDITIONS = {
     "agreement": UNPREDICTABLE,
     "anchor": "if some examples of each class are certain",
-    "dual-t": "if the model's mistakes are independent of those in the labels",
     "confident": "if the model errs equally often on all classes",
-    "neighbors": "if neighbors are of the same class",
 }
 
 
@@ -62,14 +75,12 @@ class Diagnostics:
     Args:
         method: the name of the estimator
         examples: the number of examples
-        agreement: the share of labels that equal the predicted class
         warnings: the problems with the estimate, one sentence each
         rejection: the problem that makes the estimate useless
     """
 
     method: str
     examples: int
-    agreement: float
     warnings: tuple[str, ...] = ()
     rejection: str | None = None
 
@@ -82,75 +93,71 @@ class NoiseEstimate:
         noise_rate: the probability that a label is wrong
         transition: ``T[noisy, true]``, columns summing to one
         class_prior: the share of each true class
-        interval: the interval of the noise rate
+        interval: the 95 % interval of the noise rate
         diagnostics: the quality of the estimate
         words: the evidence and the assumptions behind the estimate
         labels_to_check: the number of labels to check by hand to know the noise rate to ±3 points
         condition: the condition under which the interval is valid, in a few words
-        confidence: the probability that the interval contains the noise rate
+        annotators: the noise of each annotator and the consensus, given several labels per example
     """
 
     noise_rate: float
     transition: Matrix
-    class_prior: Float64[Tensor, " classes"]
+    class_prior: PerClass
     interval: tuple[float, float]
     diagnostics: Diagnostics
     words: str = ""
     labels_to_check: int = 0
     condition: str = UNPREDICTABLE
-    confidence: float = 0.95
+    annotators: AnnotatorEstimate | None = None
 
     @property
     def is_reliable(self) -> bool:
-        """True if there are no warnings."""
         return not self.diagnostics.warnings
 
     @property
     def summary(self) -> str:
         """The rate and its interval, with the condition of the interval."""
-        low, high = self.interval
-        sure = f"{self.confidence:.0%} confidence"
-        return f"{self.noise_rate:.1%} ({low:.1%} to {high:.1%} with {sure}, {self.condition})"
+        low, high = (f"{end:.1%}" for end in self.interval)
+        return f"{self.noise_rate:.1%} ({low} to {high} with 95% confidence, {self.condition})"
 
 
 def estimate_noise(
-    probs: ArrayLike,
+    probs: ArrayLike | None,
     labels: ArrayLike,
     method: EstimationMethod = "agreement",
     *,
     second_probs: ArrayLike | None = None,
     trusted: tuple[ArrayLike, ArrayLike] | Trusted | None = None,
-    features: ArrayLike | None = None,
-    confidence: float = 0.95,
+    annotators: Sequence[str] | None = None,
 ) -> NoiseEstimate:
     """Estimate the noise of labels from the predictions of a model that was trained on such labels.
 
-    Data shows how often labels differ from the best possible prediction. It does not show how many
-    labels are *wrong*: people err on hard examples, and a hard example with the right label looks
-    the same. So the interval of ``"agreement"`` has a lower and an upper end, plus sampling error.
-    `NoiseEstimate.condition` says when the interval is valid, and `NoiseEstimate.words` explains
-    the estimate. A hundred checked labels remove the condition: pass them as ``trusted``.
+    Data shows how often labels differ from the best possible prediction, but not how many are
+    *wrong*: a hard example with the right label looks like one with a wrong label. So the interval
+    has a condition, `NoiseEstimate.condition`, and `NoiseEstimate.words` explains the estimate. A
+    hundred checked labels remove the condition: pass them as ``trusted``.
 
     - ``"agreement"``, the default: agreement of labels with predictions, mainly confident ones
     - ``"anchor"``: predictions at examples that certainly belong to a class
-    - ``"dual-t"``: Dual-T, for predictions on the training examples themselves
     - ``"confident"``: confident learning, by cleanlab
-    - ``"neighbors"``: agreement of the labels of nearest neighbors
+
+    Several labels per example make the interval far narrower: pass a matrix, whose missing labels
+    are ``-1``. The rate is then that of a label drawn from all labels, and
+    `NoiseEstimate.annotators` has the details.
 
     Args:
-        probs: out-of-fold probabilities of the *noisy* label, one row per example, for example from
-            cross-validation
-        labels: observed class indices
+        probs: out-of-fold probabilities of the *noisy* label, one row per example; None to compare
+            several labels per example without a model
+        labels: observed class indices, one per example or ``[examples, annotators]``
         method: the estimator
-        second_probs: out-of-fold probabilities by models that were trained on other examples, for
-            example from a second cross-validation with other folds. Labels are compared with the
-            mean of both; where the two disagree, predictions may be wrong
+        second_probs: out-of-fold probabilities by models that were trained on other folds. Labels
+            are compared with the mean of both; where the two disagree, predictions may be wrong
         trusted: ``(positions, true_labels)`` of examples that were drawn at random and checked by a
             person. They make the rate unbiased for any noise. Pass a `Trusted` if the examples were
             drawn with unequal probabilities
-        features: vectors for ``"neighbors"``, in which similar examples are near each other; by
-            default the predictions
-        confidence: the probability that the interval contains the noise rate
+        annotators: the names of the annotators, one per column of ``labels``. Without names, each
+            column has labels by anyone
 
     Example:
         >>> from noisebound import corrupt
@@ -162,38 +169,42 @@ def estimate_noise(
         >>> abs(estimate.noise_rate - 0.3) < 0.03, estimate.is_reliable
         (True, True)
     """
+    if probs is None:
+        if np.ndim(labels) != 2:
+            raise InvalidTypeError(
+                "`probs` may be None only if `labels` has several labels per example, as a matrix"
+            )
+        return _by_annotators(None, labels, method, annotators, trusted)
     predictions = check_predictions(probs)
-    observed = check_labels(labels, predictions, "probs")
-    level = check_number("confidence", confidence, "(0, 1]")
+    if method not in ESTIMATION_METHODS:
+        names = ", ".join(ESTIMATION_METHODS)
+        raise InvalidValueError(f"method must be one of {names}, got {method!r}")
     in_doubt = None
     if second_probs is not None:
         second = _check_second(second_probs, predictions, method)
         in_doubt = predictions.argmax(1) != second.argmax(1)
         predictions = (predictions + second) / 2
-    _check_method(method, features)
+    if np.ndim(labels) == 2:
+        return _by_annotators(predictions, labels, method, annotators, trusted)
+    if annotators is not None:
+        raise InvalidTypeError(
+            "`annotators` names the columns of `labels`, and these are a vector: leave it out"
+        )
+    observed = check_labels(labels, predictions, "probs")
     num_classes = predictions.shape[1]
-    sureness, predicted = predictions.max(1)
+    predicted = predictions.argmax(1)
     prior = predicted.bincount(minlength=num_classes).double() / len(predicted)
     condition = _CONDITIONS[method]
     if method == "agreement":
-        transition = agreement_transition(sureness, predicted, observed, num_classes)
-        found = identify(predictions, observed, _rate(transition, prior), in_doubt)
-        rate, interval, words = found.point, found.interval(level), found.words
-        transition = with_rate(transition, prior, rate)
+        transition, rate, interval, words = _by_agreement(predictions, observed, prior, in_doubt)
     else:
-        size, estimator = _estimator(method, predictions.double(), observed, features)
-        transition = estimator(torch.arange(size))
-        rate = _rate(transition, prior)
-        interval = _interval(rate, prior, size, estimator, level)
+        exact = predictions.double()
+        estimator = anchor_transition if method == "anchor" else confident_transition
+        transition = estimator(exact, observed)
+        rate = rate_of(transition, prior)
+        interval = _jackknife_interval(estimator, exact, observed, prior, rate)
         words = f"The interval is valid {condition}. It covers sampling error only."
-    if trusted is not None:
-        checked = check_trusted(trusted, observed, num_classes)
-        rate, interval = _audited(checked, predictions, observed, level)
-        count = len(checked.positions)
-        condition = f"by {count:,} checked labels"
-        words = f"By {count} labels that a person has checked, drawn at random."
-        transition = _with_trusted(transition, checked, observed)
-    return NoiseEstimate(
+    found = NoiseEstimate(
         noise_rate=rate,
         transition=transition,
         class_prior=prior,
@@ -202,8 +213,70 @@ def estimate_noise(
         words=words,
         labels_to_check=labels_to_check(rate, len(observed)),
         condition=condition,
-        confidence=level,
     )
+    return found if trusted is None else _audited(found, predictions, observed, trusted)
+
+
+def _audited(
+    found: NoiseEstimate,
+    probs: Float[Tensor, "n classes"],
+    labels: Labels,
+    trusted: tuple[ArrayLike, ArrayLike] | Trusted,
+) -> NoiseEstimate:
+    """Return the estimate with the rate and the matrix of the checked labels."""
+    checked = check_trusted(trusted, labels, probs.shape[1])
+    at, suspicion = checked.positions, checked.suspicion
+    if suspicion is None:
+        suspicion = 1 - of_label(probs, labels).double()
+    is_wrong = labels[at] != checked.true_labels
+    rate, interval = audited_rate(is_wrong, suspicion[at], suspicion, checked.weights)
+    return replace(
+        found,
+        noise_rate=rate,
+        transition=_with_trusted(found.transition, checked, labels),
+        interval=interval,
+        words=f"By {len(at)} labels that a person has checked, drawn at random.",
+        labels_to_check=labels_to_check(rate, len(labels)),
+        condition=f"by {len(at):,} checked labels",
+    )
+
+
+def _by_annotators(
+    probs: Float[Tensor, "n classes"] | None,
+    labels: ArrayLike,
+    method: EstimationMethod,
+    names: Sequence[str] | None,
+    trusted: tuple[ArrayLike, ArrayLike] | Trusted | None,
+) -> NoiseEstimate:
+    """Return the estimate from several labels per example."""
+    if method != "agreement":
+        raise InvalidValueError(f"method {method!r} takes one label per example, not a matrix")
+    by_annotator = estimate_annotators(labels, probs, names=names)
+    found = NoiseEstimate(
+        noise_rate=by_annotator.noise_rate,
+        transition=by_annotator.transition,
+        class_prior=by_annotator.class_prior,
+        interval=by_annotator.interval,
+        diagnostics=Diagnostics(
+            "annotators",
+            len(by_annotator.consensus),
+            by_annotator.warnings,
+            by_annotator.rejection,
+        ),
+        words=by_annotator.words,
+        labels_to_check=labels_to_check(by_annotator.noise_rate, int(by_annotator.counts.sum())),
+        condition=UNLESS_SHARED,
+        annotators=by_annotator,
+    )
+    if trusted is None:
+        return found
+    # One label per example, drawn at random, stands for all of them.
+    given = labels.detach().cpu() if isinstance(labels, Tensor) else np.asarray(labels)
+    table = torch.as_tensor(given).long()
+    draws = torch.rand(table.shape, generator=torch.Generator().manual_seed(0))
+    drawn = draws.masked_fill(table < 0, -1.0).argmax(1)
+    one = table.gather(1, drawn[:, None]).squeeze(1)
+    return _audited(found, by_annotator.consensus, one, trusted)
 
 
 def _check_second(
@@ -220,14 +293,57 @@ def _check_second(
     return second
 
 
-def _audited(checked: Trusted, probs: Tensor, labels: Labels, level: float) -> AuditedRate:
-    """Return the rate by checked labels; suspicions of all labels narrow its interval."""
-    suspicion = checked.suspicion
-    if suspicion is None:
-        suspicion = 1 - of_label(probs, labels).double()
-    at = checked.positions
-    is_wrong = labels[at] != checked.true_labels
-    return audited_rate(is_wrong, suspicion[at], suspicion, level, checked.weights)
+def _by_agreement(
+    probs: Float[Tensor, "n classes"],
+    labels: Labels,
+    prior: PerClass,
+    in_doubt: Mask | None,
+) -> tuple[Matrix, float, tuple[float, float], str]:
+    """Return the matrix, the rate, its interval and the evidence in words.
+
+    Examples are in doubt if two models predict different classes for them.
+    """
+    sureness, predicted = probs.max(1)
+    differs = predicted != labels
+    high, high_error = _share(differs)
+    # A single model counts by its advantage over predicting the most frequent class.
+    commonest = labels.bincount().max().item() / len(labels)
+    skill = max(0.0, 1 - high / max(1 - commonest, 1 / len(labels)))
+    surest = {
+        share: surest_of_each_class(sureness, predicted, probs.shape[1], share)
+        for share in (1.0, SUREST, SUREST / 2)
+    }
+    lows = []  # lower ends and their standard errors
+    for rows in surest.values():
+        seen, error = _share(differs[rows])
+        low = skill * seen if in_doubt is None else seen - _share(in_doubt[rows])[0]
+        lows.append((min(low, high), error))
+    transition = agreement_transition(sureness, predicted, labels, probs.shape[1])
+    rate = rate_of(transition, prior)
+    if in_doubt is not None:
+        among_surest = max(0.0, rate - _share(in_doubt[surest[SUREST]])[0] / 2)
+        among_all = max(0.0, high - _share(in_doubt)[0] / 2)
+        rate = (among_surest + among_all) / 2
+    least = max(0.0, min(lows)[0])
+    rate = min(max(rate, least), high)
+    lowest = min(share - REACH * error for share, error in lows)
+    interval = max(0.0, lowest), min(1.0, high + REACH * high_error)
+    words = (
+        f"Labels differ from predictions in {high:.1%} of the examples. This is the upper limit, "
+        "unless mistakes can be predicted from the inputs: predictions then repeat them, and no "
+        f"method detects them. At least {least:.1%} are wrong, if predictions are right where they "
+        "are surest and agree. The estimate lies between the rate among all examples and the rate "
+        "among the surest ones. The latter is closer if labels are wrong as often on easy examples "
+        "as on hard ones. Only checked labels can settle it."
+    )
+    return with_rate(transition, prior, rate), rate, interval, words
+
+
+def _share(is_true: Mask) -> tuple[float, float]:
+    """Return a share and its standard error, which is positive even for shares of 0 and 1."""
+    n, count = len(is_true), int(is_true.sum())
+    cautious = (count + 1) / (n + 2)
+    return count / n, math.sqrt(cautious * (1 - cautious) / n)
 
 
 def _with_trusted(transition: Matrix, checked: Trusted, labels: Labels) -> Matrix:
@@ -241,60 +357,26 @@ def _with_trusted(transition: Matrix, checked: Trusted, labels: Labels) -> Matri
     return counted / counted.sum(0)
 
 
-def _check_method(method: str, features: ArrayLike | None) -> None:
-    if method not in ESTIMATION_METHODS:
-        raise InvalidValueError(
-            f"method must be one of {', '.join(ESTIMATION_METHODS)}, got {method!r}"
-        )
-    if features is not None and method != "neighbors":
-        raise InvalidTypeError(f"features do not apply to {method!r}: leave them out")
-
-
-def _estimator(
-    method: str, probs: Probs, labels: Labels, features: ArrayLike | None
-) -> tuple[int, _Estimator]:
-    """Return the number of units and the estimate from some of them, for the jackknife."""
-    n, num_classes = probs.shape
-    match method:
-        case "anchor":
-            return n, lambda rows: anchor_transition(probs[rows])
-        case "dual-t":
-            return n, lambda rows: dual_transition(probs[rows], labels[rows])
-        case "confident":
-            return n, lambda rows: confident_transition(probs[rows], labels[rows])
-    points = probs.sqrt() if features is None else _check_features(features, n)
-    triples = neighbor_triples(points, labels)
-    return len(triples), lambda rows: transition_of_triples(triples[rows], num_classes)
-
-
-def _check_features(features: ArrayLike, n: int) -> Float64[Tensor, "n dimensions"]:
-    given = as_float64(features)
-    if given.ndim < 2 or len(given) != n or not given.isfinite().all():
-        raise InvalidValueError(
-            f"`features` must have a row of finite numbers per example, {n} rows; got shape "
-            f"{tuple(given.shape)}{'' if given.isfinite().all() else ' with NaN or infinity'}"
-        )
-    return given.flatten(1)
-
-
-def _rate(transition: Matrix, prior: Tensor) -> float:
-    return float((prior * (1 - transition.diagonal())).sum())
-
-
-def _interval(
-    rate: float, prior: Tensor, size: int, estimator: _Estimator, level: float
+def _jackknife_interval(
+    estimator: Callable[[Probs, Labels], Matrix],
+    probs: Probs,
+    labels: Labels,
+    prior: PerClass,
+    rate: float,
 ) -> tuple[float, float]:
-    """Return the interval due to sampling error, by a jackknife over groups."""
+    """Return the interval due to sampling error, by a jackknife over groups of examples."""
     from scipy.special import stdtrit  # takes longer to import than all of noisebound
 
+    size = len(labels)
     group = torch.randperm(size, generator=torch.Generator().manual_seed(0)) % _GROUPS
-    kept = [(group != left_out).nonzero().squeeze(1) for left_out in range(_GROUPS)]
-    rates = [_rate(estimator(rows), prior) for rows in kept]
+    rates = []
+    for left_out in range(_GROUPS):
+        rows = group != left_out
+        rates.append(rate_of(estimator(probs[rows], labels[rows]), prior))
     without = torch.tensor(rates, dtype=torch.float64)
     error = math.sqrt((_GROUPS - 1) / _GROUPS * float(((without - without.mean()) ** 2).sum()))
-    reach = float(stdtrit(_GROUPS - 1, (1 + level) / 2)) * error
-    # Even if no wrong label was seen, the rate may be about one in the number of labels.
-    unseen = -math.log1p(-level) / size if level < 1 else math.inf
+    reach = float(stdtrit(_GROUPS - 1, UPPER)) * error
+    unseen = math.log(20) / size  # the upper end of 95 % if no wrong label was seen
     return max(0.0, rate - reach), min(1.0, rate + max(reach, unseen))
 
 
@@ -304,7 +386,6 @@ def _diagnose(
     """Return the problems with an estimate; checked labels do not depend on the model."""
     num_classes = probs.shape[1]
     predicted = probs.argmax(1)
-    agreement = (predicted == labels).double().mean().item()
     warnings = []
     if not is_audited and not are_informative(probs, labels):
         warnings.append(
@@ -321,4 +402,4 @@ def _diagnose(
     missing = num_classes - len(torch.unique(predicted))
     if missing:
         warnings.append(f"{missing} of {num_classes} classes are never predicted")
-    return Diagnostics(method, len(labels), agreement, tuple(warnings), rejection)
+    return Diagnostics(method, len(labels), tuple(warnings), rejection)

@@ -1,29 +1,35 @@
-r"""Noise that is estimated from out-of-fold predictions.
-
-If a person has checked some labels, the noise of the others remains. Let ``r`` be the noise rate of
-``n`` labels before review, by the checked labels that were drawn at random. If ``w`` wrong labels
-were corrected, the share ``(rn - w) / u`` of the ``u`` unchecked labels is wrong.
-"""
+"""Noise that is estimated from out-of-fold predictions, and what remains of it after a review."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from noisebound.bounds import noise_bound, transition_bound
 from noisebound.errors import MisuseError
+from noisebound.estimation.annotators import AnnotatorEstimate
 from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
 from noisebound.estimation.floor import Floor, measured_floor
 from noisebound.estimation.names import EstimationMethod
 from noisebound.estimation.noise import BoundChoice, Noise, UnknownNoise
-from noisebound.estimation.predictions import Matrix, OutOfFold, Probs, of_label
+from noisebound.estimation.predictions import (
+    Labels,
+    Mask,
+    Matrix,
+    OutOfFold,
+    PerClass,
+    Probs,
+    are_several,
+    of_label,
+)
 from noisebound.estimation.transitions import true_class_probabilities, with_rate
 from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_check
 from noisebound.losses import CrossEntropy, Loss
 
+_TINY = torch.finfo(torch.float64).tiny
 _LOW = 0.1  # upper end of an interval that even an underfit model supports; heuristic
 
 UNDERFIT = (
@@ -35,18 +41,18 @@ UNDERFIT = (
 
 @dataclass(frozen=True, eq=False)
 class EstimatedNoise(Noise):
-    """Noise that is estimated from out-of-fold predictions.
+    """Noise that is estimated from out-of-fold predictions, which may not have been kept.
 
-    Args:
-        estimate: the rate, the matrix and their quality
-        cross_entropy_floor: the least out-of-fold cross-entropy
-        out_of_fold: the predictions, or the mean of several; None if they were not kept
+    Several predictions are kept as their mean, which judges the labels. With several labels per
+    example, `estimate` is about all of them, and `of_majority` about their majority
+    votes, which are trained on: it gives the rate, the matrix and the bound.
     """
 
     kind = "estimated"
-    estimate: NoiseEstimate
+    estimate: NoiseEstimate = field()  # no default here
     cross_entropy_floor: Floor
     out_of_fold: OutOfFold | None = None
+    of_majority: NoiseEstimate | None = None
 
     @classmethod
     def of(
@@ -57,8 +63,8 @@ class EstimatedNoise(Noise):
     ) -> "EstimatedNoise":
         """Estimate the noise of the labels that nobody has checked.
 
-        ``others`` are predictions for the same examples by models that were trained on other folds.
-        The first are the default estimator's second predictions; suspects are those of the mean.
+        ``others`` are predictions by models that were trained on other folds. The first of them are
+        the default estimator's second predictions; suspects follow from the mean of all.
         """
         judged, second = out_of_fold.unchecked, None
         if others and method == "agreement":
@@ -66,8 +72,26 @@ class EstimatedNoise(Noise):
             second = replace(others[0], is_trusted=trusted).unchecked.probabilities
         estimate = estimate_noise(judged.probabilities, judged.labels, method, second_probs=second)
         mean = out_of_fold.averaged_with(others)
-        floor = measured_floor(CrossEntropy(), mean.unchecked.logits, judged.labels)
-        return cls(estimate, floor, mean)
+        unchecked = mean.unchecked
+        floor = measured_floor(CrossEntropy(), unchecked.logits, unchecked.labels)
+        by_votes = _estimate_by_votes(unchecked) if method == "agreement" else None
+        if by_votes is None:
+            return cls(estimate, floor, mean)
+        of_majority = noise_of_majority(by_votes, unchecked.labels)
+        return cls(_with_checked(by_votes, mean), floor, mean, of_majority)
+
+    @property
+    def annotators(self) -> AnnotatorEstimate | None:
+        """The noise of each annotator, and the consensus, given several labels per example."""
+        return self.estimate.annotators
+
+    def judged_by(self, predictions: Sequence[OutOfFold]) -> "EstimatedNoise":
+        """Return the same estimate and floor; the mean of other predictions judges the labels."""
+        first, *others = predictions
+        mean = first.averaged_with(others)
+        found = measured_floor(CrossEntropy(), mean.unchecked.logits, mean.unchecked.labels)
+        floor = replace(self.cross_entropy_floor, temperature=found.temperature)
+        return replace(self, out_of_fold=mean, cross_entropy_floor=floor)
 
     @cached_property
     def calibrated(self) -> Probs:
@@ -78,7 +102,7 @@ class EstimatedNoise(Noise):
 
     @cached_property
     def true_probabilities(self) -> Probs:
-        """The probabilities of each example's true class, given its inputs and its label."""
+        """The probabilities of the true class, given the inputs and the label."""
         assert self.out_of_fold is not None
         probs = true_class_probabilities(self.calibrated, self.transition)
         joint = self.transition[self.out_of_fold.labels] * probs
@@ -89,16 +113,15 @@ class EstimatedNoise(Noise):
         return found
 
     @cached_property
-    def is_doubted(self) -> Bool[Tensor, " n"]:
-        """Whether confident learning calls the label wrong (Northcutt et al., 2021).
+    def is_doubted(self) -> Mask:
+        """Whether confident learning doubts the label (Northcutt et al., 2021).
 
         A class is confidently predicted if its probability is at least its mean among the examples
-        with its label. A label is doubted if the likeliest confidently predicted class is another.
+        with its label. A label is doubted if the likeliest such class is another.
         """
         assert self.out_of_fold is not None
         probs, labels = self.calibrated, self.out_of_fold.labels
-        totals = torch.zeros(probs.shape[1], dtype=probs.dtype)
-        totals.index_add_(0, labels, of_label(probs, labels))
+        totals = labels.bincount(of_label(probs, labels), minlength=probs.shape[1])
         thresholds = totals / labels.bincount(minlength=probs.shape[1]).clamp(min=1)
         confident = torch.where((probs >= thresholds) & (thresholds > 0), probs, -1.0)
         surest, predicted = confident.max(1)
@@ -107,9 +130,17 @@ class EstimatedNoise(Noise):
         return doubted if trusted is None else doubted & ~trusted
 
     @property
+    def of_labels(self) -> NoiseEstimate:
+        """The noise of the labels that are trained on."""
+        return self.of_majority or self.estimate
+
+    @property
     def rate(self) -> float:
-        """The estimated rate."""
-        return self.estimate.noise_rate
+        return self.of_labels.noise_rate
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.of_labels.interval
 
     @property
     def assumed_rate(self) -> float:
@@ -119,27 +150,10 @@ class EstimatedNoise(Noise):
 
     @property
     def transition(self) -> Matrix:
-        """The estimated matrix."""
-        return self.estimate.transition
+        return self.of_labels.transition
 
-    def prior_given(self, label_shares: Float64[Tensor, " classes"]) -> Float64[Tensor, " classes"]:
-        """Return the estimated class prior."""
-        return self.estimate.class_prior
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the noise rate."""
-        return self.estimate.interval
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The problems with the estimate."""
-        return self.estimate.diagnostics.warnings
-
-    @property
-    def unknown_because(self) -> str | None:
-        """The problem that makes the estimate useless."""
-        return self.estimate.diagnostics.rejection
+    def prior_given(self, label_shares: PerClass) -> PerClass:
+        return self.of_labels.class_prior
 
     def floor(self, loss: Loss) -> Floor | None:
         """Return the least out-of-fold loss; None if predictions do not determine the loss."""
@@ -150,10 +164,10 @@ class EstimatedNoise(Noise):
         return measured_floor(observed, judged.logits, judged.labels)
 
     def bound(self, loss: Loss) -> BoundChoice:
-        """Return the lower of the derived floor of the estimated noise and the measured floor.
+        """Return the lower of the derived and the measured floor.
 
-        The derived floor ignores similar classes and assumes the worst noise of this rate. The
-        measured floor has neither problem, but errors of the models raise it above the entropy.
+        The derived one assumes separable classes and the worst noise of this rate. Errors of the
+        models raise the measured one.
         """
         derived = self._derived_bound(loss)
         floor = self.floor(loss)
@@ -172,7 +186,7 @@ class EstimatedNoise(Noise):
     def _derived_bound(self, loss: Loss) -> BoundChoice:
         matrix = loss.assumed_transition
         if matrix is not None:  # the floor of a corrected loss follows from its own matrix
-            level = transition_bound(loss, matrix, self.estimate.class_prior)
+            level = transition_bound(loss, matrix, self.of_labels.class_prior)
             reason = "the entropy of the transition matrix that the loss corrects"
             return BoundChoice(level, "estimated transition", reason)
         level = float(noise_bound(loss, self.assumed_rate, len(self.transition)))
@@ -180,37 +194,73 @@ class EstimatedNoise(Noise):
         return BoundChoice(level, "estimated noise rate", reason)
 
 
+def _estimate_by_votes(out_of_fold: OutOfFold) -> NoiseEstimate | None:
+    """Return the noise of several labels per example; None if few have two, or if it is useless."""
+    votes = out_of_fold.votes
+    if votes is None or not are_several(votes):
+        return None
+    names = out_of_fold.annotators or None
+    found = estimate_noise(out_of_fold.probabilities, votes, annotators=names)
+    return None if found.diagnostics.rejection is not None else found
+
+
+def _with_checked(estimate: NoiseEstimate, out_of_fold: OutOfFold) -> NoiseEstimate:
+    """Return the estimate with a consensus for all examples; checked labels are right."""
+    found, trusted = estimate.annotators, out_of_fold.is_trusted
+    assert found is not None
+    if trusted is None or len(found.consensus) == len(trusted):
+        return estimate
+    consensus = torch.eye(out_of_fold.num_classes).double()[out_of_fold.labels]
+    consensus[~trusted] = found.consensus
+    return replace(estimate, annotators=replace(found, consensus=consensus))
+
+
+def noise_of_majority(estimate: NoiseEstimate, labels: Labels) -> NoiseEstimate:
+    """Return the noise of one label per example, given the consensus of all labels.
+
+    The interval is in proportion to that of all labels.
+    """
+    assert estimate.annotators is not None
+    consensus = estimate.annotators.consensus
+    rate = 1 - of_label(consensus, labels).mean().item()
+    counts = torch.eye(consensus.shape[1], dtype=torch.float64) * torch.finfo(torch.float32).eps
+    counts.index_add_(0, labels, consensus)
+    low, high = (end * rate / max(estimate.noise_rate, _TINY) for end in estimate.interval)
+    return replace(
+        estimate,
+        noise_rate=rate,
+        transition=counts / counts.sum(0),
+        class_prior=consensus.mean(0),
+        interval=(low, min(1.0, high)),
+        labels_to_check=labels_to_check(rate, len(labels)),
+        annotators=None,
+    )
+
+
 def estimated_noise(out_of_fold: OutOfFold, method: EstimationMethod = "agreement") -> Noise:
     """Return the noise by out-of-fold predictions; unknown if they are unrelated to the labels.
 
-    If the models are underfit, their errors would pass for noise. Only if there are few is the
-    noise known to be low, and the upper end of the interval is known.
+    The errors of underfit models would pass for noise. Only if they are few, the noise is low.
     """
     noise = EstimatedNoise.of(out_of_fold, method)
-    if not out_of_fold.is_underfit:
-        rejection = noise.unknown_because
-        if rejection is not None:
-            return UnknownNoise(out_of_fold.num_classes, rejection, noise.estimate)
-        return noise
     most = noise.estimate.interval[1]
-    if most > _LOW:
-        return UnknownNoise(out_of_fold.num_classes, UNDERFIT, noise.estimate)
+    rejection = noise.unknown_because
+    if out_of_fold.is_underfit:
+        rejection = UNDERFIT if most > _LOW else None
+    if rejection is not None:
+        return UnknownNoise(out_of_fold.num_classes, rejection, noise.estimate)
+    if not out_of_fold.is_underfit:
+        return noise
     words = f"Few labels are wrong, at most {most:.1%}. {noise.estimate.words}"
     return replace(noise, estimate=replace(noise.estimate, interval=(0.0, most), words=words))
 
 
 def among_labels(noise: Noise, num_labels: int) -> Noise:
     """Return the noise with `labels_to_check` for all labels, if it was estimated from a part."""
-
-    def among(estimate: NoiseEstimate) -> NoiseEstimate:
-        count = labels_to_check(estimate.noise_rate, num_labels)
-        return replace(estimate, labels_to_check=count)
-
-    if isinstance(noise, EstimatedNoise):
-        return replace(noise, estimate=among(noise.estimate))
-    if isinstance(noise, UnknownNoise) and noise.rejected is not None:
-        return replace(noise, rejected=among(noise.rejected))
-    return noise
+    if not isinstance(noise, EstimatedNoise | UnknownNoise) or noise.estimate is None:
+        return noise
+    count = labels_to_check(noise.estimate.noise_rate, num_labels)
+    return replace(noise, estimate=replace(noise.estimate, labels_to_check=count))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,16 +270,14 @@ class Checked:
     Args:
         is_trusted: whether the label is known to be right, after corrections
         given: the labels before corrections
-        stands_for: the number of examples that a label represents, if it was drawn at random to be
-            checked; else 0
+        stands_for: the number of examples that a label drawn at random represents; else 0
     """
 
-    is_trusted: Bool[Tensor, " n"]
+    is_trusted: Mask
     given: Int64[Tensor, " n"]
     stands_for: Float64[Tensor, " n"]
 
-    def subset(self, kept: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "Checked":
-        """Return the same for a part of the examples."""
+    def subset(self, kept: Int64[Tensor, " m"] | Mask) -> "Checked":
         return Checked(self.is_trusted[kept], self.given[kept], self.stands_for[kept])
 
     def untrusted_share(self, weights: Tensor | None) -> float:
@@ -243,7 +291,8 @@ class Checked:
 def noise_of_unchecked(noise: Noise, checked: Checked) -> Noise:
     """Return the noise of the unchecked labels, by the checked ones that were drawn at random.
 
-    With fewer than ten such labels, the estimate from predictions is returned unchanged.
+    If ``r`` is the rate of ``n`` labels before review, and ``w`` wrong ones were corrected, then
+    ``(rn - w) / u`` of the ``u`` unchecked ones are wrong. Less than ten drawn labels do not count.
     """
     audited = (checked.is_trusted & (checked.stands_for > 0)).nonzero().squeeze(1)
     unchecked = int((~checked.is_trusted).sum())
@@ -272,4 +321,4 @@ def noise_of_unchecked(noise: Noise, checked: Checked) -> Noise:
         words=words,
         condition=of_given.condition,
     )
-    return replace(noise, estimate=estimate)
+    return replace(noise, estimate=estimate, of_majority=None)

@@ -1,7 +1,7 @@
 """The measured floor: the least out-of-fold loss on noisy labels.
 
-For any noise, the expected loss on noisy labels is at least their entropy. So an out-of-fold loss
-is an upper bound of the floor, and needs no noise rate, transition matrix or separable classes.
+The expected loss on noisy labels is at least their entropy. So an out-of-fold loss is an upper
+bound of the floor, for any noise and for classes that overlap.
 """
 
 import math
@@ -27,13 +27,7 @@ _SHARPEST = 8.0  # temperatures from 1/8 to 8 are tried
 
 @dataclass(frozen=True, eq=False)
 class Floor:
-    """The least out-of-fold loss.
-
-    Args:
-        level: the mean loss
-        standard_error: the standard error of the mean loss
-        temperature: the divisor of the logits with the least mean loss
-    """
+    """The least mean out-of-fold loss, and the divisor of the logits that gives it."""
 
     level: float
     standard_error: float
@@ -48,12 +42,11 @@ class Floor:
 def measured_floor(loss: AnyLoss, logits: ArrayLike, labels: ArrayLike) -> Floor:
     """Return the floor of any loss, from out-of-fold predictions and noisy labels.
 
-    A model that was trained with another loss may be over- or underconfident for this one, so the
-    logits are divided by the temperature with the least loss.
+    A model may be over- or underconfident for this loss, so the logits are divided by the
+    temperature with the least loss.
 
     Args:
-        loss: a loss of noisebound, or any function or module of ``(logits, labels)`` that returns
-            per-sample losses or their mean
+        loss: a noisebound loss, or any function or module of ``(logits, labels)``
         logits: out-of-fold logits, one row per example
         labels: the noisy labels
 
@@ -65,9 +58,7 @@ def measured_floor(loss: AnyLoss, logits: ArrayLike, labels: ArrayLike) -> Floor
         '0.500 0.500'
     """
     if isinstance(loss, RememberingLoss):
-        raise InvalidValueError(
-            f"{type(loss).__name__} depends on its memory of the examples and has no floor"
-        )
+        raise InvalidValueError(f"{type(loss).__name__} depends on its memory and has no floor")
     scores = as_float64(logits).detach().cpu()
     observed = check_labels(labels, scores, "logits")
     if not bool(torch.isfinite(scores).all()):

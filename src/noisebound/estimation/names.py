@@ -2,5 +2,5 @@
 
 from typing import Literal, TypeAlias, get_args
 
-EstimationMethod: TypeAlias = Literal["agreement", "anchor", "dual-t", "confident", "neighbors"]
+EstimationMethod: TypeAlias = Literal["agreement", "anchor", "confident"]
 ESTIMATION_METHODS: tuple[EstimationMethod, ...] = get_args(EstimationMethod)

@@ -16,15 +16,17 @@ from noisebound.errors import InvalidTypeError, InvalidValueError
 Probs: TypeAlias = Float64[Tensor, "n classes"]
 Labels: TypeAlias = Int64[Tensor, " n"]
 Matrix: TypeAlias = Float64[Tensor, "classes classes"]  # mostly T[noisy, true]
+PerClass: TypeAlias = Float64[Tensor, " classes"]
+Values: TypeAlias = Float64[Tensor, " n"]
+Mask: TypeAlias = Bool[Tensor, " n"]
 
-FEWEST_EXAMPLES = 20  # the number of groups of the jackknife
+FEWEST_JUDGED = 20  # the number of groups of the jackknife
 
 _ROWS_AT_ONCE = 2**14
 NUMBERS_AT_ONCE = 2**18  # 2 MB of float64, which stays in the processor's cache
-_CLEAR = 2.5
-"""Standard deviations beyond chance, a heuristic. Predictions that are independent of the labels
-pass in 0.7 % of the cases in 90 settings of sizes, class shares and sharpness; in 108 others, in
-0.4 %."""
+CLEAR = 2.5
+"""Standard deviations beyond chance: heuristic. Predictions that are independent of the labels pass
+in 0.7 % of the cases, by 90 settings of sizes, class shares and sharpness."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,36 +38,49 @@ class OutOfFold:
         labels: the observed labels
         positions: positions in the whole training set, validation split included
         is_underfit: True if a model was still learning, and had memorized nothing, after its last
-            epoch; many of its errors are then its own, and not the labels'
-        hits: for each epoch, whether the predicted class is the observed label
+            epoch
+        hits: for each epoch, whether the predicted class is the observed label; of several labels,
+            the share that is
         is_trusted: whether a person has checked the label
         validation: the same models' predictions for the validation split
+        votes: the labels of several annotators, -1 where one gave none
+        annotators: their names, if they are known
     """
 
     logits: Float[Tensor, "n classes"]
     labels: Labels
     positions: Int64[Tensor, " n"]
     is_underfit: bool = False
-    hits: Bool[Tensor, "epochs n"] | None = None
-    is_trusted: Bool[Tensor, " n"] | None = None
+    hits: Bool[Tensor, "epochs n"] | Float[Tensor, "epochs n"] | None = None
+    is_trusted: Mask | None = None
     validation: "OutOfFold | None" = None
+    votes: Int64[Tensor, "n annotators"] | None = None
+    annotators: tuple[str, ...] = ()
 
     @classmethod
     def joined(cls, folds: Sequence["OutOfFold"]) -> "OutOfFold":
         """Return the predictions of all folds, in the order of the positions.
 
-        A validation example gets the prediction of one model, as a training example does: the
-        folds take turns. So the evidence is equally strong for both kinds of examples.
+        The folds take turns at the validation split, so that each example has one prediction.
         """
         positions = torch.cat([fold.positions for fold in folds])
         order = positions.argsort()
+        hits = [fold.hits for fold in folds if fold.hits is not None]
+        votes = [fold.votes for fold in folds if fold.votes is not None]
+        validation = folds[0].validation
+        if validation is not None:
+            found = [fold.validation.logits for fold in folds if fold.validation is not None]
+            turns = torch.arange(len(validation.labels))
+            validation = replace(validation, logits=torch.stack(found)[turns % len(found), turns])
         return cls(
             torch.cat([fold.logits for fold in folds])[order],
             torch.cat([fold.labels for fold in folds])[order],
             positions[order],
             any(fold.is_underfit for fold in folds),
-            _joined_hits(folds, order),
-            validation=_in_turns([fold.validation for fold in folds]),
+            torch.cat(hits, dim=1)[:, order] if len(hits) == len(folds) else None,
+            validation=validation,
+            votes=torch.cat(votes)[order] if votes else None,
+            annotators=folds[0].annotators,
         )
 
     @property
@@ -74,20 +89,14 @@ class OutOfFold:
         other = self.validation
         if other is None:
             return self
-        trusted = self.is_trusted
-        if trusted is not None:
-            trusted = torch.cat([trusted, torch.zeros(len(other.labels), dtype=torch.bool)])
         return OutOfFold(
             torch.cat([self.logits, other.logits]),
             torch.cat([self.labels, other.labels]),
             torch.cat([self.positions, other.positions]),
-            self.is_underfit,
-            is_trusted=trusted,
         )
 
     @property
     def num_classes(self) -> int:
-        """The number of classes."""
         return self.logits.shape[1]
 
     @property
@@ -96,16 +105,12 @@ class OutOfFold:
         return self.logits.double().softmax(1)
 
     @property
-    def are_hits(self) -> Bool[Tensor, " n"]:
-        """Whether the predicted class is the observed label."""
-        return self.logits.argmax(1) == self.labels
+    def are_hits(self) -> Mask | Float[Tensor, " n"]:
+        """Whether the predicted class is the observed label; of several labels, which share is."""
+        return hits_of(self.logits.argmax(1), self.labels, self.votes)
 
     def averaged_with(self, others: Sequence["OutOfFold"]) -> "OutOfFold":
-        """Return the mean of several out-of-fold predictions for the same examples.
-
-        Models that were trained on different parts of the data make different errors, so their
-        mean makes fewer than each of them.
-        """
+        """Return the mean of several out-of-fold predictions for the same examples."""
         if not others:
             return self
         mean = torch.stack([each.probabilities for each in (self, *others)]).mean(0)
@@ -119,40 +124,43 @@ class OutOfFold:
     @property
     def unchecked(self) -> "OutOfFold":
         """The predictions for the labels that nobody has checked; for all if these are few."""
-        if self.is_trusted is None or int((~self.is_trusted).sum()) < FEWEST_EXAMPLES:
+        if self.is_trusted is None or int((~self.is_trusted).sum()) < FEWEST_JUDGED:
             return self
         kept = ~self.is_trusted
         return OutOfFold(
-            self.logits[kept], self.labels[kept], self.positions[kept], self.is_underfit
+            self.logits[kept],
+            self.labels[kept],
+            self.positions[kept],
+            self.is_underfit,
+            votes=None if self.votes is None else self.votes[kept],
+            annotators=self.annotators,
         )
 
 
-def _joined_hits(
-    folds: Sequence[OutOfFold], order: Int64[Tensor, " n"]
-) -> Bool[Tensor, "stages n"] | None:
-    found = [fold.hits for fold in folds if fold.hits is not None]
-    return torch.cat(found, dim=1)[:, order] if len(found) == len(folds) else None
+def hits_of(
+    predicted: Int64[Tensor, "*stages n"],
+    labels: Labels,
+    votes: Int64[Tensor, "n annotators"] | None,
+) -> Bool[Tensor, "*stages n"] | Float[Tensor, "*stages n"]:
+    """Return whether each label was predicted; of several labels of an example, which share was."""
+    if votes is None:
+        return predicted == labels
+    right = (predicted[..., None] == votes).sum(-1)
+    return right / (votes >= 0).sum(-1)
 
 
-def _in_turns(found: Sequence[OutOfFold | None]) -> OutOfFold | None:
-    """Return each example's prediction by one of the models, in turns."""
-    first = found[0]
-    if first is None:
-        return None
-    logits = torch.stack([each.logits for each in found if each is not None])
-    examples = torch.arange(len(first.labels))
-    return replace(first, logits=logits[examples % len(logits), examples])
+def are_several(votes: Int64[Tensor, "n annotators"] | None) -> bool:
+    """True if enough examples have two labels to estimate the noise by their agreement."""
+    return votes is not None and int(((votes >= 0).sum(1) >= 2).sum()) >= FEWEST_JUDGED
 
 
 def are_informative(probs: Float[Tensor, "n classes"], labels: Labels) -> bool:
     """True if predictions depend on the labels, beyond chance.
 
-    This is a score test: does the likelihood of the labels rise if their shares ``π`` are moved
-    towards the predictions? Let ``q`` be the predictions less their mean. If labels and predictions
-    are independent, ``Σ_i (q_i[y_i] - Σ_k π_k q_i[k])`` has mean zero, and its variance follows
-    from ``π``. The test works for unequal classes, where accuracy and log loss fail: if 90 % of the
-    labels are of one class, a model that ranks the others well has no higher accuracy than that
-    class alone, and an overconfident one has a higher loss than the class shares.
+    This is a score test, which also works for imbalanced classes, where accuracy and log loss fail.
+    Let ``q`` be the predictions less their mean, and ``π`` the shares of the labels. If labels and
+    predictions are independent, ``Σ_i (q_i[y_i] - Σ_k π_k q_i[k])`` has mean zero and a known
+    variance.
     """
     shares = labels.bincount(minlength=probs.shape[1]).double() / len(labels)
     mean = probs.mean(0, dtype=torch.float64)
@@ -164,7 +172,7 @@ def are_informative(probs: Float[Tensor, "n classes"], labels: Labels) -> bool:
         score += float((of_label(centered, observed) - expected).sum())
         variance += float((centered.square() @ shares - expected.square()).sum())
     least = torch.finfo(torch.float32).eps * len(labels)  # larger than rounding errors
-    return score > max(_CLEAR * math.sqrt(max(variance, 0.0)), least)
+    return score > max(CLEAR * math.sqrt(max(variance, 0.0)), least)
 
 
 def check_predictions(probs: ArrayLike, name: str = "probs") -> Float[Tensor, "n classes"]:
@@ -184,20 +192,19 @@ def check_predictions(probs: ArrayLike, name: str = "probs") -> Float[Tensor, "n
 
 
 def check_labels(labels: ArrayLike, predictions: Tensor, name: str) -> Labels:
-    """Return the labels on the CPU; raise an error if they do not fit the predictions ``name``."""
+    """Return the labels on the CPU; refuse them if they do not fit the predictions ``name``."""
     if predictions.ndim != 2 or predictions.shape[1] < 2:
         raise InvalidValueError(
-            f"{name} must have a row for each example and a column for each class, got shape "
-            f"{tuple(predictions.shape)}"
+            f"`{name}` must have shape [examples, classes], got {tuple(predictions.shape)}"
         )
     observed = check_indices("labels", labels, predictions.shape[1]).cpu()
     if len(observed) != len(predictions):
         raise InvalidValueError(
             f"`labels` must be one per example, {len(predictions)}; got {len(observed)}"
         )
-    if len(observed) < FEWEST_EXAMPLES:
+    if len(observed) < FEWEST_JUDGED:
         raise InvalidValueError(
-            f"at least {FEWEST_EXAMPLES} examples are needed, got {len(observed)}"
+            f"at least {FEWEST_JUDGED} examples are needed, got {len(observed)}"
         )
     return observed
 

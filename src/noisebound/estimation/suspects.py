@@ -7,74 +7,59 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
-from noisebound.bounds import symmetric_columns
 from noisebound.checks import ArrayLike, as_float64, check_transition
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
 from noisebound.estimation.floor import LEAST_PROBABILITY, calibrated_by, random_sample
+from noisebound.estimation.loss_mixture import log_odds_of_losses
 from noisebound.estimation.noise import UnknownNoiseWarning
 from noisebound.estimation.predictions import (
+    FEWEST_JUDGED,
     Labels,
+    Mask,
     Matrix,
+    OutOfFold,
     Probs,
+    Values,
     are_informative,
     check_labels,
     check_predictions,
     of_label,
 )
 from noisebound.estimation.transitions import true_class_probabilities
+from noisebound.losses import Loss
+from noisebound.noise_models import symmetric_transition
 
 _TRUSTED_SCORE = -20.0  # log-odds of one in 500 million
-_NEARLY_CERTAIN = 0.999
 _SURE = 4.6  # log-odds of 99 %; beyond them, a score grows with the logarithm of the evidence
 _UNEXPLAINED = 0.02  # share of the examples whose label the transition matrix does not describe
 _SUREST = 1e-3  # least distance of a probability from zero and one
 _NEUTRAL = 1e-3  # factor that brings meaningless log-odds near zero
 _TIE = 1e-6  # log-odds between labels that would otherwise be equally suspect
-CLEAR = 2.0  # standard errors; by chance, a gain is larger in 1 case of 40
+_CLEAR = 2.0  # standard errors; by chance, a gain is larger in 1 case of 40
 _MUCH_NEARER = 1 / 4
 """A matrix is also supported if it changes the predictions by this factor less than uniform noise
-does: the predictions then already look like noise of this kind. Heuristic."""
+does: heuristic."""
 _SEEN_AS_NOISE = 2 / 3
 """Among labels that differ from predictions, beyond the share among the surest examples, the part
 that is assumed to be wrong. Chosen on the dev half of ``benchmarks/settings.py``."""
-
-_MIXTURE_ROUNDS = 100  # these three are the settings of scikit-learn's GaussianMixture
-_MIXTURE_TOLERANCE = 1e-3  # change of the mean log-likelihood
-_LEAST_VARIANCE = 1e-6  # keeps the width positive if each distribution has a single value
-
-
-def probability_text(probability: float) -> str:
-    """Return a probability as text, never as certain: it comes from noisy labels.
-
-    Example:
-        >>> probability_text(0.123), probability_text(0.99999), probability_text(1e-6)
-        ('12.3%', '>99.9%', '<0.1%')
-    """
-    if probability > _NEARLY_CERTAIN:
-        return f">{_NEARLY_CERTAIN:.1%}"
-    if probability < 1 - _NEARLY_CERTAIN:
-        return f"<{1 - _NEARLY_CERTAIN:.1%}"
-    return f"{probability:.1%}"
+_MEMORIZED = 1 / 2
+"""A model that has memorized at least this share of the labels that it could not predict does not
+judge labels. Chosen on the first half of the tables in ``benchmarks/``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """The probability that each label is wrong.
+    """The log-odds that each label is wrong, and the likeliest other class, unless by losses."""
 
-    Args:
-        score: the log-odds that the label is wrong
-        suggested: the likeliest class other than the label; None for suspects by losses
-    """
-
-    score: Float64[Tensor, " n"]
+    score: Values
     suggested: Labels | None
 
     @property
-    def probability(self) -> Float64[Tensor, " n"]:
+    def probability(self) -> Values:
         """The probability that the label is wrong."""
         return self.score.sigmoid()
 
@@ -87,7 +72,7 @@ class Suspects:
         """Return the same ranking, with all probabilities about one half."""
         return Suspects(_NEUTRAL * self.score, self.suggested)
 
-    def without(self, is_trusted: Bool[Tensor, " n"]) -> "Suspects":
+    def without(self, is_trusted: Mask) -> "Suspects":
         """Return the same suspects, with trusted labels at the end of the ranking."""
         return Suspects(self.score.masked_fill(is_trusted, _TRUSTED_SCORE), self.suggested)
 
@@ -102,11 +87,10 @@ def find_suspects(
     """Find the labels that are probably wrong.
 
     With probabilities ``q`` of the true class, Bayes' rule gives the probability that the label
-    ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``. By default the matrix ``T`` is estimated. It
-    is used only if the labels support it, that is, if they are predicted better through this matrix
-    but not through uniform noise. Otherwise labels are ranked by their predicted probability. If
-    the predictions are unrelated to the labels, a warning is raised, and all probabilities are
-    about one half.
+    ``y`` is right: ``T[y, y] q_y / Σ_k T[y, k] q_k``. By default the matrix ``T`` is estimated, and
+    used only if the labels are predicted better through it but not through uniform noise. Otherwise
+    labels are ranked by their predicted probability. If the predictions are unrelated to the
+    labels, all probabilities are about one half, with a warning.
 
     Args:
         probs_or_losses: class probabilities, one row per example, by a model that has not memorized
@@ -115,7 +99,7 @@ def find_suspects(
         labels: observed class indices
         transition: ``T[noisy, true]``; estimated by default
         corrected: True if the probabilities are those of the true class, as with a
-            forward-corrected loss; False if they are those of the observed label
+            forward-corrected loss
 
     Example:
         >>> probs = torch.tensor([[0.9, 0.1]] * 50 + [[0.1, 0.9]] * 50)
@@ -130,7 +114,7 @@ def find_suspects(
             raise InvalidTypeError(
                 "transition and corrected apply to probabilities, and these are losses"
             )
-        return Suspects(_log_odds_of_losses(as_float64(given), labels), None)
+        return Suspects(log_odds_of_losses(as_float64(given), labels), None)
     probs = check_predictions(given)
     observed = check_labels(labels, probs, "probs")
     if transition is None and not corrected:
@@ -143,11 +127,10 @@ def find_suspects(
                 stacklevel=2,
             )
         return found.suspects
-    matrix = (
-        estimate_noise(probs, observed).transition
-        if transition is None
-        else check_transition(transition).cpu()
-    )
+    if transition is None:
+        matrix = estimate_noise(probs, observed).transition
+    else:
+        matrix = check_transition(transition).cpu()
     if len(matrix) != probs.shape[1]:
         raise InvalidValueError(
             f"transition is of {len(matrix)} classes, probs are of {probs.shape[1]}"
@@ -156,7 +139,7 @@ def find_suspects(
     return by_rule(probs.double(), observed, matrix)
 
 
-class Evidence(NamedTuple):
+class SuspectEvidence(NamedTuple):
     """Suspects by probabilities, and how well the labels support them."""
 
     suspects: Suspects
@@ -169,14 +152,11 @@ def suspects_by_evidence(
     labels: Labels,
     learned: Labels | None = None,
     estimate: NoiseEstimate | None = None,
-) -> Evidence:
+) -> SuspectEvidence:
     """Return the suspects, using as much structure of the noise as the labels support.
 
-    Args:
-        probs: out-of-fold probabilities of the observed label
-        labels: the labels to rate
-        learned: the labels that the model was trained on, if some were corrected since
-        estimate: the noise; by default estimated from these probabilities
+    ``learned`` are the labels that the model was trained on, if some were corrected since. By
+    default, the noise is estimated from these probabilities.
     """
     learned = labels if learned is None else learned
     estimate = estimate or estimate_noise(probs, learned)
@@ -184,35 +164,34 @@ def suspects_by_evidence(
     if are_informative(probs, learned):
         return found
     # For a model at chance, the ranking may still help; the probabilities do not.
-    return Evidence(found.suspects.neutral(), is_supported=False, is_informed=False)
+    return SuspectEvidence(found.suspects.neutral(), is_supported=False, is_informed=False)
 
 
 def _by_supported_noise(
     probs: Probs, labels: Labels, learned: Labels, estimate: NoiseEstimate
-) -> Evidence:
+) -> SuspectEvidence:
     num_classes = probs.shape[1]
     rate = _below_chance(estimate.noise_rate, num_classes)
     calibrated = calibrated_by(probs, learned)
-    even = symmetric_columns(torch.tensor(rate, dtype=torch.float64), num_classes)
+    even = symmetric_transition(rate, num_classes)
     even_gain, even_distance = _fit_of_matrix(calibrated, learned, even)
     differing = (probs.argmax(1) != labels).double().mean().item()
     differing = min(differing, estimate.interval[1])  # the others are errors of the model
     # A matrix that explains few of the labels that differ would call the others right.
-    if even_gain < -CLEAR and rate > differing / 2:
+    if even_gain < -_CLEAR and rate > differing / 2:
         matrix = estimate.transition
         gain, distance = _fit_of_matrix(calibrated, learned, matrix)
-        if gain > CLEAR or distance < _MUCH_NEARER * even_distance:
-            return Evidence(suspects_through(calibrated, labels, matrix), True)
+        if gain > _CLEAR or distance < _MUCH_NEARER * even_distance:
+            return SuspectEvidence(suspects_through(calibrated, labels, matrix), True)
     rate = min(rate, differing)
     share = rate + _SEEN_AS_NOISE * (differing - rate)
-    return Evidence(_least_probable(probs, calibrated, labels, share), even_gain > CLEAR)
+    return SuspectEvidence(_least_probable(probs, calibrated, labels, share), even_gain > _CLEAR)
 
 
 def _least_probable(probs: Probs, calibrated: Probs, labels: Labels, share: float) -> Suspects:
     """Return suspects ranked by their labels' probabilities, with a share of them above one half.
 
-    The log-odds are those of uniform noise of this rate, shifted to the share and assigned in the
-    order of the original probabilities.
+    The log-odds are those of uniform noise of this rate, shifted to the share.
     """
     rate = _below_chance(share, probs.shape[1])
     other = rate / (probs.shape[1] - 1)
@@ -225,7 +204,7 @@ def _least_probable(probs: Probs, calibrated: Probs, labels: Labels, share: floa
     # Break ties among the labels with the highest and lowest possible odds.
     places = torch.arange(len(score), dtype=torch.float64)
     score = score + _TIE * (count - 0.5 - places) / len(score)
-    ordered = in_order_of(of_label(probs, labels), score)
+    ordered = _in_order_of(of_label(probs, labels), score)
     suggested = probs.scatter(1, labels[:, None], -1).argmax(1)
     return Suspects(_limited(ordered), suggested)
 
@@ -238,11 +217,9 @@ def _below_chance(rate: float, num_classes: int) -> float:
 def _fit_of_matrix(probs: Probs, labels: Labels, transition: Matrix) -> tuple[float, float]:
     """Return how well predictions fit a matrix, by a sample of the labels.
 
-    The first number is the gain in the labels' log-likelihood through the matrix, in standard
-    errors; the second is the change of the predictions, in total variation.
-
-    The matrix cannot produce every prediction; others are replaced by the nearest possible one.
-    This removes errors from the predictions if the matrix is right, and adds some if not.
+    Predictions that the matrix cannot produce are replaced by the nearest possible ones. This
+    removes errors if the matrix is right, and adds some if not. The first number is the gain in the
+    labels' log-likelihood, in standard errors; the second is the change in total variation.
     """
     sample = random_sample(len(labels))
     probs, labels = probs[sample], labels[sample]
@@ -276,82 +253,139 @@ def suspects_through(probs: Probs, labels: Labels, transition: Matrix) -> Suspec
     return suspects_of(torch.lerp(described, probs, _UNEXPLAINED), labels, transition)
 
 
-def _limited(score: Float64[Tensor, " n"]) -> Float64[Tensor, " n"]:
+def _limited(score: Values) -> Values:
     """Compress log-odds beyond 99 %; their order stays, and none becomes certain."""
     beyond = (score.abs() - _SURE).clamp(min=0)
     return score.clamp(-_SURE, _SURE) + score.sign() * beyond.log1p()
 
 
-def in_order_of(
-    probability: Float64[Tensor, " n"], score: Float64[Tensor, " n"]
-) -> Float64[Tensor, " n"]:
+def _in_order_of(probability: Values, score: Values) -> Values:
     """Assign the highest score to the label with the lowest probability, and so on.
 
     Labels of equal probability get the mean of their scores.
     """
-    order = probability.argsort(stable=True)
-    group = torch.zeros(len(probability), dtype=torch.int64)
-    group[order[1:]] = (probability[order].diff() > 0).cumsum(0)
-    sums = torch.zeros(len(probability), dtype=torch.float64)
-    sums.index_add_(0, group[order], score.sort(descending=True).values)
-    means: Tensor = (sums / group.bincount(minlength=len(probability)).clamp(min=1))[group]
-    return means
+    group: Tensor = torch.unique(probability, return_inverse=True)[1]
+    sums = group.sort().values.bincount(score.sort(descending=True).values)
+    return (sums / group.bincount())[group].to(score)  # also if there are none
 
 
-def _log_odds_of_losses(losses: Float64[Tensor, " n"], labels: ArrayLike) -> Float64[Tensor, " n"]:
-    """Return the log-odds that labels are wrong, by a mixture of two normal distributions.
+def suspects_by_models(
+    probs: Probs,
+    labels: Labels,
+    loss: Loss,
+    transition: Matrix,
+    out_of_fold: OutOfFold | None,
+    estimate: NoiseEstimate | None = None,
+    *,
+    is_network: bool = True,
+) -> Suspects:
+    """Return the suspects by out-of-fold predictions, and by a trained model where it helps.
 
-    The upper one is that of wrong labels. Both have the same width, so that a higher loss is always
-    more suspect.
+    If the labels support the estimated noise, the log-odds of the model and of the out-of-fold
+    evidence are averaged. Otherwise the model changes at most the ranking, separately within the
+    training and the validation examples: it has seen the labels of the former.
+
+    Args:
+        probs: class probabilities by the trained model, for every example
+        labels: the observed labels
+        loss: the loss of the training
+        transition: ``T[noisy, true]``
+        out_of_fold: out-of-fold predictions; if None, only the model rates the labels
+        estimate: the noise; by default estimated from the out-of-fold predictions
+        is_network: False if the model has other learners, which reproduce the labels that they were
+            trained on, so that only the evidence counts
     """
-    if torch.as_tensor(labels).shape != losses.shape or len(losses) < 2:
-        raise InvalidValueError(
-            f"at least two losses are needed, and one label for each; got {len(losses)} losses"
-        )
-    if not bool(torch.isfinite(losses).all()):
-        raise InvalidValueError("losses must be finite, got NaN or infinite ones")
-    if bool((losses == losses[0]).all()):
-        return torch.zeros_like(losses)  # no evidence
-    log_joint = _two_normal_distributions(losses)
-    return log_joint[:, 1] - log_joint[:, 0]
+    observed = _of_observed_label(probs, loss, transition)
+    if loss.predicts_true_class:
+        by_model = suspects_of(probs, labels, transition)
+    else:
+        by_model = suspects_through(observed, labels, transition)
+    if out_of_fold is None:
+        return by_model
+    judged, learned = _completed(observed, labels, out_of_fold.with_validation)
+    evidence = suspects_by_evidence(judged, labels, learned, estimate)
+    if not is_network:
+        return evidence.suspects
+    score = evidence.suspects.score.clone()
+    is_trained = torch.zeros(len(labels), dtype=torch.bool)
+    is_trained[out_of_fold.positions] = True
+    if evidence.is_supported:
+        averaged = _averaged(score, by_model.score, is_trained)
+        return Suspects(averaged, by_model.suggested)
+    if _may_judge(observed, out_of_fold):
+        # Multiply the probabilities, as for independent evidence.
+        joint = of_label((_logs(observed) + _logs(judged)).softmax(1), labels)
+        for group in (is_trained, ~is_trained):
+            score[group] = _in_order_of(joint[group], score[group])
+    return Suspects(score, by_model.suggested)
 
 
-def _two_normal_distributions(losses: Float64[Tensor, " n"]) -> Float64[Tensor, "n two"]:
-    """Return the log-density of each loss under the lower and the upper distribution, by EM.
+def suspects_by_consensus(consensus: Probs, labels: Labels) -> Suspects:
+    """Return how suspect labels are, given the probability of each true class."""
+    right = of_label(consensus, labels).clamp(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    others = consensus.scatter(1, labels[:, None], -1.0)
+    return Suspects((1 - right).log() - right.log(), others.argmax(1))
 
-    EM starts at the best split of the losses in two, which has a closed form. So the result is
-    deterministic, and equals that of scikit-learn's GaussianMixture from the same start.
+
+def _averaged(evidence: Values, by_model: Values, is_trained: Mask) -> Values:
+    """Return the mean of both log-odds, on one scale for training and validation examples.
+
+    A model rates the labels that it was trained on less suspect. So a validation example gets the
+    score of the training examples with the same evidence, and the model changes the ranking among
+    the validation examples.
     """
-
-    def fitted(shares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        counts = shares.sum(0).clamp(min=LEAST_PROBABILITY)
-        means = (shares * losses[:, None]).sum(0) / counts
-        spread = (shares * (losses[:, None] - means) ** 2).sum() / len(losses)
-        return counts / counts.sum(), means, spread + _LEAST_VARIANCE
-
-    def log_joint_of(weights: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-        distance = (losses[:, None] - means) ** 2 / (2 * variance)
-        return weights.log() - distance - variance.log() / 2
-
-    is_high = _upper_part(losses).double()
-    weights, _, variance = fitted(torch.stack([1 - is_high, is_high], dim=1))
-    means = torch.from_numpy(np.quantile(losses.numpy(), [0.1, 0.9]))
-    before = -torch.inf
-    for _ in range(_MIXTURE_ROUNDS):
-        log_joint = log_joint_of(weights, means, variance)
-        likelihood = log_joint.logsumexp(1).mean().item()
-        weights, means, variance = fitted(log_joint.softmax(1))
-        if abs(likelihood - before) < _MIXTURE_TOLERANCE:
-            break
-        before = likelihood
-    order = means.argsort()
-    return log_joint_of(weights[order], means[order], variance)
+    score, unseen = (evidence + by_model) / 2, ~is_trained
+    known, scale = evidence[is_trained].sort().values, score[is_trained].sort().values
+    if len(known) and unseen.any():
+        held_out = evidence[unseen]
+        within = held_out.clamp(known[0], known[-1])
+        mapped = torch.from_numpy(np.interp(within.numpy(), known.numpy(), scale.numpy()))
+        score[unseen] = _in_order_of(-score[unseen], mapped + held_out - within)
+    return score
 
 
-def _upper_part(losses: Float64[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """True for the losses above the split into two parts with the least variance within them."""
-    ascending = losses.sort().values
-    below = torch.arange(1, len(losses), dtype=torch.float64)
-    sums = (ascending - ascending.mean()).cumsum(0)[:-1]
-    between = sums**2 * (1 / below + 1 / (len(losses) - below))
-    return losses > ascending[between.argmax()]
+def _logs(probs: Probs) -> Probs:
+    return probs.clamp(min=LEAST_PROBABILITY).log()
+
+
+def _completed(
+    observed: Probs, labels: Labels, judged: OutOfFold
+) -> tuple[Probs, Int64[Tensor, " n"]]:
+    """Return predictions for all examples, with the labels that they were calibrated by.
+
+    Examples that a person found unusable have no out-of-fold predictions. They get the model's,
+    calibrated separately because it is more confident.
+    """
+    completed, learned = observed.clone(), labels.clone()
+    completed[judged.positions], learned[judged.positions] = judged.probabilities, judged.labels
+    is_other = torch.ones(len(labels), dtype=torch.bool)
+    is_other[judged.positions] = False
+    if int(is_other.sum()) >= FEWEST_JUDGED:
+        completed[judged.positions] = calibrated_by(judged.probabilities, judged.labels)
+        completed[is_other] = calibrated_by(observed[is_other], labels[is_other])
+    return completed, learned
+
+
+def _may_judge(observed: Probs, out_of_fold: OutOfFold) -> bool:
+    """True if a model predicts unseen labels as well as out of fold, and memorized few."""
+    unseen = out_of_fold.validation
+    if unseen is None or len(unseen.labels) < FEWEST_JUDGED:
+        return False
+    hits = observed.argmax(1)
+    on_unseen = (hits[unseen.positions] == unseen.labels).double().mean().item()
+    on_own = (hits[out_of_fold.positions] == out_of_fold.labels).double().mean().item()
+    before = (out_of_fold.logits.argmax(1) == out_of_fold.labels).double().mean().item()
+    error = math.sqrt(on_unseen * (1 - on_unseen) / len(unseen.labels))
+    has_memorized = on_own - on_unseen >= _MEMORIZED * (1 - on_unseen)
+    return on_unseen >= before - _CLEAR * error and not has_memorized
+
+
+def _of_observed_label(probs: Probs, loss: Loss, transition: Matrix) -> Probs:
+    """Return the probabilities of the observed label by a model that was trained with this loss.
+
+    A loss that corrects the noise makes it predict the true class; any other, the observed label
+    through the loss's noise model (the paper's ``f``).
+    """
+    if loss.predicts_true_class:
+        return probs @ transition.mT
+    return probs if loss.noise_model is None else loss.noise_model.forward(probs)

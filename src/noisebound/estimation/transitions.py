@@ -2,35 +2,27 @@
 
 The estimators take predictions and labels:
 
-- agreement, the default: count the labels of the examples of which the model is surest. There,
-  predictions are hardly ever wrong, so a label that differs is wrong. This assumes that noise is as
-  frequent among these examples as among the others.
+- agreement, the default: count the labels of the most confident predictions. These are hardly ever
+  wrong, so a label that differs is wrong. Noise must be as frequent there as elsewhere.
 - anchor points: the predictions at an example that certainly belongs to a class are the label
   shares of that class.
 - confident learning (Northcutt et al., 2021), computed by cleanlab.
-- neighbor consensus (Zhu et al., 2021): an example and its two nearest neighbors mostly have the
-  same true class, so they give three labels of one class. How often these agree shows the noise. EM
-  finds the likeliest matrix and class prior.
 """
 
 from importlib.util import find_spec
 
 import torch
 from jaxtyping import Float, Float64, Int64
-from torch import Generator, Tensor
+from torch import Tensor
 
-from noisebound.bounds import symmetric_columns
 from noisebound.errors import MissingExtraError
-from noisebound.estimation.predictions import NUMBERS_AT_ONCE, Labels, Matrix, Probs
+from noisebound.estimation.predictions import NUMBERS_AT_ONCE, Labels, Matrix, PerClass, Probs
+from noisebound.noise_models import symmetric_transition
 
 SUREST = 0.2  # chosen on the sixteen settings of `results/beyond`; not tried elsewhere
 _FEWEST = 20  # per predicted class: the standard error of a share is then at most 0.11
 _LEAST = 1e-12
 _SURE_PART = 0.3  # of a class of mean size; with ten classes, the usual quantile of 97 %
-_MOST_NEIGHBORS = 15_000  # examples; all pairwise distances are computed
-_ROWS_AT_ONCE = 1_000
-_ROUNDS = 300
-_TOLERANCE = 1e-7
 
 # For the probabilities of the true class
 _STEPS = 50
@@ -44,22 +36,18 @@ def agreement_transition(
 ) -> Matrix:
     """Return the label shares where the model is surest, with less sampling error.
 
-    The error is reduced by empirical Bayes. A class has a few hundred sure examples, and under
-    symmetric noise about ten for each wrong label. The classes' noise rates are shrunk to their
-    mean, and the wrong labels of a class to an even spread, as far as chance explains the
-    differences. Structured noise makes much larger differences, which remain.
+    Empirical Bayes shrinks the classes' noise rates to their mean, and the wrong labels of a class
+    to an even spread, as far as chance explains the differences. Structured noise makes much larger
+    differences, which remain.
     """
-    counts = _counts(sureness, predicted, labels, num_classes, SUREST)
-    rates = _shrunk_to_mean(1 - _shares(counts).diagonal(), counts.sum(0))
-    return rates * _among_wrong(counts) + torch.diag(1 - rates)
-
-
-def _counts(
-    sureness: Float[Tensor, " n"], predicted: Labels, labels: Labels, num_classes: int, share: float
-) -> Float64[Tensor, "observed predicted"]:
-    chosen = surest_of_each_class(sureness, predicted, num_classes, share)
+    chosen = surest_of_each_class(sureness, predicted, num_classes, SUREST)
     cells = labels[chosen] * num_classes + predicted[chosen]
-    return torch.bincount(cells, minlength=num_classes**2).view(num_classes, num_classes).double()
+    counts = torch.bincount(cells, minlength=num_classes**2).view(num_classes, num_classes).double()
+    totals = counts.sum(0)
+    # For a class that is never predicted, assume no noise.
+    right = torch.where(totals > 0, counts.diagonal() / totals.clamp(min=1), 1.0)
+    rates = _shrunk_to_mean(1 - right, totals)
+    return rates * _among_wrong(counts) + torch.diag(1 - rates)
 
 
 def surest_of_each_class(
@@ -75,16 +63,7 @@ def surest_of_each_class(
     return order[place < wanted[predicted[order]]]
 
 
-def _shares(counts: Float64[Tensor, "observed predicted"]) -> Matrix:
-    totals = counts.sum(0)
-    # For a class that is never predicted, assume no noise.
-    unknown = torch.eye(len(counts), dtype=torch.float64)
-    return torch.where(totals > 0, counts / totals.clamp(min=1), unknown)
-
-
-def _shrunk_to_mean(
-    rates: Float64[Tensor, " classes"], totals: Float64[Tensor, " classes"]
-) -> Float64[Tensor, " classes"]:
+def _shrunk_to_mean(rates: PerClass, totals: PerClass) -> PerClass:
     """Shrink the rates to their mean; the variance is from DerSimonian and Laird (1986)."""
     known = totals > 0
     mean = (rates * totals).sum() / totals.sum()
@@ -113,28 +92,15 @@ def _among_wrong(counts: Float64[Tensor, "observed predicted"]) -> Matrix:
     return torch.where(is_wrong, chance * even + (1 - chance) * shares, 0.0)
 
 
-def anchor_transition(probs: Probs) -> Matrix:
+def anchor_transition(probs: Probs, labels: Labels) -> Matrix:
     """Return the matrix whose column ``k`` is the prediction at a sure example of class ``k``.
 
     The surest example may be an outlier, so the one at a high quantile is used (Liu and Tao, 2016;
-    Patrini et al., 2017).
+    Patrini et al., 2017). Only the predictions matter.
     """
     quantile = 1 - _SURE_PART / probs.shape[1]
     anchors = probs.argsort(0)[round(quantile * (len(probs) - 1))]
     return probs[anchors].T.clone()
-
-
-def dual_transition(probs: Probs, labels: Labels) -> Matrix:
-    """Return the matrix by Dual-T (Yao et al., 2020).
-
-    It is a product of two matrices: from the true class to the predicted one, by anchor points, and
-    from there to the observed label, by counting. It is meant for predictions on training labels
-    that a network has memorized. With out-of-fold predictions, both factors contain the noise.
-    """
-    sureness, predicted = probs.max(1)
-    counts = _counts(sureness, predicted, labels, probs.shape[1], share=1.0)
-    transition = _shares(counts) @ anchor_transition(probs)
-    return transition / transition.sum(0)
 
 
 def confident_transition(probs: Probs, labels: Labels) -> Matrix:
@@ -150,59 +116,22 @@ def confident_transition(probs: Probs, labels: Labels) -> Matrix:
 
 
 def require_cleanlab() -> None:
-    """Raise an error if cleanlab is not installed."""
+    """Refuse confident learning if cleanlab is not installed."""
     if find_spec("cleanlab") is None:
         raise MissingExtraError("confident learning", "cleanlab", "cleanlab")
 
 
-def neighbor_triples(features: Float[Tensor, "n dim"], labels: Labels) -> Int64[Tensor, "m three"]:
-    """Return the labels of up to 15,000 examples and of their two nearest neighbors."""
-    if len(labels) > _MOST_NEIGHBORS:
-        chosen = torch.randperm(len(labels), generator=Generator().manual_seed(0))[:_MOST_NEIGHBORS]
-        features, labels = features[chosen], labels[chosen]
-    nearest = []
-    for start in range(0, len(features), _ROWS_AT_ONCE):
-        rows = features[start : start + _ROWS_AT_ONCE]
-        distances = torch.cdist(rows, features)
-        centers = torch.arange(start, start + len(rows))
-        distances[torch.arange(len(rows)), centers] = torch.inf
-        nearest.append(
-            torch.cat([centers[:, None], distances.topk(2, largest=False).indices], dim=1)
-        )
-    return labels[torch.cat(nearest)]
+def rate_of(transition: Matrix, prior: PerClass) -> float:
+    """Return the noise rate of a matrix, given the share of each true class."""
+    return float(prior @ (1 - transition.diagonal()))
 
 
-def transition_of_triples(triples: Int64[Tensor, "m three"], num_classes: int) -> Matrix:
-    """Return the matrix with the highest likelihood of the triples, by EM."""
-    distinct, counts = torch.unique(triples, dim=0, return_counts=True)
-    weights = counts.double() / counts.sum()
-    # This start keeps the order of the classes: each is observed as itself most often.
-    transition = torch.full((num_classes, num_classes), 0.4 / (num_classes - 1)).double()
-    transition.fill_diagonal_(0.6)
-    prior = torch.full((num_classes,), 1 / num_classes, dtype=torch.float64)
-    before = -torch.inf
-    for _ in range(_ROUNDS):
-        joint = transition[distinct].prod(1) * prior  # [triple, true class]
-        totals = joint.sum(1, keepdim=True).clamp(min=1e-300)
-        likelihood = (weights @ totals.log()).item()
-        if likelihood - before < _TOLERANCE:
-            break
-        before = likelihood
-        responsibility = weights[:, None] * joint / totals
-        prior = responsibility.sum(0)
-        expected = torch.full((num_classes, num_classes), 1e-12, dtype=torch.float64)
-        for labels in distinct.T:
-            expected.index_add_(0, labels, responsibility)
-        transition = expected / expected.sum(0)
-    return transition
-
-
-def with_rate(transition: Matrix, prior: Float64[Tensor, " classes"], rate: float) -> Matrix:
+def with_rate(transition: Matrix, prior: PerClass, rate: float) -> Matrix:
     """Return the matrix scaled to this rate, or less, so that the true class stays likeliest."""
     identity = torch.eye(len(transition), dtype=transition.dtype)
-    before = float((prior * (1 - transition.diagonal())).sum())
+    before = rate_of(transition, prior)
     if before <= 0:  # the structure is unknown
-        transition, before = symmetric_columns(torch.tensor(0.5).to(identity), len(identity)), 0.5
+        transition, before = symmetric_transition(0.5, len(identity)), 0.5
     wrong = (transition - identity) * (rate / before)
     off_diagonal = wrong.clone().fill_diagonal_(0).max(0).values
     # (1 - a·missing) ≥ a·greatest keeps the true class likeliest.
@@ -221,10 +150,10 @@ def true_class_probabilities(noisy_probs: Float[Tensor, "n classes"], transition
 
 
 def _likeliest_causes(noisy_probs: Probs, transition: Matrix, inverse: Matrix) -> Probs:
-    """Return true-class probabilities; each row is updated until it converges.
+    """Return true-class probabilities by EM, which multiplies each probability by a ``gain``.
 
-    EM multiplies each probability by a ``gain``. The log-likelihood of a row is at most
-    ``max(gain) - 1`` below its maximum, so the row has converged once that is small.
+    A row's log-likelihood is at most ``max(gain) - 1`` below its maximum; it has converged once
+    that is small.
     """
     exact = noisy_probs @ inverse.mT
     is_distribution = exact.amin(1, keepdim=True) >= 0
@@ -245,15 +174,14 @@ def _likeliest_causes(noisy_probs: Probs, transition: Matrix, inverse: Matrix) -
 
 
 def _gain(probs: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
-    """Return the factors by which one round of EM multiplies the probabilities."""
     return (noisy_probs / (probs @ transition.mT).clamp_(min=_LEAST)) @ transition
 
 
 def _stretched(probs: Tensor, gain: Tensor, noisy_probs: Tensor, transition: Tensor) -> Tensor:
     """Return the probabilities after two rounds of EM, extrapolated in the logarithms (SQUAREM).
 
-    EM needs thousands of rounds to approach an edge of the simplex; SQUAREM (Varadhan and Roland,
-    2008) extrapolates. Where that does not raise a row's likelihood, EM's two rounds are kept.
+    EM alone needs thousands of rounds to approach an edge of the simplex (Varadhan and Roland,
+    2008). Where extrapolation does not raise a row's likelihood, EM's two rounds are kept.
     """
     once = probs * gain
     second_gain = _gain(once, noisy_probs, transition)

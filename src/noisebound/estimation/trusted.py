@@ -1,21 +1,18 @@
 r"""The noise rate of all labels, from a sample that a person has checked.
 
 The suspicion of a label is an uncalibrated probability that it is wrong. The checked labels
-calibrate it by a logistic curve ``θ(s)`` in the log-odds ``s`` of the suspicion. The rate is the
-curve's mean over all labels, corrected by its error on the checked ones, each of which represents a
-part ``a_i`` of all labels: ``mean θ(s_j) + Σ a_i (z_i - θ(s_i))``, where ``z_i`` is 1 for a wrong
-label. So errors of the curve cancel, and the bias is of the order of one answer in all (Lehtonen
-and Veijanen, 1998; Angelopoulos et al., 2023).
+calibrate it by a logistic curve ``θ(s)`` in its log-odds ``s``. The rate is the curve's mean over
+all labels plus its error on the checked ones, so that errors of the curve cancel (Lehtonen and
+Veijanen, 1998; Angelopoulos et al., 2023): ``mean θ(s_j) + Σ a_i (z_i - θ(s_i))``, where ``z_i`` is
+1 for a wrong label, which represents a part ``a_i`` of all labels.
 
-The interval contains every rate ``r`` that the checked labels do not contradict. For each ``r``,
-the curve is shifted along its log-odds until its mean is ``r``. The estimate then has the variance
-``Σ a_i² θ_i (1 - θ_i)``, and ``r`` is kept if the estimate is within a few standard errors of it.
-This is Wilson's interval for unequal parts. A variance estimated from the answers would be too
-small exactly when the estimate is too low.
+The interval is Wilson's for unequal parts. It contains the rate ``r`` if the estimate is within a
+few standard errors of it, whose variance is ``Σ a_i² θ_i (1 - θ_i)`` for the curve that is shifted
+along its log-odds until its mean is ``r``.
 """
 
 import math
-from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import torch
@@ -27,6 +24,8 @@ from noisebound.errors import InvalidValueError
 from noisebound.estimation.predictions import Labels
 
 FEWEST_TRUSTED = 10  # the standard error of a rate is then at most 0.16
+UPPER = 0.975  # quantile at the upper end of a 95 % interval
+REACH = NormalDist().inv_cdf(UPPER)  # standard errors from the mean to that end
 
 _LEAST = 1e-9  # probability, because 0 and 1 have no log-odds
 _ROUNDS = 300  # of fitting the curve
@@ -36,39 +35,29 @@ _HALVINGS = 50
 _ENOUGH = 1000  # labels that represent all others in the mean of a smooth curve
 
 
-@dataclass(frozen=True, eq=False)
-class Trusted:
+class Trusted(NamedTuple):
     """Labels that a person has checked, of examples that were drawn at random.
 
-    Args:
-        positions: the positions of the checked examples
-        true_labels: their correct labels
-        weights: the number of examples that each represents; by default, all the same
-        suspicion: the suspicion of every label of the data, in ``[0, 1]``; by default, one minus
-            its predicted probability
+    The suspicion of every label of the data lies in ``[0, 1]``; by default, it is one minus the
+    predicted probability of the label.
     """
 
     positions: Int64[Tensor, " m"]
     true_labels: Int64[Tensor, " m"]
-    weights: Float64[Tensor, " m"] | None = None
+    weights: Float64[Tensor, " m"] | None = None  # examples that each represents; equal by default
     suspicion: Float64[Tensor, " n"] | None = None
 
 
 class AuditedRate(NamedTuple):
-    """A noise rate from checked labels, and its interval."""
+    """A noise rate from checked labels, and its 95 % interval."""
 
     rate: float
     interval: tuple[float, float]
 
 
 def check_trusted(trusted: Any, labels: Labels, num_classes: int) -> Trusted:
-    """Return the checked labels; raise an error if they do not fit the examples."""
-    given = trusted if isinstance(trusted, Trusted) else None
-    pair = trusted if given is None else (given.positions, given.true_labels)
-    try:
-        positions, true_labels = pair
-    except (TypeError, ValueError) as error:
-        raise InvalidValueError("`trusted` must be a pair (positions, true_labels)") from error
+    """Return the checked labels; refuse them if they do not fit the examples."""
+    positions, true_labels, weights, suspicion = (*trusted, None, None)[:4]
     positions = check_indices("trusted positions", positions, len(labels)).cpu()
     true_labels = check_indices("trusted labels", true_labels, num_classes).cpu()
     if len(positions) != len(true_labels) or len(positions) < FEWEST_TRUSTED:
@@ -78,36 +67,18 @@ def check_trusted(trusted: Any, labels: Labels, num_classes: int) -> Trusted:
         )
     if len(set(positions.tolist())) != len(positions):
         raise InvalidValueError("the positions of `trusted` must be distinct")
-    if given is None:
-        return Trusted(positions, true_labels)
-    weights, suspicion = given.weights, given.suspicion
-    if weights is not None and (weights.shape != positions.shape or not (weights > 0).all()):
-        raise InvalidValueError(
-            f"the weights of `trusted` must be {len(positions)} positive numbers, one per position"
-        )
-    if suspicion is not None and suspicion.shape != labels.shape:
-        raise InvalidValueError(
-            f"the suspicion of `trusted` must be {len(labels)} numbers, one for each example; got "
-            f"{list(suspicion.shape)}"
-        )
-    return replace(given, positions=positions, true_labels=true_labels)
+    return Trusted(positions, true_labels, weights, suspicion)
 
 
 def audited_rate(
     is_wrong: Bool[Tensor, " m"],
     suspicion: Float64[Tensor, " m"],
     all_suspicion: Float64[Tensor, " n"],
-    confidence: float,
     weights: Float64[Tensor, " m"] | None = None,
 ) -> AuditedRate:
     """Return the noise rate of all labels from the checked ones and the suspicion of each label.
 
-    Args:
-        is_wrong: which of the checked labels are wrong
-        suspicion: the suspicion of the checked labels, in ``[0, 1]``
-        all_suspicion: the suspicion of all labels
-        confidence: the probability that the interval contains the rate
-        weights: the number of examples that each checked label represents; by default, all the same
+    The weights are the numbers of examples that the checked labels represent, by default equal.
     """
     from scipy.special import stdtrit  # takes longer to import than all of noisebound
 
@@ -121,16 +92,16 @@ def audited_rate(
     # A label that represents only itself adds no variance.
     shares = parts**2 * (1 - 1 / (parts * size)).clamp(min=0)
     if bool((checked == checked[0]).all() and (parts == parts[0]).all()):
-        exact = clopper_pearson(int(wrong.sum()), count, confidence)
+        exact = clopper_pearson(int(wrong.sum()), count)
         return AuditedRate(float(wrong.mean()), exact)
-    limit = float(stdtrit(count - 1, (1 + confidence) / 2))
+    limit = float(stdtrit(count - 1, UPPER))
     low, high = _uncontradicted(rate, curve, checked, _thinned(others), shares, limit)
     # If all checked labels are right, the rate may be 0; if all are wrong, 1.
     return AuditedRate(rate, (low if is_wrong.any() else 0.0, 1.0 if is_wrong.all() else high))
 
 
 class Curve(NamedTuple):
-    """The log-odds that a label is wrong, linear in the log-odds of its suspicion."""
+    """The probability that a label is wrong, with log-odds linear in those of its suspicion."""
 
     intercept: float
     slope: float
@@ -138,19 +109,17 @@ class Curve(NamedTuple):
     def __call__(
         self, log_odds: Float64[Tensor, " m"], shift: float = 0.0
     ) -> Float64[Tensor, " m"]:
-        """Return the probability of each label."""
         return (self.intercept + shift + self.slope * log_odds).sigmoid()
 
 
 def calibrated(
     wrong: Float64[Tensor, " m"], log_odds: Float64[Tensor, " m"], parts: Float64[Tensor, " m"]
 ) -> Curve:
-    """Return the curve with the highest likelihood of the answers, 1 for wrong and 0 for right.
+    """Return the likeliest curve, given answers of 1 for wrong and 0 for right.
 
-    One additional answer, half wrong and half right, is spread over the checked labels, so that the
-    curve is never certain (Clogg et al., 1991). Each round maximizes a quadratic that touches the
-    log-likelihood from below (Jaakkola and Jordan, 2000); unlike Newton's method, this cannot
-    overshoot.
+    One more answer, half wrong and half right, is spread over the checked labels, so that the curve
+    is never certain (Clogg et al., 1991). Each round maximizes a lower bound of the log-likelihood
+    (Jaakkola and Jordan, 2000), which unlike Newton's method cannot overshoot.
     """
     count = len(wrong)
     weight = count * parts + 1 / count
@@ -207,7 +176,7 @@ def labels_to_check(noise_rate: float, num_examples: int, precision: float = 0.0
     """Return how many random labels to check by hand to know the noise rate to ``± precision``.
 
     Args:
-        noise_rate: a guess of the rate; 0.5 needs the most labels
+        noise_rate: a guess of the rate
         num_examples: the number of labels
         precision: half the width of the 95 % interval
 
@@ -216,15 +185,14 @@ def labels_to_check(noise_rate: float, num_examples: int, precision: float = 0.0
         (557, 228)
     """
     rate = min(max(noise_rate, precision), 1 - precision)  # an estimate of 0 may be wrong
-    wanted = 1.96**2 * rate * (1 - rate) / precision**2
+    wanted = REACH**2 * rate * (1 - rate) / precision**2
     return min(num_examples, math.ceil(wanted / (1 + wanted / num_examples)))
 
 
-def clopper_pearson(count: float, of: float, confidence: float) -> tuple[float, float]:
-    """Return the exact interval of a share of ``count`` in ``of``."""
+def clopper_pearson(count: float, of: float) -> tuple[float, float]:
+    """Return the exact 95 % interval of a share of ``count`` in ``of``."""
     from scipy.special import betaincinv  # takes longer to import than all of noisebound
 
-    tail = (1 - confidence) / 2
-    low = 0.0 if count <= 0 else float(betaincinv(count, of - count + 1, tail))
-    high = 1.0 if count >= of else float(betaincinv(count + 1, of - count, 1 - tail))
+    low = 0.0 if count <= 0 else float(betaincinv(count, of - count + 1, 1 - UPPER))
+    high = 1.0 if count >= of else float(betaincinv(count + 1, of - count, UPPER))
     return low, high

@@ -1,11 +1,10 @@
 """Pretrained backbones: raw images and texts become vectors, once, cached on disk."""
 
-from noisebound.features.auto import load_for_training
-from noisebound.features.backbone import Backbone
-from noisebound.features.custom import BackboneLike, parse_backbone
-from noisebound.features.embed_once import EmbeddingCacheWarning, UnsuitedTextWarning, embed_once
-from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
-from noisebound.features.load import load_embedded
+from noisebound.features.backbone import Backbone, NetworkBackbone
+from noisebound.features.embed import EmbeddingCacheWarning, UnsuitedTextWarning, embed_once
+from noisebound.features.examples import Examples, ImageFiles, TensorExamples, Texts
+from noisebound.features.load import load_embedded, load_for_training
+from noisebound.features.parse import BackboneLike, parse_backbone
 
 __all__ = [
     "Backbone",
@@ -13,8 +12,8 @@ __all__ = [
     "EmbeddingCacheWarning",
     "Examples",
     "ImageFiles",
-    "ImageTensor",
-    "Rows",
+    "NetworkBackbone",
+    "TensorExamples",
     "Texts",
     "UnsuitedTextWarning",
     "embed_once",

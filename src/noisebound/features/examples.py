@@ -1,11 +1,12 @@
-"""Raw examples, read one at a time: image files, images in memory, texts, rows of features."""
+"""Raw examples of any source: image files, images in memory, texts and rows of features."""
 
+import copy
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -14,70 +15,75 @@ from jaxtyping import Shaped
 from PIL import Image
 from torch import Tensor
 
-from noisebound.data.archives import Files, Folder
-from noisebound.data.cache import cache_folder
-from noisebound.data.images import done_ahead, limited_pixels, open_image
+from noisebound.data import Dataset, ReadingOptions, Splits
+from noisebound.data.files import Files, Folder, cache_folder
+from noisebound.data.folders import ClassTree, find_trees
+from noisebound.data.images import done_ahead, open_image
+from noisebound.data.load import image_folder, read
 from noisebound.errors import DataError
 from noisebound.system.files import fingerprint, fingerprint_of_texts, write_text
 from noisebound.system.progress import track
 
 Modality: TypeAlias = Literal["image", "text", "features"]
 Example: TypeAlias = Image.Image | str | Tensor
+PartName: TypeAlias = Literal["train", "test"]
+
 _HASHES_AHEAD = 256  # enough to keep all threads busy
+_SAMPLED = 1000  # texts; tokenized in less than a second
 
 
 class Examples(ABC):
-    """A sequence of raw examples of one kind, read one at a time."""
+    """Raw examples of one kind, read one at a time; by default, their names are their positions."""
 
     modality: Modality
+    noun: str
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    def __init__(self, values: Any, names: Sequence[str] | None = None) -> None:
+        self.values, self.names = values, names
+
+    def __len__(self) -> int:
+        return len(self.values)
 
     @abstractmethod
     def fingerprint(self) -> str:
         """Hash of the content of all examples, in order; their location does not count."""
 
-    def reading(self) -> AbstractContextManager[None]:
-        """Return the context manager that encloses all reading, also by threads."""
-        return nullcontext()
-
     @abstractmethod
     def read(self, position: int) -> Example:
         """Return one example; a damaged one raises any exception."""
 
+    def select(self, positions: list[int]) -> "Examples":
+        """Return these examples, which keep their names."""
+        found, values, names = copy.copy(self), self.values, self.names
+        is_tensor = isinstance(values, Tensor)
+        found.values = values[positions] if is_tensor else [values[place] for place in positions]
+        found.names = [str(place) if names is None else names[place] for place in positions]
+        return found
+
     def where(self, position: int) -> str:
         """Return the name of one example, for messages."""
-        return f"example {position}"
+        return f"{self.noun} {position if self.names is None else self.names[position]}"
+
+    @property
+    def counted(self) -> str:
+        """The number of examples in words, such as "3 images"."""
+        return f"{len(self):,} {self.noun}s"
 
 
 class ImageFiles(Examples):
-    """Images in files; each is decoded when it is read.
+    """Images in files, by their names; each is decoded when it is read."""
 
-    Args:
-        files: where the files are
-        names: the names of the files, in the order of the examples
-    """
-
-    modality: Modality = "image"
+    modality, noun = "image", "image"
 
     def __init__(self, files: Files, names: Sequence[str]) -> None:
-        self.files, self.names = files, tuple(names)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Return the context in which images over the limit of pixels are refused."""
-        return limited_pixels()
+        super().__init__(names, names)
+        self.files = files
 
     def read(self, position: int) -> Image.Image:
-        """Return the image in RGB, upright."""
-        return open_image(self.files.read(self.names[position]), "RGB")
+        return open_image(self.files.read(self.values[position]), "RGB")
 
     def where(self, position: int) -> str:
-        """Return the path."""
-        return self.files.where(self.names[position])
+        return self.files.where(self.values[position])
 
     def fingerprint(self) -> str:
         """Hash of the bytes of every file.
@@ -85,13 +91,13 @@ class ImageFiles(Examples):
         The cache folder stores the hash by the sizes and times of the files, so that unchanged
         files are not read again.
         """
-        marks = self.files.fingerprint(self.names)
+        marks = self.files.fingerprint(self.values)
         note = cache_folder() / "contents" / f"{marks}.txt"
         if note.exists():
             return note.read_text(encoding="utf-8")
         digest = hashlib.sha256()
-        hashes = done_ahead(self._hash, self.names, most=_HASHES_AHEAD)
-        for each in track(hashes, "reading", total=len(self.names)):
+        hashes = done_ahead(self._hash, self.values, most=_HASHES_AHEAD)
+        for each in track(hashes, "reading", total=len(self)):
             digest.update(each)
         write_text(note, digest.hexdigest())
         return digest.hexdigest()
@@ -118,98 +124,135 @@ class PathFiles(Folder):
         super().__init__(Path())
 
     def read(self, name: str) -> bytes:
-        """Return the whole content of one file."""
         try:
             return Path(name).read_bytes()
         except OSError as error:
             raise DataError(error.strerror or "it cannot be read") from error
 
     def where(self, name: str = "") -> str:
-        """Return the path as it was given."""
         return name
 
 
-class _TensorExamples(Examples):
-    """Examples in memory or in a mapped file, in one tensor."""
+class TensorExamples(Examples):
+    """Images ``[n, channels, height, width]`` or rows of features, in memory or a mapped file.
 
-    def __init__(self, values: Shaped[Tensor, "n ..."]) -> None:
-        self.values = values
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def fingerprint(self) -> str:
-        """Hash of every number."""
-        return fingerprint(self.values)
-
-
-class ImageTensor(_TensorExamples):
-    """Images in memory or in a mapped file.
-
-    Args:
-        images: bytes, or numbers from 0 to 1
+    Images are bytes, or numbers from 0 to 1.
     """
 
-    modality: Modality = "image"
-
-    def __init__(self, images: Shaped[Tensor, "n channels height width"]) -> None:
-        if images.is_floating_point() and len(images):
-            low, high = (float(extreme) for extreme in images.aminmax())
+    def __init__(self, values: Shaped[Tensor, "n ..."], names: Sequence[str] | None = None) -> None:
+        super().__init__(values, names)
+        is_images = values.ndim == 4
+        self.modality, self.noun = ("image", "image") if is_images else ("features", "row")
+        if is_images and values.is_floating_point() and len(values):
+            low, high = (float(extreme) for extreme in values.aminmax())
             if low < 0 or high > 1:
                 raise DataError(
                     "a backbone takes images of whole numbers from 0 to 255, or of fractions from "
                     f"0 to 1; got values from {low:g} to {high:g}: scale them"
                 )
-        super().__init__(images)
 
-    def read(self, position: int) -> Image.Image:
-        """Return the image, gray if it has one channel, else RGB."""
-        image = self.values[position]
-        if image.is_floating_point():
-            image = (image * 255).round().to(torch.uint8)
-        pixels = image.numpy()
+    def fingerprint(self) -> str:
+        return fingerprint(self.values)
+
+    def read(self, position: int) -> Image.Image | Tensor:
+        """Return the row, or the image: gray if it has one channel, else RGB."""
+        value: Tensor = self.values[position]
+        if self.modality == "features":
+            return value
+        if value.is_floating_point():
+            value = (value * 255).round().to(torch.uint8)
+        pixels = value.numpy()
         if len(pixels) == 1:
             return Image.fromarray(pixels[0])
         return Image.fromarray(np.ascontiguousarray(pixels[:3].transpose(1, 2, 0)))
 
 
 class Texts(Examples):
-    """Texts in memory.
+    """Texts in memory; one that is None or blank counts as unreadable."""
 
-    Args:
-        texts: the texts; one that is None or blank counts as unreadable
-        names: how messages name each text; by default its position
-    """
-
-    modality: Modality = "text"
-
-    def __init__(self, texts: Sequence[str | None], names: Sequence[str] | None = None) -> None:
-        self.texts, self.names = texts, names
-
-    def __len__(self) -> int:
-        return len(self.texts)
+    modality, noun = "text", "text"
 
     def fingerprint(self) -> str:
-        """Hash of every text."""
-        return fingerprint_of_texts(self.texts)
+        return fingerprint_of_texts(self.values)
 
     def read(self, position: int) -> str:
-        """Return the text, or an error if there is nothing in it."""
-        text = self.texts[position]
+        text: str | None = self.values[position]
         if text is None or not text.strip():
             raise DataError("the text is empty")
         return text
 
-    def where(self, position: int) -> str:
-        """Return the text's name."""
-        return f"text {position if self.names is None else self.names[position]}"
+    def sample(self) -> list[str]:
+        """Return up to 1,000 texts at regular distances, without empty ones."""
+        step = max(1, -(-len(self) // _SAMPLED))
+        return [text for text in self.values[::step] if text and text.strip()]
 
 
-class Rows(_TensorExamples):
-    """Rows of features, for a backbone of the user's own."""
+@dataclass(frozen=True, eq=False)
+class ExampleSplits(Splits):
+    """A data set with its raw examples, and the columns of a table that hold its texts.
 
-    modality: Modality = "features"
+    Before it is embedded, its inputs are not used. Afterwards, unreadable examples are left out.
+    """
 
-    def read(self, position: int) -> Tensor:
-        """Return the row."""
-        return self.values[position]
+    examples: Mapping[PartName, Examples] = field(kw_only=True)
+    text_columns: tuple[str, ...] = ()
+
+    def part(self, name: PartName) -> Dataset:
+        """Return the data set of the training or of the test examples."""
+        data = self.train if name == "train" else self.test
+        assert data is not None
+        return data
+
+
+def load_raw(source: Any, options: ReadingOptions | None = None) -> ExampleSplits:
+    """Return the raw examples of a data set; the pixels of image files are not read."""
+    options = options or ReadingOptions()
+    folder = image_folder(source)
+    if folder is None:
+        return raw_splits(read(source, options))
+    options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
+    train, test, notes = find_trees(folder)
+
+    def labels(tree: ClassTree) -> Dataset:
+        return Dataset(torch.empty(len(tree.names), 0), tree.labels, train.class_names)
+
+    examples: dict[PartName, Examples] = {"train": ImageFiles(train.files, train.names)}
+    if test is not None:
+        examples["test"] = ImageFiles(test.files, test.names)
+    return ExampleSplits(
+        folder.path.name,
+        labels(train),
+        None if test is None else labels(test),
+        str(folder.path),
+        notes,
+        train_names=train.names,
+        examples=examples,
+    )
+
+
+def raw_splits(splits: Splits) -> ExampleSplits:
+    """Return the raw examples of a data set that was read and not encoded."""
+    if splits.embedded_by is not None:
+        raise DataError(
+            f"{splits.source} holds embeddings already, by {splits.embedded_by.name}: leave "
+            "`backbone` out"
+        )
+    encoder = splits.encoder
+    columns = () if encoder is None else encoder.text_columns
+    has_others = encoder is not None and 0 < len(columns) < len(encoder.columns)
+
+    def examples(name: PartName, data: Dataset, names: Sequence[str] | None) -> Examples:
+        texts = splits.texts(name)
+        return TensorExamples(data.dense_inputs, names) if texts is None else Texts(texts, names)
+
+    parts: dict[PartName, Examples] = {"train": examples("train", splits.train, splits.train_names)}
+    if splits.test is not None:
+        parts["test"] = examples("test", splits.test, None)
+    described = replace(
+        splits,
+        encoder=encoder.beside_texts() if encoder is not None and has_others else None,
+        frame=splits.frame if columns else None,
+        test_frame=splits.test_frame if columns else None,
+    )
+    given = {each.name: getattr(described, each.name) for each in fields(Splits)}
+    return ExampleSplits(**given, examples=parts, text_columns=columns)

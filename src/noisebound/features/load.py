@@ -1,86 +1,89 @@
-"""Any source of images or texts as embeddings: `load`, with a backbone in between."""
+"""Load any source of images or texts as embeddings of a backbone."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
-from jaxtyping import Int64
 from PIL import Image
 from torch import Tensor
 
-from noisebound.data import Dataset, ReadingOptions, Splits
-from noisebound.data.archives import Folder
-from noisebound.data.class_folders import ClassTree, find_trees
+from noisebound.data import Dataset, EmbeddedBy, ReadingOptions, Splits
 from noisebound.data.dataset import check_classes_left
-from noisebound.data.embeddings import Embeddings
+from noisebound.data.embeddings import (
+    Embeddings,
+    EmbeddingsRecord,
+    EmbeddingStore,
+    PartRecord,
+    holds_embeddings,
+    read_record,
+    vectors_path,
+    write_labels,
+    write_record,
+)
 from noisebound.data.load import image_folder, read
 from noisebound.data.rows import in_memory_if_small
-from noisebound.data.text_columns import is_of_empty_texts
-from noisebound.errors import DataError, InvalidTypeError
+from noisebound.errors import FolderTakenError, InvalidValueError
 from noisebound.features.backbone import Backbone
-from noisebound.features.embed_once import KINDS, embed_once, refuse_bad, text_notes
-from noisebound.features.examples import Examples, ImageFiles, ImageTensor, Rows, Texts
+from noisebound.features.embed import (
+    Log,
+    embed_missing,
+    embed_once,
+    embedding_key,
+    finished,
+    refuse_bad,
+    text_notes,
+)
+from noisebound.features.examples import (
+    Examples,
+    ExampleSplits,
+    PartName,
+    Texts,
+    load_raw,
+    raw_splits,
+)
+from noisebound.features.parse import BackboneLike, default_backbone, parse_backbone
 
-Log = Callable[[str], None]
-PartName = Literal["train", "test"]
-_ROW_INDEX = "\0row"  # a name that no column of a user has
 _THUMBNAIL = 128  # pixels: enough for a page
 
 
-@dataclass(frozen=True, eq=False)
-class RawPart:
-    """The training or the test examples before they are embedded.
+def load_for_training(
+    source: Any,
+    backbone: BackboneLike | None,
+    options: ReadingOptions,
+    *,
+    is_from_pixels: bool = False,
+    log: Log = lambda note: None,
+) -> tuple[Splits, Backbone | None]:
+    """Return a data set as the embeddings of a backbone, and the backbone; or as it was read.
 
-    Args:
-        examples: the examples
-        data: their labels; its inputs are not used
-        names: the names of the examples, such as their files; by default their positions
+    ``"auto"`` is an encoder for a folder of images, unless the network takes pixels, and for texts;
+        for other data there is none.
     """
-
-    examples: Examples
-    data: Dataset
-    names: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class RawSplits:
-    """A data set before it is embedded.
-
-    Args:
-        splits: the origin of the data, its classes, and the columns beside its texts
-        train: the training examples
-        test: the test examples, if there are any
-        text_columns: the columns of a table that hold the texts
-    """
-
-    splits: Splits
-    train: RawPart
-    test: RawPart | None
-    text_columns: tuple[str, ...] = ()
-
-    @property
-    def parts(self) -> dict[PartName, RawPart]:
-        """All examples by part."""
-        found: dict[PartName, RawPart] = {"train": self.train}
-        return found if self.test is None else {**found, "test": self.test}
-
-
-@dataclass(frozen=True, eq=False)
-class EmbeddedSplits(Splits):
-    """A data set as embeddings, with the examples behind them.
-
-    Args:
-        raw: the data set before it was embedded
-        kept: the positions of the readable training examples
-        test_kept: likewise for the test examples, if there are any
-    """
-
-    raw: RawSplits = field(kw_only=True)
-    kept: Int64[Tensor, " n"] = field(kw_only=True)
-    test_kept: Int64[Tensor, " m"] | None = field(kw_only=True)
+    if backbone is not None and backbone not in ("none", "auto"):
+        encoder = parse_backbone(backbone, options.image_size)
+        return load_embedded(source, encoder, options, log=log), encoder
+    is_scratch = is_from_pixels or options.image_size is not None
+    if backbone != "auto" or is_scratch or isinstance(source, Splits | Dataset):
+        return read(source, options), None
+    if (folder := image_folder(source)) is not None:
+        found = default_backbone("image", log)
+        if found is None:
+            return read(folder, options), None
+        return load_embedded(folder, found, options, log=log), found
+    splits = read(source, options)
+    encoding = splits.encoder
+    if encoding is None or not 0 < len(encoding.text_columns) == len(encoding.columns):
+        return splits, None  # only texts without columns beside them have a default encoder
+    raw = raw_splits(splits)
+    texts = raw.examples["train"]
+    assert isinstance(texts, Texts)
+    found = default_backbone("text", log, texts)
+    # TF-IDF takes empty texts, so they are no reason to stop.
+    return (splits, None) if found is None else (embedded(raw, found, True, log), found)
 
 
 def load_embedded(
@@ -89,7 +92,7 @@ def load_embedded(
     options: ReadingOptions | None = None,
     *,
     log: Log = lambda note: None,
-) -> EmbeddedSplits:
+) -> ExampleSplits:
     """Return a data set as the embeddings of a backbone, which are made once and cached.
 
     The other columns of a table stand beside the embeddings of its texts.
@@ -105,44 +108,58 @@ def load_embedded(
 
 
 def embedded(
-    raw: RawSplits, backbone: Backbone, skip_bad: bool, log: Log = lambda note: None
-) -> EmbeddedSplits:
-    """Return raw examples as the embeddings of a backbone, beside the other columns."""
-    found, notes = embed_parts(
-        raw, backbone, skip_bad, lambda name, part: embed_once(part.examples, backbone, log)
+    raw: ExampleSplits, backbone: Backbone, skip_bad: bool, log: Log = lambda note: None
+) -> ExampleSplits:
+    """Return a data set as the embeddings of its examples, beside the other columns."""
+    found, notes = _embed_parts(
+        raw, backbone, skip_bad, lambda name, examples: embed_once(examples, backbone, log)
     )
-    data = {
-        name: Dataset(
-            in_memory_if_small(found[name].vectors),
-            part.data.labels[found[name].kept],
-            part.data.class_names,
-            None if part.data.true_labels is None else part.data.true_labels[found[name].kept],
-        )
-        for name, part in raw.parts.items()
+    parts = {
+        name: examples.select(found[name].kept.tolist()) if found[name].bad else examples
+        for name, examples in raw.examples.items()
     }
-    before, examples, kept = raw.splits, raw.train.examples, found["train"].kept
-    test_kept = found["test"].kept if "test" in found else None
-    is_images = examples.modality == "image"
-    splits = EmbeddedSplits(
-        before.name,
-        data["train"],
-        data.get("test"),
-        before.source,
-        notes=(*before.notes, *notes),
-        frame=_rows_of(before.frame, kept),
-        test_frame=_rows_of(before.test_frame, test_kept),
-        train_names=_names_of(raw.train, kept),
-        embedded_by=backbone.as_maker(examples.modality, raw.text_columns),
-        pictures=(lambda place: thumbnail(examples, int(kept[place]))) if is_images else None,
-        table=_rows_of(before.table, kept),
-        id_column=before.id_column,
-        raw=raw,
-        kept=kept,
-        test_kept=test_kept,
-    )
-    joined = splits.encoded_with(before.encoder)
-    assert isinstance(joined, EmbeddedSplits)
+
+    def part(name: PartName) -> Dataset:
+        vectors = in_memory_if_small(found[name].vectors)
+        return replace(raw.part(name).subset(found[name].kept), inputs=vectors)
+
+    def rows(frame: pl.DataFrame | None, name: PartName = "train") -> pl.DataFrame | None:
+        return None if frame is None else frame[found[name].kept.numpy()]
+
+    train = parts["train"]
+    joined = replace(
+        raw,
+        train=part("train"),
+        test=part("test") if "test" in parts else None,
+        notes=(*raw.notes, *notes),
+        frame=rows(raw.frame),
+        test_frame=rows(raw.test_frame, "test"),
+        train_names=None if train.names is None else tuple(train.names),
+        embedded_by=_made_by(backbone, raw),
+        pictures=(lambda place: thumbnail(train, place)) if train.modality == "image" else None,
+        table=rows(raw.table),
+        examples=parts,
+    ).encoded_with(raw.encoder)
+    assert isinstance(joined, ExampleSplits)
     return joined
+
+
+def _embed_parts(
+    raw: ExampleSplits,
+    backbone: Backbone,
+    skip_bad: bool,
+    embed: Callable[[PartName, Examples], Embeddings],
+) -> tuple[dict[PartName, Embeddings], list[str]]:
+    """Return the embeddings of all examples, and notes on unreadable and unsuited ones."""
+    found: dict[PartName, Embeddings] = {}
+    notes: list[str] = []
+    for name, examples in raw.examples.items():
+        found[name] = embed(name, examples)
+        notes += refuse_bad(examples, found[name], skip_bad)
+    train, readable = raw.train, raw.train.labels[found["train"].kept]
+    examples = raw.examples["train"]
+    check_classes_left(train.labels, readable, train.class_names, examples.noun)
+    return found, notes + text_notes(backbone, examples)
 
 
 def examples_fingerprint(splits: Splits) -> str | None:
@@ -150,107 +167,93 @@ def examples_fingerprint(splits: Splits) -> str | None:
 
     The embeddings themselves differ by rounding from one machine to another.
     """
-    if not isinstance(splits, EmbeddedSplits) or splits.raw.splits.encoder is not None:
+    made_by = splits.embedded_by
+    if not isinstance(splits, ExampleSplits) or splits.encoder is not None or made_by is None:
         return None
-    is_known = splits.embedded_by is not None and splits.embedded_by.fingerprint is not None
-    return splits.raw.train.examples.fingerprint() if is_known else None
-
-
-def embed_parts(
-    raw: RawSplits,
-    backbone: Backbone,
-    skip_bad: bool,
-    embed: Callable[[PartName, RawPart], Embeddings],
-) -> tuple[dict[PartName, Embeddings], tuple[str, ...]]:
-    """Return the embeddings of all examples, and notes on unreadable and unsuited ones."""
-    found: dict[PartName, Embeddings] = {}
-    notes: list[str] = []
-    for name, part in raw.parts.items():
-        found[name] = embed(name, part)
-        notes += refuse_bad(part.examples, found[name], skip_bad)
-        if name == "train":
-            labels, kind = part.data.labels, KINDS[part.examples.modality]
-            check_classes_left(labels, labels[found[name].kept], part.data.class_names, kind)
-    readable = [(part.examples, found[name].kept) for name, part in raw.parts.items()]
-    return found, (*notes, *text_notes(backbone, *readable))
-
-
-def load_raw(source: Any, options: ReadingOptions | None = None) -> RawSplits:
-    """Return the raw examples of a data set; the pixels of image files are not read."""
-    options = options or ReadingOptions()
-    folder = image_folder(source)
-    if folder is not None:
-        options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
-        return _image_folder(folder)
-    return raw_splits(read(source, options))
-
-
-def raw_splits(splits: Splits) -> RawSplits:
-    """Return the raw examples of a data set that was read and not encoded."""
-    if splits.embedded_by is not None:
-        raise DataError(
-            f"{splits.source} holds embeddings already, by {splits.embedded_by.name}: leave "
-            "`backbone` out"
-        )
-    encoder = splits.encoder
-    columns = () if encoder is None else encoder.text_columns
-
-    def part(name: PartName, data: Dataset, names: tuple[str, ...] | None = None) -> RawPart:
-        texts = splits.texts(name) or []
-        examples = Texts(texts, names) if columns else examples_of(data.dense_inputs)
-        return RawPart(examples, data, names)
-
-    has_others = encoder is not None and 0 < len(columns) < len(encoder.columns)
-    described = replace(
-        splits,
-        notes=tuple(note for note in splits.notes if not is_of_empty_texts(note)),
-        encoder=encoder.beside_texts() if encoder is not None and has_others else None,
-        frame=splits.frame if columns else None,
-        test_frame=splits.test_frame if columns else None,
-    )
-    train = part("train", splits.train, splits.train_names)
-    test = None if splits.test is None else part("test", splits.test)
-    return RawSplits(described, train, test, columns)
-
-
-def examples_of(inputs: Tensor) -> Examples:
-    """Return the examples of a tensor: images, or rows of features."""
-    return ImageTensor(inputs) if inputs.ndim == 4 else Rows(inputs)
+    return None if made_by.fingerprint is None else splits.examples["train"].fingerprint()
 
 
 def thumbnail(examples: Examples, position: int) -> Tensor:
     """Return a small image, ``[channels, height, width]`` of bytes."""
-    with examples.reading():
-        image = examples.read(position)
-    if not isinstance(image, Image.Image):
-        raise InvalidTypeError("these examples are not images")
+    image = examples.read(position)
+    assert isinstance(image, Image.Image)
     image = image.convert("RGB")
     image.thumbnail((_THUMBNAIL, _THUMBNAIL))
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
-def _names_of(part: RawPart, kept: Tensor) -> tuple[str, ...] | None:
-    """Return the names of the readable examples, if they have any or positions change."""
-    if part.names is None and len(kept) == len(part.examples):
-        return None
-    return tuple(str(place) if part.names is None else part.names[place] for place in kept.tolist())
+def _made_by(backbone: Backbone, raw: ExampleSplits) -> EmbeddedBy:
+    modality, size = raw.examples["train"].modality, backbone.image_size
+    return EmbeddedBy(backbone.name, backbone.fingerprint, modality, raw.text_columns, size)
 
 
-def _rows_of(frame: pl.LazyFrame | None, kept: Tensor | None) -> pl.LazyFrame | None:
-    if frame is None or kept is None:
-        return None
-    rows = pl.Series(kept.tolist(), dtype=pl.UInt32)
-    is_kept = pl.col(_ROW_INDEX).is_in(rows.implode())
-    return frame.with_row_index(_ROW_INDEX).filter(is_kept).drop(_ROW_INDEX)
+def embed_folder(
+    raw: ExampleSplits,
+    backbone: Backbone,
+    out: Path,
+    *,
+    skip_bad: bool = False,
+    cluster: str | None = None,
+    log: Log = lambda note: None,
+) -> list[str]:
+    """Write the embeddings of a data set to a folder that `fit` reads, and return notes.
 
+    This process embeds into the cache, and copies the result. A Ray ``cluster`` embeds into the
+    folder, which all machines must see. Both continue after an interruption. A finished folder is
+    not changed.
+    """
+    if backbone.fingerprint is None:
+        raise InvalidValueError(
+            "a function has no hash to identify its embeddings by: make it the forward of an "
+            "nn.Module"
+        )
+    backbone.check_modality(raw.examples["train"].modality)
+    parts = {
+        name: PartRecord(
+            key=embedding_key(examples, backbone),
+            count=len(examples),
+            annotators=raw.part(name).annotators,
+        )
+        for name, examples in raw.examples.items()
+    }
+    record = EmbeddingsRecord(
+        name=raw.name,
+        source=raw.source,
+        backbone=_made_by(backbone, raw),
+        class_names=raw.train.class_names,
+        train=parts["train"],
+        test=parts.get("test"),
+    )
+    if out.exists() and not out.is_dir():
+        raise FolderTakenError(f"{out} is a file: `out` must be a folder")
+    known = read_record(out) if holds_embeddings(out) else record
+    if (known.train, known.test) != (record.train, record.test):
+        raise FolderTakenError(
+            f"{out} holds embeddings of other data, or by another backbone: choose another "
+            "folder: `out`"
+        )
 
-def _image_folder(folder: Folder) -> RawSplits:
-    train, test, notes = find_trees(folder)
+    def embed(name: PartName, examples: Examples) -> Embeddings:
+        path = vectors_path(out.resolve(), name)  # actors on a cluster work elsewhere
+        store = EmbeddingStore(path, parts[name].key, len(examples))
+        found = finished(store)
+        if found is not None:
+            return found
+        if cluster is None:
+            return store.write(embed_once(examples, backbone, log))
+        return embed_missing(store, examples, backbone, log, cluster)
 
-    def part(tree: ClassTree) -> RawPart:
-        data = Dataset(torch.empty(len(tree.names), 0), tree.labels, train.class_names)
-        return RawPart(ImageFiles(tree.files, tree.names), data, tree.names)
-
-    raw, raw_test = part(train), None if test is None else part(test)
-    splits = Splits(folder.path.name, raw.data, None, str(folder.path), notes)
-    return RawSplits(splits, raw, raw_test)
+    _, notes = _embed_parts(raw, backbone, skip_bad, embed)
+    for name, examples in raw.examples.items():
+        names = None if examples.names is None else tuple(examples.names)
+        write_labels(out, name, raw.part(name), names)
+    write_record(out, record)
+    if raw.encoder is None:
+        return notes
+    columns = [column.name for column in raw.encoder.columns]
+    beside = ", ".join(name for name in columns if name not in raw.text_columns)
+    note = (
+        f"the folder holds the embeddings of the texts alone, without the columns {beside}: to use "
+        "them, give the table and `backbone` to fit"
+    )
+    return [note, *notes]

@@ -44,14 +44,8 @@ class BoundedTraining(Monitored):
         if self._average is not None:
             self._average.update_parameters(model)
 
-    def _show_average(self, model: nn.Module) -> None:
-        """Put the averaged weights into the model."""
-        if self._average is not None and self._average.has_averaged and not self._is_shown:
+    def _show_average(self, model: nn.Module, show: bool = True) -> None:
+        """Put the averaged weights into the model, or the last weights back."""
+        if self._average is not None and self._average.has_averaged and self._is_shown != show:
             self._average.swap(model)
-            self._is_shown = True
-
-    def _hide_average(self, model: nn.Module) -> None:
-        """Put the last weights back into the model."""
-        if self._average is not None and self._is_shown:
-            self._average.swap(model)
-            self._is_shown = False
+            self._is_shown = show

@@ -14,19 +14,15 @@ from torch import Tensor
 from torch.optim import LBFGS, Optimizer
 
 from noisebound.bounded import BoundedLoss
-from noisebound.errors import InvalidValueError, MissingExtraError
+from noisebound.errors import InvalidValueError, needed_for
 from noisebound.integrations.bounded_training import BoundedTraining
 from noisebound.monitor import MemorizationMonitor
 
-try:
+with needed_for(__name__, "Lightning", "lightning"):
     from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.callbacks import Callback
     from lightning.pytorch.utilities.data import extract_batch_size
     from lightning.pytorch.utilities.exceptions import MisconfigurationException
-except ModuleNotFoundError as missing:
-    raise MissingExtraError(
-        "noisebound.integrations.lightning", "Lightning", "lightning"
-    ) from missing
 
 
 _LAST_WEIGHTS = "noisebound_last_weights"
@@ -37,7 +33,7 @@ class NoiseBoundCallback(BoundedTraining, Callback):
 
     The mean is taken over the whole optimizer step: all micro-batches of
     ``accumulate_grad_batches``, on all ranks. Lightning computes the gradient of this mean, in
-    which each micro-batch and each rank counts the same, whatever its number of examples.
+    which all micro-batches and ranks have the same weight, even with different numbers of examples.
     Gradient clipping, mixed precision and DDP work as usual (FSDP was not tried). Every epoch
     logs ``raw_mean``, the mean loss before the bound, and ``share_below``, the share of its steps
     that went uphill.
@@ -99,17 +95,14 @@ class NoiseBoundCallback(BoundedTraining, Callback):
         self._last_weights = None
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Continue with the last weights."""
-        self._hide_average(pl_module)
+        self._show_average(pl_module, show=False)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Add the weights to their average if the optimizer has stepped."""
         if trainer.global_step != self._averaged_step:
             self._averaged_step = trainer.global_step
             self._update_average(pl_module)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Validate and save the averaged weights, and leave them in the module."""
         self._show_average(pl_module)
 
     on_validation_start = on_train_end = on_train_epoch_end
@@ -127,7 +120,6 @@ class NoiseBoundCallback(BoundedTraining, Callback):
     def on_load_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Note the last weights, from which the training is to continue."""
         if trainer.state.fn == "fit":
             self._last_weights = checkpoint.get(_LAST_WEIGHTS)
 
@@ -140,13 +132,11 @@ class NoiseBoundCallback(BoundedTraining, Callback):
     def on_before_backward(
         self, trainer: Trainer, pl_module: LightningModule, loss: Float[Tensor, ""]
     ) -> None:
-        """Observe the loss of one micro-batch."""
         self._gradients.observe(_plain_loss(loss, trainer), count=1)
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
     ) -> None:
-        """Flip the gradients if the mean is below the bound."""
         if not self._gradients.has_observed:  # training_step returned None
             return
         self._gradients.apply(optimizer)
@@ -156,11 +146,9 @@ class NoiseBoundCallback(BoundedTraining, Callback):
         pl_module.log_dict(readings, on_step=False, on_epoch=True, sync_dist=True, batch_size=1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the counts, for the checkpoint."""
         return {"counts": self.monitor.state()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue counting from a checkpoint."""
         self.monitor.load_state(state_dict["counts"])
 
 
@@ -212,7 +200,6 @@ class MemorizationCallback(Callback):
             self.monitor.end_epoch()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log the mean loss."""
         if self.monitor.epoch_losses:  # empty if training stopped within the first epoch
             since = self.monitor.memorizing_since
             readings = {
@@ -222,11 +209,9 @@ class MemorizationCallback(Callback):
             pl_module.log_dict(readings, sync_dist=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the losses of the epochs, for the checkpoint."""
         return {"epoch_losses": list(self.monitor.epoch_losses)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a checkpoint."""
         self.monitor.epoch_losses = list(state_dict["epoch_losses"])
 
 

@@ -6,6 +6,7 @@ loss, and ``on_pre_optimizer_step`` flips the gradients when all parts are done.
 comes before that and treats both signs alike.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,19 +14,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss
-from noisebound.errors import InvalidTypeError, InvalidValueError, MissingExtraError, MisuseError
+from noisebound.errors import InvalidTypeError, InvalidValueError, MisuseError, needed_for
 from noisebound.integrations.bounded_training import BoundedTraining
 from noisebound.losses import Loss, RememberingLoss
 from noisebound.step_bound import has_gradients
 
-try:
+with needed_for(__name__, "transformers and accelerate", "transformers"):
     from accelerate.utils.deepspeed import DeepSpeedOptimizerWrapper
     from transformers import TrainerCallback
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-except ModuleNotFoundError as missing:
-    raise MissingExtraError(
-        "noisebound.integrations.transformers", "transformers and accelerate", "transformers"
-    ) from missing
 
 IGNORED = -100
 """The label that the Trainer does not count."""
@@ -72,7 +69,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         self._logged = self.monitor.state()
 
     def __call__(
-        self, outputs: Any, labels: Tensor, num_items_in_batch: int | Tensor | None = None
+        self, outputs: Any, labels: Tensor | None, num_items_in_batch: int | Tensor | None = None
     ) -> Float[Tensor, ""]:
         """Return the plain loss of one part, and observe it in training.
 
@@ -82,7 +79,11 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
             num_items_in_batch: number of labels in the whole batch (default: those of this part)
         """
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
-        _check_labels(labels)
+        if labels is None or labels.is_floating_point():
+            raise InvalidValueError(
+                "BoundedLossFunction takes class indices: add them to the data set as a column "
+                f"'labels'; got {'none' if labels is None else labels.dtype}"
+            )
         logits = logits.movedim(-1, 1)
         if isinstance(self._criterion, NoiseBoundedLoss):
             self._criterion.check_number_of_logits(logits)
@@ -117,19 +118,22 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
             )
         epoch_steps = state.max_steps / state.num_train_epochs
         self._start_averaging(others["model"], epoch_steps, state.max_steps)
-        if self._average is not None and _take_last_weights(others["optimizer"]):
+        last_weights = _take_last_weights(others["optimizer"])
+        if self._average is not None and last_weights:
             self._average.n_averaged.fill_(1)  # the checkpoint's weights are the average
+            with torch.no_grad():
+                for weight, last in last_weights.items():
+                    weight.copy_(last)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Start a new step with the last weights, even if the step before was abandoned."""
         self._gradients.forget()
         if self._is_shown:
-            self._hide_average(others["model"])
-            _forget_last_weights(others["optimizer"])
+            self._show_average(others["model"], show=False)
+            _take_last_weights(others["optimizer"])
         self._is_in_step = True
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Flip the gradients if the mean is below the bound."""
         if not self._gradients.has_observed:
             raise MisuseError(
                 "BoundedLossFunction is a callback of this Trainer, but not its loss: pass "
@@ -144,26 +148,23 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
         self._is_in_step = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Add the weights to their average, which is evaluated and saved."""
         self._update_average(others["model"])
-        self._show_if_needed(control, **others)
+        self.on_epoch_end(args, state, control, **others)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Show the averaged weights if the epoch ends with an evaluation or a checkpoint."""
-        self._show_if_needed(control, **others)
-
-    def _show_if_needed(self, control: Any, **others: Any) -> None:
+        """Evaluate and save the averaged weights."""
         if self._average is None or not (control.should_evaluate or control.should_save):
             return
         if not self._is_shown:
-            _note_last_weights(others["optimizer"])
+            for parameter, of_optimizer in _states(others["optimizer"]):
+                of_optimizer[_LAST_WEIGHT] = parameter.detach().clone()
         self._show_average(others["model"])
 
     def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Leave the averaged weights in the model, or those of the best checkpoint."""
         if not (args.load_best_model_at_end and state.best_model_checkpoint):
             self._show_average(others["model"])
-        _forget_last_weights(others["optimizer"])
+        _take_last_weights(others["optimizer"])
 
     def on_log(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Add the counts to the log entry of a training loss."""
@@ -180,31 +181,17 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
 _LAST_WEIGHT = "noisebound_last_weight"
 
 
-def _parameters(optimizer: Any) -> list[Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+def _states(optimizer: Any) -> Iterator[tuple[Tensor, dict[str, Any]]]:
+    """Yield each weight with its state, which the Trainer saves and loads."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            yield parameter, optimizer.state[parameter]
 
 
-def _note_last_weights(optimizer: Any) -> None:
-    """Keep the weights in the optimizer's state, which the Trainer saves and loads."""
-    for parameter in _parameters(optimizer):
-        optimizer.state[parameter][_LAST_WEIGHT] = parameter.detach().clone()
-
-
-@torch.no_grad()
-def _take_last_weights(optimizer: Any) -> bool:
-    """Move the weights from the optimizer's state into the model; return whether there are any."""
-    found = False
-    for parameter in _parameters(optimizer):
-        last = optimizer.state.get(parameter, {}).pop(_LAST_WEIGHT, None)
-        if last is not None:
-            parameter.copy_(last)
-            found = True
-    return found
-
-
-def _forget_last_weights(optimizer: Any) -> None:
-    for parameter in _parameters(optimizer):
-        optimizer.state.get(parameter, {}).pop(_LAST_WEIGHT, None)
+def _take_last_weights(optimizer: Any) -> dict[Tensor, Tensor]:
+    """Remove the last weights from the optimizer's state, and return them."""
+    found = {weight: state.pop(_LAST_WEIGHT, None) for weight, state in _states(optimizer)}
+    return {weight: last for weight, last in found.items() if last is not None}
 
 
 def _check_criterion(criterion: BoundedLoss) -> Loss:
@@ -226,12 +213,3 @@ def _check_criterion(criterion: BoundedLoss) -> Loss:
             f"ignore_index={IGNORED} in the loss; got {loss.ignore_index}"
         )
     return loss
-
-
-def _check_labels(labels: Tensor | None) -> None:
-    if labels is None or labels.is_floating_point():
-        came = "none" if labels is None else f"{labels.dtype}"
-        raise InvalidValueError(
-            "BoundedLossFunction takes class indices: add them to the data set as a column "
-            f"'labels'; got {came}"
-        )

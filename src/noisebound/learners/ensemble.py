@@ -8,11 +8,7 @@ from torch import Tensor, nn
 
 
 class Ensemble(nn.Module):
-    """The mean of the probabilities of several models, as logits.
-
-    Args:
-        members: from the same inputs to logits
-    """
+    """The mean of the probabilities of several models, as logits."""
 
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__()

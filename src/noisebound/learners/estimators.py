@@ -28,9 +28,7 @@ _TRIED_TREES, _TREES = 50, 200  # in a trial, and in the end; heuristic
 class FittedEstimator(nn.Module):
     """A fitted estimator as a network: normalized inputs to the logarithms of its probabilities.
 
-    Args:
-        estimator: fitted to class indices
-        num_classes: the number of classes, of which the estimator may have seen fewer
+    The estimator may have seen fewer classes than there are.
     """
 
     def __init__(self, estimator: Any, num_classes: int) -> None:
@@ -164,11 +162,7 @@ class Boosting(EstimatorLearner):
 
 
 class AnyEstimator(EstimatorLearner):
-    """A user's estimator, which has one stage: as it is.
-
-    Args:
-        given: has ``fit(X, y)``, best with ``sample_weight``, and ``predict_proba(X)``
-    """
+    """A user's estimator, which has one stage. It may lack ``sample_weight``."""
 
     name: LearnerName = "estimator"
     stages = ("as given",)
@@ -208,6 +202,6 @@ def _takes_weights(estimator: Any) -> bool:
 
 
 def _repeated(weights: Any) -> Any:
-    """Return each row's position as often as its weight says: 10 times for the mean weight."""
+    """Return each row's position in proportion to its weight: 10 times for the mean weight."""
     counts = np.rint(10 * weights / weights.mean()).astype(int)
     return np.repeat(np.arange(len(weights)), counts)

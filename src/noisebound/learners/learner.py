@@ -30,7 +30,7 @@ _LEAST_SHARE = 0.05
 
 
 class Learner(Protocol):
-    """Something that can be trained: a network, or an estimator in the manner of scikit-learn."""
+    """Something that can be trained: a network, or an estimator like those of scikit-learn."""
 
     @property
     def name(self) -> LearnerName:
@@ -48,19 +48,12 @@ class Learner(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """Training examples in numpy's arrays.
+    """Training examples in numpy's arrays; without weights, all count alike."""
 
-    Args:
-        inputs: normalized, one row per example
-        labels: class indices, or class probabilities ``[n, classes]``
-        weights: of each example, or None if all count alike
-        num_classes: the number of classes, of which some may have no examples
-    """
-
-    inputs: Inputs
-    labels: NDArray[Any]
+    inputs: Inputs  # normalized, one row per example
+    labels: NDArray[Any]  # class indices, or class probabilities ``[n, classes]``
     weights: NDArray[np.float64] | None
-    num_classes: int
+    num_classes: int  # some may have no examples
 
     @classmethod
     def of(cls, data: TrainingData) -> "Arrays":

@@ -49,9 +49,7 @@ class Neighbors:
 class FittedNeighbors(nn.Module):
     """The nearest of some examples as a network: normalized inputs to log-probabilities.
 
-    Args:
-        estimator: knows the examples
-        votes: the weighted class probabilities of each example
+    The votes are the weighted class probabilities of each example.
     """
 
     votes: Float32[Tensor, "n classes"]

@@ -20,16 +20,13 @@ from noisebound.training.state import initial_state
 _GROWTH = 1.25  # ratio of two epochs that are judged; heuristic
 _MORE_EPOCHS = 5  # so that an early peak by chance does not end a trial; heuristic
 
+_TIMED_EXAMPLES = 512
+
 
 class Network:
-    """A network that is trained by one objective.
+    """A network, of which a copy is trained by one objective.
 
-    Args:
-        network: the network before training, of which a copy is trained
-        config: how to train
-        objective: the loss and its bound
-        devices: the devices and the ranks
-        stops: True to stop 5 epochs past twice the best epoch so far
+    After ``fewest_epochs``, if they are given, training stops 5 epochs past twice the best epoch.
     """
 
     name: LearnerName = "network"
@@ -41,11 +38,28 @@ class Network:
         objective: Objective,
         devices: Devices,
         *,
-        stops: bool,
+        fewest_epochs: int | None = None,
     ) -> None:
         self.network, self.config, self.objective = network, config, objective
-        self.devices, self.stops = devices, stops
+        self.devices, self.fewest_epochs = devices, fewest_epochs
         self.stages = judged_epochs(config.epochs)
+
+    def seconds(self, data: TrainingData) -> float:
+        """Estimate how long a training takes, by the second epoch on a few examples."""
+        few = data.subset(torch.arange(min(_TIMED_EXAMPLES, len(data.train))))
+        config = self.config.model_copy(update={"epochs": 2, "measure_every": 2})
+        training = self._training(few, config)
+        epoch = list(training.epochs())[-1]
+        return epoch.seconds / len(few.train) * len(data.train) * self.config.epochs
+
+    def _training(self, data: TrainingData, config: TrainingConfig) -> Training:
+        """Return a training of a copy of the network, which sees no labels but those to learn."""
+        train = replace(data.train, true_labels=None)
+        blind = replace(data, train=train, validation=None, test=None)
+        network = copy.deepcopy(self.network)
+        objective = replace(self.objective, criterion=copy.deepcopy(self.objective.criterion))
+        state = initial_state(network, objective, config, len(train), self.devices)
+        return Training(state, objective, blind, config, self.devices)
 
     def predict_stages(
         self, data: TrainingData, others: Sequence[Dataset], seed: int
@@ -56,24 +70,20 @@ class Network:
         are left out are those of the last one.
         """
         config = self.config.model_copy(update={"measure_every": self.config.epochs, "seed": seed})
-        blind = replace(
-            data, train=replace(data.train, true_labels=None), validation=None, test=None
-        )
-        network = copy.deepcopy(self.network)
-        objective = replace(self.objective, criterion=copy.deepcopy(self.objective.criterion))
-        state = initial_state(network, objective, config, len(data.train), self.devices)
+        training = self._training(data, config)
+        fewest = config.epochs if self.fewest_epochs is None else self.fewest_epochs
         judged = [Examples(other, data.normalization, self.devices) for other in others]
         found: list[list[torch.Tensor]] = [[] for _ in others]
         agreement: list[float] = []
-        for metrics in Training(state, objective, blind, config, self.devices).epochs():
+        for metrics in training.epochs():
             if metrics.epoch not in self.stages:
                 continue
             for other, stages in zip(judged, found, strict=True):
-                stages.append(other.logits(state.best_model).float().softmax(1))
+                stages.append(other.logits(training.state.best_model).float().softmax(1))
             hits = found[0][-1].argmax(1) == others[0].labels
             agreement.append(hits.double().mean().item())
             best = self.stages[max(range(len(agreement)), key=agreement.__getitem__)]
-            if self.stops and metrics.epoch >= 2 * best + _MORE_EPOCHS:
+            if metrics.epoch >= max(fewest, 2 * best + _MORE_EPOCHS):
                 break
         missing = len(self.stages) - len(agreement)
         return [torch.stack(stages + stages[-1:] * missing) for stages in found]

@@ -91,13 +91,9 @@ def check_trusted(content: bytes) -> None:
 def rebuilt(
     content: bytes, weights: dict[str, Tensor], network: nn.Module, classes: int
 ) -> nn.Module:
-    """Return a model from its parts; its weights are not loaded yet.
+    """Return a model from its parts; its weights are not loaded yet, and only give the shapes.
 
-    Args:
-        content: the estimators as `dumped` made them
-        weights: those of the whole model, for their shapes
-        network: takes the place of the member that is none of the estimators
-        classes: the number of classes
+    The network takes the place of the member that is not an estimator.
     """
     from skops.io import loads
 

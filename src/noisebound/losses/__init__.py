@@ -4,34 +4,36 @@ Every loss also takes the options of :class:`Loss` as keywords; ``refused_option
 have no meaning for it.
 """
 
-from noisebound.losses.corrections import (
-    BackwardCrossEntropy,
-    ForwardCrossEntropy,
-    LabelSmoothing,
-    SymmetricBackwardCrossEntropy,
-    SymmetricForwardCrossEntropy,
-)
-from noisebound.losses.curriculum import Curriculum
-from noisebound.losses.loss import LikelihoodLoss, Loss
-from noisebound.losses.memory import EarlyLearning, RememberingLoss, Truncated
-from noisebound.losses.normalized import ActivePassive, Normalized, NormalizedCrossEntropyMAE
-from noisebound.losses.other_papers import (
+from noisebound.losses.corrections import BackwardCrossEntropy, ForwardCrossEntropy, LabelSmoothing
+from noisebound.losses.likelihood import (
     AsymmetricExponential,
     AsymmetricGeneralizedCrossEntropy,
     AsymmetricUnhinged,
+    CrossEntropy,
     Focal,
+    GeneralizedCrossEntropy,
     JensenShannon,
     LabelDistributionallyRobust,
+    MeanAbsoluteError,
     ReverseCrossEntropy,
+    SymmetricCrossEntropy,
     TaylorCrossEntropy,
 )
-from noisebound.losses.proper import CrossEntropy, MeanSquaredError, Spherical
-from noisebound.losses.robust import (
+from noisebound.losses.loss import LikelihoodLoss, Loss
+from noisebound.losses.whole_prediction import (
+    ActivePassive,
     Bootstrapping,
-    GeneralizedCrossEntropy,
-    MeanAbsoluteError,
+    MeanSquaredError,
+    Normalized,
+    NormalizedCrossEntropyMAE,
     PriorCrossEntropy,
-    SymmetricCrossEntropy,
+    Spherical,
+)
+from noisebound.losses.without_floor import (
+    Curriculum,
+    EarlyLearning,
+    RememberingLoss,
+    Truncated,
 )
 
 __all__ = [
@@ -60,9 +62,7 @@ __all__ = [
     "RememberingLoss",
     "ReverseCrossEntropy",
     "Spherical",
-    "SymmetricBackwardCrossEntropy",
     "SymmetricCrossEntropy",
-    "SymmetricForwardCrossEntropy",
     "TaylorCrossEntropy",
     "Truncated",
 ]

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from noisebound.checks import ArrayLike, check_invertible, check_number
 from noisebound.errors import InvalidValueError
+from noisebound.losses.likelihood import CrossEntropy, shannon_entropy
 from noisebound.losses.loss import (
     AtLabels,
     ClassScores,
@@ -20,50 +21,16 @@ from noisebound.losses.loss import (
     LossOptions,
     PerExample,
     Pick,
+    Surprisal,
 )
-from noisebound.losses.proper import CrossEntropy, shannon_entropy
 from noisebound.noise_models import Linear, Symmetric
 
-_ROUNDING = 1e-6  # entries of a distribution as negative as this count as zero: heuristic
+_ROUNDING = 1e-6  # smaller negative entries of a distribution count as zero; heuristic
 
 
-class _ForwardCorrection(Loss):
-    """Forward corrections share their base loss, CE."""
+class _SymmetricCorrection(Loss):
+    """A correction of symmetric noise, which is computed in closed form."""
 
-    predicts_true_class = True
-
-    def entropy(self, p: Distributions) -> Entropies:
-        """Return Shannon's entropy, as the base loss is CE, even if ``T`` has no inverse."""
-        return shannon_entropy(p)
-
-    def on_observed_labels(self) -> CrossEntropy:
-        """Return cross-entropy with the same options."""
-        return CrossEntropy(
-            reduction=self.reduction,
-            ignore_index=self.ignore_index,
-            weight=self.weight,
-            label_smoothing=self.label_smoothing,
-            check_finite=self.check_finite,
-        )
-
-
-class SymmetricForwardCrossEntropy(_ForwardCorrection, LikelihoodLoss):
-    """FCE under symmetric noise, ``-log((1-η-r) q_y + r)`` with ``r = η/(c-1)``.
-
-    It is computed in closed form, as fast as cross-entropy. The usual way to create it is
-    ``ForwardCrossEntropy.symmetric``. It is the row "FCE" of the paper.
-
-    Args:
-        noise_rate: η, the probability that a label changes, in ``[0, 1]``.
-        num_classes: c, at least two.
-
-    Example:
-        >>> import noisebound as nb
-        >>> nb.ForwardCrossEntropy.symmetric(noise_rate=0.4, num_classes=10)
-        SymmetricForwardCrossEntropy(noise_rate=0.4, num_classes=10)
-    """
-
-    hyperparameters = ("noise_rate", "num_classes")
     noise_model: Symmetric
 
     def __init__(self, noise_rate: float, num_classes: int, **options: Unpack[LossOptions]) -> None:
@@ -72,8 +39,40 @@ class SymmetricForwardCrossEntropy(_ForwardCorrection, LikelihoodLoss):
         self.noise_rate = self.noise_model.noise_rate
         self.require_num_classes(self.noise_model.num_classes)
 
-    def of_surprisal(self, surprisal: Tensor) -> Tensor:
-        """Return ``-log((1-η-r) q_y + r)``."""
+
+class _ForwardCorrection(Loss):
+    """Forward corrections share their base loss, CE, and so Shannon's entropy."""
+
+    predicts_true_class = True
+
+    def entropy(self, p: Distributions) -> Entropies:
+        return shannon_entropy(p)
+
+    def on_observed_labels(self) -> CrossEntropy:
+        return CrossEntropy(
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            weight=self.weight,
+            label_smoothing=self.label_smoothing,
+        )
+
+
+class SymmetricForwardCrossEntropy(_SymmetricCorrection, _ForwardCorrection, LikelihoodLoss):
+    """FCE under symmetric noise, ``-log((1-η-r) q_y + r)`` with ``r = η/(c-1)``.
+
+    It is the row "FCE" of the paper, and as fast as cross-entropy. Create it as
+    ``ForwardCrossEntropy.symmetric``.
+
+    Args:
+        noise_rate: η, the probability that a label changes, in ``[0, 1]``.
+        num_classes: c, at least two.
+
+    Example:
+        >>> ForwardCrossEntropy.symmetric(noise_rate=0.4, num_classes=10)
+        SymmetricForwardCrossEntropy(noise_rate=0.4, num_classes=10)
+    """
+
+    def of_surprisal(self, surprisal: Surprisal) -> Surprisal:
         contrast, off_diagonal = self.noise_model.contrast, self.noise_model.off_diagonal
         if off_diagonal == 0:
             return surprisal
@@ -87,36 +86,36 @@ class SymmetricForwardCrossEntropy(_ForwardCorrection, LikelihoodLoss):
 class ForwardCrossEntropy(_ForwardCorrection):
     """Forward-corrected cross-entropy ``-log (T q)_y`` (Patrini et al., 2017).
 
-    It is computed in log space, as ``-logsumexp_k(log T[y, k] + log q_k)``, so that with zeros in
-    ``T`` and extreme logits the loss is finite and has a gradient. If the labels are class
-    probabilities, all rows of ``T`` are needed and the memory grows with ``N C²``. A label that
-    ``T`` rules out for every true class costs about 708, the negative logarithm of the smallest
-    normal float64, and has no gradient.
-
     The noise model is ``f(q) = T q`` and the base loss is CE, so the entropy is Shannon's.
+
+    It is computed in log space, so that with zeros in ``T`` and extreme logits the loss is finite
+    and has a gradient. Class probabilities as labels take memory for ``N C²`` numbers. A label that
+    ``T`` rules out for every true class costs about 708, and has no gradient.
 
     Args:
         transition: ``T[noisy, true]``, columns summing to one.
 
     Example:
-        >>> import noisebound as nb, torch
         >>> confident = torch.tensor([[100.0, -100.0]])
-        >>> nb.ForwardCrossEntropy([[0.6, 0.4], [0.4, 0.6]])(confident, torch.tensor([0]))
+        >>> ForwardCrossEntropy([[0.6, 0.4], [0.4, 0.6]])(confident, torch.tensor([0]))
         tensor(0.5108)
     """
 
     symmetric = SymmetricForwardCrossEntropy
     """The loss for symmetric noise: ``ForwardCrossEntropy.symmetric(noise_rate, num_classes)``."""
 
-    hyperparameters = ("num_classes",)
     noise_model: Linear
     log_transition: Tensor
 
     def __init__(self, transition: ArrayLike, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
         self.noise_model = Linear(transition)
-        self.require_num_classes(len(self.noise_model.transition))
-        self.register_buffer("log_transition", _log_transition(self.noise_model.transition))
+        matrix = self.noise_model.transition
+        self.require_num_classes(len(matrix))
+        # A label that is impossible becomes very unlikely, as 0 · inf would be NaN.
+        is_impossible = (matrix == 0).all(1, keepdim=True)
+        possible = torch.where(is_impossible, torch.finfo(matrix.dtype).tiny, matrix)
+        self.register_buffer("log_transition", possible.log())
 
     def losses_at_labels(self, logits: ClassScores, labels: Labels) -> PerExample:
         """Return ``-log (T q)_y`` from the rows of ``T`` that the labels name."""
@@ -124,16 +123,8 @@ class ForwardCrossEntropy(_ForwardCorrection):
         return -torch.logsumexp(rows + F.log_softmax(logits, dim=1), dim=1)
 
     def class_losses(self, log_q: ClassScores) -> ClassScores:
-        """Return ``-log T q``."""
         by_row = log_q.movedim(1, -1).unsqueeze(-2) + self.log_transition.to(log_q)
         return -torch.logsumexp(by_row, dim=-1).movedim(-1, 1)
-
-
-def _log_transition(transition: Tensor) -> Tensor:
-    """Return ``log T``, where an impossible label is very unlikely, as ``0 · inf`` would be NaN."""
-    impossible = (transition == 0).all(1, keepdim=True)
-    least = torch.finfo(transition.dtype).tiny
-    return torch.where(impossible, least, transition).log()
 
 
 class _BackwardCorrection(Loss):
@@ -167,29 +158,23 @@ def _entropy_or_refusal(p: Tensor, refusal: str) -> Tensor:
     return shannon_entropy(p.clamp(min=0))
 
 
-class SymmetricBackwardCrossEntropy(_BackwardCorrection):
+class SymmetricBackwardCrossEntropy(_SymmetricCorrection, _BackwardCorrection):
     """Backward correction of symmetric noise: ``(-log q_y + r Σ_k log q_k) / (1-η-r)``.
 
-    It is computed in closed form, with ``r = η/(c-1)``. The usual way to create it is
-    ``BackwardCrossEntropy.symmetric``. For its floor see :class:`BackwardCrossEntropy`.
+    Here ``r = η/(c-1)``. Create it as ``BackwardCrossEntropy.symmetric``.
 
     Args:
         noise_rate: η, the probability that a label changes, in ``[0, 1]`` but not ``(c-1)/c``.
         num_classes: c, at least two.
     """
 
-    hyperparameters = ("noise_rate", "num_classes")
     noise_model: Symmetric
 
     def __init__(self, noise_rate: float, num_classes: int, **options: Unpack[LossOptions]) -> None:
-        super().__init__(**options)
-        self.noise_model = Symmetric(noise_rate, num_classes)
-        self.noise_rate = self.noise_model.noise_rate
+        super().__init__(noise_rate, num_classes, **options)
         self.noise_model.check_invertible()
-        self.require_num_classes(self.noise_model.num_classes)
 
     def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
-        """Return ``(-log q_y + r Σ_k log q_k) / (1-η-r)``."""
         spread = self.noise_model.off_diagonal * log_q.sum(1, keepdim=True)
         return (spread - at(log_q)) / self.noise_model.contrast
 
@@ -198,9 +183,8 @@ class BackwardCrossEntropy(_BackwardCorrection):
     """Backward-corrected cross-entropy ``Σ_k T⁻¹[k, y] (-log q_k)`` (Patrini et al., 2017).
 
     Its mean over the noise is the clean cross-entropy. So its floor is the entropy of the clean
-    labels, not of the noisy ones: ``H(p) = Shannon(T⁻¹ p)``, which is 0 for separable data. If no
-    clean posterior gives ``p``, then ``T⁻¹ p`` has negative entries and the expected loss has no
-    minimum.
+    labels, ``H(p) = Shannon(T⁻¹ p)``, which is 0 for separable data. If no clean posterior gives
+    ``p``, then ``T⁻¹ p`` has negative entries and the expected loss has no minimum.
 
     Args:
         transition: ``T[noisy, true]``, invertible, columns summing to one.
@@ -215,7 +199,6 @@ class BackwardCrossEntropy(_BackwardCorrection):
     symmetric = SymmetricBackwardCrossEntropy
     """The loss for symmetric noise: ``BackwardCrossEntropy.symmetric(noise_rate, num_classes)``."""
 
-    hyperparameters = ("num_classes",)
     treats_classes_alike = False  # the clean entropy depends on which class is the true one
     noise_model: Linear
     inverse_transition: Tensor
@@ -223,10 +206,10 @@ class BackwardCrossEntropy(_BackwardCorrection):
     def __init__(self, transition: ArrayLike, **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
         self.noise_model = Linear(transition)
-        true_transition = self.noise_model.transition
-        check_invertible(true_transition)
-        self.require_num_classes(len(true_transition))
-        self.register_buffer("inverse_transition", torch.linalg.inv(true_transition))
+        matrix = self.noise_model.transition
+        check_invertible(matrix)
+        self.require_num_classes(len(matrix))
+        self.register_buffer("inverse_transition", torch.linalg.inv(matrix))
 
     def losses_at_labels(self, logits: ClassScores, labels: Labels) -> PerExample:
         """Return ``Σ_k T⁻¹[k, y] (-log q_k)`` from the columns that the labels name."""
@@ -234,7 +217,6 @@ class BackwardCrossEntropy(_BackwardCorrection):
         return -(columns * F.log_softmax(logits, dim=1)).sum(1)
 
     def class_losses(self, log_q: ClassScores) -> ClassScores:
-        """Return ``-T⁻ᵀ log q``."""
         with torch.autocast(log_q.device.type, enabled=False):  # no bf16 product under autocast
             return -(log_q.movedim(1, -1) @ self.inverse_transition.to(log_q)).movedim(-1, 1)
 
@@ -260,7 +242,6 @@ class LabelSmoothing(Loss):
         True
     """
 
-    hyperparameters = ("smoothing",)
     refused_options = ("weight", "label_smoothing")
 
     def __init__(self, smoothing: float = 0.1, **options: Unpack[LossOptions]) -> None:
@@ -268,11 +249,9 @@ class LabelSmoothing(Loss):
         self.smoothing = check_number("smoothing", smoothing, "(-∞, 1]")
 
     def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
-        """Return ``-(1-s) log q_y - (s/c) Σ_k log q_k``."""
         return (self.smoothing - 1) * at(log_q) - self.smoothing * log_q.mean(1, keepdim=True)
 
     def entropy(self, p: Distributions) -> Entropies:
-        """Return Shannon's entropy of ``(1-s) p + s/c``."""
         return _entropy_or_refusal(
             (1 - self.smoothing) * p + self.smoothing / p.shape[1],
             f"negative label smoothing by {self.smoothing:g} has no minimum here: it takes more "

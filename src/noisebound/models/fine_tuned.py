@@ -12,14 +12,8 @@ class FineTuned(nn.Module):
     Batch norm within the encoder keeps the statistics of its pretraining, so that a network does
     not depend on how a batch is divided; its weights are trained. Dropout works as in any training.
 
-    Args:
-        encoder: from a batch of inputs to vectors
-        head: from scaled vectors, and the columns beside them, to logits
-        scale: multiplies each vector, with the columns beside it
-        shift: is added after that
-        columns_beside: how many numbers stand before the tokens of a text: the bits of float32,
-            read as int32, so that both fit in one tensor
-        examples_at_once: how many examples go through the encoder at once
+    Beside a text there may be other columns. They stand before its tokens as the bits of float32,
+    read as int32, so that both fit in one tensor. Scale and shift apply to them too.
     """
 
     scale: Tensor

@@ -6,6 +6,7 @@ number of classes, which is the number of logits.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -15,47 +16,28 @@ from noisebound.checks import check_num_classes
 from noisebound.errors import InvalidValueError
 from noisebound.models.names import FOR_IMAGES, MODEL_NAMES, ModelName
 from noisebound.models.regularized import USUAL_DROPOUT, QuickDropout
-from noisebound.models.resnet import resnet18, resnet34
+from noisebound.models.resnet import ResNet
 
 
 def mlp(
     input_shape: Sequence[int], num_classes: int, hidden: Sequence[int] = (512, 512)
 ) -> nn.Sequential:
     """Return a network of hidden layers of these widths, with ReLU and without batch norm."""
-    widths = (math.prod(input_shape), *hidden)
     layers: list[nn.Module] = [nn.Flatten()]
-    for width, next_width in pairwise(widths):
-        layers += [nn.Linear(width, next_width), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(widths[-1], num_classes))
+    for before, after in pairwise((math.prod(input_shape), *hidden)):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(hidden[-1], num_classes))
 
 
-def small_mlp(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
-    """Return an :func:`mlp` half as wide; for 28×28 images it is nearly three times as fast."""
-    return mlp(input_shape, num_classes, hidden=(256, 256))
-
-
-def wide_head(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
-    """Return a network of one hidden layer of 512 units.
-
-    It memorizes the wrong labels of its training data, as the paper's networks do.
-    """
-    return mlp(input_shape, num_classes, hidden=(512,))
-
-
-def mlp_head(
-    input_shape: Sequence[int],
-    num_classes: int,
-    hidden: int = 256,
-    dropout: float = USUAL_DROPOUT,
-) -> nn.Sequential:
+def mlp_head(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
     """Return a network of one hidden layer, with dropout before it and after it."""
     return nn.Sequential(
         nn.Flatten(),
-        QuickDropout(dropout),
-        nn.Linear(math.prod(input_shape), hidden),
+        QuickDropout(USUAL_DROPOUT),
+        nn.Linear(math.prod(input_shape), 256),
         nn.ReLU(),
-        QuickDropout(dropout),
-        nn.Linear(hidden, num_classes),
+        QuickDropout(USUAL_DROPOUT),
+        nn.Linear(256, num_classes),
     )
 
 
@@ -71,57 +53,52 @@ def linear(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), layer)
 
 
-def small_cnn(
-    input_shape: Sequence[int], num_classes: int, channels: Sequence[int] = (32, 64, 128)
-) -> nn.Sequential:
-    """Return a network of convolutional blocks, a mean over all positions and a linear layer.
+def small_cnn(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
+    """Return a network of three convolutional blocks, a mean over all positions and a linear layer.
 
-    A block is a 3×3 convolution, batch norm, ReLU and max pooling by two; ``channels`` has the
-    number of output channels of each.
+    A block is a 3×3 convolution, batch norm, ReLU and max pooling by two.
     """
     size, before = min(input_shape[1:]), input_shape[0]
     layers: list[nn.Module] = []
-    for after in channels:
+    for after in (32, 64, 128):
         convolution = nn.Conv2d(before, after, kernel_size=3, padding=1, bias=False)
         layers += [convolution, nn.BatchNorm2d(after), nn.ReLU()]
         if size >= 2:
             layers.append(nn.MaxPool2d(2))
         size, before = size // 2, after
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, num_classes)]
-    return nn.Sequential(*layers, *head)
+    network = nn.Sequential(*layers, *head)
+    # On a CPU, training takes half of the time on color images, and two thirds on gray ones.
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
 
 
-def strided_cnn(
-    input_shape: Sequence[int],
-    num_classes: int,
-    channels: Sequence[int] = (32, 64),
-    hidden: int = 128,
-) -> nn.Sequential:
-    """Return a network of 3×3 convolutions with stride two, one hidden layer and a linear layer.
+def strided_cnn(input_shape: Sequence[int], num_classes: int) -> nn.Sequential:
+    """Return a network of two 3×3 convolutions with stride two and one hidden layer.
 
     Batch norm and ReLU follow each convolution. On a CPU it takes an eighth of the time of
     ``small_cnn``, which spends most of its time in the first block, at full resolution.
     """
     before, height, width = input_shape
     layers: list[nn.Module] = []
-    for after in channels:
+    for after in (32, 64):
         convolution = nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1, bias=False)
         layers += [convolution, nn.BatchNorm2d(after), nn.ReLU()]
         before, height, width = after, (height + 1) // 2, (width + 1) // 2
-    layers += [nn.Flatten(), nn.Linear(before * height * width, hidden), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(hidden, num_classes))
+    head = [nn.Linear(before * height * width, 128), nn.ReLU(), nn.Linear(128, num_classes)]
+    return nn.Sequential(*layers, nn.Flatten(), *head)
 
 
 MODELS: dict[ModelName, Callable[[Sequence[int], int], nn.Module]] = {
     "mlp": mlp,
-    "small_mlp": small_mlp,
+    "small_mlp": partial(mlp, hidden=(256, 256)),  # on 28×28 images nearly three times as fast
     "small_cnn": small_cnn,
     "strided_cnn": strided_cnn,
-    "resnet18": resnet18,
-    "resnet34": resnet34,
+    "resnet18": partial(ResNet, (2, 2, 2, 2)),
+    "resnet34": partial(ResNet, (3, 4, 6, 3)),
     "linear": linear,
     "mlp_head": mlp_head,
-    "wide_head": wide_head,
+    "wide_head": partial(mlp, hidden=(512,)),  # memorizes wrong labels, as the paper's networks do
 }
 
 
@@ -141,9 +118,7 @@ def default_model(input_shape: Sequence[int]) -> ModelName:
 def create_model(
     name: ModelName, input_shape: Sequence[int], num_classes: int, seed: int = 0
 ) -> nn.Module:
-    """Return a network whose initial weights follow from the seed.
-
-    The global random generator is left as it was.
+    """Return a network whose initial weights follow from the seed; global seeds do not change.
 
     Args:
         name: one of ``MODEL_NAMES``

@@ -34,15 +34,10 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A network of four stages of basic blocks.
+    """A network of four stages of basic blocks: ResNet-18 has two per stage, ResNet-34 3, 4, 6, 3.
 
     Images of 32×32 and smaller enter through a 3×3 convolution without pooling. Larger images
     enter through the original stem, a 7×7 convolution with stride two and max pooling.
-
-    Args:
-        blocks: number of blocks in each of the four stages
-        input_shape: shape of one image, ``(channels, height, width)``
-        num_classes: number of classes, which is the number of logits
     """
 
     def __init__(self, blocks: Sequence[int], input_shape: Sequence[int], num_classes: int) -> None:
@@ -52,13 +47,12 @@ class ResNet(nn.Module):
         self.conv1 = nn.Conv2d(channels, _WIDTHS[0], kernel, stride, kernel // 2, bias=False)
         self.bn1 = nn.BatchNorm2d(_WIDTHS[0])
         self.maxpool = nn.Identity() if is_small else nn.MaxPool2d(3, stride=2, padding=1)
-        befores = (_WIDTHS[0], *_WIDTHS)
-        for stage, (before, after, count) in enumerate(
-            zip(befores, _WIDTHS, blocks, strict=False), start=1
-        ):
+        before = _WIDTHS[0]
+        for stage, (after, count) in enumerate(zip(_WIDTHS, blocks, strict=True), start=1):
             first = BasicBlock(before, after, stride=1 if stage == 1 else 2)
             rest = [BasicBlock(after, after, stride=1) for _ in range(count - 1)]
             self.add_module(f"layer{stage}", nn.Sequential(first, *rest))
+            before = after
         self.fc = nn.Linear(_WIDTHS[-1], num_classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -71,13 +65,3 @@ class ResNet(nn.Module):
             x = self.get_submodule(f"layer{stage}")(x)
         logits: Tensor = self.fc(x.mean((2, 3)))
         return logits
-
-
-def resnet18(input_shape: Sequence[int], num_classes: int) -> ResNet:
-    """Return ResNet-18: eight blocks, 11 million parameters."""
-    return ResNet((2, 2, 2, 2), input_shape, num_classes)
-
-
-def resnet34(input_shape: Sequence[int], num_classes: int) -> ResNet:
-    """Return ResNet-34: sixteen blocks, 21 million parameters."""
-    return ResNet((3, 4, 6, 3), input_shape, num_classes)

@@ -1,1 +1,1 @@
-"""Pages about runs: one training, a comparison, suspect labels."""
+"""HTML pages: a run, a comparison, suspects, the explorer, and the review application."""

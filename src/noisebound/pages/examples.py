@@ -1,8 +1,6 @@
 """Training examples for display: pictures, texts, the columns of a row, and neighbors."""
 
 import io
-from collections.abc import Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -14,20 +12,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from noisebound.data import Splits
-from noisebound.data.archives import Folder, files_fingerprint
-from noisebound.data.cache import cache_folder
-from noisebound.data.class_folders import find_trees
+from noisebound.data.folders import find_trees
 from noisebound.data.images import open_image
 from noisebound.data.load import image_folder
 from noisebound.data.rows import Rows, TensorRows
 from noisebound.errors import DataError
-from noisebound.report.images import as_picture, png
+from noisebound.pages.page import as_picture, png
 from noisebound.runs.judgment import shortened
-from noisebound.system.files import written_whole
 
 Kind: TypeAlias = Literal["image", "text", "row"]
 Size: TypeAlias = Literal["thumbnail", "large"]
-SIZES: dict[Size, int] = {"thumbnail": 256, "large": 1600}
+SIZES: dict[str, int] = {"thumbnail": 256, "large": 1600}
 """The largest width and height of pictures, in pixels."""
 
 _QUALITY = 85  # of JPEG: no visible loss
@@ -37,7 +32,7 @@ _LONG = 50_000  # characters per text, about twenty pages
 
 
 class ShownExamples:
-    """The training examples of a data set, as text for a page."""
+    """The training examples of a data set, as texts and pictures for a page."""
 
     def __init__(self, splits: Splits) -> None:
         self.splits = splits
@@ -49,10 +44,6 @@ class ShownExamples:
             return "image"
         return "row" if self._texts is None else "text"
 
-    def name(self, position: int) -> str:
-        """Return the example's id, file or position."""
-        return self.splits.example_name(position)
-
     def text(self, position: int) -> str | None:
         """Return the example's text, if it has one."""
         return None if self._texts is None else self._texts[position][:_LONG]
@@ -62,7 +53,9 @@ class ShownExamples:
         if self.kind == "image":
             return []
         if self._table is None:
-            return self._features(position)
+            numbers = self.splits.train.rows.dense(torch.tensor([position]))[0].flatten()
+            shown = enumerate(numbers[:_MOST_FEATURES].tolist())
+            return [(f"feature {index}", f"{value:.4g}") for index, value in shown]
         row = self._table.row(position, named=True)
         return [
             (name, "" if value is None else str(value)[:_LONG])
@@ -71,11 +64,26 @@ class ShownExamples:
         ]
 
     def short(self, position: int) -> str:
-        """Return the example on one line, for lists."""
+        """Return the example on one line, for lists; nothing for an image."""
         text = self.text(position)
         if text is None:
             text = " · ".join(f"{name} {value}" for name, value in self.columns(position))
         return shortened(text, _SHORT)
+
+    def picture(self, position: int, size: Size) -> tuple[bytes, str]:
+        """Return the content of a picture file and its media type.
+
+        If the examples are files, these are shown instead of the small images for the network.
+        Links to files outside the data's folder are not followed.
+        """
+        if self._folder is not None and self.splits.train_names is not None:
+            path = (self._folder / self.splits.train_names[position]).resolve()
+            if path.is_relative_to(self._folder) and path.is_file():
+                return _scaled(path.read_bytes(), SIZES[size]), "image/jpeg"
+        image = self.splits.picture(position)
+        if image is None:
+            raise DataError("these examples are not images")
+        return png(as_picture(image)), "image/png"
 
     @cached_property
     def _texts(self) -> list[str] | None:
@@ -83,8 +91,7 @@ class ShownExamples:
 
     @cached_property
     def _table(self) -> pl.DataFrame | None:
-        table = self.splits.frame if self.splits.table is None else self.splits.table
-        return None if table is None else table.collect()
+        return self.splits.frame if self.splits.table is None else self.splits.table
 
     @cached_property
     def _text_columns(self) -> tuple[str, ...]:
@@ -92,56 +99,12 @@ class ShownExamples:
             return self.splits.embedded_by.text_columns
         return () if self.splits.encoder is None else self.splits.encoder.text_columns
 
-    def _features(self, position: int) -> list[tuple[str, str]]:
-        """Return the first features of an example without columns."""
-        numbers = self.splits.train.rows.dense(torch.tensor([position]))[0].flatten()
-        shown = numbers[:_MOST_FEATURES].tolist()
-        return [(f"feature {index}", f"{value:.4g}") for index, value in enumerate(shown)]
-
-
-class Pictures:
-    """The pictures of a data set's training examples, as files for a browser.
-
-    If the examples are files, these are shown instead of the small images for the network. Links
-    to files outside the data's folder are not followed. Each size of a file is made once and
-    cached.
-
-    Args:
-        splits: a data set with pictures
-    """
-
-    def __init__(self, splits: Splits) -> None:
-        self.splits = splits
-        self._files: Folder | None = None
-        self._names: Sequence[str] = ()
-        if splits.train_names is not None and image_folder(splits.source) is not None:
-            self._files, self._names = find_trees(Path(splits.source))[0].files, splits.train_names
-
-    def read(self, position: int, size: Size) -> tuple[bytes, str]:
-        """Return the content of a picture file and its media type."""
-        path = self._path(position)
-        if path is None:
-            image = self.splits.picture(position)
-            if image is None:
-                raise DataError("these examples are not images")
-            return png(as_picture(image)), "image/png"
-        mark = files_fingerprint([path])[:32]
-        kept = cache_folder() / "thumbnails" / mark[:2] / f"{mark}-{size}.jpg"
-        try:
-            return kept.read_bytes(), "image/jpeg"
-        except OSError:  # not cached yet
-            content = _scaled(path.read_bytes(), SIZES[size])
-            with suppress(OSError), written_whole(kept, len(content)) as part:
-                part.write_bytes(content)  # the picture is shown even if the disk is full
-            return content, "image/jpeg"
-
-    def _path(self, position: int) -> Path | None:
-        """Return the example's file, if it is inside the data's folder."""
-        if self._files is None:
+    @cached_property
+    def _folder(self) -> Path | None:
+        """The folder that the names of the training images are relative to."""
+        if image_folder(self.splits.source) is None:
             return None
-        folder = self._files.path.resolve()
-        path = (folder / self._names[position]).resolve()
-        return path if path.is_relative_to(folder) and path.is_file() else None
+        return find_trees(Path(self.splits.source))[0].files.path.resolve()
 
 
 def _scaled(content: bytes, longest_side: int) -> bytes:
@@ -153,32 +116,23 @@ def _scaled(content: bytes, longest_side: int) -> bytes:
     return stream.getvalue()
 
 
-class Neighbors:
-    """The nearest neighbors of examples, by cosine similarity.
+def comparable_vectors(splits: Splits, probs: Float[Tensor, "n classes"]) -> Rows:
+    """Return the vectors by which training examples are similar.
 
-    The vectors are the embeddings of a pretrained backbone, or else the model's probabilities,
-    because distances between pixels or columns mean little. A request reads all examples once.
-
-    Args:
-        vectors: one row per example
+    These are the embeddings of a pretrained backbone, or else the model's probabilities, because
+    distances between pixels or columns mean little.
     """
+    rows = splits.train.rows
+    is_embedded = splits.embedded_by is not None and isinstance(rows, TensorRows)
+    # Square roots of probabilities are unit vectors.
+    return rows if is_embedded else TensorRows(probs.float().sqrt())
 
-    def __init__(self, vectors: Rows) -> None:
-        self.vectors = vectors
 
-    @classmethod
-    def of(cls, splits: Splits, probs: Float[Tensor, "n classes"]) -> "Neighbors":
-        """Return the neighbors of training examples with these predicted probabilities."""
-        rows = splits.train.rows
-        is_embedded = splits.embedded_by is not None and isinstance(rows, TensorRows)
-        # Square roots of probabilities are unit vectors.
-        return cls(rows if is_embedded else TensorRows(probs.float().sqrt()))
-
-    def nearest(self, position: int, count: int) -> Int64[Tensor, " m"]:
-        """Return the positions of the `count` nearest other examples, the nearest first."""
-        center = self.vectors.dense(torch.tensor([position]))[0].float()
-        blocks = self.vectors.blocks()
-        similarity = torch.cat([F.cosine_similarity(each.float(), center) for each in blocks])
-        similarity[position] = -torch.inf
-        nearest: Tensor = similarity.topk(min(count, len(similarity) - 1)).indices
-        return nearest
+def nearest(vectors: Rows, position: int, count: int) -> Int64[Tensor, " m"]:
+    """Return the positions of the ``count`` most similar other examples, by cosine similarity."""
+    center = vectors.dense(torch.tensor([position]))[0].float()
+    blocks = (F.cosine_similarity(each.float(), center) for each in vectors.blocks())
+    similarity = torch.cat([*blocks])
+    similarity[position] = -torch.inf
+    found: Tensor = similarity.topk(min(count, len(similarity) - 1)).indices
+    return found

@@ -10,8 +10,8 @@ Target: TypeAlias = Literal[
 ]
 """The tables that can be reproduced."""
 
-FigureName: TypeAlias = Literal["sensitivity", "noise-models", "rate-sweep"]
-"""The figures that can be drawn."""
+FigureName: TypeAlias = Literal["sensitivity", "noise-models"]
+"""The figures that need no training."""
 
 Weights: TypeAlias = Literal["last", "averaged"]
 """The weights that a table evaluates: of the last epoch, as in the paper, or averaged."""

@@ -1,4 +1,4 @@
-"""The paper's figures, drawn with the library's functions, and the curves of trainings."""
+"""The paper's figures, drawn with the library's functions."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import polars as pl
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -22,30 +20,21 @@ from noisebound.losses import (
     MeanAbsoluteError,
     SymmetricCrossEntropy,
 )
-from noisebound.monitor import memorizing_since
-from noisebound.paper.frame import FinishedRun
-from noisebound.paper.protocol import BASELINES, BOUNDED, COLUMNS, Column, label_of
-from noisebound.report.plots import BLACK, BLUE, GREEN, ORANGE, SKY, save_figure
-from noisebound.runs.keeper import read_metrics
+from noisebound.pages.plots import BLACK, BLUE, GREEN, ORANGE, SKY, save_figure
+from noisebound.paper.protocol import COLUMNS, label_of
 
 Curve: TypeAlias = NDArray[np.float64]
 RATES = np.linspace(0.005, 0.5, 100)
 _CLASSES = (10, 200)
 # Dashes distinguish the lines in print without color.
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)))
-_COLORS = (BLUE, ORANGE, GREEN, SKY, BLACK)
-_PANELS = {
-    "train_loss": "training loss and its floor",
-    "memorized": "wrong labels reproduced, %",
-    "test_top1": "clean test accuracy, %",
-}
 
 
 def sensitivity(loss: Loss, num_classes: int) -> tuple[Curve, Curve]:
-    """Return the limits of a loss's entropy for noise of any structure, at `RATES`.
+    """Return the entropies of a loss for pairwise and for symmetric noise, at `RATES`.
 
-    The lower limit is the entropy of pairwise noise. The upper one is that of symmetric noise, the
-    noise-bound. Their ratio is the factor by which the noise-bound may be too high.
+    They limit the entropy for noise of any structure. The upper one is the noise-bound, so their
+    ratio is the factor by which the noise-bound may be too high.
     """
     limits = [entropy_interval(loss, float(rate), num_classes) for rate in RATES]
     lower, upper = np.array(limits, dtype=np.float64).T
@@ -56,18 +45,16 @@ def sensitivity_figure() -> Figure:
     """Return the figure of the limits of CE, SCE and GCE at 10 and 200 classes, and their ratio."""
     figure = Figure(figsize=(8, 6.4), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True)
-    losses = {
-        "CE": CrossEntropy(),
-        "SCE, A = 8": SymmetricCrossEntropy(A=8.0),
-        "GCE, a = 0.4": GeneralizedCrossEntropy(a=0.4),
-    }
+    losses = (
+        ("CE", CrossEntropy(), ORANGE, "-"),
+        ("SCE, A = 8", SymmetricCrossEntropy(A=8.0), GREEN, "--"),
+        ("GCE, a = 0.4", GeneralizedCrossEntropy(a=0.4), BLUE, "-."),
+    )
     for (above, below), classes in zip(axes.T, _CLASSES, strict=True):
-        for (name, loss), color, dash in zip(
-            losses.items(), (ORANGE, GREEN, BLUE), _DASHES, strict=False
-        ):
+        for name, loss, color, dash in losses:
             lower, upper = sensitivity(loss, classes)
-            for limit, label in ((upper, name), (lower, None)):
-                above.plot(RATES, limit, color=color, linestyle=dash, label=label)
+            above.plot(RATES, upper, color=color, linestyle=dash, label=name)
+            above.plot(RATES, lower, color=color, linestyle=dash)
             above.fill_between(RATES, lower, upper, color=color, alpha=0.15)
             below.plot(RATES, upper / lower, color=color, linestyle=dash, label=name)
         above.set(title=f"{classes} classes", ylabel="entropy: symmetric and pairwise")
@@ -91,19 +78,17 @@ def best_prediction(loss: LikelihoodLoss | ForwardCrossEntropy, p: Curve) -> Cur
 
 def noise_models_figure() -> Figure:
     """Return the figure of ``f⁻¹`` with two classes: the ``q`` of least expected loss at ``p``."""
-    losses: Mapping[str, LikelihoodLoss | ForwardCrossEntropy] = {
-        "SCE, A = 8": SymmetricCrossEntropy(A=8.0),
-        "GCE, a = 0.7": GeneralizedCrossEntropy(a=0.7),
-        "FCE, η = 0.4": ForwardCrossEntropy.symmetric(0.4, 2),
-        "CE": CrossEntropy(),
-        "MAE": MeanAbsoluteError(),
-    }
+    losses: Sequence[tuple[str, LikelihoodLoss | ForwardCrossEntropy, str]] = (
+        ("SCE, A = 8", SymmetricCrossEntropy(A=8.0), GREEN),
+        ("GCE, a = 0.7", GeneralizedCrossEntropy(a=0.7), BLUE),
+        ("FCE, η = 0.4", ForwardCrossEntropy.symmetric(0.4, 2), SKY),
+        ("CE", CrossEntropy(), ORANGE),
+        ("MAE", MeanAbsoluteError(), BLACK),
+    )
     p = np.linspace(0.001, 0.999, 999)
     figure = Figure(figsize=(5.6, 4.8), layout="constrained")
     axes = figure.subplots()
-    for (name, loss), color, dash in zip(
-        losses.items(), (GREEN, BLUE, SKY, ORANGE, BLACK), _DASHES, strict=True
-    ):
+    for (name, loss, color), dash in zip(losses, _DASHES, strict=True):
         axes.plot(p, best_prediction(loss, p), color=color, linestyle=dash, label=name)
     axes.set(
         xlabel="true probability p",
@@ -116,12 +101,9 @@ def noise_models_figure() -> Figure:
 
 
 def rate_sweep_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
-    """Return the figure of accuracy over the given noise rate, with a panel per method and column.
+    """Return the figure of the records of `rate_table`, with a panel per method and column.
 
     With too low a rate, a network memorizes; with too high a rate, it does not learn.
-
-    Args:
-        records: the records of the table of rates, or the lines of its CSV file
     """
     panels: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for record in records:
@@ -133,8 +115,7 @@ def rate_sweep_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
     ):
         column = COLUMNS[name]
         rates, means, stds = (
-            [float(point[field] or 0) for point in points]
-            for field in ("believed_rate", "mean", "std")
+            [point[field] or 0 for point in points] for field in ("believed_rate", "mean", "std")
         )
         axes.errorbar(rates, means, yerr=stds, color=color, marker="o", capsize=3)
         true = column.noise_rate
@@ -146,70 +127,6 @@ def rate_sweep_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
         )
         axes.legend()
     return figure
-
-
-def epoch_figure(runs: Sequence[FinishedRun], column: Column) -> Figure | None:
-    """Return a row of plots per loss, plain and bounded, and one for all other methods."""
-    here = [
-        run
-        for run in runs
-        if run.config.column == column.name
-        and run.config.training.bound_offset == 0
-        and run.config.given_rate == run.config.noise_rate
-    ]
-    floors = {run.config.training.loss: run.result.bound for run in here}
-    rows = [*((loss, f"{loss}+b") for loss in BOUNDED), BASELINES]
-    rows = [found for row in rows if (found := tuple(m for m in row if m in floors))]
-    if not rows:
-        return None
-    curves = _mean_curves(here)
-    figure = Figure(figsize=(11, 2.4 * len(rows)), layout="constrained")
-    grid = figure.subplots(len(rows), len(_PANELS), squeeze=False, sharex=True)
-    for axes, methods in zip(grid, rows, strict=True):
-        for number, method in enumerate(methods):
-            _draw(axes, method, curves.filter(method=method), number)
-        floor = floors[methods[-1]]
-        if floor is not None:
-            axes[0].axhline(floor, color=BLACK, linestyle=":", label="floor")
-            if methods[0] in BOUNDED:
-                _mark_memorization(axes[0], curves.filter(method=methods[0]), floor)
-        axes[0].legend(fontsize=7, ncols=1 + len(methods) // 4)
-    for axes in grid[-1]:
-        axes.set_xlabel("epoch")
-    return figure
-
-
-def _mean_curves(runs: Sequence[FinishedRun]) -> pl.DataFrame:
-    """Return the mean over seeds of each metric, by method and epoch."""
-    rows = [
-        (run.config.training.loss, epoch.epoch, *(getattr(epoch, name) for name in _PANELS))
-        for run in runs
-        for epoch in read_metrics(run.folder.metrics)
-    ]
-    types = {"method": pl.String, "epoch": pl.Int64} | dict.fromkeys(_PANELS, pl.Float64)
-    frame = pl.DataFrame(rows, schema=types, orient="row")
-    return frame.group_by("method", "epoch").mean().sort("epoch")
-
-
-def _draw(panels: Sequence[Axes], method: str, curves: pl.DataFrame, number: int) -> None:
-    if method in BASELINES:
-        color, dash = _COLORS[number % len(_COLORS)], _DASHES[number // len(_COLORS)]
-    else:
-        color, dash = (ORANGE, "--") if method in BOUNDED else (BLUE, "-")
-    for axes, (name, title) in zip(panels, _PANELS.items(), strict=True):
-        known = curves.select("epoch", pl.col(name) * (1 if name == "train_loss" else 100))
-        epochs, values = known.drop_nulls().get_columns()
-        axes.plot(epochs, values, color=color, linestyle=dash, label=label_of(method))
-        axes.set_title(title, fontsize=9)
-
-
-def _mark_memorization(axes: Axes, plain: pl.DataFrame, floor: float) -> None:
-    """Mark the epoch after which plain training stays below the floor of its bounded pair."""
-    since = memorizing_since(plain["train_loss"].to_list(), floor)
-    if since is not None:
-        epoch = plain["epoch"][since - 1]
-        label = f"memorizing since epoch {epoch}"
-        axes.axvline(epoch, color=ORANGE, linestyle="--", linewidth=1, label=label)
 
 
 def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

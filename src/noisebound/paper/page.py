@@ -5,12 +5,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
+from matplotlib.figure import Figure
+
 from noisebound.data import Splits
 from noisebound.errors import DataError, InvalidValueError, NoiseboundError, RunError
+from noisebound.monitor import memorizing_since
 from noisebound.pages.comparison_page import comparison_page
-from noisebound.pages.run_page import require_metrics, run_page
-from noisebound.paper.figures import epoch_figure, rate_sweep_figure
-from noisebound.paper.frame import FinishedRun, all_finished_runs, long_frame
+from noisebound.pages.page import Code, Page, Picture, Section
+from noisebound.pages.plots import draw_comparison, draw_loss_against_floor
+from noisebound.pages.run_page import run_page
+from noisebound.pages.table import EMPTY
+from noisebound.paper.figures import rate_sweep_figure
+from noisebound.paper.frame import FinishedRun, long_frame
+from noisebound.paper.presets import OF_THE_METHOD
 from noisebound.paper.protocol import (
     BOUNDED,
     COLUMNS,
@@ -18,17 +26,16 @@ from noisebound.paper.protocol import (
     SEARCHED_METHODS,
     TABLE_TITLES,
     Column,
+    label_of,
 )
-from noisebound.paper.run import RunStore
+from noisebound.paper.run import RunConfig
 from noisebound.paper.tables import Selection, accuracy_table, offset_table, rate_table
-from noisebound.report.page import Code, Page, Picture, Section
-from noisebound.report.table import EMPTY, Cell, Row, Table, number_cell
 from noisebound.runs import Run, load_run
-from noisebound.runs.folder import RunFolder
+from noisebound.runs.folder import RunFolder, read_model
+from noisebound.runs.keeper import read_metrics
+from noisebound.runs.result import read_result
 
-_OF_THE_METHOD = {"loss", "recipe", "noise_rate", "transition", "learning_rate"}
-_OF_THE_BOUND = {"bound", "bound_classes", "bound_offset"}
-_OF_THE_RUN = {"seed", "measure_every"}
+_FREE = OF_THE_METHOD | {"learning_rate", "measure_every"}  # may differ within a table
 
 
 class DamagedRunWarning(UserWarning):
@@ -44,52 +51,47 @@ def report_on(path: Path) -> Page:
     if files.metrics.exists() or files.result.exists():
         run = load_run(path)
         return run_page(run, _data_of(run), command)
-    folder = path / "runs" if (path / "runs").is_dir() else path
-    runs, damages = all_finished_runs(RunStore(folder))
-    if runs:
-        return _with_damages(_experiment_page(runs, command), damages)
-    fits = sorted(
-        result.parent
-        for result in folder.glob(f"*/{files.result.name}")
-        if not RunFolder(result.parent).experiment.exists()
+    experiments, trainings, damages = _read_runs(
+        path / "runs" if (path / "runs").is_dir() else path
     )
-    trainings, others = _readable(fits)
-    damages += others
-    if trainings:
+    if experiments:
+        page = _experiment_page(experiments, command)
+    elif trainings:
         page = comparison_page(trainings, f"{len(trainings)} trainings", command)
-        return _with_damages(page, damages)
+    else:
+        missing = f"{path} holds no finished run: expected the folder that `noisebound fit`, "
+        raise next(iter(damages), InvalidValueError(missing + "`demo` or `reproduce` wrote"))
+    for damage in damages:
+        warnings.warn(f"a run is left out: {damage}", DamagedRunWarning, stacklevel=2)
     if damages:
-        raise damages[0]
-    raise InvalidValueError(
-        f"{path} holds no finished run: expected the folder that `noisebound fit`, `demo` or "
-        "`reproduce` wrote"
-    )
+        lines = [Code(str(each).partition(":")[0], str(each), is_open=True) for each in damages]
+        words = f"{len(damages)} runs could not be read."
+        page = replace(page, sections=[*page.sections, Section("Damaged runs", words, code=lines)])
+    return page
 
 
-def _readable(fits: Sequence[Path]) -> tuple[list[Run], list[NoiseboundError]]:
-    """Return the runs that can be read, and the errors of the others."""
-    whole: list[Run] = []
+def _read_runs(folder: Path) -> tuple[list[FinishedRun], list[Run], list[NoiseboundError]]:
+    """Return the finished runs of `reproduce`, other finished runs, and the errors of damaged ones.
+
+    All files for the page are read here.
+    """
+    experiments: list[FinishedRun] = []
+    trainings: list[Run] = []
     damages: list[NoiseboundError] = []
-    for fit in fits:
+    for path in sorted(folder.iterdir()):
+        files = RunFolder(path)
         try:
-            run = load_run(fit)
-            require_metrics(run)
-            _ = run.noise  # read now, with the out-of-fold predictions
-            whole.append(run)
+            if files.experiment.exists():
+                config, result = read_model(files.experiment, RunConfig), read_result(files)
+                read_metrics(files.metrics)
+                experiments += [] if result is None else [FinishedRun(config, files, result)]
+            elif files.result.exists():
+                run = load_run(path)
+                _ = run.epochs, run.noise
+                trainings.append(run)
         except NoiseboundError as error:
             damages.append(error)
-    return whole, damages
-
-
-def _with_damages(page: Page, damages: Sequence[NoiseboundError]) -> Page:
-    """Return the page with a section on damaged runs; warn about each."""
-    for damage in damages:
-        warnings.warn(f"a run is left out: {damage}", DamagedRunWarning, stacklevel=3)
-    if not damages:
-        return page
-    lines = [Code(str(damage).partition(":")[0], str(damage), is_open=True) for damage in damages]
-    section = Section("Damaged runs", f"{len(damages)} runs could not be read.", code=lines)
-    return replace(page, sections=[*page.sections, section])
+    return experiments, trainings, damages
 
 
 def _data_of(run: Run) -> Splits | None:
@@ -102,17 +104,15 @@ def _data_of(run: Run) -> Splits | None:
 
 def _experiment_page(runs: Sequence[FinishedRun], command: str | None) -> Page:
     """Return the page about runs, with a part for each group of settings."""
-    parts = [_experiment_sections(part) for part in _by_scale(runs)]
-    headlines = [headline for headline, _ in parts if headline]
-    sections = [section for _, part in parts for section in part]
-    sections += [
-        Section("Runs", tables=[_runs_table(runs)]),
-        Section("To repeat it", "The first config of each column.", code=_configs(runs, command)),
-    ]
+    sections = [section for part in _by_scale(runs) for section in _experiment_sections(part)]
+    headlines = [table.summary for section in sections for table in section.tables if table.summary]
+    first = {run.config.column: run.config for run in reversed(runs)}
+    code = [] if command is None else [Code("command", command, is_open=True)]
+    code += [Code(name, each.model_dump_json(indent=2)) for name, each in sorted(first.items())]
     return Page(
         "Training on noisy labels, plain and bounded",
         " ".join(headlines) or f"{len(runs)} finished runs.",
-        sections,
+        [*sections, Section("To repeat it", "The first config of each column.", code=code)],
     )
 
 
@@ -121,29 +121,22 @@ def _by_scale(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
     scales: dict[str, list[str]] = {}
     parts: dict[int, list[FinishedRun]] = {}
     for run in runs:
-        scale = _scale(run)
-        known = scales.setdefault(run.config.column, [])
+        config = run.config
+        settings = config.training.model_dump(exclude=_FREE)
+        scale = repr((config.source, config.backbone, config.train_examples, settings))
+        known = scales.setdefault(config.column, [])
         if scale not in known:
             known.append(scale)
         parts.setdefault(known.index(scale), []).append(run)
     return list(parts.values())
 
 
-def _scale(run: FinishedRun) -> str:
-    """Return the settings that all methods of a column share."""
-    training = run.config.training.model_dump(exclude=_OF_THE_METHOD | _OF_THE_BOUND | _OF_THE_RUN)
-    return repr((run.config.source, run.config.backbone, run.config.train_examples, training))
-
-
-def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section]]:
-    """Return the headline of one part, and its tables and pictures."""
+def _experiment_sections(runs: Sequence[FinishedRun]) -> list[Section]:
     frame = long_frame(runs)
-    present = {run.config.column for run in runs}
+    present, losses = set(frame["column"]), set(frame["method"])
     columns = [column for column in COLUMNS.values() if column.name in present]
-    losses = {run.config.training.loss for run in runs}
     methods = [method for method in METHODS if method in losses]
-    if any(run.config.training.bound_offset for run in runs):
-        methods += SEARCHED_METHODS
+    methods += SEARCHED_METHODS if (frame["offset"] != 0).any() else ()
     tables = []
     for name in TABLE_TITLES:
         here = [column for column in columns if column.table == name]
@@ -154,62 +147,46 @@ def _experiment_sections(runs: Sequence[FinishedRun]) -> tuple[str, list[Section
     searched = offset_table(Selection("offsets", frame, columns, BOUNDED))
     if searched.rows:
         sections.append(Section("Bounds around the noise-bound", tables=[searched]))
-    swept = _swept(runs)
-    if swept:
-        table = rate_table(Selection("rate-sweep", frame, *swept))
+    swept = frame.filter(pl.col("given_rate") != pl.col("true_rate"))
+    if len(swept):
+        swept_columns = [COLUMNS[name] for name in swept["column"].unique(maintain_order=True)]
+        given = swept["method"].unique(maintain_order=True).to_list()
+        table = rate_table(Selection("rate-sweep", frame, swept_columns, given))
         words = "Accuracy by the noise rate that the method is given"
         picture = Picture(rate_sweep_figure(table.records), words)
         sections.append(Section("Given another noise rate", tables=[table], pictures=[picture]))
     sections += [
         Section(
             f"{column.title}, epoch by epoch",
-            "Means over seeds. In a pair the plain training is orange, the bounded one blue.",
+            "The first seed, for each loss without and with its bound.",
             pictures=[Picture(figure, f"Training on {column.title}, epoch by epoch")],
         )
         for column in columns
-        if (figure := epoch_figure(runs, column)) is not None
+        if (figure := _epoch_figure(runs, column)) is not None
     ]
-    return " ".join(table.summary for table in tables if table.summary), sections
+    return sections
 
 
-def _swept(runs: Sequence[FinishedRun]) -> tuple[list[Column], list[str]] | None:
-    """Return the columns and methods of runs that were given a wrong noise rate, if any."""
-    found = [run.config for run in runs if run.config.given_rate != run.config.noise_rate]
-    if not found:
+def _epoch_figure(runs: Sequence[FinishedRun], column: Column) -> Figure | None:
+    """Return a row of plots per pair: the loss against its floor, memorization and accuracy."""
+    first: dict[str | None, FinishedRun] = {}
+    for run in sorted(runs, key=lambda run: run.config.training.seed):
+        config = run.config
+        is_usual = config.given_rate == config.noise_rate and not config.training.bound_offset
+        if config.column == column.name and is_usual:
+            first.setdefault(config.training.loss, run)
+    pairs = [(loss, f"{loss}+b") for loss in BOUNDED if {loss, f"{loss}+b"} <= first.keys()]
+    if not pairs:
         return None
-    columns = dict.fromkeys(COLUMNS[config.column] for config in found)
-    return list(columns), list(dict.fromkeys(str(each.training.loss_name) for each in found))
-
-
-def _runs_table(runs: Sequence[FinishedRun]) -> Table:
-    cells = {run.config: _run_cells(run) for run in runs}
-    rows = [
-        Row(config.key, tuple(each.values()), is_shaded=config.training.loss_name.is_bounded)
-        for config, each in cells.items()
-    ]
-    title = f"{len(runs)} finished runs, after the last epoch"
-    return Table("runs", title, ("run", *_run_cells(runs[0])), tuple(rows), records=())
-
-
-def _run_cells(run: FinishedRun) -> dict[str, Cell]:
-    training, final = run.config.training, run.result.final
-    return {
-        "column": Cell(run.config.column),
-        "method": Cell(str(training.loss_name)),
-        "seed": number_cell(training.seed, "d"),
-        "given noise rate": number_cell(training.given_rate, "g"),
-        "bound": number_cell(run.result.bound, ".3f"),
-        "training loss": number_cell(final.train_loss, ".3f"),
-        "memorizing since epoch": number_cell(run.result.memorizing_since, "d"),
-        "test accuracy": number_cell(final.test_top1, ".1%"),
-        "averaged weights": number_cell(final.averaged_test_top1, ".1%"),
-        "wrong labels reproduced": number_cell(final.memorized, ".1%"),
-    }
-
-
-def _configs(runs: Sequence[FinishedRun], command: str | None) -> list[Code]:
-    first = {run.config.column: run.config for run in reversed(runs)}
-    return [
-        *([] if command is None else [Code("command", command, is_open=True)]),
-        *(Code(name, config.model_dump_json(indent=2)) for name, config in sorted(first.items())),
-    ]
+    figure = Figure(figsize=(11, 2.6 * len(pairs)), layout="constrained")
+    for axes, (plain, bounded) in zip(
+        figure.subplots(len(pairs), 3, squeeze=False), pairs, strict=True
+    ):
+        epochs = {label_of(m): read_metrics(first[m].folder.metrics) for m in (bounded, plain)}
+        floor = first[bounded].result.bound
+        assert floor is not None
+        since = memorizing_since([each.train_loss for each in epochs[label_of(plain)]], floor)
+        draw_loss_against_floor(axes[0], epochs, floor, since)
+        draw_comparison(axes[1], epochs, "memorized", "wrong labels reproduced")
+        draw_comparison(axes[2], epochs, "test_top1", "accuracy on the test set")
+    return figure

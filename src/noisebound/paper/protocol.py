@@ -4,13 +4,12 @@
 ``data/optimal_bound_offsets.csv`` have the paper's results. The rows are losses of the catalog.
 """
 
-import csv
 from collections.abc import Iterable, Sequence
-from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, model_validator
+import polars as pl
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from noisebound.catalog import SPECS, LossName
 from noisebound.corruption import NoiseKind
@@ -45,48 +44,23 @@ _SWEPT_RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 class Column(BaseModel):
-    """A data set with noisy labels, and the accuracies evaluated on it.
-
-    Attributes:
-        name: the name on the command line
-        title: the name in tables and pages
-        table: the paper's table; ``own``, ``beyond`` or ``pretrained`` for our columns
-        dataset: the name of a published data set
-        num_classes: the number of its classes
-        modality: the kind of its examples, which determines the backbone
-        noise: the kind of noise that `noisebound.corrupt` adds
-        noise_rate: the probability that a label is wrong, given to the methods
-        bound_classes: c in the noise-bound; by default the number of classes
-        metrics: the accuracies shown: top-1, or top-1 and top-5
-        offset_range: B* is searched up to this distance from the noise-bound
-        paper_dataset: the data set's name in the paper
-        paper_noise: the noise's name in the paper
-    """
+    """A data set with noisy labels, and the accuracies evaluated on it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
-    title: str
+    name: str  # on the command line
+    title: str  # in tables and pages
     table: TableName
     dataset: str
     num_classes: int
-    modality: Modality = "image"
-    noise: NoiseKind | None = None
-    noise_rate: float
-    bound_classes: int | None = None
-    metrics: tuple[Metric, ...] = ("top1",)
-    offset_range: float = 0.2
-    paper_dataset: str | None = None
-    paper_noise: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_line(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """Drop the empty fields of a CSV line, and split its metrics."""
-        given = {name: value for name, value in fields.items() if value != ""}
-        if isinstance(given.get("metrics"), str):
-            given["metrics"] = tuple(given["metrics"].split())
-        return given
+    modality: Modality  # which determines the backbone
+    noise: NoiseKind | None  # that `noisebound.corrupt` adds
+    noise_rate: float  # the probability that a label is wrong, given to the methods
+    bound_classes: int | None  # c in the noise-bound; by default the number of classes
+    metrics: Annotated[tuple[Metric, ...], BeforeValidator(str.split)]
+    offset_range: float  # B* is searched up to this distance from the noise-bound
+    paper_dataset: str | None  # the names in the paper
+    paper_noise: str | None
 
     @property
     def offsets(self) -> tuple[float, ...]:
@@ -100,22 +74,21 @@ class Column(BaseModel):
         return tuple(round(step * _OFFSET_STEP, 2) for step in range(-count, count + 1))
 
     @property
-    def paper_place(self) -> tuple[str | None, str | None, float]:
-        """The key of the paper's results: data set, noise and rate."""
-        return self.paper_dataset, self.paper_noise, self.noise_rate
-
-    @property
     def swept_rates(self) -> tuple[float, ...]:
         """The noise rates given to methods in a sweep, including the true one."""
         return tuple(sorted({*_SWEPT_RATES, self.noise_rate}))
 
 
-def _read_data(name: str) -> list[dict[str, str]]:
-    text = files("noisebound.paper").joinpath("data", name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+def read_data(name: str) -> bytes:
+    """Return the content of a file in ``paper/data``."""
+    return files("noisebound.paper").joinpath("data", name).read_bytes()
 
 
-COLUMNS = {line["name"]: Column.model_validate(line) for line in _read_data("columns.csv")}
+def _rows(name: str) -> list[dict[str, Any]]:
+    return pl.read_csv(read_data(name)).to_dicts()
+
+
+COLUMNS = {row["name"]: Column.model_validate(row) for row in _rows("columns.csv")}
 
 
 def columns_of(*tables: TableName) -> tuple[Column, ...]:
@@ -168,7 +141,7 @@ class PaperScore(NamedTuple):
 
 def paper_score(column: Column, method: str, metric: Metric) -> PaperScore | None:
     """Return the paper's accuracy of a method on a column, if published."""
-    return _scores().get((label_of(method), *column.paper_place, metric))
+    return _SCORES.get((*_place(column, label_of(method)), metric))
 
 
 def paper_offset(column: Column, method: str) -> float | None:
@@ -176,28 +149,23 @@ def paper_offset(column: Column, method: str) -> float | None:
 
     The paper's caption says the opposite, but its text and colors agree with this sign.
     """
-    return _offsets().get((LossName.parse(method).spec.label, *column.paper_place))
+    return _OFFSETS.get(_place(column, LossName.parse(method).spec.label))
 
 
-@cache
-def _offsets() -> dict[tuple[Any, ...], float]:
-    return {_place(row): float(row["offset"]) for row in _read_data("optimal_bound_offsets.csv")}
+def _place(column: Column, label: str) -> tuple[Any, ...]:
+    return label, column.paper_dataset, column.paper_noise, column.noise_rate
 
 
-@cache
-def _scores() -> dict[tuple[Any, ...], PaperScore]:
-    """Return the paper's accuracies by method, place and metric; of duplicates, the first."""
-    scores = {
-        (*_place(row), row["metric"]): PaperScore(
-            float(row["accuracy_percent"]), float(row["std"]) if row["std"] else None
-        )
-        for row in reversed(_read_data("accuracies.csv"))
-    }
-    # The paper swaps the two accuracies of FCE on TinyImageNet 0.4.
-    top1, top5 = (("FCE", "TinyImageNet", "symmetric", 0.4, metric) for metric in ("top1", "top5"))
-    scores[top1], scores[top5] = scores[top5], scores[top1]
-    return scores
-
-
-def _place(row: dict[str, str]) -> tuple[str, str, str, float]:
-    return row["loss"], row["dataset"], row["noise"], float(row["noise_rate"])
+_PLACE = ("loss", "dataset", "noise", "noise_rate")
+_OFFSETS: dict[tuple[Any, ...], float] = {
+    tuple(row[name] for name in _PLACE): row["offset"] for row in _rows("optimal_bound_offsets.csv")
+}
+_SCORES: dict[tuple[Any, ...], PaperScore] = {
+    tuple(row[name] for name in (*_PLACE, "metric")): PaperScore(
+        row["accuracy_percent"], row["std"]
+    )
+    for row in reversed(_rows("accuracies.csv"))  # of duplicates, the first counts
+}
+# The paper swaps the two accuracies of FCE on TinyImageNet 0.4.
+_TOP1, _TOP5 = (("FCE", "TinyImageNet", "symmetric", 0.4, metric) for metric in ("top1", "top5"))
+_SCORES[_TOP1], _SCORES[_TOP5] = _SCORES[_TOP5], _SCORES[_TOP1]

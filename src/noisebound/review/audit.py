@@ -19,7 +19,7 @@ from noisebound.checks import check_count
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import NoiseEstimate, Suspects, estimate_noise
 from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_check
-from noisebound.review.decisions import Decision, DecisionFile, Verdict, corrected_indices
+from noisebound.review.decisions import Decision, DecisionFile, Verdict
 
 _STRATA = 25  # four answers each out of a hundred; heuristic
 _SEED = 9_218_403  # differs from the seeds of validation and folds: samples must not coincide
@@ -52,16 +52,30 @@ class Reliability:
 class AuditResult:
     """The result of an audit."""
 
+    examples: int  # the number of all examples
     answered: int  # the number of labels found right or wrong
     wrong: int  # the number found wrong
     undecided: int  # the number of unsure or unusable examples
     estimate: NoiseEstimate | None  # the noise rate with its 95 % interval, from ten answers on
     confusions: tuple[Confusion, ...]  # the confused pairs of classes, the most frequent first
     reliability: tuple[Reliability, ...]  # the calibration of the suspects' probabilities
-    more_for_5: int  # the number of further answers needed for a rate to ±5 points
-    more_for_3: int  # likewise for ±3 points
     run_rate: float | None  # the run's own estimate, if it has one
-    run_interval: tuple[float, float] | None  # the interval of that estimate
+
+    def size_for(self, precision: float) -> int:
+        """Return the approximate number of labels to check for a rate to ``± precision``.
+
+        Before ten answers, this follows from the run's estimate of the rate; then from the answers.
+        """
+        if self.estimate is None:
+            rate = _UNKNOWN_RATE if self.run_rate is None else self.run_rate
+            return labels_to_check(rate, self.examples, precision)
+        low, high = self.estimate.interval
+        reach = (high - low) / 2
+        return min(self.examples, math.ceil(self.answered * (reach / precision) ** 2))
+
+    def more_for(self, precision: float) -> int:
+        """Return the number of further answers needed for a rate to ``± precision``."""
+        return max(0, self.size_for(precision) - self.answered)
 
     @property
     def is_corrected(self) -> bool:
@@ -100,12 +114,8 @@ class AuditResult:
 class Audit:
     """A random sample of a run's labels, and the result of its answers.
 
-    Args:
-        probs: the probabilities of the observed label for every example, out-of-fold if possible
-        suspects: the suspicion of each label
-        decisions: the answers; decisions of a review about examples of the sample count too
-        noise: the run's own estimate of the rate, and its interval
-        seed: the seed of the sample
+    The probabilities of the observed labels should be out-of-fold. Decisions of a review about
+    examples of the sample count as answers too.
     """
 
     def __init__(
@@ -113,32 +123,18 @@ class Audit:
         probs: Float64[Tensor, "n classes"],
         suspects: Suspects,
         decisions: DecisionFile,
-        noise: tuple[float, tuple[float, float] | None] | None = None,
+        run_rate: float | None = None,
         seed: int = 0,
     ) -> None:
         self.probs, self.decisions, self.data = probs, decisions, decisions.data
         self.probability = suspects.probability
-        self.suggested = suspects.suggested
-        self._run_rate = None if noise is None else noise[0]
-        self._run_interval = None if noise is None else noise[1]
+        self._run_rate = run_rate
         self.order, self._stratum, self._sizes, self._quota = _draw(self.probability, seed)
         self._place = {position: place for place, position in enumerate(self.order.tolist())}
 
     def size_for(self, precision: float) -> int:
-        """Return the approximate number of labels to check for a rate to ``± precision``.
-
-        Before ten answers, this follows from the run's estimate of the rate; then from the answers.
-        """
-        settled = [each for each in self.answers if each.is_trusted]
-        return self._size_for(precision, len(settled), self._estimate(settled))
-
-    def _size_for(self, precision: float, answered: int, estimate: NoiseEstimate | None) -> int:
-        if estimate is None:
-            rate = _UNKNOWN_RATE if self._run_rate is None else self._run_rate
-            return labels_to_check(rate, len(self.data), precision)
-        low, high = estimate.interval
-        reach = (high - low) / 2
-        return min(len(self.data), math.ceil(answered * (reach / precision) ** 2))
+        """Return :meth:`AuditResult.size_for` of the answers so far."""
+        return self.result().size_for(precision)
 
     def next(self, count: int = 1) -> list[int]:
         """Return the positions of the next examples to check."""
@@ -182,18 +178,15 @@ class Audit:
         """Return the result of the answers so far."""
         answers = self.answers
         settled = [each for each in answers if each.is_trusted]
-        estimate, count = self._estimate(settled), len(settled)
         return AuditResult(
-            answered=count,
+            examples=len(self.data),
+            answered=len(settled),
             wrong=sum(each.verdict == "wrong" for each in settled),
-            undecided=len(answers) - count,
-            estimate=estimate,
+            undecided=len(answers) - len(settled),
+            estimate=self._estimate(settled),
             confusions=self._confusions(settled),
             reliability=self._reliability(settled),
-            more_for_5=max(0, self._size_for(0.05, count, estimate) - count),
-            more_for_3=max(0, self._size_for(0.03, count, estimate) - count),
             run_rate=self._run_rate,
-            run_interval=self._run_interval,
         )
 
     def weights(self, settled: list[Decision]) -> Float64[Tensor, " m"]:
@@ -214,7 +207,7 @@ class Audit:
         if len(settled) < FEWEST_TRUSTED:
             return None
         positions = torch.tensor([each.position for each in settled])
-        true_labels = corrected_indices(self.decisions)[positions]
+        true_labels = self.decisions.corrected()[positions]
         trusted = Trusted(positions, true_labels, self.weights(settled), self.probability)
         return estimate_noise(self.probs, self.data.labels, trusted=trusted)
 

@@ -11,7 +11,6 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
@@ -21,21 +20,37 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 import torch
 from filelock import FileLock
 from jaxtyping import Bool, Int64
-from pydantic import ConfigDict, ValidationError
-from pydantic.dataclasses import dataclass
+from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
 from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.system.files import add_lines, fingerprint
 
-Verdict: TypeAlias = Literal["right", "wrong", "unsure", "unusable"]
-Place: TypeAlias = Literal["audit", "review"]
+Verdict: TypeAlias = Literal["right", "wrong", "unsure", "unusable", "labeled"]
+Place: TypeAlias = Literal["audit", "review", "second opinion"]
 Manner: TypeAlias = Literal["person", "bulk"]
 
-FORMAT = 1
-_KIND = "decisions"
+TRUSTED: tuple[Verdict, ...] = ("right", "wrong")
+"""The verdicts that settle a label."""
+
 _SHOWN_CLASSES = 5
+
+
+class _About(BaseModel):
+    """The examples that a file of decisions is about."""
+
+    examples: int
+    inputs: str | None = None
+    marks: str | None = None
+
+
+class _Header(BaseModel):
+    """The first line of a file of decisions."""
+
+    noisebound: Literal["decisions"] = "decisions"
+    format: Literal[1] = 1
+    data: _About
 
 
 class ReviewedData:
@@ -43,14 +58,8 @@ class ReviewedData:
 
     A file of decisions records two hashes of its examples: one of the inputs, one of the labels and
     names. Either identifies them, since inputs may be embedded by another backbone later, and
-    labels may be corrected in the data itself.
-
-    Args:
-        train: all training examples, validation included
-        names: the names of the examples, such as their files
-        inputs: the hash of the inputs, or a function that computes it on demand (default: the hash
-            of `train`)
-        ids: the ids of the examples, if their table has an id column
+    labels may be corrected in the data itself. The hash of the inputs may be a function, which is
+    called on demand.
     """
 
     def __init__(
@@ -111,58 +120,40 @@ class ReviewedData:
             )
         return self._index[name]
 
-    def record(self) -> dict[str, Any]:
-        """Return the number of examples and their hashes, for the header of a file."""
-        return {"examples": len(self), "inputs": self.inputs, "marks": self.marks}
-
-    def check_same(self, record: Mapping[str, Any], source: str) -> None:
-        """Raise an error unless the record in the header of the file `source` fits this data."""
-        count = record.get("examples")
-        if count != len(self):
+    def check_same(self, known: _About, source: Path) -> None:
+        """Raise an error unless the file ``source`` is about these examples."""
+        if known.examples != len(self):
             raise DataError(
-                f"{source} holds decisions about {count} examples, and this data has {len(self)}: "
-                "give the data that was reviewed, with nothing added or left out"
+                f"{source} holds decisions about {known.examples} examples, and this data has "
+                f"{len(self)}: give the data that was reviewed, with nothing added or left out"
             )
-        if record.get("marks") != self.marks and record.get("inputs") != self.inputs:
+        if known.marks != self.marks and known.inputs != self.inputs:
             raise DataError(
                 f"{source} holds decisions about other examples, or about the same in another "
                 "order: give the data that was reviewed"
             )
 
 
-@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
-class Decision:
-    """A decision about the label of one example, and its line in a file.
+class Decision(BaseModel):
+    """A decision about the label of one example, and its line in a file."""
 
-    Args:
-        position: the example's position among the training examples
-        verdict: the label is ``"right"`` or ``"wrong"``, the person is ``"unsure"``, or the example
-            is ``"unusable"``
-        label: the right class, for a wrong label only
-        by: who decided
-        at: when, as ISO 8601 in UTC
-        where: ``"audit"`` for a randomly drawn example, ``"review"`` for a suspect
-        how: ``"person"`` for a single decision, ``"bulk"`` for one of many made at once
-        probability: the probability before the decision that the label is wrong
-        key: a unique key
-        stands_for: in an audit, the number of examples that this one represents
-    """
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    position: int
+    position: int  # of the example among the training examples
     verdict: Verdict
-    label: str | None
-    by: str
-    at: str
-    where: Place = "review"
-    how: Manner = "person"
-    probability: float | None = None
-    key: str = ""
-    stands_for: float | None = None
+    label: str | None  # the right class, for a wrong label only; or the label that was given
+    by: str  # who decided
+    at: str  # when, as ISO 8601 in UTC
+    where: Place = "review"  # audit, second opinion: drawn at random; review: a suspect
+    how: Manner = "person"  # person: a single decision; bulk: one of many made at once
+    probability: float | None = None  # before the decision, that the label is wrong
+    key: str = ""  # unique
+    stands_for: float | None = None  # in an audit, the number of examples that it represents
 
     @property
     def is_trusted(self) -> bool:
         """True if the decision settles the label."""
-        return self.verdict in ("right", "wrong")
+        return self.verdict in TRUSTED
 
 
 class DecisionDetails(TypedDict, total=False):
@@ -179,9 +170,7 @@ class DecisionDetails(TypedDict, total=False):
 class DecisionFile:
     """The decisions about a data set; :meth:`refresh` reads those of other processes.
 
-    Args:
-        path: the file, which the first decision creates
-        data: the examples; a file about others is refused
+    The first decision creates the file. A file about other examples is refused.
     """
 
     def __init__(self, path: Path, data: ReviewedData) -> None:
@@ -208,9 +197,29 @@ class DecisionFile:
         """All decisions that were not undone, in the order of the file."""
         return self._history.copy()
 
+    @property
+    def second_labels(self) -> list[Decision]:
+        """The latest label of each example by each person who did not see the given one."""
+        given = [each for each in self._history if each.verdict == "labeled"]
+        return list({(each.position, each.by): each for each in given}.values())
+
     def get(self, position: int) -> Decision | None:
         """Return the latest decision about an example."""
         return self._latest.get(position)
+
+    def corrected(self) -> Int64[Tensor, " n"]:
+        """Return the class index of every example, corrected where the label is wrong."""
+        corrected = self.data.labels.clone()
+        for each in self:
+            if each.label is not None:
+                corrected[each.position] = self.data.class_index(each.label)
+        return corrected
+
+    def with_verdict(self, *verdicts: Verdict) -> Bool[Tensor, " n"]:
+        """Return which examples have one of these verdicts, by the latest decision."""
+        mask = torch.zeros(len(self.data), dtype=torch.bool)
+        mask[[each.position for each in self if each.verdict in verdicts]] = True
+        return mask
 
     def refresh(self) -> "DecisionFile":
         """Read the lines that were added since the last call."""
@@ -227,7 +236,8 @@ class DecisionFile:
                 self._read_line(line)
             self._offset += len(whole) + len(found)
             if found:
-                self._latest = {each.position: each for each in self._history}
+                decided = (each for each in self._history if each.verdict != "labeled")
+                self._latest = {each.position: each for each in decided}
             cut = f"The last line of {self.path} was cut off and is ignored."
             self.notes = [note for note in self.notes if note != cut] + ([cut] if rest else [])
         return self
@@ -263,12 +273,12 @@ class DecisionFile:
                 "key": secrets.token_hex(8),
             }
         )
-        if (verdict == "wrong") != (label is not None):
+        if (verdict in ("wrong", "labeled")) != (label is not None):
             raise InvalidValueError(
                 f"a wrong label, and no other, needs the `label` that it should be; got {label!r} "
                 f"for the verdict {verdict!r}"
             )
-        if label == self.data.given(position):
+        if verdict == "wrong" and label == self.data.given(position):
             raise InvalidValueError(
                 f"example {position} has the label {label!r} already: its verdict is 'right'"
             )
@@ -276,7 +286,7 @@ class DecisionFile:
 
     def add(self, decisions: list[Decision]) -> None:
         """Write decisions that :meth:`make` returned: all of them, or none if the disk is full."""
-        self._append([asdict(each) for each in decisions])
+        self._append([each.model_dump() for each in decisions])
 
     def undo(self, key: str, by: str | None = None) -> Decision:
         """Undo the decision with this key, and return it; an earlier one then counts again."""
@@ -299,8 +309,9 @@ class DecisionFile:
             with FileLock(self.path.with_name(f".{self.path.name}.lock")):
                 self.refresh()
                 if not self._has_header:
-                    about = {"noisebound": _KIND, "format": FORMAT, "data": self.data.record()}
-                    records = [about, *records]
+                    data = self.data
+                    about = _About(examples=len(data), inputs=data.inputs, marks=data.marks)
+                    records = [_Header(data=about).model_dump(), *records]
                 add_lines(self.path, [json.dumps(record, allow_nan=False) for record in records])
             self.refresh()
 
@@ -332,21 +343,21 @@ class DecisionFile:
                 self._note(f"is not a decision about this data: {error}")
 
     def _read_header(self, record: Mapping[str, Any]) -> None:
-        if record["noisebound"] != _KIND or record.get("format") != FORMAT:
+        try:
+            header = _Header.model_validate(record)
+        except ValidationError as error:
             raise DataError(
-                f"{self.path} is of another version of noisebound: it holds "
-                f"{record['noisebound']} in format {record.get('format')}, this version reads "
-                f"{_KIND} in format {FORMAT}"
-            )
-        about = record.get("data")
-        self.data.check_same(about if isinstance(about, dict) else {}, str(self.path))
+                f"{self.path} is no file of decisions, or of another version of noisebound: "
+                f"its first line is {record}"
+            ) from error
+        self.data.check_same(header.data, self.path)
         self._has_header = True
 
     def _checked(self, record: Mapping[str, Any]) -> Decision:
         """Return a decision about an example and a class of this data."""
         self.data.check_position(record.get("position", "none"))
         try:
-            decision = Decision(**record)
+            decision = Decision.model_validate(record)
         except ValidationError as error:
             first = error.errors()[0]
             must_be = "must be one of" if first["type"] == "literal_error" else "must be"
@@ -360,36 +371,6 @@ class DecisionFile:
 
     def _note(self, problem: str) -> None:
         self.notes.append(f"Line {self._lines} of {self.path} {problem}, and is ignored.")
-
-
-def corrected_indices(decisions: DecisionFile) -> Int64[Tensor, " n"]:
-    """Return the class index of every example, corrected where the label is wrong."""
-    corrected = decisions.data.labels.clone()
-    for each in decisions:
-        if each.label is not None:
-            corrected[each.position] = decisions.data.class_index(each.label)
-    return corrected
-
-
-def is_unusable(decisions: DecisionFile) -> Bool[Tensor, " n"]:
-    """Return which examples are unusable."""
-    return _has_verdict(decisions, "unusable")
-
-
-def is_trusted(decisions: DecisionFile) -> Bool[Tensor, " n"]:
-    """Return which labels a person has settled."""
-    return _has_verdict(decisions, "right", "wrong")
-
-
-def is_decided(decisions: DecisionFile) -> Bool[Tensor, " n"]:
-    """Return which examples a person has settled: their label is trusted, or they are unusable."""
-    return _has_verdict(decisions, "right", "wrong", "unusable")
-
-
-def _has_verdict(decisions: DecisionFile, *verdicts: Verdict) -> Bool[Tensor, " n"]:
-    mask = torch.zeros(len(decisions.data), dtype=torch.bool)
-    mask[[each.position for each in decisions if each.verdict in verdicts]] = True
-    return mask
 
 
 def now() -> str:

@@ -4,16 +4,17 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 import polars as pl
 
 from noisebound.data import Splits
-from noisebound.data.class_folders import find_trees
+from noisebound.data.folders import find_trees
+from noisebound.data.label_studio import Answer, answers_to
 from noisebound.errors import DataError
-from noisebound.review.decisions import Decision, DecisionDetails, DecisionFile, corrected_indices
+from noisebound.review.decisions import Decision, DecisionDetails, DecisionFile
 from noisebound.review.queue import IS_SUSPECT, ReviewQueue
 
 Tool: TypeAlias = Literal["label-studio", "argilla"]
@@ -25,12 +26,17 @@ _AGENT = "noisebound"
 _DECIDED = {"verdict": pl.String, "probability_wrong": pl.Float64, "by": pl.String, "at": pl.String}
 
 
-def corrected_labels(decisions: DecisionFile, *, drop_unusable: bool = False) -> pl.DataFrame:
+def corrected_labels(
+    decisions: DecisionFile,
+    *,
+    drop_unusable: bool = False,
+    consensus: Mapping[str, list[Any]] | None = None,
+) -> pl.DataFrame:
     """Return a table with one row per example, in the order of the data.
 
     ``why`` is ``"person"`` for a label that was checked individually, ``"bulk"`` for one of several
     that were decided at once, and ``"unchanged"`` for a label that nobody has settled.
-    ``probability_wrong`` is the probability before the decision.
+    ``probability_wrong`` is the probability before the decision. ``consensus`` has further columns.
     """
     data, made = decisions.data, [decisions.get(place) for place in range(len(decisions.data))]
     names, nobody = data.class_names, (None,) * len(_DECIDED)
@@ -42,10 +48,11 @@ def corrected_labels(decisions: DecisionFile, *, drop_unusable: bool = False) ->
             "example": range(len(data)) if data.names is None else data.names,
             **({} if data.ids is None else {"id": data.ids}),
             "label": [names[index] for index in data.labels.tolist()],
-            "corrected": [names[index] for index in corrected_indices(decisions).tolist()],
+            "corrected": [names[index] for index in decisions.corrected().tolist()],
             "why": [each.how if each and each.is_trusted else "unchanged" for each in made],
         }
     ).hstack(pl.DataFrame(decided, schema=_DECIDED, orient="row"))
+    table = table.hstack(pl.DataFrame(consensus or {}))
     is_usable = pl.col("verdict").ne_missing("unusable")
     return table.filter(is_usable) if drop_unusable else table
 
@@ -141,9 +148,8 @@ def _content(splits: Splits) -> Callable[[int], str]:
         return lambda position: names[position]
     table = splits.frame if splits.table is None else splits.table
     if table is not None:
-        rows = table.collect()
         return lambda position: "\n".join(
-            f"{column}: {value}" for column, value in rows.row(position, named=True).items()
+            f"{column}: {value}" for column, value in table.row(position, named=True).items()
         )
     raise DataError(
         "other tools need texts, files or a table to show, and this data was arrays: review it "
@@ -151,13 +157,7 @@ def _content(splits: Splits) -> Callable[[int], str]:
     )
 
 
-class _Answer(NamedTuple):
-    label: str
-    by: str
-    at: str | None
-
-
-_Answers: TypeAlias = tuple[int, list[_Answer]]  # the example's position, and an answer per person
+_Answers: TypeAlias = tuple[int, list[Answer]]  # the example's position, and an answer per person
 
 
 def read_answers(path: Path, queue: ReviewQueue) -> list[Decision]:
@@ -176,7 +176,7 @@ def read_answers(path: Path, queue: ReviewQueue) -> list[Decision]:
     return made
 
 
-def _decision(position: int, answers: list[_Answer], queue: ReviewQueue) -> Decision:
+def _decision(position: int, answers: list[Answer], queue: ReviewQueue) -> Decision:
     (label, votes), *others = Counter(each.label for each in answers).most_common(2)
     details: DecisionDetails = {
         "by": ", ".join(dict.fromkeys(each.by for each in answers)),
@@ -195,47 +195,27 @@ def _read(path: Path) -> Iterator[_Answers]:
         records = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}") from error
-    is_list = isinstance(records, list) and all(isinstance(each, dict) for each in records)
-    if is_list and all("annotations" in each and "data" in each for each in records):
-        read: Callable[[Mapping[str, Any]], _Answers] = _of_label_studio
-    elif is_list and all("responses" in each and "fields" in each for each in records):
-        read = _of_argilla
-    else:
-        raise DataError(
-            f"{path} is neither Label Studio's export as JSON (not JSON-MIN), nor a file by "
-            "argilla's records.to_json"
-        )
-    for number, record in enumerate(records):
+    for number, record in enumerate(records if isinstance(records, list) else [records]):
         try:
-            position, answers = read(record)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+            is_task = "annotations" in record
+            if is_task:
+                position = int(record["data"][_POSITION])
+                answers = answers_to(record, _QUESTION)
+            else:
+                position, answers = _of_argilla(record)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise DataError(
-                f"{path}: entry {number} did not come from noisebound labels, or its question is "
-                f"not called {_QUESTION!r}: {error!r}"
+                f"{path}: entry {number} is not of an export of what noisebound labels wrote: give "
+                "Label Studio's export as JSON (not JSON-MIN), or a file by argilla's "
+                f"records.to_json, with a question called {_QUESTION!r} ({error!r})"
             ) from error
         if answers:
             yield position, answers
 
 
-def _of_label_studio(task: Mapping[str, Any]) -> _Answers:
-    answers = []
-    for annotation in task["annotations"]:
-        chosen = [
-            each["value"]["choices"][0]
-            for each in annotation["result"]
-            if each["type"] == "choices" and each["from_name"] == _QUESTION
-        ]
-        if chosen and not annotation.get("was_cancelled"):
-            who = annotation.get("completed_by", "Label Studio")
-            who = who.get("email", who.get("id")) if isinstance(who, dict) else who
-            at = annotation.get("updated_at") or annotation.get("created_at")
-            answers.append(_Answer(chosen[-1], str(who), at))
-    return int(task["data"][_POSITION]), answers
-
-
 def _of_argilla(record: Mapping[str, Any]) -> _Answers:
     answers = [
-        _Answer(str(each["value"]), str(each.get("user_id", "argilla")), None)
+        Answer(str(each["value"]), str(each.get("user_id", "argilla")), None)
         for each in record["responses"].get(_QUESTION, ())
         if each.get("status", "submitted") == "submitted" and each["value"] is not None
     ]

@@ -14,6 +14,7 @@ from torch import Tensor
 from noisebound.checks import check_number
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import Suspects
+from noisebound.estimation.predictions import of_label
 from noisebound.review.decisions import Decision, DecisionFile
 
 LAST = 50
@@ -25,6 +26,7 @@ WORTH = 0.1
 IS_SUSPECT = 0.5
 """A label is a suspect if its probability of being wrong is higher."""
 
+_LEAST_PROBABILITY = 1e-9  # log-odds of 20: no model knows more
 _LEARNS_EVERY = 25  # decisions; in between, the order is stable for all windows
 _SHRINKAGE = 3.0  # of a pair's offset, in decisions; heuristic
 _SLOPE_SHRINKAGE = 10.0  # heuristic
@@ -56,12 +58,8 @@ class ConfusedPair:
 class ReviewQueue:
     """The undecided labels, the one most worth checking first.
 
-    Args:
-        suspects: the suspicion of each label, with suggestions
-        decisions: the decisions; the queue follows those that any process adds
-        least: the least probability of being wrong for a label in the queue
-        surprise: the log-odds that an example has another label than its own, by predictions that
-            assume nothing about the noise
+    It has those that are wrong with at least the probability ``least``, and follows decisions of
+    other processes. The probabilities of the observed labels improve the order.
     """
 
     def __init__(
@@ -69,17 +67,18 @@ class ReviewQueue:
         suspects: Suspects,
         decisions: DecisionFile,
         least: float = 0.0,
-        surprise: Float64[Tensor, " n"] | None = None,
+        probs: Float64[Tensor, "n classes"] | None = None,
     ) -> None:
         if suspects.suggested is None:
             raise InvalidValueError("a review needs suggested labels, and these suspects have none")
         self.decisions, self.data = decisions, decisions.data
-        self.least = check_number("least", least, "[0, 1]")
         self.suggested: Int64[Tensor, " n"] = suspects.suggested
         self.probability: Float64[Tensor, " n"] = suspects.probability
-        # The two make different mistakes, so their mean is better.
-        self._score = suspects.score if surprise is None else (suspects.score + surprise) / 2
-        self._is_queued = self.probability >= self.least
+        self._score = suspects.score
+        if probs is not None:  # they make other mistakes than the suspects, so the mean is better
+            surprise = -of_label(probs, self.data.labels).logit(eps=_LEAST_PROBABILITY)
+            self._score = (suspects.score + surprise) / 2
+        self._is_queued = self.probability >= check_number("least", least, "[0, 1]")
         self._ranked_by = -1
         self._ranking = suspects.ranking
 
@@ -88,25 +87,20 @@ class ReviewQueue:
         return int(self._waits(self._is_queued.nonzero().squeeze(1)).sum())
 
     def next(
-        self,
-        count: int = 1,
-        *,
-        label: str | None = None,
-        suggested: str | None = None,
-        skip: int = 0,
+        self, count: int = 1, *, label: str | None = None, suggested: str | None = None
     ) -> list[Suspect]:
-        """Return up to ``count`` undecided labels after the first ``skip``.
-
-        With ``label``, only labels of this class; with ``suggested``, only those for which this
-        class is suggested.
-        """
-        found = self.positions(label=label, suggested=suggested)[skip : skip + count]
+        """Return up to ``count`` of the :meth:`positions`, as suspects."""
+        found = self.positions(label=label, suggested=suggested)[:count]
         return [self.suspect(position) for position in found.tolist()]
 
     def positions(
         self, *, label: str | None = None, suggested: str | None = None
     ) -> Int64[Tensor, " m"]:
-        """Return the positions of the undecided labels, in order; filters as in :meth:`next`."""
+        """Return the positions of the undecided labels, in order.
+
+        With ``label``, only labels of this class; with ``suggested``, only those for which this
+        class is suggested.
+        """
         ranking = self._learned_ranking()
         keep = self._waits(ranking)
         for name, classes in ((label, self.data.labels), (suggested, self.suggested)):
@@ -161,20 +155,17 @@ class ReviewQueue:
         return sum(each.verdict == "wrong" for each in last) / len(last) if last else None
 
     @property
-    def expected_share(self) -> float:
-        """The expected share of wrong labels among the next fifty."""
-        upcoming = self.probability[self.positions()[:LAST]]
-        return float(upcoming.mean()) if len(upcoming) else 0.0
-
-    @property
     def pays(self) -> bool:
         """True while at least one label in ten is wrong.
 
-        This is judged by the last fifty decisions, and before there are fifty, by the
-        probabilities.
+        The last fifty decisions count; before there are fifty, the probabilities of the next fifty.
         """
-        found = self.share_wrong if len(self.last_decisions) == LAST else self.expected_share
-        return bool(len(self) and found and found >= WORTH)
+        upcoming = self.positions()[:LAST]
+        if not len(upcoming):
+            return False
+        if len(self.last_decisions) < LAST:
+            return bool(self.probability[upcoming].mean() >= WORTH)
+        return (self.share_wrong or 0.0) >= WORTH
 
     def look_alikes(
         self, position: int, nearest: Sequence[int] | Int64[Tensor, " m"], most: int = 24

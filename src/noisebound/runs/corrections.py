@@ -1,23 +1,16 @@
 """Decisions about labels in a training, and the command that trains again with them."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import BaseModel
 
-from noisebound.data import DataOrigin, Splits
+from noisebound.data import DataOrigin, Dataset, Splits
+from noisebound.data.votes import MISSING, majority_vote
 from noisebound.errors import DataError
 from noisebound.estimation import Checked
-from noisebound.review.decisions import (
-    DecisionFile,
-    ReviewedData,
-    corrected_indices,
-    is_trusted,
-    is_unusable,
-)
+from noisebound.review.decisions import TRUSTED, DecisionFile, ReviewedData
 from noisebound.runs.folder import RunFolder
 from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
@@ -25,39 +18,6 @@ from noisebound.training.data import TrainingData
 
 _NO_DATA = "DATA"  # stands for data that was in memory
 _NO_FILE = "MATRIX.csv"  # stands for a matrix, which does not fit on a command line
-
-
-@dataclass(frozen=True)
-class ChecksUsed:
-    """How a training used the decisions about its labels.
-
-    Args:
-        trusted: the number of checked labels, all of which are trained on
-        changed: the number of these that were corrected
-        unusable: the number of examples that were left out
-        weight: how much a checked label counts, where others count 1
-        before: figures of the run whose labels were reviewed; accuracies are those of its model on
-            the same examples and labels as in `after`
-        after: the same figures of this run
-    """
-
-    trusted: int
-    changed: int
-    unusable: int
-    weight: float
-    before: Mapping[str, float]
-    after: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def words(self) -> str:
-        """One sentence that accounts for every decision."""
-        confirmed = self.trusted - self.changed
-        times = "" if self.weight == 1 else f"{self.weight:g} times "
-        return (
-            f"{self.trusted + self.unusable:,} examples were checked: {self.changed:,} labels "
-            f"corrected, {confirmed:,} confirmed, {self.unusable:,} examples left out as unusable. "
-            f"A checked label counts {times}as much as another."
-        )
 
 
 def read_corrections(path: str | Path, splits: Splits) -> DecisionFile:
@@ -76,14 +36,19 @@ def read_corrections(path: str | Path, splits: Splits) -> DecisionFile:
 def corrected_data(data: TrainingData, decisions: DecisionFile) -> TrainingData:
     """Return the splits with corrected training labels and without unusable examples.
 
-    Args:
-        data: the splits as given; no validation example was decided about
-        decisions: about all examples
+    There must be no decisions about validation examples.
     """
     whole = len(decisions.data)
     positions = torch.arange(whole) if data.positions is None else data.positions
-    train = replace(data.train, labels=corrected_indices(decisions)[positions])
-    unusable = is_unusable(decisions)[positions]
+    is_settled = decisions.with_verdict(*TRUSTED)[positions]
+    labels = torch.where(is_settled, decisions.corrected()[positions], data.train.labels)
+    votes = data.train.votes
+    if votes is not None:  # a settled label counts alone
+        first = (votes != MISSING).int().argmax(1, keepdim=True)
+        alone = torch.full_like(votes, MISSING).scatter(1, first, labels[:, None])
+        votes = torch.where(is_settled[:, None], alone, votes)
+    train = replace(data.train, labels=labels, votes=votes)
+    unusable = decisions.with_verdict("unusable")[positions]
     if unusable.any():
         train, positions = train.subset(~unusable), positions[~unusable]
     stands_for = torch.zeros(whole, dtype=torch.float64)
@@ -91,31 +56,35 @@ def corrected_data(data: TrainingData, decisions: DecisionFile) -> TrainingData:
         if each.where == "audit":
             stands_for[each.position] = 1.0 if each.stands_for is None else each.stands_for
     checked = Checked(
-        is_trusted(decisions)[positions], decisions.data.labels[positions], stands_for[positions]
+        decisions.with_verdict(*TRUSTED)[positions],
+        decisions.data.labels[positions],
+        stands_for[positions],
     )
     return replace(data, train=train, positions=positions, checked=checked)
 
 
-def checks_used(
-    data: TrainingData,
-    decisions: DecisionFile,
-    weight: float,
-    before: Mapping[str, float],
-    after: Mapping[str, float],
-) -> ChecksUsed:
-    """Return how a training used decisions, with the figures that both runs have."""
-    assert data.checked is not None
-    trusted = data.checked.is_trusted
-    changed = (data.checked.given != data.train.labels)[trusted]
-    common = [name for name in before if name in after]
-    return ChecksUsed(
-        int(trusted.sum()),
-        int(changed.sum()),
-        int(is_unusable(decisions).sum()),
-        weight,
-        {name: before[name] for name in common},
-        {name: after[name] for name in common},
-    )
+def with_second_labels(train: Dataset, decisions: DecisionFile) -> Dataset:
+    """Return the training examples with the labels of a second opinion beside the given ones.
+
+    The given label counts unless another has more votes.
+    """
+    made = decisions.second_labels
+    if not made:
+        return train
+    given = train.labels[:, None] if train.votes is None else train.votes
+    people = sorted({each.by for each in made})
+    added = torch.full((len(given), len(people)), MISSING)
+    for each in made:
+        assert each.label is not None
+        added[each.position, people.index(each.by)] = decisions.data.class_index(each.label)
+    votes, names = torch.cat([given, added], dim=1), tuple[str, ...]()
+    if train.votes is None or train.annotators:
+        known = train.annotators or ("given",)
+        names = (*known, *(f"{name} again" if name in known else name for name in people))
+    chosen = majority_vote(votes, train.num_classes, are_named=bool(names))
+    own, most = ((votes == each[:, None]).sum(1) for each in (train.labels, chosen))
+    labels = torch.where(own == most, train.labels, chosen)
+    return replace(train, labels=labels, votes=votes, annotators=names)
 
 
 def fit_again(folder: RunFolder, config: TrainingConfig, corrections: Path, out: Path) -> list[str]:
@@ -123,40 +92,24 @@ def fit_again(folder: RunFolder, config: TrainingConfig, corrections: Path, out:
 
     The user fills in anything that a command line cannot hold: data that was in memory, or a
     transition matrix.
-
-    Args:
-        folder: the folder of the run whose labels were decided about
-        config: the config of that run
-        corrections: the file of decisions
-        out: the folder for the new run
     """
     origin = folder.read_origin() if folder.data.exists() else DataOrigin(data=None)
     words = ["noisebound", "fit", origin.data or _NO_DATA]
-    words += _options(origin, but={"data"})
-    words += _options(config, but={"transition"})
+    words += [*_flags(origin, but="data"), *_flags(config, but="transition")]
     if config.transition is not None:
-        words += _option("transition", _NO_FILE)
+        words += ["--transition", _NO_FILE]
     return [*words, "--corrections", str(corrections), "--out", str(out)]
 
 
-def _options(given: BaseModel, but: set[str]) -> list[str]:
+def _flags(given: BaseModel, but: str) -> list[str]:
     """Return the fields that differ from their defaults as options of the command."""
-    words = []
-    for name, option in type(given).model_fields.items():
-        value = getattr(given, name)
-        if name not in but and value != option.get_default(call_default_factory=True):
-            words += _option(name, value)
+    words: list[str] = []
+    fields = given.model_dump(by_alias=True, exclude_defaults=True, exclude={but})
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            value = [f"{key}={each}" for key, each in value.items()]
+        values = value if isinstance(value, list | tuple) else [value]
+        if values and value is not None:  # a command line has no word for None
+            flag = f"--{name.replace('_', '-')}"
+            words += [flag] if value is True else [flag, *map(str, values)]
     return words
-
-
-def _option(name: str, value: Any) -> list[str]:
-    flag = f"--{name.replace('_', '-')}"
-    if value is None:  # a command line has no word for it
-        return []
-    if value is True:
-        return [flag]
-    if isinstance(value, dict):
-        value = [f"{key}={each}" for key, each in value.items()]
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [flag, *map(str, value)]
-    return [flag, str(value)]

@@ -1,6 +1,5 @@
-"""The one owner of a run folder: the names of its files, and who may use the folder."""
+"""A run folder: the names of its files, and the lock that gives it one owner."""
 
-import json
 import os
 import shutil
 import socket
@@ -9,22 +8,30 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
 from noisebound.data import DataOrigin
 from noisebound.errors import DataError, FolderTakenError, RunError
-from noisebound.system.files import PARTS, write_json, write_text
+from noisebound.system.files import PARTS, write_text
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices, first_rank_does
 
 Model = TypeVar("Model", bound=BaseModel)
 
 _PATIENCE_SECONDS = 2.0
-"""How long to wait for the lock: an owner that was killed a moment ago may still be dying, and one
-that has just begun has not written down yet who it is."""
+"""How long to wait for the lock. A killed owner may still be exiting, and a new one may not have
+written its name yet."""
+
+
+class _Owner(BaseModel):
+    """The process that owns a folder."""
+
+    pid: int
+    host: str
+    since: str
 
 
 class RunFolder:
@@ -52,8 +59,9 @@ class RunFolder:
         self.card = self.path / "model.json"
         self.result = self.path / "result.json"
 
-        # Predictions for the training data, written when they are first needed.
-        self.judgment = self.path / "judgment.safetensors"
+        # Written when its scores are first asked for.
+        self.held_out = self.path / "validation.safetensors"
+        self.scores = self.path / "scores.json"
 
         # Written beside it for people: by `nb.fit`, the command line and the pages.
         self.data = self.path / "data.json"
@@ -112,7 +120,8 @@ class RunFolder:
             ) from error
         try:
             now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-            write_json(self.owner, {"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+            owner = _Owner(pid=os.getpid(), host=socket.gethostname(), since=now)
+            write_model(self.owner, owner)
             for folder in (self.path, self.cross_fit, self.checkpoints):
                 for part in folder.glob(PARTS):  # of killed processes
                     part.unlink(missing_ok=True)
@@ -122,10 +131,10 @@ class RunFolder:
 
     def _owner_words(self) -> str:
         try:
-            owner = read_json(self.owner)
-            return f"process {owner['pid']} on {owner['host']}, since {owner['since']},"
-        except (OSError, DataError, KeyError, TypeError):
+            owner = read_model(self.owner, _Owner)
+        except (OSError, DataError):
             return "another process"
+        return f"process {owner.pid} on {owner.host}, since {owner.since},"
 
     def check_replaceable(self) -> None:
         """Refuse to replace files that are not a run's, or decisions that people made."""
@@ -159,7 +168,7 @@ class RunFolder:
                 f"{self.path} holds a run already: continue it with `resume`, replace it with "
                 "`overwrite`, or choose another folder: `out`"
             )
-        known, asked = (json.loads(each.model_dump_json()) for each in (self.read_config(), config))
+        known, asked = (each.model_dump(mode="json") for each in (self.read_config(), config))
         changed = [name for name in asked if asked[name] != known[name]]
         if changed:
             listed = ", ".join(f"{name} {known[name]!r} → {asked[name]!r}" for name in changed)
@@ -168,21 +177,15 @@ class RunFolder:
                 "or choose another folder: `out`"
             )
 
-    def begin(self, config: TrainingConfig) -> None:
-        """Write the config, which makes the folder a run's."""
-        write_text(self.config, config.model_dump_json(indent=2) + "\n")
-
     def read_config(self) -> TrainingConfig:
         """Return the config of the run."""
         if not self.config.exists():
             raise RunError(f"{self.path} holds no run: there is no {self.config.name}")
-        stored = read_model(self.config, TrainingConfig)
-        # Earlier versions stored a default loss beside a recipe.
-        return stored if stored.recipe is None else stored.model_copy(update={"loss": None})
+        return read_model(self.config, TrainingConfig)
 
     def save_origin(self, origin: DataOrigin) -> None:
         """Write where the data came from; the record means the same from any folder."""
-        write_text(self.data, origin.resolved().model_dump_json(indent=2) + "\n")
+        write_model(self.data, origin.resolved())
 
     def read_origin(self) -> DataOrigin:
         """Return where the data came from."""
@@ -202,21 +205,19 @@ class RunFolder:
             return None
 
 
-def read_json(path: Path) -> Any:
-    """Return a JSON file's content, or an error that names the file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is damaged: {error}; restore it, or remove its folder") from error
+def write_model(path: Path, model: BaseModel) -> None:
+    """Write a pydantic model as indented JSON, whole or not at all."""
+    write_text(path, model.model_dump_json(indent=2) + "\n")
 
 
 def read_model(path: Path, model: type[Model]) -> Model:
     """Return a pydantic model that was written as JSON, or an error that names the file."""
     try:
-        return model.model_validate(read_json(path))
+        return model.model_validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
+        where = "".join(f" {part}:" for part in first["loc"])
         raise DataError(
-            f"{path} is damaged, or of another version of noisebound: {where}: {first['msg']}"
+            f"{path} is damaged, or of another version of noisebound:{where} {first['msg']}; "
+            "restore it, or remove its folder"
         ) from error

@@ -4,6 +4,7 @@ Checkpoints are written atomically, and nothing is pickled.
 """
 
 import json
+import math
 import time
 import warnings
 from pathlib import Path
@@ -13,11 +14,12 @@ from torch import Tensor
 
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import OutOfFold
-from noisebound.runs.folder import RunFolder
-from noisebound.system.files import PARTS, append_text, load_tensors, save_tensors, sync, write_text
+from noisebound.runs.folder import RunFolder, write_model
+from noisebound.system.files import append_text, load_tensors, save_tensors, sync, write_text
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
 from noisebound.training.metrics import EpochMetrics
+from noisebound.training.session import Keeper
 from noisebound.training.state import TrainingState
 
 _VALIDATION = "validation_"  # begins the names of the validation split's tensors
@@ -28,7 +30,7 @@ class CheckpointWarning(UserWarning):
     """A run goes back to an earlier checkpoint, because later files are damaged."""
 
 
-class FolderKeeper:
+class FolderKeeper(Keeper):
     """Keeps the finished parts of a training in a run folder; the first rank writes.
 
     Args:
@@ -36,7 +38,7 @@ class FolderKeeper:
         config: the run's config, written with the first file
         identity: the run's hash; files of another run are not used
         devices: launched devices
-        checkpoint_seconds: the most work that an interruption loses, beside the current epoch
+        checkpoint_seconds: the least time between checkpoints
     """
 
     def __init__(
@@ -58,18 +60,21 @@ class FolderKeeper:
 
     def keep_out_of_fold(self, name: str, found: OutOfFold) -> None:
         """Write predictions, whole or not at all."""
-        self.folder.begin(self.config)
+        write_model(self.folder.config, self.config)
         tensors = _tensors(found)
         if found.validation is not None:
-            inner = _tensors(found.validation)
-            tensors |= {f"{_VALIDATION}{part}": value for part, value in inner.items()}
-        about = {"identity": self.identity, "is_underfit": found.is_underfit}
+            tensors |= _tensors(found.validation, _VALIDATION)
+        about = {
+            "identity": self.identity,
+            "is_underfit": found.is_underfit,
+            "annotators": found.annotators,
+        }
         save_tensors(self.folder.out_of_fold(name), tensors, about)
 
     def resume(self, state: TrainingState) -> list[EpochMetrics]:
         """Restore the last epoch of both checkpoints and metrics; return the metrics."""
-        known = whole_epochs(self.folder.metrics)
-        newest = max(map(_epoch_of, _checkpoints(self.folder.checkpoints)), default=0)
+        known = read_metrics(self.folder.metrics, until_damage=True)
+        newest = max(_checkpoints(self.folder.checkpoints), default=0)
         if newest > 0 and not known:
             raise RunError(
                 f"{self.folder.metrics} lacks epochs that the checkpoint has: restore it, or begin "
@@ -91,8 +96,9 @@ class FolderKeeper:
         """Write the epoch's metrics, and a checkpoint if one is due."""
         path = self.folder.metrics
         if not self._has_begun:
-            self.folder.begin(self.config)
-            kept = whole_epochs(path)[: metrics.epoch - 1]  # later epochs are done again
+            write_model(self.folder.config, self.config)
+            kept = read_metrics(path, until_damage=True)
+            kept = kept[: metrics.epoch - 1]  # later epochs are done again
             write_text(path, "".join(map(_line, kept)))
             self._has_begun = True
         append_text(path, _line(metrics))
@@ -102,8 +108,9 @@ class FolderKeeper:
             self._saved_at = time.monotonic()
 
 
-def _tensors(found: OutOfFold) -> dict[str, Tensor]:
-    return {name: value for name, value in vars(found).items() if isinstance(value, Tensor)}
+def _tensors(found: OutOfFold, prefix: str = "") -> dict[str, Tensor]:
+    known = vars(found).items()
+    return {f"{prefix}{name}": value for name, value in known if isinstance(value, Tensor)}
 
 
 def read_out_of_fold(
@@ -127,52 +134,37 @@ def read_out_of_fold(
         for part in list(tensors)
         if part.startswith(_VALIDATION)
     }
-    train: dict[str, Any] = {**tensors, "is_underfit": about["is_underfit"]}
+    names = tuple(about.get("annotators", ()))  # which earlier versions did not store
+    train: dict[str, Any] = {**tensors, "is_underfit": about["is_underfit"], "annotators": names}
     return OutOfFold(**train, validation=OutOfFold(**inner) if inner else None)
 
 
-def read_metrics(path: Path) -> list[EpochMetrics]:
+def read_metrics(path: Path, *, until_damage: bool = False) -> list[EpochMetrics]:
     """Return the metrics of every epoch; an unfinished last line is left out.
 
     Raises:
-        DataError: another line is damaged
+        DataError: another line is damaged, unless the epochs ``until_damage`` are asked for
     """
-    history, damage = _read_metrics(path)
-    if damage is not None:
-        raise damage
+    history: list[EpochMetrics] = []
+    *lines, rest = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    for number, line in enumerate([*lines, rest] if rest else lines, start=1):
+        try:
+            metrics = EpochMetrics.model_validate_json(line)
+            if metrics.epoch != number:
+                raise ValueError(f"it is of epoch {metrics.epoch}")
+        except ValueError as error:
+            if until_damage or number > len(lines):
+                break
+            raise DataError(
+                f"{path} is damaged in line {number}, or of another version of noisebound: "
+                f"{error}; restore it"
+            ) from error
+        history.append(metrics)
     return history
 
 
-def whole_epochs(path: Path) -> list[EpochMetrics]:
-    """Return the metrics before the first line that is damaged or out of order."""
-    return _read_metrics(path)[0]
-
-
-def _read_metrics(path: Path) -> tuple[list[EpochMetrics], DataError | None]:
-    """Return the metrics before the first damage, and the damage, if any."""
-    history: list[EpochMetrics] = []
-    *lines, rest = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    for number, line in enumerate([*lines, rest] if _is_json(rest) else lines, start=1):
-        try:
-            metrics = EpochMetrics.of_record(json.loads(line))
-            if metrics.epoch != number:
-                raise DataError(f"it is of epoch {metrics.epoch}")
-        except ValueError as error:
-            return history, DataError(f"{path} is damaged in line {number}: {error}; restore it")
-        history.append(metrics)
-    return history, None
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
-
-
 def _line(metrics: EpochMetrics) -> str:
-    return f"{json.dumps(metrics.record(), allow_nan=False)}\n"
+    return f"{json.dumps(metrics.model_dump(), allow_nan=False)}\n"
 
 
 def save_checkpoint(folder: Path, state: TrainingState, identity: str) -> None:
@@ -182,18 +174,21 @@ def save_checkpoint(folder: Path, state: TrainingState, identity: str) -> None:
     """
     about = {"identity": identity, **state.about()}
     save_tensors(folder / f"epoch-{state.epoch:06}.safetensors", state.tensors(), about)
-    for old in (*_checkpoints(folder, state.epoch)[:-_KEPT], *folder.glob(PARTS)):
-        old.unlink()  # including the partial files of killed processes
+    known = [path for epoch, path in _checkpoints(folder).items() if epoch <= state.epoch]
+    for old in known[:-_KEPT]:
+        old.unlink()
 
 
 def load_checkpoint(
-    folder: Path, state: TrainingState, identity: str, last_epoch: int | None = None
+    folder: Path, state: TrainingState, identity: str, last_epoch: float = math.inf
 ) -> bool:
     """Restore the newest whole checkpoint up to an epoch, and return whether there is one.
 
     A checkpoint of a run with another hash is refused.
     """
-    for path in reversed(_checkpoints(folder, last_epoch)):
+    for epoch, path in reversed(_checkpoints(folder).items()):
+        if epoch > last_epoch:
+            continue
         try:
             tensors, about = load_tensors(path)
         except (OSError, DataError) as error:
@@ -213,11 +208,11 @@ def load_checkpoint(
     return False
 
 
-def _checkpoints(folder: Path, last_epoch: int | None = None) -> list[Path]:
-    paths = sorted(folder.glob("epoch-*.safetensors"), key=_epoch_of)
-    return [path for path in paths if last_epoch is None or _epoch_of(path) <= last_epoch]
-
-
-def _epoch_of(path: Path) -> int:
-    number = path.stem.removeprefix("epoch-")
-    return int(number) if number.isdecimal() else 0
+def _checkpoints(folder: Path) -> dict[int, Path]:
+    """Return the checkpoints by their epoch, in order."""
+    found = {
+        int(number): path
+        for path in folder.glob("epoch-*.safetensors")
+        if (number := path.stem.removeprefix("epoch-")).isdecimal()
+    }
+    return dict(sorted(found.items()))

@@ -1,9 +1,11 @@
 """New data as the inputs of a trained model, embedded if it has a backbone, and its predictions."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal
 
 import polars as pl
 import torch
@@ -11,60 +13,85 @@ from torch import Tensor
 
 from noisebound.data import EmbeddedBy, ReadingOptions
 from noisebound.data.arrays import inputs_from_array
-from noisebound.data.dataset import joined_texts
 from noisebound.data.images import decode_once
 from noisebound.data.load import Unlabeled, read
 from noisebound.data.rows import Rows, TensorRows, as_rows
-from noisebound.data.table_files import TableFile, as_table, is_frame, is_table, read_table_file
-from noisebound.data.texts import TEXT_COLUMN
+from noisebound.data.splits import joined_texts
+from noisebound.data.table_files import (
+    TEXT_COLUMN,
+)
 from noisebound.errors import DataError, RunError
-from noisebound.features import Backbone, BackboneLike, Examples, parse_backbone
-from noisebound.features.embed_once import UnsuitedTextWarning, embed_once, refuse_bad, text_notes
-from noisebound.features.examples import ImageFiles, Modality, PathFiles, Texts, image_paths
-from noisebound.features.load import examples_of
-from noisebound.features.tunable import TunedBackbone
+from noisebound.estimation import prediction_sets
+from noisebound.features import (
+    Backbone,
+    BackboneLike,
+    Examples,
+    ImageFiles,
+    TensorExamples,
+    Texts,
+    UnsuitedTextWarning,
+    embed_once,
+    parse_backbone,
+)
+from noisebound.features.embed import refuse_bad, text_notes
+from noisebound.features.examples import PathFiles, image_paths
 from noisebound.runs.saved_model import ModelCard, SavedModel
 from noisebound.system.files import written_whole
 from noisebound.system.spreadsheets import quote_formulas
 
-Names: TypeAlias = list[str] | list[int]
+
+@dataclass(frozen=True, eq=False)
+class NewExamples:
+    """New examples as the inputs of a model."""
+
+    names: list[str] | list[int]  # files or positions
+    inputs: Tensor | Rows
+    ids: list[str] | None = None  # from an id column of the table
 
 
-def new_inputs(
-    model: SavedModel, data: Any, options: ReadingOptions, backbone: Callable[[], Backbone]
-) -> tuple[Names, Tensor | Rows]:
-    """Return the name of each new example, and the inputs of the model.
+def new_examples(
+    model: SavedModel,
+    data: Any,
+    options: ReadingOptions,
+    backbone: Callable[[], Backbone],
+    id: str | None = None,
+) -> NewExamples:
+    """Return new examples as the inputs of a model, embedded if it has a backbone.
 
-    A model with a backbone embeds new data by the same backbone.
-
-    Args:
-        model: the trained model
-        data: an image or a .txt file, or a folder of them, a CSV, TSV, JSONL, Parquet, Excel, npz
-            or npy file, a folder of embeddings, or the name of a data set, for its test examples;
-            in memory, a data frame, an array, a list of texts, or a list of paths of images for a
-            model with a backbone
-        options: how to read the data
-        backbone: returns the model's backbone, if it is needed
+    The data may be an image or a .txt file, or a folder of them, a CSV, TSV, JSONL, Parquet, Excel,
+    npz or npy file, a folder of embeddings, or the name of a data set, for its test examples. In
+    memory, it may be a data frame, an array, a list of texts, or, for a model with a backbone, a
+    list of paths of images.
     """
     card = model.card
-    if card.backbone is not None:
-        return _new_embeddings(card, card.backbone, data, options, backbone)
-    found = _read(card, data, options)
+    made_by, encoder = card.backbone, card.encoder
+    paths = image_paths(data) if made_by is not None and made_by.modality == "image" else None
+    if paths is not None:
+        found = Unlabeled(paths, "the list of images", images=(PathFiles(), paths))
+    else:
+        raw_columns = frozenset() if encoder is None else encoder.raw_columns
+        raw_columns |= frozenset(() if made_by is None else made_by.text_columns)
+        if id is not None and (encoder is None or id not in encoder.types):
+            raw_columns |= {id}
+        found = read(data, options, labeled=False, raw_columns=raw_columns)
+    ids = _ids(found.frame, id)
+    if made_by is not None:
+        return NewExamples(*_embedded(card, made_by, found, options, backbone), ids)
     if found.images is not None:
-        return _decoded(card, found, options.skip_bad)
+        return NewExamples(*_decoded(card, found, options.skip_bad))
     if found.frame is not None:
-        return found.names, _encoded(card, found.frame, found.source)
+        return NewExamples(found.names, _encoded(card, found.frame, found.source), ids)
     assert found.inputs is not None
-    return found.names, found.inputs
+    return NewExamples(found.names, found.inputs)
 
 
-def _read(card: ModelCard, data: Any, options: ReadingOptions) -> Unlabeled:
-    raw_columns = frozenset() if card.encoder is None else card.encoder.raw_columns
-    raw_columns |= frozenset() if card.backbone is None else frozenset(card.backbone.text_columns)
-    return read(data, options, labeled=False, raw_columns=raw_columns)
+def _ids(frame: pl.DataFrame | None, column: str | None) -> list[str] | None:
+    if frame is None or column is None or column not in frame.columns:
+        return None
+    return frame[column].cast(pl.String).fill_null("").to_list()
 
 
-def _decoded(card: ModelCard, found: Unlabeled, skip_bad: bool) -> tuple[Names, Tensor | Rows]:
+def _decoded(card: ModelCard, found: Unlabeled, skip_bad: bool) -> tuple[list[str], Tensor | Rows]:
     """Return the names of the readable images, and their pixels at the size of the model."""
     assert found.images is not None
     files, names = found.images
@@ -73,12 +100,13 @@ def _decoded(card: ModelCard, found: Unlabeled, skip_bad: bool) -> tuple[Names, 
     channels, height, width = card.input_shape
     mode: Literal["L", "RGB"] = "L" if channels == 1 else "RGB"
     decoded = decode_once(files, names, mode=mode, size=(height, width), skip_bad=skip_bad)
-    return [names[place] for place in decoded.kept], decoded.images
+    kept = [name for name, is_kept in zip(names, decoded.is_kept.tolist(), strict=True) if is_kept]
+    return kept, decoded.part(0, len(names))
 
 
-def _encoded(card: ModelCard, frame: pl.LazyFrame, source: str) -> Tensor | Rows:
+def _encoded(card: ModelCard, frame: pl.DataFrame, source: str) -> Tensor | Rows:
     encoder, is_image = card.encoder, len(card.input_shape) == 3
-    is_texts = frame.collect_schema().names() == [TEXT_COLUMN]
+    is_texts = frame.columns == [TEXT_COLUMN]
     if encoder is not None:
         # A model of texts alone takes texts, whatever their column was called.
         if is_texts and len(encoder.columns) == len(encoder.text_columns) == 1:
@@ -89,54 +117,51 @@ def _encoded(card: ModelCard, frame: pl.LazyFrame, source: str) -> Tensor | Rows
             f"the model takes images, got {source}: give the folder that the images are in, or an "
             "array of them"
         )
-    is_numeric = all(dtype.is_numeric() for dtype in frame.collect_schema().dtypes())
+    is_numeric = all(dtype.is_numeric() for dtype in frame.dtypes)
     if not is_numeric or source != "the data frame":
         kind, remedy = ("images", "a folder of images") if is_image else ("arrays", "an npz file")
         raise DataError(f"the model was trained on {kind}, and {source} is a table: give {remedy}")
-    return inputs_from_array(frame.collect().to_numpy())
+    return inputs_from_array(frame.to_numpy())
 
 
-def _new_embeddings(
+def _embedded(
     card: ModelCard,
     made_by: EmbeddedBy,
-    data: Any,
+    found: Unlabeled,
     options: ReadingOptions,
     backbone: Callable[[], Backbone],
-) -> tuple[Names, Tensor]:
-    names: Names
-    columns: Tensor | None = None
+) -> tuple[list[str] | list[int], Tensor]:
+    names, columns = found.names, None
     examples: Examples
-    paths = image_paths(data) if made_by.modality == "image" else None
-    if paths is not None:
-        names, examples = paths, ImageFiles(PathFiles(), paths)
+    if found.images is not None:
+        examples = ImageFiles(*found.images)
+    elif found.frame is not None:
+        examples, columns = _texts(card, made_by, found.frame, names)
     else:
-        found = _read(card, data, options)
-        names = found.names
-        if found.images is not None:
-            examples = ImageFiles(*found.images)
-        elif found.frame is not None:
-            examples, columns = _texts(card, made_by, found.frame.collect(), names)
-        else:
-            assert found.inputs is not None
-            is_raw = found.inputs.ndim != 2 or made_by.modality == "features"
-            if found.embedded_by is not None or not is_raw:
-                _check_embedded(card, made_by, found)
-                return names, _checked(_dense(found.inputs), card)
-            examples = examples_of(_dense(found.inputs))
+        assert found.inputs is not None
+        rows = as_rows(found.inputs)
+        inputs = (
+            rows.whole() if isinstance(rows, TensorRows) else rows.dense(torch.arange(len(rows)))
+        )
+        is_raw = inputs.ndim != 2 or made_by.modality == "features"
+        if found.embedded_by is not None or not is_raw:
+            _check_embedded(card, made_by, found)
+            return names, _checked(inputs, card)
+        examples = TensorExamples(inputs)
     encoder = backbone()
     embedded = embed_once(examples, encoder)
     refuse_bad(examples, embedded, options.skip_bad)
-    for note in text_notes(encoder, (examples, embedded.kept)):
+    for note in text_notes(encoder, examples):
         warnings.warn(note, UnsuitedTextWarning, stacklevel=3)
     vectors = embedded.vectors
     if columns is not None:
         vectors = torch.cat([vectors, columns[embedded.kept]], dim=1)
-    kept = [names[place] for place in embedded.kept.tolist()]
-    return cast(Names, kept), _checked(vectors, card)
+    kept: Any = [names[place] for place in embedded.kept.tolist()]
+    return kept, _checked(vectors, card)
 
 
 def _texts(
-    card: ModelCard, made_by: EmbeddedBy, frame: pl.DataFrame, names: Names
+    card: ModelCard, made_by: EmbeddedBy, frame: pl.DataFrame, names: list[str] | list[int]
 ) -> tuple[Texts, Tensor | None]:
     """Return the texts of a table, and the features of the columns beside them."""
     columns, present = made_by.text_columns, ", ".join(frame.columns)
@@ -182,11 +207,6 @@ def _check_embedded(card: ModelCard, made_by: EmbeddedBy, found: Unlabeled) -> N
         )
 
 
-def _dense(inputs: Tensor | Rows) -> Tensor:
-    rows = as_rows(inputs)
-    return rows.whole() if isinstance(rows, TensorRows) else rows.dense(torch.arange(len(rows)))
-
-
 def _checked(vectors: Tensor, card: ModelCard) -> Tensor:
     if tuple(vectors.shape[1:]) != card.input_shape:
         raise DataError(
@@ -196,27 +216,10 @@ def _checked(vectors: Tensor, card: ModelCard) -> Tensor:
     return vectors
 
 
-def backbone_of(saved: SavedModel, backbone: BackboneLike | None = None) -> Backbone:
-    """Return the backbone of a model, fine-tuned if training did so.
-
-    Args:
-        saved: a model with a backbone
-        backbone: the original backbone, if it has moved or is the user's own
-    """
-    made_by = saved.card.backbone
-    assert made_by is not None
-    found = same_backbone(made_by, backbone)
-    if saved.encoder_weights is None:
-        return found
-    return TunedBackbone(found, cast(Modality, made_by.modality), saved.encoder_weights)
-
-
 def same_backbone(made_by: EmbeddedBy, backbone: BackboneLike | None = None) -> Backbone:
     """Return the backbone that a model was trained with; raise an error for any other.
 
-    Args:
-        made_by: its record in the model
-        backbone: the same backbone, if it has moved or is the user's own
+    One that has moved, or is the user's own, has to be given.
     """
     if backbone is None and made_by.name.startswith("own:"):
         raise RunError(
@@ -236,50 +239,33 @@ def same_backbone(made_by: EmbeddedBy, backbone: BackboneLike | None = None) -> 
 
 
 def predictions_frame(
-    names: Names, model: SavedModel, probs: Tensor, ids: Mapping[int, str] | None = None
+    model: SavedModel, new: NewExamples, threshold: float | None = None
 ) -> pl.DataFrame:
-    """Return one row per example: its name, its predicted class, and all class probabilities.
+    """Return one row per example: its name, its id, its class, and all class probabilities.
 
-    Args:
-        names: the name of each example, or its row
-        model: the trained model
-        probs: the class probabilities of each example
-        ids: the id of each row of a table that has a column of ids
+    A threshold adds the classes whose probability reaches it, separated by ``|``.
     """
-    class_names = model.card.class_names
+    probs, class_names = model.probabilities(new.inputs), model.card.class_names
     columns = {f"p({name})": probs[:, index].numpy() for index, name in enumerate(class_names)}
     labels = [class_names[index] for index in probs.argmax(1).tolist()]
-    known = {} if ids is None else {"id": [ids[int(row)] for row in names]}
-    return pl.DataFrame({"example": names, **known, "label": labels, **columns})
-
-
-def read_ids(data: Any, column: str, options: ReadingOptions) -> dict[int, str] | None:
-    """Return the id of each row of a table, or None if the data is not a table with this column."""
-    if is_frame(data):
-        table = TableFile(as_table(data).lazy())
-    elif isinstance(data, str | Path) and is_table(Path(data)) and Path(data).exists():
-        table = read_table_file(Path(data), options, raw_columns={column})
-    else:
-        return None
-    if column not in table.frame.collect_schema().names():
-        return None
-    ids = table.frame.select(pl.col(column).cast(pl.String).fill_null("")).collect().to_series()
-    return dict(zip(table.positions(len(ids)), ids.to_list(), strict=True))
+    ids = {} if new.ids is None else {"id": [new.ids[int(row)] for row in new.names]}
+    sets = {}
+    if threshold is not None:
+        rows = prediction_sets(probs, threshold).tolist()
+        sets["set"] = ["|".join(compress(class_names, row)) for row in rows]
+    return pl.DataFrame({"example": new.names, **ids, "label": labels, **sets, **columns})
 
 
 def check_writable(path: Path) -> None:
     """Raise an error unless the file is CSV or Parquet."""
     if path.suffix.lower() not in (".csv", ".parquet"):
-        raise DataError(f"predictions are written as .csv or .parquet, got {path.name}")
+        raise DataError(f"a table is written as .csv or .parquet, got {path.name}")
 
 
 def write_frame(frame: pl.DataFrame, path: Path, *, quotes_formulas: bool = True) -> None:
     """Write a table as CSV or Parquet, by the extension.
 
-    Args:
-        frame: the table
-        path: the file
-        quotes_formulas: True to quote texts in CSV that a spreadsheet would compute
+    In CSV, texts that a spreadsheet would compute are quoted by default.
     """
     check_writable(path)
     with written_whole(path) as part:

@@ -1,95 +1,65 @@
 """``result.json``: the result of a finished run."""
 
-from dataclasses import fields
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-import torch
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, field_validator
-from pydantic_core import to_jsonable_python
-from torch import Tensor
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from noisebound.errors import DataError, RunError
+from noisebound.data import Dataset
 from noisebound.estimation import (
+    AnnotatorEstimate,
     BoundChoice,
-    Diagnostics,
     EstimatedNoise,
-    Floor,
-    GivenRate,
-    GivenTransition,
     Noise,
-    NoiseEstimate,
-    UnknownNoise,
+    estimate_annotators,
 )
 from noisebound.estimation.noise import BoundOrigin
-from noisebound.monitor import memorizing_since
-from noisebound.runs.corrections import ChecksUsed
+from noisebound.estimation.predictions import are_several
 from noisebound.runs.folder import RunFolder, read_model
+from noisebound.runs.noise_record import AnnotatorsRecord, StoredNoise
 from noisebound.search.choice import Choice
-from noisebound.system.files import write_text
 from noisebound.training.metrics import EpochMetrics
 
 
-def noise_record(noise: Noise) -> dict[str, Any]:
-    """Return the noise with every digit, as JSON can hold it."""
-    record: dict[str, Any] = {"kind": noise.kind, "rate": noise.rate}
-    if isinstance(noise, EstimatedNoise):
-        record |= estimate_record(noise.estimate) | {"floor": vars(noise.cross_entropy_floor)}
-    elif isinstance(noise, UnknownNoise):
-        rejected = None if noise.rejected is None else estimate_record(noise.rejected)
-        record |= vars(noise) | {"rejected": rejected}
-    elif isinstance(noise, GivenRate):
-        record |= {"num_classes": noise.num_classes, "bound_classes": noise.bound_classes}
-    else:
-        assert isinstance(noise, GivenTransition)
-        record |= {"transition": noise.transition, "class_prior": noise.class_prior}
-    return _jsonable(record)
+class ChecksUsed(BaseModel):
+    """How a training used the decisions about its labels.
+
+    The figures ``before`` are those of the reviewed run's model on the same examples and labels.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    trusted: int  # checked labels, all of which are trained on
+    changed: int  # corrected ones among these
+    unusable: int  # examples left out
+    weight: float  # of a checked label; others count 1
+    second_labels: int = 0  # by people who did not see the first
+    before: Mapping[str, float] = Field(default_factory=dict)
+    after: Mapping[str, float] = Field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """Sentences that account for every decision."""
+        second = f"{self.second_labels:,} second labels were used beside the given ones."
+        if self.second_labels and not self.trusted + self.unusable:
+            return second
+        confirmed = self.trusted - self.changed
+        times = "" if self.weight == 1 else f"{self.weight:g} times "
+        return (
+            f"{self.trusted + self.unusable:,} examples were checked: {self.changed:,} labels "
+            f"corrected, {confirmed:,} confirmed, {self.unusable:,} examples left out as unusable. "
+            f"A checked label counts {times}as much as another."
+            f"{f' {second}' if self.second_labels else ''}"
+        )
 
 
-def estimate_record(estimate: NoiseEstimate) -> dict[str, Any]:
-    """Return an estimate with every digit, as JSON can hold it."""
-    record = vars(estimate) | vars(estimate.diagnostics)
-    del record["diagnostics"]
-    return _jsonable(record)
-
-
-def _jsonable(record: dict[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = to_jsonable_python(record, fallback=Tensor.tolist)
-    return plain
-
-
-def noise_of_record(record: Any) -> Noise:
-    """Return the noise that :func:`noise_record` wrote, without its out-of-fold predictions."""
-    if isinstance(record, Noise):
-        return record
-    try:
-        kind = record["kind"]
-        if kind == "estimated":
-            return EstimatedNoise(_estimate(record), Floor(**record["floor"]))
-        if kind == "unknown":
-            rejected = record["rejected"] and _estimate(record["rejected"])
-            return UnknownNoise(record["num_classes"], record["reason"], rejected)
-        if kind == "given rate":
-            return GivenRate(record["rate"], record["num_classes"], record["bound_classes"])
-        if kind == "given transition":
-            return GivenTransition(_tensor(record["transition"]), _tensor(record["class_prior"]))
-    except (KeyError, TypeError) as error:
-        raise DataError(f"the stored noise is damaged: {error!r}") from error
-    raise DataError(f"the stored noise is damaged: unknown kind {kind!r}")
-
-
-def _estimate(record: dict[str, Any]) -> NoiseEstimate:
-    def known(kind: type[Any]) -> dict[str, Any]:
-        return {each.name: record[each.name] for each in fields(kind) if each.name in record}
-
-    low, high = record["interval"]
-    changed = {name: _tensor(record[name]) for name in ("transition", "class_prior")}
-    diagnostics = Diagnostics(**known(Diagnostics) | {"warnings": tuple(record["warnings"])})
-    found = known(NoiseEstimate) | changed
-    return NoiseEstimate(**found | {"interval": (low, high), "diagnostics": diagnostics})
-
-
-def _tensor(numbers: list[Any]) -> Tensor:
-    return torch.tensor(numbers, dtype=torch.float64)
+def annotators_of(noise: Noise, train: Dataset) -> AnnotatorsRecord | None:
+    """Return the annotators by their labels alone, unless the noise has them."""
+    is_estimated = isinstance(noise, EstimatedNoise) and noise.annotators is not None
+    if is_estimated or train.votes is None or not are_several(train.votes):
+        return None
+    found = estimate_annotators(train.votes, names=train.annotators or None)
+    return AnnotatorsRecord.model_validate(found)
 
 
 class RunResult(BaseModel):
@@ -98,22 +68,24 @@ class RunResult(BaseModel):
     Attributes:
         format: the version of this record
         identity: hash of the config, the data and the network's shapes
-        inputs: hash of all inputs that were given, those of validation included
-        examples: hash of the images or texts, where the inputs are their embeddings
+        inputs: hash of all inputs that were given, including those of validation
         bound: the level that training was held at, if there is one
         bound_origin: the source of the bound
         bound_reason: why this bound was chosen, in words
         noise: given, estimated or unknown
         choice: the recipe and the evidence for it, unless a loss was named
         floor: the least mean loss of an honest model where it is known; the bound if there is one
-        memorizing_since: the epoch from which on the loss of a plain training lay below the floor
+        memorizing_since: the first epoch since which the loss of a plain training was below the
+            floor
         final: the metrics of the last epoch
         best_on_validation: the metrics of the epoch with the highest accuracy on the validation
             split, whose labels are noisy
         checks: how decisions about the labels were used, if there were any
+        examples: hash of the images or texts, where the inputs are their embeddings
+        annotators: the noise of each annotator by their labels alone, unless `noise` has it
     """
 
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True)
 
     format: Literal[3] = 3
     identity: str
@@ -121,7 +93,7 @@ class RunResult(BaseModel):
     bound: float | None
     bound_origin: BoundOrigin | None
     bound_reason: str | None
-    noise: Annotated[Noise, PlainValidator(noise_of_record), PlainSerializer(noise_record)]
+    noise: StoredNoise
     choice: Choice | None
     floor: float | None
     memorizing_since: int | None
@@ -129,6 +101,7 @@ class RunResult(BaseModel):
     best_on_validation: EpochMetrics | None
     checks: ChecksUsed | None = None
     examples: str | None = None
+    annotators: AnnotatorsRecord | None = None
 
     @field_validator("choice", mode="before")
     @classmethod
@@ -139,46 +112,12 @@ class RunResult(BaseModel):
             return {name: record[name] for name in kept} | {"members": [record["chosen"]]}
         return record
 
-    @classmethod
-    def of(
-        cls,
-        *,
-        identity: str,
-        inputs: str,
-        chosen: BoundChoice | None,
-        noise: Noise,
-        floor: float | None,
-        history: list[EpochMetrics],
-        final: EpochMetrics,
-        choice: Choice | None = None,
-        checks: ChecksUsed | None = None,
-        examples: str | None = None,
-    ) -> "RunResult":
-        """Return the result of a finished history."""
-        averaged = bool(history) and history[-1].averaged_validation_top1 is not None
-        validated = {
-            metrics: accuracy
-            for metrics in history
-            if (accuracy := metrics.evaluated("validation_top1", averaged=averaged)) is not None
-        }
-        since = None
-        if chosen is None and floor is not None:
-            since = memorizing_since([metrics.train_loss for metrics in history], floor)
-        return cls(
-            identity=identity,
-            inputs=inputs,
-            bound=None if chosen is None else chosen.level,
-            bound_origin=None if chosen is None else chosen.origin,
-            bound_reason=None if chosen is None else chosen.reason,
-            noise=noise,
-            choice=choice,
-            floor=floor,
-            memorizing_since=since,
-            final=final,
-            best_on_validation=max(validated, key=validated.__getitem__, default=None),
-            checks=checks,
-            examples=examples,
-        )
+    @property
+    def of_annotators(self) -> AnnotatorEstimate | None:
+        """The noise of each annotator, given several labels per example; without the consensus."""
+        if isinstance(self.noise, EstimatedNoise) and self.noise.annotators is not None:
+            return self.noise.annotators
+        return None if self.annotators is None else self.annotators.estimate
 
     @property
     def chosen(self) -> BoundChoice | None:
@@ -202,18 +141,6 @@ class RunResult(BaseModel):
         return is_forward and self.final.train_loss > reached.level + 3 * reached.standard_error
 
 
-def write_result(folder: RunFolder, result: RunResult) -> None:
-    """Write the result, which makes the run finished."""
-    write_text(folder.result, result.model_dump_json(indent=2) + "\n")
-
-
-def read_result(folder: RunFolder, identity: str | None = None) -> RunResult | None:
-    """Return the result of a finished run, or refuse that of a run with another hash."""
-    if not folder.result.exists():
-        return None
-    result = read_model(folder.result, RunResult)
-    if identity not in (None, result.identity):
-        raise RunError(
-            f"{folder.path} holds a finished run on other data: choose another folder: `out`"
-        )
-    return result
+def read_result(folder: RunFolder) -> RunResult | None:
+    """Return the result of a finished run."""
+    return read_model(folder.result, RunResult) if folder.result.exists() else None

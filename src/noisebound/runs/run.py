@@ -1,55 +1,68 @@
 """A run: the folder of a training, and everything that can be done with it."""
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Float64, Int64
+import torch
+from jaxtyping import Bool, Float, Int64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from noisebound.data import DataOrigin, Dataset, ReadingOptions, Splits
+from noisebound.data import Dataset, ReadingOptions, Splits
+from noisebound.data.embeddings import holds_embeddings
 from noisebound.data.load import read
 from noisebound.data.options import validated
-from noisebound.data.rows import Rows
 from noisebound.data.table_files import is_frame
 from noisebound.errors import DataError, RunError
-from noisebound.estimation import EstimatedNoise, Noise, Suspects
-from noisebound.features import Backbone, BackboneLike
-from noisebound.features.load import EmbeddedSplits, embedded, load_raw
-from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
-from noisebound.review.decisions import is_decided, is_trusted
-from noisebound.runs.folder import RunFolder
-from noisebound.runs.judgment import (
-    Judgment,
-    check_same_data,
-    infer_judgment,
-    judgment_once,
-    label_surprise,
-    suspects_frame,
+from noisebound.estimation import (
+    EstimatedNoise,
+    Noise,
+    NoiseEstimate,
+    Suspects,
+    conformal_threshold,
+    estimate_noise,
+    prediction_sets,
 )
+from noisebound.features import Backbone, BackboneLike
+from noisebound.features.examples import ExampleSplits, Modality, load_raw
+from noisebound.features.load import embedded
+from noisebound.features.tunable import TunedBackbone
+from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
+from noisebound.review.decisions import TRUSTED
+from noisebound.runs.annotators import annotators_frame
+from noisebound.runs.corrections import with_second_labels
+from noisebound.runs.folder import RunFolder, read_model, write_model
+from noisebound.runs.judgment import Judgment, check_same_data, judge, suspects_frame
 from noisebound.runs.keeper import read_metrics, read_out_of_fold
 from noisebound.runs.predict import (
-    Names,
-    backbone_of,
-    new_inputs,
+    NewExamples,
+    new_examples,
     predictions_frame,
-    read_ids,
     same_backbone,
 )
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
+from noisebound.runs.scores import (
+    NO_SPLIT,
+    HeldOut,
+    RunScores,
+    audited_noise,
+    noise_to_correct,
+    test_scores,
+    validation_scores,
+)
 from noisebound.search.choice import Choice
 from noisebound.search.recipes import RECIPES
+from noisebound.system.files import load_tensors, save_tensors
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import validation_mask
-from noisebound.training.metrics import METRIC_NAMES, EpochMetrics, Evaluated
+from noisebound.training.metrics import EpochMetrics, Evaluated
 from noisebound.training.session import MEAN_PREDICTIONS
-
-_FIRST_COLUMNS = {"epoch": pl.Int64}
 
 
 class Run:
@@ -57,9 +70,9 @@ class Run:
 
     Args:
         path: the run's folder
-        model: the network, where it is one of the user's own
-        splits: the data that the run was trained on, where it is at hand
-        backbone: the backbone of the run, where it is one of the user's own, or has been moved
+        model: the network, if it is your own
+        splits: the training data, if it is already loaded
+        backbone: the backbone, if it is your own or was moved after training
     """
 
     def __init__(
@@ -96,8 +109,8 @@ class Run:
     @property
     def history(self) -> pl.DataFrame:
         """The metrics of each epoch, one row each; null if not evaluated."""
-        schema = {name: _FIRST_COLUMNS.get(name, pl.Float64) for name in METRIC_NAMES}
-        return pl.DataFrame([metrics.record() for metrics in self.epochs], schema=schema)
+        schema = dict.fromkeys(EpochMetrics.model_fields, pl.Float64) | {"epoch": pl.Int64}
+        return pl.DataFrame([metrics.model_dump() for metrics in self.epochs], schema=schema)
 
     @cached_property
     def outcome(self) -> RunResult | None:
@@ -127,6 +140,17 @@ class Run:
         return replace(noise, out_of_fold=kept)
 
     @property
+    def annotators(self) -> pl.DataFrame | None:
+        """The error rate of each annotator, its 95 % interval, and agreement beyond chance.
+
+        None without several labels per example. The labels of the validation split do not count.
+        """
+        found = self.result.of_annotators
+        if found is None:
+            return None
+        return annotators_frame(found, self.saved_model.card.class_names)
+
+    @property
     def recipe(self) -> Choice | None:
         """The recipe that trained and its evidence, unless a loss was named."""
         return self.result.choice
@@ -153,20 +177,24 @@ class Run:
 
     @cached_property
     def backbone(self) -> Backbone:
-        """The encoder whose vectors the model takes, fine-tuned if the run did that."""
-        if self.saved_model.card.backbone is None:
+        """The encoder that embeds the model's inputs, fine-tuned if training did so."""
+        made_by, weights = self.saved_model.card.backbone, self.saved_model.encoder_weights
+        if made_by is None:
             raise RunError(f"{self.path} was trained without a backbone")
-        return backbone_of(self.saved_model, self._backbone)
+        found = same_backbone(made_by, self._backbone)
+        if weights is None:
+            return found
+        return TunedBackbone(found, cast(Modality, made_by.modality), weights)
 
     @property
     def floor(self) -> float | None:
-        """The floor of the training loss, as far as it is known."""
+        """The floor of the training loss, else its bound, if either is known."""
         if self.outcome is not None and self.outcome.floor is not None:
             return self.outcome.floor
         return self.epochs[-1].bound if self.epochs else None
 
     def final(self, name: Evaluated) -> float | None:
-        """Return a measurement of the model, with averaged weights if there are such."""
+        """Return a metric of the model, of its averaged weights if they were evaluated."""
         if self.outcome is not None:
             return self.outcome.final.best_known(name)
         return self.epochs[-1].best_known(name) if self.epochs else None
@@ -178,8 +206,7 @@ class Run:
             new: a path, the name of a data set, a data frame of polars or pandas, an array, or
                 texts
         """
-        _, inputs = self._inputs(new)
-        return self.saved_model.classes(self.saved_model.probabilities(inputs).argmax(1))
+        return self.saved_model.classes(self.predict_proba(new).argmax(1))
 
     def predict_proba(self, new: Any) -> NDArray[np.float32]:
         """Return the class probabilities of each new example, ``[n, classes]``.
@@ -187,14 +214,37 @@ class Run:
         Args:
             new: as in :meth:`predict`
         """
-        _, inputs = self._inputs(new)
+        inputs = self._new_examples(new, ReadingOptions()).inputs
         probs: NDArray[np.float32] = self.saved_model.probabilities(inputs).numpy()
         return probs
+
+    def predict_sets(self, new: Any, coverage: float = 0.9) -> list[tuple[Any, ...]]:
+        """Return sets of classes that contain the true class of new examples.
+
+        The sets are calibrated on the noisy labels of the validation split, with a correction for
+        the noise.
+
+        Args:
+            new: as in :meth:`predict`
+            coverage: the share of sets that contain the true class, in ``(0, 1)``
+        """
+        threshold = self._threshold(coverage)
+        probs = torch.from_numpy(self.predict_proba(new))
+        rows = prediction_sets(probs, threshold).numpy()
+        return [tuple(self.saved_model.classes(np.flatnonzero(row)).tolist()) for row in rows]
+
+    def _threshold(self, coverage: float) -> float:
+        held_out = self._held_out()
+        if not len(held_out.labels):
+            raise RunError(f"prediction sets need a validation split, and {NO_SPLIT}")
+        noise = noise_to_correct(self.noise)
+        return conformal_threshold(held_out.probs, held_out.labels, noise, coverage)
 
     def predictions(
         self,
         new: Any,
         *,
+        coverage: float | None = None,
         data_dir: str | Path | None = None,
         skip_bad: bool = False,
         encoding: str | None = None,
@@ -204,58 +254,54 @@ class Run:
 
         Args:
             new: as in :meth:`predict`
-            data_dir: where published files are looked for first
+            coverage: adds the prediction sets as in :meth:`predict_sets`, as the column ``set``
+            data_dir: a folder with published data sets
             skip_bad: True to leave out images that cannot be read
             encoding: character encoding of a table or text file (default: UTF-8)
-            id: the column of a table that names its rows, to copy into the answer; by default the
-                column that `fit` was given
+            id: the column that identifies the rows, which is copied to the result (default: the
+                `id` of `fit`)
         """
         given = {"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding}
-        options = validated(ReadingOptions, given)
-        names, inputs = self._inputs(new, options)
         column = id or (self.folder.read_origin().id if self.folder.data.exists() else None)
-        ids = None if column is None else read_ids(new, column, options)
-        if id is not None and ids is None:
+        found = self._new_examples(new, validated(ReadingOptions, given), column)
+        if id is not None and found.ids is None:
             raise DataError(f"`id` must be a column of a table, and there is none called {id!r}")
-        probs = self.saved_model.probabilities(inputs)
-        return predictions_frame(names, self.saved_model, probs, ids)
+        threshold = None if coverage is None else self._threshold(coverage)
+        return predictions_frame(self.saved_model, found, threshold)
 
-    def _inputs(
-        self, new: Any, options: ReadingOptions | None = None
-    ) -> tuple[Names, Tensor | Rows]:
+    def _new_examples(
+        self, new: Any, options: ReadingOptions, id: str | None = None
+    ) -> NewExamples:
         if self.saved_model.card.backbone is None and self._backbone is not None:
             raise DataError("the model was trained without a backbone: leave `backbone` out")
-        options = options or ReadingOptions()
-        return new_inputs(self.saved_model, new, options, lambda: self.backbone)
+        return new_examples(self.saved_model, new, options, lambda: self.backbone, id)
 
     def suspects(self, data: Any = None) -> pl.DataFrame:
-        """Return every training example with how likely its label is wrong, the likeliest first.
+        """Return the probability that each training label is wrong, the most suspect first.
 
         Args:
-            data: the run's training data; by default it is loaded again from its source
+            data: the run's training data (default: load it again from its source)
         """
         splits = self.training_data(data)
-        return suspects_frame(self.find_suspects(splits), splits)
-
-    def find_suspects(self, splits: Splits) -> Suspects:
-        """Return how suspect each label of the run's training data is, by position.
-
-        Labels that were checked before the run was trained are never suspects.
-        """
-        found = self.judgment(splits).suspects
-        if not self.folder.corrections.exists():
-            return found
-        data = ReviewedData.of(splits, self.result.inputs)
-        return found.without(is_trusted(DecisionFile(self.folder.corrections, data)))
+        return suspects_frame(self.judgment(splits).suspects, splits)
 
     @property
     def decisions(self) -> DecisionFile:
         """The decisions about the labels, read from the run's folder."""
-        return self.decisions_about(self.training_data())
+        return self.decisions_about()
 
-    def decisions_about(self, splits: Splits) -> DecisionFile:
-        """Return the decisions about training data that is already loaded."""
-        return DecisionFile(self.folder.decisions, ReviewedData.of(splits, self.result.inputs))
+    def decisions_about(self, data: Any = None) -> DecisionFile:
+        """Return the decisions about the labels; ``data`` is as in :meth:`suspects`."""
+        reviewed = ReviewedData.of(self.training_data(data), self.result.inputs)
+        return DecisionFile(self.folder.decisions, reviewed)
+
+    def _corrections(self, splits: Splits) -> DecisionFile:
+        """Return the decisions that the run was trained with."""
+        return DecisionFile(self.folder.corrections, ReviewedData.of(splits, self.result.inputs))
+
+    def _as_trained(self, splits: Splits) -> Splits:
+        """Return the data with the second labels that the run was trained with."""
+        return replace(splits, train=with_second_labels(splits.train, self._corrections(splits)))
 
     def decide(
         self, position: int, label: str | None, *, by: str | None = None, data: Any = None
@@ -268,80 +314,126 @@ class Run:
             by: who decided (default: the user of this computer)
             data: as in :meth:`suspects`
         """
-        made = self.decisions_about(self.training_data(data))
+        made = self.decisions_about(data)
         if label is None:
             return made.decide(position, "unusable", by=by)
         if label == made.data.given(position):
             return made.decide(position, "right", by=by)
         return made.decide(position, "wrong", label, by=by)
 
-    def review_queue(
-        self, data: Any = None, *, least: float = 0.0, decisions: DecisionFile | None = None
-    ) -> ReviewQueue:
-        """Return the labels that nobody has decided about, the one most worth a look first.
+    def review_queue(self, data: Any = None, *, least: float = 0.0) -> ReviewQueue:
+        """Return the undecided labels, the one most worth checking first.
 
         Args:
             data: as in :meth:`suspects`
-            least: the least probability of being wrong with which a label is a suspect
-            decisions: the decisions (default: those in the run folder)
+            least: the least probability of being wrong for a label in the queue
         """
         splits = self.training_data(data)
-        surprise = label_surprise(self.label_probabilities(splits), splits.train.labels)
-        if decisions is None:  # an empty file of decisions is false
-            decisions = self.decisions_about(splits)
-        return ReviewQueue(self.find_suspects(splits), decisions, least, surprise)
+        judged, decisions = self.judgment(splits), self.decisions_about(splits)
+        return ReviewQueue(judged.suspects, decisions, least, judged.probabilities)
+
+    def second_opinion(self, data: Any = None) -> NoiseEstimate | None:
+        """Return the noise by the labels that people gave without seeing the given ones.
+
+        None if there are none.
+
+        Args:
+            data: as in :meth:`suspects`
+        """
+        splits = self.training_data(data)
+        train = with_second_labels(splits.train, self.decisions_about(splits))
+        if train.votes is None or train.votes is splits.train.votes:
+            return None
+        probs = self.judgment(splits).probabilities
+        return estimate_noise(probs, train.votes, annotators=train.annotators or None)
 
     def audit(self, data: Any = None, *, seed: int = 0) -> Audit:
-        """Return a random sample of the labels to check, and the result so far.
+        """Return the audit: a random sample of labels to check, and its result so far.
 
         Args:
             data: as in :meth:`suspects`
             seed: another seed draws another sample
         """
         splits = self.training_data(data)
-        return Audit(
-            self.label_probabilities(splits),
-            self.find_suspects(splits),
-            self.decisions_about(splits),
-            self.stated_rate,
-            seed,
-        )
-
-    @property
-    def stated_rate(self) -> tuple[float, tuple[float, float] | None] | None:
-        """The noise rate and its interval, as every page and command states them."""
-        return None if self.noise.rate is None else (self.noise.rate, self.noise.interval)
+        judged, decisions = self.judgment(splits), self.decisions_about(splits)
+        return Audit(judged.probabilities, judged.suspects, decisions, self.noise.rate, seed)
 
     def expected_wrong(self, suspects: Suspects) -> int:
-        """Return how many training labels are probably wrong, consistent with the noise rate.
+        """Return the expected number of wrong training labels; checked labels are right.
 
-        Checked labels are right. If the noise rate is unknown, the suspects' probabilities are
-        summed up.
+        It follows from the noise rate, or if that is unknown, from the suspects' probabilities.
         """
         checked = 0 if self.result.checks is None else self.result.checks.trusted
-        expected = self.noise.expected_wrong(len(suspects.score) - checked)
-        return round(suspects.probability.sum().item()) if expected is None else expected
-
-    def label_probabilities(self, splits: Splits) -> Float64[Tensor, "n classes"]:
-        """Return the class probabilities of each training example, out of fold if possible."""
-        return self.judgment(splits).probabilities
+        if self.noise.rate is None:
+            return round(suspects.probability.sum().item())
+        return round(self.noise.rate * (len(suspects.score) - checked))
 
     def judgment(self, splits: Splits) -> Judgment:
         """Return the predictions and suspects for training data that is already loaded.
 
-        The run folder keeps them, so that the model infers once, whoever asks.
+        Labels that were checked before the run was trained are never suspects.
         """
         if self._judged is None or self._judged[0] is not splits:
-            result, noise = self.result, self.noise  # errors if the run is not finished or damaged
-            check_same_data(result, self.saved_model.card.class_names, splits)
-
-            def infer() -> Judgment:
-                inputs = self._model_splits(splits).train.rows
-                config, saved = self.trained_config, self.saved_model
-                return infer_judgment(config, noise, saved, splits.train, inputs)
-
-            self._judged = splits, judgment_once(self.folder, splits, infer)
+            result, saved, noise = self.result, self.saved_model, self.noise
+            check_same_data(result, saved.card.class_names, splits)
+            inputs = self._model_splits(splits).train.rows
+            # The given labels are judged, by the second labels too.
+            train = replace(self._as_trained(splits).train, labels=splits.train.labels)
+            found = judge(self.trained_config, noise, saved, train, inputs)
+            trusted = self._corrections(splits).with_verdict(*TRUSTED)
+            self._judged = splits, replace(found, suspects=found.suspects.without(trusted))
         return self._judged[1]
+
+    @property
+    def scores(self) -> RunScores:
+        """The accuracy, F1 and recall on true labels, as intervals, by the validation split.
+
+        They are kept in the run's folder, and computed again after labels were checked.
+        """
+        kept, decisions = self.folder.scores, self.folder.decisions
+        is_current = not decisions.exists() or (
+            kept.exists() and kept.stat().st_mtime_ns >= decisions.stat().st_mtime_ns
+        )
+        if kept.exists() and is_current:
+            return read_model(kept, RunScores)
+        found = self._scored(self.training_data())
+        with suppress(OSError):  # the folder may be read-only
+            write_model(kept, found)
+        return found
+
+    def _scored(self, splits: Splits) -> RunScores:
+        held_out = self._held_out(splits)
+        noise: Noise | NoiseEstimate | None = noise_to_correct(self.noise)
+        trusted = None
+        if self.folder.decisions.exists():
+            audit = self.audit(splits)
+            noise, trusted = audited_noise(noise_to_correct(self.noise), audit, held_out.positions)
+        found = validation_scores(held_out, noise, trusted)
+        test = self._model_splits(splits).test
+        if test is None:
+            return found
+        probs = self.saved_model.probabilities(test.rows)
+        return found.model_copy(update={"test": test_scores(probs, test.labels)})
+
+    def _held_out(self, splits: Splits | None = None) -> HeldOut:
+        """Return the predictions for the validation split, which are computed once and kept."""
+        kept = self.folder.held_out
+        if kept.exists():
+            return HeldOut(**load_tensors(kept)[0])
+        splits = splits or self.training_data()
+        check_same_data(self.result, self.saved_model.card.class_names, splits)
+        at = self._is_held_out(splits).nonzero().squeeze(1)
+        examples = self._model_splits(self._as_trained(splits)).train.subset(at)
+        found = HeldOut(self.saved_model.probabilities(examples.rows), examples.labels, at)
+        with suppress(OSError):
+            save_tensors(kept, vars(found), {})
+        return found
+
+    def _is_held_out(self, splits: Splits) -> Bool[Tensor, " n"]:
+        """Return which training examples are in the validation split."""
+        decided = self._corrections(splits).with_verdict(*TRUSTED, "unusable")
+        together = self._as_trained(splits).with_duplicates_together().train
+        return validation_mask(together, self.config, decided)
 
     def test_probabilities(self, splits: Splits) -> Float[Tensor, "n classes"] | None:
         """Return the class probabilities of each test example, if there are any."""
@@ -349,20 +441,18 @@ class Run:
         return None if test is None else self.saved_model.probabilities(test.rows)
 
     def accuracies(
-        self, splits: Splits, held_out: Int64[Tensor, " m"] | None
+        self, splits: Splits, held_out: Dataset | None, positions: Int64[Tensor, " m"] | None
     ) -> dict[str, float | None]:
-        """Return the model's accuracy on the test set and on training examples that it did not see.
+        """Return the accuracy on the test set, and on the labels of ``held_out`` examples.
 
-        Args:
-            splits: the data that the run was trained on
-            held_out: positions of training examples; left out of the answer if the model was
-                trained on any of them
+        The latter is left out if the model was trained on any of these. They are at ``positions``
+        among the training examples.
         """
-        own = DecisionFile(self.folder.corrections, ReviewedData.of(splits, self.result.inputs))
-        unseen = validation_mask(splits.train, self.config, is_decided(own))
+        unseen = self._is_held_out(splits)
         encoded, found = self._model_splits(splits), dict[str, float | None]()
-        if held_out is not None and bool(unseen[held_out].all()):
-            found["validation_top1"] = self._accuracy(encoded.train.subset(held_out))
+        if held_out is not None and positions is not None and bool(unseen[positions].all()):
+            examples = replace(encoded.train.subset(positions), labels=held_out.labels)
+            found["validation_top1"] = self._accuracy(examples)
         if encoded.test is not None:
             found["test_top1"] = self._accuracy(encoded.test)
         return found
@@ -375,48 +465,46 @@ class Run:
         """Return the data as the trained model takes it."""
         saved = self.saved_model
         if saved.encoder_weights is not None:
-            if not isinstance(splits, EmbeddedSplits):
+            if not isinstance(splits, ExampleSplits):
                 raise DataError(
                     "the run's encoder was fine-tuned: give the images or texts that it was "
                     "trained on"
                 )
-            splits = embedded(splits.raw, self.backbone, skip_bad=True)
+            splits = embedded(splits, self.backbone, skip_bad=True)
         return splits.encoded_with(saved.card.encoder)
 
-    def training_data(self, data: Any = None) -> Splits:
-        """Return the data that the run was trained on.
+    def training_data(self, data: Any = None, options: ReadingOptions | None = None) -> Splits:
+        """Return the data that the run was trained on, embedded if there is a backbone.
 
         Args:
-            data: the same data, where it was in memory only, or as it was loaded
+            data: the same data, where it was in memory only or has moved, or as it was loaded
+            options: how to read it (default: as `fit` read it)
         """
         if isinstance(data, Splits):
             return data
-        if data is not None:
-            return self._loaded(data, self._reading_options(data))
-        if self._splits is None:
-            self._splits = self.load_again(self.folder.read_origin())
-        return self._splits
-
-    def _reading_options(self, data: Any) -> ReadingOptions:
-        """Return how the run's data was read, as far as that applies to the same data in memory."""
-        if not self.folder.data.exists() or not (isinstance(data, str | Path) or is_frame(data)):
-            return ReadingOptions()
-        options = self.folder.read_origin().options
-        return options.model_copy(update={"data_dir": None}) if is_frame(data) else options
-
-    def load_again(self, origin: DataOrigin) -> Splits:
-        """Return training data as the run's network takes it, embedded if there is a backbone."""
-        if origin.data is None or origin.backbone is None:
-            return origin.read()  # the model has its own vocabulary
-        return self._loaded(origin.data, origin.options)
-
-    def _loaded(self, data: Any, options: ReadingOptions) -> Splits:
-        made_by = self.saved_model.card.backbone
-        if made_by is None:
-            return read(data, options)
-        # `fit` may have left out empty texts without being asked to.
-        skip_bad = options.skip_bad or made_by.modality == "text"
-        return embedded(load_raw(data, options), same_backbone(made_by, self._backbone), skip_bad)
+        if data is None and options is None and self._splits is not None:
+            return self._splits
+        is_again = data is None
+        if data is None:
+            origin = self.folder.read_origin()
+            if origin.data is None:
+                return origin.read()  # which raises an error
+            data, options = origin.data, options or origin.options
+        is_path = isinstance(data, str | Path)
+        if options is None and self.folder.data.exists() and (is_path or is_frame(data)):
+            options = self.folder.read_origin().options
+            options = options if is_path else options.model_copy(update={"data_dir": None})
+        options, made_by = options or ReadingOptions(), self.saved_model.card.backbone
+        if made_by is None or (is_path and holds_embeddings(Path(data))):
+            found = read(data, options)  # the model has its own vocabulary
+        else:
+            # `fit` may have left out empty texts without being asked to.
+            skip_bad = options.skip_bad or made_by.modality == "text"
+            backbone = same_backbone(made_by, self._backbone)
+            found = embedded(load_raw(data, options), backbone, skip_bad)
+        if is_again:
+            self._splits = found
+        return found
 
 
 def load_run(
@@ -426,7 +514,7 @@ def load_run(
 
     Args:
         path: the folder
-        model: the network, where it is one of the user's own
-        backbone: the backbone, where it is one of the user's own, or has been moved
+        model: the network, if it is your own
+        backbone: the backbone, if it is your own or was moved after training
     """
     return Run(path, model, backbone=backbone)

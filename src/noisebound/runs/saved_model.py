@@ -1,13 +1,14 @@
 """A trained model as files: its weights, and everything needed to use it on new data."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
@@ -22,38 +23,26 @@ from noisebound.system.files import load_tensors, save_tensors, write_bytes, wri
 from noisebound.training.evaluation import examples_at_once
 from noisebound.training.state import is_finite
 
+Content = TypeVar("Content")
+
 _SPARSE_BATCH = 1000  # sparse examples at once
 
 
 class ModelCard(BaseModel):
-    """The description of a trained model, stored beside its weights.
-
-    Attributes:
-        format: the version of this record
-        model: the network's name, unless it is the user's own
-        input_shape: the shape of one example
-        input_dtype: ``uint8`` for images of bytes, else ``float32``
-        class_names: the name of each logit's class
-        mean: of the training inputs, per channel or feature; empty for inputs that are not scaled
-        std: their deviation, likewise
-        encoder: turns the rows of a table into features
-        backbone: the backbone whose embeddings the network takes, if any
-        tuned: hash of the backbone's weights after fine-tuning, if it was fine-tuned
-        estimators: checksum of the stored estimators, if there are any
-    """
+    """The description of a trained model, stored beside its weights."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal[2] = 2
-    model: ModelName | None
-    input_shape: tuple[int, ...]
+    model: ModelName | None  # None for a user's network
+    input_shape: tuple[int, ...]  # of one example
     input_dtype: Literal["uint8", "float32"]
     class_names: tuple[str, ...]
-    mean: tuple[float, ...]
+    mean: tuple[float, ...]  # per channel or feature; empty if inputs are not scaled
     std: tuple[float, ...]
     encoder: TableEncoder | None = None
-    backbone: EmbeddedBy | None = None
-    tuned: str | None = None
-    estimators: str | None = None
+    backbone: EmbeddedBy | None = None  # whose embeddings the network takes
+    tuned: str | None = None  # hash of the backbone's weights after fine-tuning
+    estimators: str | None = None  # checksum of the stored estimators
 
 
 class SavedModel:
@@ -62,7 +51,7 @@ class SavedModel:
     Args:
         model: the network; on embeddings, the head
         card: its description
-        encoder_weights: those of the backbone, where it was fine-tuned
+        encoder_weights: the weights of the backbone, if it was fine-tuned
     """
 
     def __init__(
@@ -97,13 +86,13 @@ class SavedModel:
         parts = [self.model(self.normalization(part)).softmax(1) for part in blocks]
         return torch.cat(parts) if parts else torch.empty(0, len(self.card.class_names))
 
-    def classes(self, indices: Tensor) -> np.ndarray[Any, Any]:
+    def classes(self, indices: NDArray[np.intp]) -> NDArray[Any]:
         """Return the classes at these indices, in the type that labels had.
 
         Names that are all whole numbers come back as integers, and ``False`` and ``True`` as truth
         values.
         """
-        classes: np.ndarray[Any, Any] = _restored(self.card.class_names)[indices.numpy()]
+        classes: NDArray[Any] = _restored(self.card.class_names)[indices]
         return classes
 
     def save(self, folder: str | Path) -> None:
@@ -131,7 +120,7 @@ class SavedModel:
 
         Args:
             folder: the run's folder
-            model: the network, where it is one of the user's own
+            model: the network, if it is your own
         """
         files = RunFolder(folder)
         for needed in (files.card, files.weights):
@@ -153,50 +142,41 @@ class SavedModel:
                 raise RunError(f"{folder} holds weights of a network of your own: pass `model`")
             model = create_model(card.model, card.input_shape, classes)
         if card.estimators is not None:
-            model = rebuilt(_estimators(files, card), weights, model, classes)
+            content = _needed(files.estimators, Path.read_bytes)
+            if _checksum(content) != card.estimators:
+                raise DataError(
+                    f"{files.estimators} is damaged or was changed: it does not match the checksum "
+                    f"in {files.card.name}; restore it, or train again"
+                )
+            model = rebuilt(content, weights, model, classes)
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:
             raise DataError(f"the weights in {folder} are not this model's: {error}") from error
-        return cls(model, card, _encoder_weights(files, card))
+        if card.tuned is None:
+            return cls(model, card)
+        encoder_weights, about = _needed(files.encoder, load_tensors)
+        if about.get("tuned") != card.tuned:
+            raise DataError(f"{files.encoder} is of another training than {files.card.name}")
+        return cls(model, card, encoder_weights)
 
 
-def _estimators(files: RunFolder, card: ModelCard) -> bytes:
-    """Return the stored estimators, with their checksum checked."""
+def _needed(path: Path, read: Callable[[Path], Content]) -> Content:
+    """Return the content of a file that was written with the model."""
     try:
-        content = files.estimators.read_bytes()
+        return read(path)
     except FileNotFoundError:
         raise RunError(
-            f"{files.path} lacks {files.estimators.name}, the learners that were trained: restore "
-            "it, or train again"
+            f"{path.parent} lacks {path.name}, which was trained with the model: restore it, or "
+            "train again"
         ) from None
-    if _checksum(content) != card.estimators:
-        raise DataError(
-            f"{files.estimators} is damaged or was changed: it does not match the checksum in "
-            f"{files.card.name}; restore it, or train again"
-        )
-    return content
-
-
-def _encoder_weights(files: RunFolder, card: ModelCard) -> dict[str, Tensor] | None:
-    if card.tuned is None:
-        return None
-    try:
-        weights, about = load_tensors(files.encoder)
-    except FileNotFoundError:
-        raise RunError(
-            f"{files.path} lacks {files.encoder.name}, the encoder that was trained with the model"
-        ) from None
-    if about.get("tuned") != card.tuned:
-        raise DataError(f"{files.encoder} is of another training than {files.card.name}")
-    return weights
 
 
 def _checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _restored(names: tuple[str, ...]) -> np.ndarray[Any, Any]:
+def _restored(names: tuple[str, ...]) -> NDArray[Any]:
     if all(name.removeprefix("-").isdecimal() and str(int(name)) == name for name in names):
         return np.array([int(name) for name in names])
     if set(names) <= {"False", "True"}:

@@ -2,8 +2,9 @@
 
 import copy
 import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,27 @@ import torch
 from torch import nn
 
 from noisebound.data import DataOrigin, Splits
-from noisebound.errors import DataError, InvalidValueError, NoiseboundError, NoRoomError
+from noisebound.errors import (
+    DataError,
+    InvalidValueError,
+    NoiseboundError,
+    NoRoomError,
+    RunError,
+)
 from noisebound.features import Backbone
 from noisebound.features.backbone import hash_of_weights
-from noisebound.features.load import EmbeddedSplits, examples_fingerprint
+from noisebound.features.examples import ExampleSplits
+from noisebound.features.load import examples_fingerprint
 from noisebound.learners.stored import check_can_be_stored
 from noisebound.models import ModelName
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
-from noisebound.review.decisions import DecisionFile, is_decided
-from noisebound.runs.corrections import checks_used, corrected_data, read_corrections
-from noisebound.runs.folder import RunFolder
+from noisebound.monitor import memorizing_since
+from noisebound.review.decisions import TRUSTED, DecisionFile
+from noisebound.runs.corrections import corrected_data, read_corrections, with_second_labels
+from noisebound.runs.folder import RunFolder, write_model
 from noisebound.runs.keeper import FolderKeeper
-from noisebound.runs.result import RunResult, read_result, write_result
+from noisebound.runs.result import ChecksUsed, RunResult, annotators_of, read_result
 from noisebound.runs.run import Run
 from noisebound.runs.saved_model import ModelCard, SavedModel
 from noisebound.search.fit import Fitted, fit_network
@@ -34,8 +43,7 @@ from noisebound.system.files import fingerprint, write_text
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
-from noisebound.training.metrics import METRIC_LABELS
-from noisebound.training.objective import ObjectiveFactory, check_method, make_objective
+from noisebound.training.metrics import METRIC_LABELS, EpochMetrics
 from noisebound.training.session import Session
 from noisebound.training.unfrozen import Unfrozen, check_unfreeze
 
@@ -50,7 +58,6 @@ def train_run(
     model: nn.Module | None = None,
     fabric: Devices | None = None,
     checkpoint_seconds: float = 10.0,
-    objective_factory: ObjectiveFactory = make_objective,
     show: bool = True,
     backbone: Backbone | None = None,
     corrections: str | Path | None = None,
@@ -58,7 +65,7 @@ def train_run(
     estimator: Any = None,
     n_jobs: int = 1,
 ) -> Run:
-    """Train on a data set, and return the run that this leaves in a folder.
+    """Train on a data set into a folder, and return the run.
 
     Args:
         splits: the data, as `noisebound.data.load` returns it
@@ -66,23 +73,25 @@ def train_run(
         out: the folder; it gets the config, the metrics, the result, the model and checkpoints
         resume: True to continue the run that is in ``out``
         overwrite: True to replace the run that is in ``out``
-        model: a network of the user's own in place of ``config.model``; a copy of it is trained
-        fabric: launched, for other devices than one; its loggers get the metrics too
-        checkpoint_seconds: the most work that an interruption loses, beside the current epoch;
-            results do not depend on it
-        objective_factory: makes the objective; by default the method that the config names
-        show: True to draw the loss as it falls, where someone is looking
+        model: your own network in place of ``config.model``; a copy of it is trained
+        fabric: launched devices, whose loggers get the metrics too (default: one device)
+        checkpoint_seconds: the least time between checkpoints. An interruption loses at most this
+            time and the current epoch. Results do not depend on it
+        show: True to show progress
         backbone: the backbone that embedded the data, to embed new data with
-        corrections: a file of decisions about these labels, as a review of an earlier run left it
+        corrections: a file of decisions about these labels, from a review of an earlier run
         origin: where the data came from, kept in the folder
-        estimator: the user's own, if the config's learner is ``"estimator"``
+        estimator: your own, if the config's learner is ``"estimator"``
         n_jobs: the number of processes for trials, -1 for one per core
     """
     fabric = fabric or OneDevice()
     folder = RunFolder(out)
     decisions = None if corrections is None else read_corrections(corrections, splits)
-    decided = None if decisions is None else is_decided(decisions)
-    data, encoded = split_validation(splits, config, decided)
+    labeled, decided = splits, None
+    if decisions is not None:
+        labeled = replace(splits, train=with_second_labels(splits.train, decisions))
+        decided = decisions.with_verdict(*TRUSTED, "unusable")
+    data, encoded = split_validation(labeled, config, decided)
     data = data if decisions is None else corrected_data(data, decisions)
     if show and fabric.is_global_zero:
         for note in encoded.notes[len(splits.notes) :]:
@@ -91,34 +100,37 @@ def train_run(
     with fabric.init_module():  # sets the type of numbers that the precision asks for
         network.to(torch.get_default_dtype())
     identity = run_identity(config, data, network)
-    check_method(config)
     if estimator is not None:
         check_can_be_stored(estimator, data, config.seed)
     unfrozen = None
     if config.unfreeze:
         tuned = check_unfreeze(backbone)
-        if not isinstance(encoded, EmbeddedSplits):
+        if not isinstance(encoded, ExampleSplits):
             raise InvalidValueError(
                 "`unfreeze` needs the raw images or texts behind the embeddings: give the data as "
                 "it was before it was embedded"
             )
-        unfrozen = Unfrozen.of(encoded, data, tuned)
+        unfrozen = Unfrozen.of(encoded, tuned)
     with _resumable(), folder.owned(fabric):
         if overwrite:
             first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)
         if origin is not None:
             first_rank_does(fabric, partial(folder.save_origin, origin))
-        if read_result(folder, identity) is None:
+        result = read_result(folder)
+        if result is not None and result.identity != identity:
+            raise RunError(
+                f"{folder.path} holds a finished run on other data: choose another folder: `out`"
+            )
+        if result is None:
             keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
             problem = Problem(
                 data,
                 config,
                 network,
                 Session(fabric, keeper=keeper, show=show, n_jobs=n_jobs),
-                objective_factory,
-                unfrozen,
-                estimator,
+                unfrozen=unfrozen,
+                estimator=estimator,
             )
             try:
                 fitted = fit_network(problem)
@@ -137,7 +149,7 @@ def train_run(
 
 @contextmanager
 def _resumable() -> Iterator[None]:
-    """Say of a full disk that the run can go on once there is room."""
+    """Add to the error of a full disk that `resume` continues the run."""
     try:
         yield
     except NoRoomError as error:
@@ -155,7 +167,8 @@ def _conclude(
 ) -> None:
     """Write the model and then the result, which makes the run finished."""
     plan = fitted.plan
-    train, normalization = plan.whole.train, plan.whole.normalization
+    train, normalization, checked = plan.whole.train, plan.whole.normalization, plan.whole.checked
+    unchecked = train if checked is None else train.subset(~checked.is_trusted)
     model, encoder_weights = fitted.model, None
     if isinstance(model, FineTuned):
         encoder_weights = model.encoder.state_dict()
@@ -174,52 +187,67 @@ def _conclude(
     SavedModel(model, card, encoder_weights).save(folder.path)
     checks = None
     if decisions is not None:
-        before, after = _compared(decisions.path, fitted, splits)
-        checks = checks_used(plan.whole, decisions, plan.checked_weight, before, after)
-        _keep_corrections(folder, decisions)
-    result = RunResult.of(
+        checks = _checks_used(decisions, fitted, splits)
+        content = decisions.path.read_text(encoding="utf-8")
+        write_text(folder.corrections, content)
+        if not folder.decisions.exists():  # where the next review goes on
+            write_text(folder.decisions, content)
+    chosen, floor, history = plan.objective.chosen, plan.objective.floor, fitted.history
+    since = None
+    if chosen is None and floor is not None:
+        since = memorizing_since([metrics.train_loss for metrics in history], floor)
+    result = RunResult(
         identity=identity,
         inputs=splits.fingerprint(),
-        chosen=plan.objective.chosen,
+        bound=None if chosen is None else chosen.level,
+        bound_origin=None if chosen is None else chosen.origin,
+        bound_reason=None if chosen is None else chosen.reason,
         noise=plan.noise,
         choice=plan.choice,
-        floor=plan.objective.floor,
-        history=fitted.history,
+        floor=floor,
+        memorizing_since=since,
         final=fitted.final,
+        best_on_validation=_best_on_validation(history),
         checks=checks,
         examples=examples_fingerprint(splits),
+        annotators=annotators_of(plan.noise, unchecked),
     )
-    write_result(folder, result)
+    write_model(folder.result, result)
 
 
-def _compared(
-    corrections: Path, fitted: Fitted, splits: Splits
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Return figures of the run that was reviewed and of this one, on the same labels.
+def _best_on_validation(history: list[EpochMetrics]) -> EpochMetrics | None:
+    """Return the most accurate epoch, by the averaged weights if there are any."""
+    averaged = bool(history) and history[-1].averaged_validation_top1 is not None
+    accuracies = {each: each.evaluated("validation_top1", averaged=averaged) for each in history}
+    known = {each: accuracy for each, accuracy in accuracies.items() if accuracy is not None}
+    return max(known, key=known.__getitem__, default=None)
 
-    Empty if no finished run is beside the corrections. Accuracies on the validation split are
-    compared if the run before was not trained on any of its examples either.
+
+def _checks_used(decisions: DecisionFile, fitted: Fitted, splits: Splits) -> ChecksUsed:
+    """Return how the training used decisions, with the figures of the run before and of this one.
+
+    Accuracies on the validation split are compared if the run before was not trained on any of its
+    examples either.
     """
-    try:
-        previous = Run(corrections.parent)
-        rates = {"noise_rate": previous.result.noise.rate}, {"noise_rate": fitted.plan.noise.rate}
-        before = previous.accuracies(splits, fitted.plan.whole.validation_positions)
-    except (NoiseboundError, OSError):
-        return {}, {}
-    now: dict[str, float | None] = {name: fitted.final.best_known(name) for name in METRIC_LABELS}
-    return _known(before | rates[0]), _known(now | rates[1])
-
-
-def _known(figures: Mapping[str, float | None]) -> dict[str, float]:
-    return {name: value for name, value in figures.items() if value is not None}
-
-
-def _keep_corrections(folder: RunFolder, decisions: DecisionFile) -> None:
-    """Keep the decisions in the run's folder, where the next review goes on from them."""
-    content = decisions.path.read_text(encoding="utf-8")
-    write_text(folder.corrections, content)
-    if not folder.decisions.exists():
-        write_text(folder.decisions, content)
+    whole, checked = fitted.plan.whole, fitted.plan.whole.checked
+    assert checked is not None
+    before: dict[str, Any] = {}
+    with suppress(NoiseboundError, OSError):  # no finished run is beside the corrections
+        previous = Run(decisions.path.parent)
+        before = previous.accuracies(splits, whole.validation, whole.validation_positions)
+        before["noise_rate"] = previous.result.noise.rate
+    after: dict[str, Any] = {name: fitted.final.best_known(name) for name in METRIC_LABELS}
+    after["noise_rate"] = fitted.plan.noise.rate
+    both = [name for name in before if before[name] is not None and after.get(name) is not None]
+    return ChecksUsed(
+        trusted=int(checked.is_trusted.sum()),
+        changed=int((checked.given != whole.train.labels)[checked.is_trusted].sum()),
+        unusable=int(decisions.with_verdict("unusable").sum()),
+        weight=fitted.plan.checked_weight,
+        second_labels=len(decisions.second_labels),
+        before={name: before[name] for name in both},
+        after={name: after[name] for name in both},
+    )
 
 
 def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module) -> str:
@@ -230,6 +258,10 @@ def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module)
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
     for marks in (data.train.rows.fingerprint(), fingerprint(data.train.labels)):
         digest.update(marks.encode())
+    if data.train.votes is not None:
+        digest.update(f"{data.train.annotators} {fingerprint(data.train.votes)}".encode())
+    if data.train.groups is not None:
+        digest.update(fingerprint(data.train.groups).encode())
     if data.checked is not None:
         for part in (data.checked.is_trusted, data.checked.given, data.checked.stands_for):
             digest.update(fingerprint(part).encode())

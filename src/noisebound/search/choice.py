@@ -1,7 +1,8 @@
 """The choice among candidates by the evidence of their trials; plain training is always tried."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from pydantic.dataclasses import dataclass
 
 from noisebound.search.evidence import Evidence
 from noisebound.search.recipes import LEARNER_LABELS, RECIPES, Recipe
@@ -12,21 +13,16 @@ from noisebound.training.config import RecipeName
 class Choice:
     """The learners that train, each with its recipe, and the evidence for all candidates.
 
-    Args:
-        members: the evidence of the learners whose predictions are averaged, the best first
-        tried: the evidence of all candidates, the best first; empty if nothing was tried
-        regularize: True if regularized networks, with dropout and factors of their inputs,
-            predicted more labels that they did not see: then all recipes but plain training have
-            such networks
-        untried_because: the reason if trials were asked for and none was made
-        is_named: True if the user named the recipe, and trials only found its stage
+    If regularized networks, with dropout and factors of their inputs, predict more held-out labels,
+    all recipes but plain training have such networks.
     """
 
-    members: tuple[Evidence, ...]
-    tried: tuple[Evidence, ...] = ()
+    members: tuple[Evidence, ...]  # the learners whose predictions are averaged, the best first
+    tried: tuple[Evidence, ...] = ()  # all candidates, the best first
     regularize: bool = False
-    untried_because: str | None = None
-    is_named: bool = False
+    agreement: float = 0.0  # the share of the held-out labels that their average predicts
+    untried_because: str | None = None  # the reason if trials were asked for and none was made
+    is_named: bool = False  # the user named the recipe, and trials only found its stage
 
     @classmethod
     def named(cls, recipe: RecipeName, epochs: int, untried_because: str | None = None) -> "Choice":
@@ -108,10 +104,8 @@ class Choice:
         chosen = self.chosen
         if len(self.members) > 1:
             shares = listed([f"{each.agreement:.1%}" for each in self.members])
-            return (
-                f"they predict {shares} of the held-out labels, and chance may explain the "
-                "differences"
-            )
+            average = f"their average {self.agreement:.1%}"
+            return f"they predict {shares} of the held-out labels, and {average}"
         if chosen.gain > 0:
             return (
                 f"it predicts {chosen.agreement:.1%} of the held-out labels, {_points(chosen)} "

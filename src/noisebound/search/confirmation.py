@@ -7,12 +7,13 @@ member that is clearly behind another on all examples is left out.
 from dataclasses import replace
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import EstimatedNoise, OutOfFold
+from noisebound.estimation.predictions import hits_of
 from noisebound.learners.network import judged_epochs
 from noisebound.search.choice import Choice
 from noisebound.search.cross_fit import smooth
@@ -33,7 +34,7 @@ def confirmed(problem: Problem, choice: Choice, noise: EstimatedNoise) -> Choice
     if choice.is_plain:
         return choice
     found = [_on_all(problem, choice, member, noise) for member in choice.members]
-    last = [(each.logits.argmax(1) == each.labels).double() for each in found]
+    last = [each.are_hits.double() for each in found]
     best = max(last, key=lambda hits: hits.mean().item())
     epochs = judged_epochs(problem.head_config.epochs)
     kept = []
@@ -59,23 +60,23 @@ def _on_all(problem: Problem, choice: Choice, member: Evidence, noise: Estimated
         data, held_out = held_out_split(whole, prepared, seed)
         learner = problem.learner(member.candidate, data, noise, regularize=choice.regularize)
         (staged,) = learner.predict_stages(data, [replace(held_out, true_labels=None)], seed)
-        hits = staged.argmax(2) == held_out.labels
+        hits = hits_of(staged.argmax(2), held_out.labels, held_out.votes)
         probs = staged[soonest_agreeing(hits)].clamp(min=torch.finfo(torch.float32).tiny)
         places = torch.arange(len(held_out))
-        return OutOfFold(probs.log(), held_out.labels, places, hits=hits)
+        return OutOfFold(probs.log(), held_out.labels, places, hits=hits, votes=held_out.votes)
 
     name = f"all-{member.learner}-{member.recipe}"
     return problem.session.kept_or_computed(name, train)
 
 
-def soonest_agreeing(hits: Bool[Tensor, "stages n"]) -> int:
+def soonest_agreeing(hits: Bool[Tensor, "stages n"] | Float[Tensor, "stages n"]) -> int:
     """Return the first stage that predicts about as many labels as any.
 
     A training that is too long memorizes, and the labels that would show it are noisy and few. So
     this is the first stage that is behind the best by less than chance explains.
 
     Args:
-        hits: whether each held-out label was predicted, at each stage
+        hits: whether each held-out label was predicted, or which share of them, at each stage
     """
     found = hits.double()
     agreement = smooth(found.mean(1))
@@ -100,6 +101,6 @@ def held_out_split(
     assert whole.positions is not None
     assert prepared.positions is not None
     count = round(_HELD_OUT_SHARE * len(whole.train))
-    chosen = stratified_indices(whole.train.labels, count, seed)
+    chosen = stratified_indices(whole.train.labels, count, seed, whole.train.groups)
     is_kept = ~torch.isin(prepared.positions, whole.positions[chosen])
     return prepared.subset(is_kept), whole.train.subset(chosen)

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float32, Float64, Int64
+from jaxtyping import Bool, Float, Float32, Float64, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
 from noisebound.data import Dataset
 from noisebound.data.dataset import stratified_indices
 from noisebound.estimation import OutOfFold
+from noisebound.estimation.predictions import hits_of
 from noisebound.learners import Learner
 from noisebound.training.data import TrainingData
 
@@ -47,11 +48,12 @@ class _Fold:
     probs: Float32[Tensor, "stages n classes"]
     own_labels: Int64[Tensor, " m"]
     own_probs: Float32[Tensor, "stages m classes"]
+    votes: Int64[Tensor, "n annotators"] | None
     validation: Float32[Tensor, "stages others classes"] | None
 
     @property
-    def hits(self) -> Bool[Tensor, "stages n"]:
-        return self.probs.argmax(2) == self.labels
+    def hits(self) -> Bool[Tensor, "stages n"] | Float[Tensor, "stages n"]:
+        return hits_of(self.probs.argmax(2), self.labels, self.votes)
 
     @property
     def is_underfit(self) -> bool:
@@ -87,6 +89,8 @@ def cross_fit(data: TrainingData, halves: Halves, prepare: Prepare, seed: int) -
                 fold.is_underfit,
                 fold.hits,
                 validation=_for_validation(fold, stage, data),
+                votes=fold.votes,
+                annotators=data.train.annotators,
             )
             for fold, half, stage in zip(folds, halves, stages, strict=True)
         ]
@@ -107,7 +111,8 @@ def _fold(data: TrainingData, halves: Halves, number: int, prepare: Prepare, see
     # The learner must not look at true labels.
     others = [replace(each, true_labels=None) for each in (judged, own, *unseen)]
     probs, own_probs, *validation = learner.predict_stages(prepared, others, seed)
-    return _Fold(judged.labels, probs, own.labels, own_probs, validation[0] if unseen else None)
+    found = validation[0] if unseen else None
+    return _Fold(judged.labels, probs, own.labels, own_probs, judged.votes, found)
 
 
 def _for_validation(fold: _Fold, stage: int, data: TrainingData) -> OutOfFold | None:
@@ -117,14 +122,16 @@ def _for_validation(fold: _Fold, stage: int, data: TrainingData) -> OutOfFold | 
     return OutOfFold(_logs(fold.validation[stage]), examples.labels, positions)
 
 
-def half_folds(labels: Int64[Tensor, " n"], seed: int) -> Halves:
-    """Return the positions of two halves, each with its share of every class."""
-    first = stratified_indices(labels, len(labels) // 2, seed)
+def half_folds(
+    labels: Int64[Tensor, " n"], seed: int, groups: Int64[Tensor, " n"] | None = None
+) -> Halves:
+    """Return the positions of two halves, each with its share of every class; groups stay whole."""
+    first = stratified_indices(labels, len(labels) // 2, seed, groups)
     is_first = torch.zeros(len(labels), dtype=torch.bool).index_fill_(0, first, True)
     return first, (~is_first).nonzero().squeeze(1)
 
 
-def best_stage(hits: Bool[Tensor, "stages n"]) -> int:
+def best_stage(hits: Bool[Tensor, "stages n"] | Float[Tensor, "stages n"]) -> int:
     """Return the stage at which most labels are predicted, on average with its neighbors."""
     return int(smooth(hits.double().mean(1)).argmax())
 

@@ -1,11 +1,11 @@
 """The evidence of trials: how many held-out labels each candidate predicts."""
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float64, Int64
+from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from noisebound.search.recipes import RECIPES, Candidate
@@ -24,38 +24,21 @@ of a guess, if classes count alike. The first was chosen on the first half of th
 
 @dataclass(frozen=True)
 class Evidence:
-    """The result of the trials of a candidate.
-
-    Args:
-        recipe: its recipe
-        stops_early: True if a network's training ends before the last epoch
-        epochs: the number of epochs of a network's training
-        agreement: the share of the judged labels that it predicted
-        gain: its agreement less that of plain training on the same examples
-        standard_error: the standard error of the gain
-        examples: how many labels judged it, each counted once; 0 if the recipe was named and
-            nothing was tried
-        balanced_gain: the gain if all classes of labels count alike, however many labels they have
-        balanced_error: the standard error of the balanced gain
-        beats_guessing: True if it predicts more labels than a guess, when classes count alike
-        learner: its learner
-        stage: the stage at which the learner stops, by position
-        setting: the same stage in words, unless the learner is a network
-    """
+    """The result of the trials of a candidate."""
 
     recipe: RecipeName
-    stops_early: bool
-    epochs: int
-    agreement: float
-    gain: float
-    standard_error: float
-    examples: int
-    balanced_gain: float = 0.0
-    balanced_error: float = 0.0
-    beats_guessing: bool = True
+    stops_early: bool  # a network's training ends before the last epoch
+    epochs: int  # of a network's training
+    agreement: float  # the share of the held-out labels that it predicted
+    gain: float  # its agreement less that of plain training on the same examples
+    standard_error: float  # of the gain
+    examples: int  # held-out labels; 0 if the recipe was named and nothing was tried
+    balanced_gain: float = 0.0  # the gain if every class counts alike
+    balanced_error: float = 0.0  # its standard error
+    beats_guessing: bool = True  # it predicts more labels than a guess, if classes count alike
     learner: LearnerName = "network"
-    stage: int = 0
-    setting: str = ""
+    stage: int = 0  # the position of the stage at which the learner stops
+    setting: str = ""  # the same stage in words, unless the learner is a network
 
     @property
     def candidate(self) -> Candidate:
@@ -119,15 +102,7 @@ def evidence_of(
 ) -> Evidence:
     """Return the evidence for a candidate.
 
-    Args:
-        candidate: the learner and the recipe
-        labels: the labels that judge it
-        shares: how often it predicted each of them
-        plain: how often plain training predicted it, in the same divisions
-        stage: where the learner stops
-        epochs: the number of epochs of a network's training
-        stops_early: True if plain training takes more epochs
-        setting: the stage in words, unless the learner is a network
+    The shares say how often it, and plain training in the same divisions, predicted each label.
     """
     gains = shares - plain
     balanced, knowledge = _balanced(gains, labels), _balanced(shares, labels)

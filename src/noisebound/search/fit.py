@@ -20,7 +20,8 @@ from noisebound.estimation import (
     estimated_noise,
 )
 from noisebound.estimation.estimated_noise import among_labels, noise_of_unchecked
-from noisebound.estimation.noise import ClassWeightedNoise
+from noisebound.estimation.noise import class_weighted
+from noisebound.estimation.predictions import FEWEST_JUDGED, are_several
 from noisebound.learners import EstimatorLearner, Neighbors
 from noisebound.learners.stored import joined
 from noisebound.losses import CrossEntropy
@@ -31,24 +32,18 @@ from noisebound.search.confirmation import confirmed
 from noisebound.search.cross_fit import FEWEST_EXAMPLES, cross_fit, half_folds, some_examples
 from noisebound.search.evidence import Evidence
 from noisebound.search.problem import Problem, class_weights, known_noise, network_for
-from noisebound.search.recipes import RECIPES, Candidate
+from noisebound.search.recipes import OF_SEVERAL_LABELS, RECIPES, Candidate
 from noisebound.search.search import Search, Searched, prepared
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import first_rank_does
-from noisebound.training.display import Display
 from noisebound.training.evaluation import Evaluator, Examples
 from noisebound.training.loop import Training
-from noisebound.training.metrics import EpochMetrics
-from noisebound.training.objective import Objective, check_method, needs_estimate
+from noisebound.training.metrics import Display, EpochMetrics
+from noisebound.training.objective import Objective
 from noisebound.training.session import MEAN_PREDICTIONS, Session
 from noisebound.training.state import TrainingState, initial_state
-from noisebound.training.trusted_labels import (
-    FEWEST_CHECKED,
-    WEIGHTS,
-    best_weight,
-    judged_weights,
-)
+from noisebound.training.trusted_labels import FEWEST_CHECKED, WEIGHTS, best_weight
 
 _USUAL_PART = 1 / 4
 _FEWEST_EPOCHS = 12  # heuristic
@@ -124,7 +119,6 @@ def fit_network(problem: Problem) -> Fitted:
 
 def plan_training(problem: Problem) -> Plan:
     """Choose what to train and estimate the noise, as far as the config asks for it."""
-    check_method(problem.config)
     weight = _checked_weight(problem)
     problem = replace(problem, data=problem.data.with_checked_weight(weight))
     whole = problem.data
@@ -200,8 +194,8 @@ def _train_network(plan: Plan, network: nn.Module, session: Session) -> Training
             is_last = metrics.epoch == config.epochs
             # No rank begins an epoch before the last one is kept.
             first_rank_does(devices, partial(keeper.keep_epoch, state, metrics, is_last=is_last))
-            devices.log_dict(metrics.numbers(), step=metrics.epoch)
-            display.update(metrics)
+            devices.log_dict(metrics.model_dump(exclude_none=True), step=metrics.epoch)
+            display.show_epoch(metrics)
     return state
 
 
@@ -222,7 +216,7 @@ def _checked_weight(problem: Problem) -> float:
         return 1.0
     if int(data.checked.is_trusted.sum()) < FEWEST_CHECKED:
         return 1.0
-    evidence = judged_weights(
+    return best_weight(
         {
             weight: _out_of_fold(
                 replace(problem, data=data.with_checked_weight(weight)),
@@ -232,12 +226,17 @@ def _checked_weight(problem: Problem) -> float:
             for weight in WEIGHTS
         }
     )
-    return best_weight(evidence)
 
 
 def _choose(problem: Problem) -> Searched | None:
     """Return the recipe by its name or by trials; None to train by the loss."""
     config = problem.config
+    if config.method in OF_SEVERAL_LABELS and not are_several(problem.data.train.votes):
+        raise InvalidValueError(
+            f"the recipe {config.method!r} is for several labels per example, and fewer than "
+            f"{FEWEST_JUDGED} training examples have two: choose another recipe, or name all "
+            "columns of labels as `target`"
+        )
     if config.method == "loss":
         return None
     if config.method != "auto" and problem.learners == ("network",):
@@ -259,7 +258,8 @@ def _choose_for_few(problem: Problem) -> Searched:
 
 def _estimate(problem: Problem, searched: Searched | None) -> Noise:
     train = problem.data.train
-    if searched is None and not needs_estimate(problem.config):
+    config = problem.config
+    if searched is None and not (config.asks_for_estimate and config.needs_noise):
         return UnknownNoise(train.num_classes)
     if len(train) < FEWEST_EXAMPLES:
         reason = (
@@ -289,6 +289,8 @@ def _cross_fitted(
     else:  # the trials have shown whether the estimate is useful, so nothing rejects it
         first, *others = searched.predictions or (_by_leaders(problem, searched),)
         noise = EstimatedNoise.of(first, method, others=others)
+        if searched.by_members and noise.annotators is None:
+            noise = noise.judged_by(searched.by_members)
         assert noise.out_of_fold is not None
         problem.session.keep(MEAN_PREDICTIONS, noise.out_of_fold)
     checked, validation = problem.data.checked, problem.data.validation
@@ -323,7 +325,7 @@ def _out_of_fold(
     brief = replace(problem, config=head.model_copy(update=changes), unfrozen=None)
     prepare = partial(prepared, brief, candidate, None, regularize)
     data, seed = problem.data, problem.config.seed
-    halves = half_folds(data.train.labels, seed)
+    halves = half_folds(data.train.labels, seed, data.train.groups)
     return problem.session.kept_or_computed(
         f"{name}-all" if name else "all", partial(cross_fit, data, halves, prepare, seed)
     )
@@ -335,7 +337,7 @@ def _weighted(noise: Noise, weights: Float64[Tensor, " classes"], whole: Trainin
     if whole.checked is not None:
         noisy = noisy.subset(~whole.checked.is_trusted)
     shares = noisy.class_counts().double() / max(1, len(noisy))
-    return ClassWeightedNoise(noise, weights, shares)
+    return class_weighted(noise, weights, shares)
 
 
 def _final_choice(problem: Problem, searched: Searched, noise: Noise) -> Choice:

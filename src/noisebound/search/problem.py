@@ -16,6 +16,7 @@ from noisebound.data.rows import SparseRows
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import GivenRate, GivenTransition, Noise
 from noisebound.estimation.noise import balanced_weights
+from noisebound.estimation.predictions import are_several
 from noisebound.estimation.transitions import true_class_probabilities
 from noisebound.learners import (
     AnyEstimator,
@@ -30,8 +31,15 @@ from noisebound.learners import (
 from noisebound.models import DEFAULT_HEAD, ModelName, create_model, default_model
 from noisebound.models.names import FOR_IMAGES
 from noisebound.models.regularized import can_be_regularized
-from noisebound.search.recipes import RECIPES, Candidate
-from noisebound.training.config import LearnerName, TrainingConfig
+from noisebound.search.recipes import (
+    IMAGE_RECIPES,
+    NETWORK_RECIPES,
+    OF_SEVERAL_LABELS,
+    RECIPES,
+    Candidate,
+    for_labels,
+)
+from noisebound.training.config import LABEL_USES, LearnerName, RecipeName, TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.objective import Objective, ObjectiveFactory, make_objective
 from noisebound.training.session import Session
@@ -56,6 +64,8 @@ class Problem:
         unfrozen: the raw examples and their encoder, to fine-tune it with the network as its head;
             the noise is still estimated on `data`, the frozen embeddings
         estimator: the user's own, if the config's learner is ``"estimator"``
+        fewest_epochs: no trial of a network stops before; set to the best epoch of plain training,
+            since a recipe that learns slowly is compared with it at the same epoch
     """
 
     data: TrainingData
@@ -65,6 +75,7 @@ class Problem:
     objective_factory: ObjectiveFactory = make_objective
     unfrozen: Unfrozen | None = None
     estimator: Any = None
+    fewest_epochs: int = 0
 
     @property
     def head_config(self) -> TrainingConfig:
@@ -77,7 +88,7 @@ class Problem:
         config, train = self.config, self.data.train
         if config.learner != "auto":
             return (config.learner,)
-        if config.is_network or len(train.input_shape) != 1:
+        if config.is_network or self.is_on_pixels:
             return ("network",)
         if config.quick:
             return ("linear", "trees", "neighbors")
@@ -91,6 +102,20 @@ class Problem:
         """True if regularized networks are tried too."""
         is_sparse = isinstance(self.data.train.inputs, SparseRows)
         return "network" in self.learners and can_be_regularized(self.network) and not is_sparse
+
+    @property
+    def is_on_pixels(self) -> bool:
+        """True if the inputs are images, of which networks learn."""
+        return len(self.data.train.input_shape) > 1
+
+    def recipes(self, learner: LearnerName) -> tuple[RecipeName, ...]:
+        """Return the recipes to try with a learner, beside plain training."""
+        names = IMAGE_RECIPES if self.is_on_pixels else NETWORK_RECIPES
+        if learner != "network" or len(self.learners) > 1:
+            names = tuple(name for name in LABEL_USES[1:] if name not in OF_SEVERAL_LABELS)
+            if learner == "network" and self.config.model == DEFAULT_HEAD:
+                names = (*names, "elr")  # the best loss on embeddings in `results/pretrained`
+        return for_labels(names, are_several=are_several(self.data.train.votes))
 
     def learner(
         self, candidate: Candidate, data: TrainingData, noise: Noise, *, regularize: bool
@@ -114,7 +139,7 @@ class Problem:
             self.objective(config, noise, data),
             self.session.of_trials,
             # Plain training is what all others are compared with, so it goes on to the end.
-            stops=candidate.recipe != "plain",
+            fewest_epochs=None if candidate.recipe == "plain" else self.fewest_epochs,
         )
 
     def _other_learner(self, name: LearnerName) -> EstimatorLearner | Neighbors | None:

@@ -1,20 +1,27 @@
 """Recipes: which examples, weights, targets, loss and bound a training uses, and for how long."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import torch
-from torch import nn
+from jaxtyping import Float64, Int64
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from noisebound.estimation import EstimatedNoise
+from noisebound.estimation import AnnotatorEstimate, EstimatedNoise
 from noisebound.models.regularized import regularized
-from noisebound.training.config import LABEL_USES, LearnerName, RecipeName, TrainingConfig
+from noisebound.training.config import LearnerName, RecipeName, TrainingConfig
 from noisebound.training.data import TrainingData
 
-LabelUse: TypeAlias = Literal["as they are", "suspects dropped", "suspects replaced", "corrected"]
+_LEAST_RATE = 0.01  # of errors; an annotator with less has no more weight; heuristic
+
+LabelUse: TypeAlias = Literal[
+    "as they are", "suspects dropped", "suspects replaced", "corrected", "votes", "consensus"
+]
 """How suspect labels are used: as given; left out; replaced by out-of-fold predictions; or every
-label is replaced by the probabilities of the true class."""
+label is replaced by the probabilities of the true class. Of several labels per example: all of
+them, weighted by annotator; or their consensus, to which out-of-fold predictions contribute."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,35 @@ class Recipe:
                 targets = torch.where(noise.is_doubted[:, None], noise.calibrated, given)
             case "corrected":
                 targets = noise.true_probabilities
+            case "votes" | "consensus":
+                if noise.annotators is None:  # too few of these have two labels
+                    return data
+                targets = noise.annotators.consensus
+                if self.labels == "votes":
+                    assert train.votes is not None
+                    targets = _shares_of_votes(train.votes, noise.annotators)
+                if data.checked is not None:
+                    at = data.checked.is_trusted
+                    targets = targets.clone()
+                    targets[at] = F.one_hot(train.labels[at], train.num_classes).double()
         return replace(data, train=replace(train, targets=targets.float()))
+
+
+def _shares_of_votes(
+    votes: Int64[Tensor, "n annotators"], annotators: AnnotatorEstimate
+) -> Float64[Tensor, "n classes"]:
+    """Return the share of each class in the votes, weighted by annotator.
+
+    The weight is the log-odds of a right label over that of one wrong class, as the best vote among
+    independent annotators has it.
+    """
+    num_classes = len(annotators.class_prior)
+    rates = annotators.error_rates.clamp(_LEAST_RATE, 1 - _LEAST_RATE)
+    worth = ((1 - rates) * (num_classes - 1) / rates).log().clamp(min=_LEAST_RATE)
+    weights = worth * (votes >= 0)
+    totals = torch.zeros(len(votes), num_classes + 1, dtype=torch.float64)
+    totals = totals.scatter_add(1, votes + 1, weights)[:, 1:]
+    return totals / totals.sum(1, keepdim=True)
 
 
 RECIPES: dict[RecipeName, Recipe] = {
@@ -101,9 +136,17 @@ RECIPES: dict[RecipeName, Recipe] = {
         Recipe("dropped", "with suspect labels left out", labels="suspects dropped"),
         Recipe("replaced", "with suspect labels replaced", labels="suspects replaced"),
         Recipe("corrected", "with labels corrected to probabilities", labels="corrected"),
+        Recipe("votes", "with all labels, weighted by annotator", labels="votes"),
+        Recipe("consensus", "with the consensus of annotators and predictions", labels="consensus"),
     )
 }
 """All recipes, the plainest first."""
+
+NETWORK_RECIPES: tuple[RecipeName, ...] = tuple(RECIPES)[2:-2]
+"""The recipes that are tried with a network beside plain training."""
+
+IMAGE_RECIPES: tuple[RecipeName, ...] = ("elr", "sce+b", "dropped")
+"""The same for networks on pixels, whose trainings take minutes."""
 
 LEARNER_LABELS: dict[LearnerName, str] = {
     "network": "a network",
@@ -113,6 +156,20 @@ LEARNER_LABELS: dict[LearnerName, str] = {
     "neighbors": "nearest neighbors",
     "estimator": "the given estimator",
 }
+
+
+OF_SEVERAL_LABELS: tuple[RecipeName, ...] = ("votes", "consensus")
+"""The recipes for several labels per example. They take the place of the recipes that correct one
+label per example by predictions alone."""
+
+_ONE_LABEL: tuple[RecipeName, ...] = ("replaced", "corrected")
+
+
+def for_labels(names: Iterable[RecipeName], *, are_several: bool) -> tuple[RecipeName, ...]:
+    """Return the recipes to try, given one label per example or several."""
+    if not are_several:
+        return tuple(names)
+    return (*(name for name in names if name not in _ONE_LABEL), *OF_SEVERAL_LABELS)
 
 
 class Candidate(NamedTuple):
@@ -135,8 +192,3 @@ class Candidate(NamedTuple):
     def is_plain(self) -> bool:
         """True if it learns the labels as they are."""
         return self.recipe in ("plain", "regularized")
-
-
-def recipes_of(learner: LearnerName) -> tuple[RecipeName, ...]:
-    """Return the recipes that a learner can follow."""
-    return tuple(RECIPES) if learner == "network" else LABEL_USES

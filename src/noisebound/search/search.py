@@ -8,7 +8,7 @@ training.
 
 First, all learners learn the labels as they are. Those that predict clearly fewer labels than the
 best leave the race, and the others estimate the noise. Then the recipes are tried, with the
-learners that are left. Small data is divided several times, so that the comparison depends less on
+learners that are left. The data is divided several times, so that the comparison depends less on
 one division.
 """
 
@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float, Float64
+from joblib import effective_n_jobs
 from torch import Tensor
 
 from noisebound.data.dataset import stratified_indices
@@ -25,27 +26,29 @@ from noisebound.data.loader import derived_seed
 from noisebound.data.rows import SparseRows
 from noisebound.estimation import EstimatedNoise, Noise, OutOfFold, UnknownNoise
 from noisebound.learners import Learner
-from noisebound.learners.network import judged_epochs
+from noisebound.learners.network import Network, judged_epochs
 from noisebound.search.choice import Choice
 from noisebound.search.cross_fit import best_stage, cross_fit, half_folds
 from noisebound.search.evidence import Evidence, evidence_of, is_behind
 from noisebound.search.problem import Problem
-from noisebound.search.recipes import LEARNER_LABELS, RECIPES, Candidate, recipes_of
+from noisebound.search.recipes import LEARNER_LABELS, RECIPES, Candidate
+from noisebound.system.progress import time_left
 from noisebound.training.config import LearnerName
 from noisebound.training.data import TrainingData
-from noisebound.training.session import Session
+from noisebound.training.session import Session, one_thread
 
 SEARCH_EXAMPLES = 5_000
 """The most examples that candidates are tried on. The standard error of a difference in agreement
 is then about half a point."""
 
-_MOST_DIVISIONS = 3
-"""Divisions of small data, as long as their examples together are at most `SEARCH_EXAMPLES`. Chosen
-on the first half of the tables of ``benchmarks/survey_tables.py``."""
+_DIVISIONS = 2
+"""The differences between two divisions' predictions show the learners' mistakes. With three
+divisions, the accuracy on the dev tables of ``benchmarks/estimates.py`` is the same."""
 
-_FEWEST_DIVISIONS = 2  # with which the differences between predictions show the learners' mistakes
+_FEW, _MORE_DIVISIONS = 600, 3
+"""One division of a few examples depends on chance, and another takes little time; heuristic."""
 
-_LEADERS = 3  # learners whose mean predictions estimate the noise, and that try recipes; heuristic
+_LEADERS = 3  # learners whose mean predictions estimate the noise; heuristic
 
 _PLAIN, _REGULARIZED = Candidate("network", "plain"), Candidate("network", "regularized")
 
@@ -53,12 +56,11 @@ _FAR = 3.0
 """Standard errors behind the best after which a candidate gets no more trials. The best of several
 is partly the luckiest, so this takes more than `CERTAIN`; heuristic."""
 
-_FINALISTS = 2  # recipes of a learner that get more trials than those of the first division
+_AHEAD_ALONE = _FAR
+"""Standard errors by which a recipe must be ahead of plain training if there is one learner only:
+no other member of an ensemble makes up for a wrong choice then."""
 
-_AHEAD = 1.0
-"""Standard errors by which a recipe must be ahead of plain training by the same learner. With one
-learner, no other member of an ensemble makes up for a wrong choice, so that it takes `_FAR`.
-Chosen on the dev half of ``benchmarks/estimates.py``."""
+_NEAR = 1.0  # the one-standard-error rule, in favor of larger ensembles
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +72,15 @@ class Searched:
         leaders: the candidates on the labels as they are that predict most labels
         predictions: the mean of the leaders' predictions for all training examples, by division;
             empty if the trials saw a part of the examples
+        by_members: the same of the members of the choice, whose recipes find more wrong labels;
+            empty if there is one learner, since the floor of a bounded loss is measured on
+            predictions of noisy labels
     """
 
     choice: Choice
     leaders: tuple[Candidate, ...] = ()
     predictions: tuple[OutOfFold, ...] = ()
+    by_members: tuple[OutOfFold, ...] = ()
 
 
 class Search:
@@ -98,10 +104,11 @@ class Search:
             unfrozen=None,
         )
         self.labels = self.data.train.labels
-        count = min(_MOST_DIVISIONS, max(_FEWEST_DIVISIONS, SEARCH_EXAMPLES // len(self.labels)))
+        count = _MORE_DIVISIONS if len(self.labels) <= _FEW else _DIVISIONS
         count = 1 if problem.config.quick else count
         self.divisions = [
-            half_folds(self.labels, derived_seed(self.seed, number)) for number in range(count)
+            half_folds(self.labels, derived_seed(self.seed, number), self.data.train.groups)
+            for number in range(count)
         ]
         self.trials: dict[Candidate, list[OutOfFold]] = {}
         self.regularize = False
@@ -110,26 +117,36 @@ class Search:
         """Try all candidates, and choose."""
         is_named = self.problem.config.method != "auto"
         self.session.announce(self._announcement(recipes=not is_named))
-        leaders = self._race_of_learners()
+        rivals = self._race_of_learners()
+        leaders = rivals[:_LEADERS]
         if is_named:
             members = self._named(leaders)
+            agreement = members[0].agreement
         else:
             if not self.problem.config.quick:
-                self._race_of_recipes(leaders)
-            members = self._members()
+                self._race_of_recipes(rivals)
+            members, agreement = self._members()
         evidence = sorted(map(self._evidence, self._results()), key=lambda each: -each.agreement)
-        choice = Choice(members, tuple(evidence), self.regularize, is_named=is_named)
-        return Searched(choice, leaders, self._predictions(leaders))
+        choice = Choice(members, tuple(evidence), self.regularize, agreement, is_named=is_named)
+        return self._searched(choice, leaders)
 
     def run_for_noise(self) -> Searched:
         """Do only the trials of `run` that the noise estimate needs, with the same results."""
         self.session.announce(self._announcement(recipes=False))
-        leaders = self._race_of_learners()
+        leaders = self._race_of_learners()[:_LEADERS]
         choice = replace(Choice.named("plain", self.epochs), regularize=self.regularize)
-        return Searched(choice, leaders, self._predictions(leaders))
+        return self._searched(choice, leaders)
+
+    def _searched(self, choice: Choice, leaders: tuple[Candidate, ...]) -> Searched:
+        if not self.saw_all:
+            return Searched(choice, leaders)
+        has_rivals = choice.tried and len(self.learners) > 1
+        members = [each.candidate for each in choice.members if has_rivals]
+        by_members = self._mean_predictions(members) if members else ()
+        return Searched(choice, leaders, self._mean_predictions(leaders), by_members)
 
     def _race_of_learners(self) -> tuple[Candidate, ...]:
-        """Try all learners on the labels as they are; return the best few, the best first."""
+        """Try all learners on the labels as they are; return those in the race, the best first."""
         racing = [Candidate(name, "plain") for name in self.learners]
         if "network" in self.learners and self.problem.can_regularize:
             racing.append(_REGULARIZED)
@@ -140,33 +157,24 @@ class Search:
                 worse = _PLAIN if self._is_ahead(_REGULARIZED, _PLAIN) else _REGULARIZED
                 racing = [each for each in racing if each != worse]
         self.regularize = self._is_ahead(_REGULARIZED, _PLAIN)
-        best: dict[LearnerName, Candidate] = {}
-        for candidate in self._best_first(racing):
-            best.setdefault(candidate.learner, candidate)
-        return tuple(best.values())[:_LEADERS]
+        if _PLAIN in self.trials:
+            best_epoch = judged_epochs(self.epochs)[self._best_stage(_PLAIN)]
+            self.problem = replace(self.problem, fewest_epochs=best_epoch)
+        return tuple(self._best_of_each(racing).values())
 
-    def _race_of_recipes(self, leaders: Sequence[Candidate]) -> None:
-        leader_of = {leader.learner: leader for leader in leaders}
+    def _race_of_recipes(self, rivals: Sequence[Candidate]) -> None:
+        """Try the recipes of all learners in the race; the best of each gets more trials."""
         racing = [
-            Candidate(leader.learner, recipe)
-            for leader in leaders
-            for recipe in recipes_of(leader.learner)
-            if recipe not in ("plain", "regularized")
+            Candidate(rival.learner, recipe)
+            for rival in rivals
+            for recipe in self.problem.recipes(rival.learner)
         ]
         for number in range(len(self.divisions) if racing else 0):
-            self._try(racing, number, self._noise_of_halves(leaders, number))
-            ahead = [
-                each
-                for each in self._in_the_race(racing)
-                if self._is_ahead(each, leader_of[each.learner])
-            ]
-            racing = [
-                each
-                for name in leader_of
-                for each in self._best_first(one for one in ahead if one.learner == name)[
-                    :_FINALISTS
-                ]
-            ]
+            self._try(racing, number, self._noise_of_halves(rivals[:_LEADERS], number))
+            racing = self._in_the_race(racing)
+            if len(self.learners) == 1:
+                racing = [each for each in racing if self._is_ahead(each, rivals[0])]
+            racing = list(self._best_of_each(racing).values())
             if not racing:
                 break
 
@@ -208,7 +216,21 @@ class Search:
         else:
             work = "comparing recipes for" if has_recipes else "training"
             work += f" {LEARNER_LABELS[self.learners[0]]}"
-        return f"{work} on halves of {len(self.labels):,} examples"
+        return f"{work} on halves of {len(self.labels):,} examples{self._duration(has_recipes)}"
+
+    def _duration(self, has_recipes: bool) -> str:
+        """Return in words how long the trials take, if they are of a network on pixels."""
+        if not self.problem.is_on_pixels:
+            return ""
+        noise = UnknownNoise(self.data.train.num_classes)
+        network = self.problem.learner(_PLAIN, self.data, noise, regularize=False)
+        assert isinstance(network, Network)
+        trainings = len(self.divisions)
+        if has_recipes:  # the noise of the halves takes one more
+            trainings += 1 + len(self.problem.recipes("network"))
+        with one_thread():
+            seconds = trainings * network.seconds(self.data)
+        return f", {time_left(seconds / effective_n_jobs(self.session.n_jobs))}"
 
     def _title(self, kind: str, number: int) -> str:
         count = len(self.divisions)
@@ -221,7 +243,7 @@ class Search:
         tasks = {}
         for half, positions in enumerate(self.divisions[number]):
             part = replace(self.data.subset(positions), validation=None)
-            folds = half_folds(part.train.labels, self.seed)
+            folds = half_folds(part.train.labels, self.seed, part.train.groups)
             for leader in leaders:
                 prepare = partial(prepared, self.problem, leader, None, self.regularize)
                 name = f"inner-{leader.learner}-{number + 1}-{half + 1}"
@@ -239,16 +261,23 @@ class Search:
         return [result for candidate in self.trials for result in self._results_of(candidate)]
 
     def _results_of(self, candidate: Candidate) -> list["_Result"]:
-        trials = self.trials[candidate]
-        staged = [each.hits for each in trials if each.hits is not None]
-        stage, last = best_stage(torch.cat(staged, dim=1)), len(staged[0]) - 1
-        hits = torch.stack([each.are_hits for each in trials])
+        staged, stage = self._staged_hits(candidate), self._best_stage(candidate)
+        hits = torch.stack([each.are_hits for each in self.trials[candidate]])
+        last = len(staged[0]) - 1
         stops_early = candidate.learner == "network" and stage < last
         found = _Result(candidate, hits, stage, stops_early)
         if candidate != _PLAIN:
             return [found]
         to_the_end = _Result(candidate, torch.stack([each[-1] for each in staged]), last, False)
         return [to_the_end, found] if stops_early else [to_the_end]
+
+    def _best_stage(self, candidate: Candidate) -> int:
+        return best_stage(torch.cat(self._staged_hits(candidate), dim=1))
+
+    def _staged_hits(
+        self, candidate: Candidate
+    ) -> list[Bool[Tensor, "stages n"] | Float[Tensor, "stages n"]]:
+        return [each.hits for each in self.trials[candidate] if each.hits is not None]
 
     def _evidence(self, result: "_Result") -> Evidence:
         plain = self._results_of(next(iter(self.trials)))[0]
@@ -265,7 +294,7 @@ class Search:
             setting=self.problem.setting(result.candidate.learner, result.stage),
         )
         # The gain is in the divisions of both, and the agreement in all of them.
-        return replace(found, agreement=result.shares().mean().item())
+        return replace(found, agreement=result.mean)
 
     def _is_ahead(self, candidate: Candidate, other: Candidate) -> bool:
         """True if a candidate predicts more labels than another, in the divisions of both."""
@@ -276,10 +305,13 @@ class Search:
         both = min(len(one.hits), len(two.hits))
         return bool((one.shares(both) - two.shares(both)).mean() > 0)
 
-    def _best_first(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """Return candidates, that of the most predicted labels first."""
-        shares = {each.candidate: each.shares().mean().item() for each in self._results()}
-        return sorted(candidates, key=lambda each: -shares[each])
+    def _best_of_each(self, candidates: Iterable[Candidate]) -> dict[LearnerName, Candidate]:
+        """Return the best candidate of each learner, that of the most predicted labels first."""
+        shares = {each.candidate: each.mean for each in self._results()}
+        best: dict[LearnerName, Candidate] = {}
+        for candidate in sorted(candidates, key=lambda each: -shares[each]):
+            best.setdefault(candidate.learner, candidate)
+        return best
 
     def _in_the_race(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return the candidates that are not clearly behind the best of all so far."""
@@ -294,35 +326,46 @@ class Search:
             if not is_behind(results[each].shares(), best.shares(done), _FAR)
         ]
 
-    def _members(self) -> tuple[Evidence, ...]:
-        """Return the best candidate of each learner that chance may have put behind the best."""
-        results = self._results()
-        ahead = _AHEAD if len(self.learners) > 1 else _FAR
-        best: list[_Result] = []
-        for learner in self.learners:
-            own = [each for each in results if each.candidate.learner == learner]
-            whole = [each for each in own if len(each.hits) == len(self.divisions)]
-            fair = [each for each in whole if not self._evidence(each).favors_common_labels]
-            if not fair:
-                continue
-            top = max(fair, key=lambda each: each.shares().mean().item())
-            plain = whole[0]
-            is_convincing = is_behind(plain.shares(), top.shares(), ahead)
-            best.append(top if is_convincing or not plain.candidate.is_plain else plain)
-        best = best or results[:1]
-        best.sort(key=lambda each: -each.shares().mean().item())
-        close = [each for each in best if not is_behind(each.shares(), best[0].shares())]
-        size = self.problem.config.ensemble_size
-        return tuple(self._evidence(each) for each in close[:size])
+    def _members(self) -> tuple[tuple[Evidence, ...], float]:
+        """Return the candidates whose mean predictions are best, and the agreement of that mean.
 
-    def _predictions(self, leaders: Sequence[Candidate]) -> tuple[OutOfFold, ...]:
-        """Return the mean predictions of the leaders by each division."""
-        if not self.saw_all:
-            return ()
-        found = (
-            [self.trials[leader][number] for leader in leaders]
-            for number in range(len(self.divisions))
-        )
+        The best of each learner join in the order of their agreement. The largest ensemble is
+        chosen that chance may have put behind the best.
+        """
+        found = [self._best_of(learner) for learner in self.learners]
+        best = [each for each in found if each is not None] or self._results()[:1]
+        best.sort(key=lambda each: -each.mean)
+        size = min(self.problem.config.ensemble_size, len(best))
+        shares = [self._shares_of_mean(best[:count]) for count in range(1, size + 1)]
+        most = max(shares, key=lambda each: each.mean().item())
+        near = [each for each in enumerate(shares, 1) if not is_behind(each[1], most, _NEAR)]
+        count, chosen = near[-1]
+        return tuple(map(self._evidence, best[:count])), chosen.mean().item()
+
+    def _shares_of_mean(self, members: Sequence["_Result"]) -> Float64[Tensor, " n"]:
+        """Return how often the mean of some candidates predicted each label."""
+        if len(members) == 1:
+            return members[0].shares()
+        means = self._mean_predictions([each.candidate for each in members])
+        return torch.stack([each.are_hits for each in means]).double().mean(0)
+
+    def _best_of(self, learner: LearnerName) -> "_Result | None":
+        """Return the best candidate of a learner; of the only learner, it must be certain."""
+        whole = [
+            each
+            for each in self._results()
+            if each.candidate.learner == learner and len(each.hits) == len(self.divisions)
+        ]
+        best = _best(each for each in whole if not self._evidence(each).favors_common_labels)
+        if len(self.learners) > 1:
+            return best
+        plain = whole[0]
+        is_ahead = best and is_behind(plain.shares(), best.shares(), _AHEAD_ALONE)
+        return best if is_ahead else plain
+
+    def _mean_predictions(self, candidates: Sequence[Candidate]) -> tuple[OutOfFold, ...]:
+        """Return the mean predictions of some candidates by each division."""
+        found = zip(*(self.trials[each] for each in candidates), strict=True)
         return tuple(first.averaged_with(others) for first, *others in found)
 
 
@@ -340,13 +383,22 @@ class _Result:
     """The labels that a candidate predicted in each division, and where it stops."""
 
     candidate: Candidate
-    hits: Bool[Tensor, "divisions n"]
+    hits: Bool[Tensor, "divisions n"] | Float[Tensor, "divisions n"]
     stage: int
     stops_early: bool
 
     def shares(self, divisions: int | None = None) -> Float64[Tensor, " n"]:
         """Return how often each label was predicted, in the first divisions or in all."""
         return self.hits[:divisions].double().mean(0)
+
+    @property
+    def mean(self) -> float:
+        """The share of the labels that it predicted."""
+        return self.shares().mean().item()
+
+
+def _best(results: Iterable[_Result]) -> _Result | None:
+    return max(results, key=lambda each: each.mean, default=None)
 
 
 def prepared(

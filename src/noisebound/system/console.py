@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TextIO
+from typing import Any
 
 from rich import console as rich_console
 from rich.console import ConsoleOptions, RenderableType
@@ -70,14 +70,7 @@ def warnings_as_notes(spelled: Callable[[str], str] = str) -> Iterator[None]:
     """
     shown: set[str] = set()
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, *source: Any, **line: Any) -> None:
         text = spelled(str(message))
         if text not in shown:
             shown.add(text)

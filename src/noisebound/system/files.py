@@ -25,7 +25,7 @@ from torch import Tensor
 from noisebound.errors import DataError, NoRoomError
 
 PARTS = ".*.part"
-"""Names of unfinished files, of which a killed process may leave some behind."""
+"""Names of unfinished files, which a killed process may leave behind."""
 
 _HEADER = "noisebound"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -38,7 +38,7 @@ def written_whole(path: Path, size: int | None = None) -> Iterator[Path]:
 
     If the disk is full, a `NoRoomError` names the ``size`` in bytes, and nothing has changed.
     """
-    # A name of its own, since another process may be writing the same file.
+    # A unique name, because another process may be writing the same file.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     with _room_for(path, size):
         try:
@@ -72,7 +72,7 @@ def append_text(path: Path, text: str) -> None:
 def add_lines(path: Path, lines: Iterable[str]) -> None:
     """Append all lines to a file or none, and wait until they are on the disk.
 
-    An unfinished last line of a killed process stays a line of its own. The caller holds a lock
+    An unfinished last line of a killed process stays a separate line. The caller holds a lock
     that all writers of the file share.
     """
     content = "".join(f"{line}\n" for line in lines).encode()
@@ -91,7 +91,7 @@ def add_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file is on the disk, where a power failure does not reach it."""
+    """Wait until a file is on the disk, so that it survives a power failure."""
     with path.open("rb") as written:
         os.fsync(written.fileno())
 
@@ -150,13 +150,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
 def load_tensors(path: Path, *, verify: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the record that :func:`save_tensors` or :func:`save_rows` wrote.
 
-    Args:
-        path: the file
-        verify: False to skip the checksum, which reads the whole file
-
-    Raises:
-        FileNotFoundError: the file does not exist
-        DataError: the file is damaged, or of another format
+    A damaged file, or one of another format, is a `DataError`. To verify the checksum, the whole
+    file is read.
     """
     try:
         with safe_open(path, framework="pt") as stored:
@@ -218,16 +213,10 @@ def save_rows(
     about: Mapping[str, Any],
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Write a tensor that need not fit in memory, as :func:`load_tensors` reads it.
+    """Write a tensor that may exceed the memory, in the format of :func:`load_tensors`.
 
-    Args:
-        path: the safetensors file, which is written whole or not at all
-        rows: the tensor, called ``"rows"``, part after part
-        shape: the shape of the whole tensor
-        others: small tensors beside it, written after the rows, whose names come after ``"rows"``
-            in the alphabet
-        about: what JSON can hold, stored in the file's header
-        dtype: the type of the rows
+    The tensor, named ``"rows"``, comes part after part; ``shape`` and ``dtype`` are those of the
+    whole. The ``others`` are small, are written after it, and come after it in the alphabet.
     """
     text = json.dumps(about, sort_keys=True)
     digest = hashlib.sha256(text.encode())

@@ -1,4 +1,4 @@
-"""Memory that a training frees is kept for its next step, where the C library is glibc."""
+"""Keep freed memory for the next training step (glibc only)."""
 
 import ctypes
 import os
@@ -10,9 +10,9 @@ _LARGEST_KEPT, _MOST_KEPT = 2**28, 2**30  # bytes of a buffer, and of all that a
 def keep_freed_memory() -> bool:
     """Let this process keep the buffers that it frees; return False if that cannot be set.
 
-    By default glibc returns buffers of more than 32 MiB to the system, and gets them back page by
-    page. The activations of a convolutional network are such buffers, and this took a quarter of
-    its CPU time. Settings of the user's own in the environment are left as they are.
+    By default, glibc returns buffers of more than 32 MiB to the system and gets them back page by
+    page. For the activations of a convolutional network, this took a quarter of the CPU time.
+    Settings in the environment have priority.
     """
     if "GLIBC_TUNABLES" in os.environ or any(name.startswith("MALLOC_") for name in os.environ):
         return False

@@ -23,14 +23,10 @@ Item = TypeVar("Item")
 
 
 class Progress(rich_progress.Progress):
-    """Rich's progress, with a notebook output or log lines where there is no terminal.
+    """Rich's progress, which uses a notebook's output or log lines if there is no terminal.
 
-    Args:
-        columns: the columns to draw
-        show: False to show nothing
-        log_seconds: the least time between two lines of a log
-        log_short: False to log nothing if the work ends before the first line is due
-        get_time: the clock, in seconds
+    Two lines of a log are at least ``log_seconds`` apart. Unless ``log_short``, work that ends
+    before the first line is due is not logged.
     """
 
     def __init__(
@@ -39,7 +35,6 @@ class Progress(rich_progress.Progress):
         show: bool = True,
         log_seconds: float = LOG_SECONDS,
         log_short: bool = True,
-        get_time: Callable[[], float] | None = None,
     ) -> None:
         is_first_rank = os.environ.get("LOCAL_RANK", "0") == "0"  # all ranks do the same work
         console = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -50,7 +45,6 @@ class Progress(rich_progress.Progress):
             console=console,
             refresh_per_second=4,
             transient=True,
-            get_time=get_time,
             disable=not (show and is_first_rank),
         )
         self._log_seconds = _NOTEBOOK_SECONDS if _is_notebook() else log_seconds
@@ -98,17 +92,11 @@ class Progress(rich_progress.Progress):
 
 
 class ProgressText(Progress):
-    """Text about the current state of some work, to be used as a context."""
+    """A context that shows the current state of some work as text."""
 
-    def __init__(
-        self,
-        *,
-        show: bool = True,
-        log_seconds: float = LOG_SECONDS,
-        get_time: Callable[[], float] | None = None,
-    ) -> None:
+    def __init__(self, *, show: bool = True, log_seconds: float = LOG_SECONDS) -> None:
         column = TextColumn("{task.description}", markup=False)
-        super().__init__(column, show=show, log_seconds=log_seconds, get_time=get_time)
+        super().__init__(column, show=show, log_seconds=log_seconds)
         self._task = self.add_task("", total=None)
 
     def show(self, line: str, drawn: str | None = None) -> None:
@@ -134,28 +122,18 @@ def _in_words(task: Task) -> str:
 
 @contextmanager
 def counting(
-    description: str,
-    total: int | None,
-    *,
-    unit: str = "",
-    done: int = 0,
-    get_time: Callable[[], float] | None = None,
+    description: str, total: int | None, *, unit: str = "", done: int = 0
 ) -> Iterator[Callable[[int], None]]:
-    """Show how many things are done, and yield a function that counts more of them.
+    """Show how many items are done, and yield a function that counts more of them.
 
-    Args:
-        description: the name of the work
-        total: the number of things, or None if it is unknown
-        unit: ``"bytes"`` to show bytes, kilobytes and so on
-        done: the number of things that were done before
-        get_time: the clock, in seconds
+    The ``unit`` may be ``"bytes"``; ``done`` items were finished before.
 
     Example:
         >>> with counting("embedding", 6_000) as advance:
         ...     advance(64)
     """
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), _Words())
-    with Progress(*columns, log_short=False, get_time=get_time) as progress:
+    with Progress(*columns, log_short=False) as progress:
         task = progress.add_task(description, total=total, completed=done, unit=unit)
 
         def advance(number: int) -> None:

@@ -6,20 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from noisebound.errors import InvalidValueError, MissingExtraError
+from noisebound.errors import InvalidValueError, needed_for
 
 
 @contextmanager
 def connected(cluster: str) -> Iterator[Any]:
     """Connect to a cluster, unless this process is connected already, and yield ``ray``.
 
-    Args:
-        cluster: an address, ``"auto"`` for the running local cluster, or ``"local"`` to start one
+    The cluster is an address, ``"auto"`` for the running local one, or ``"local"`` to start one.
     """
-    try:
+    with needed_for("a cluster", "Ray", "ray"):
         import ray
-    except ImportError as error:
-        raise MissingExtraError("a cluster", "Ray", "ray") from error
     try:
         if not ray.is_initialized():
             _check_listening(cluster)
@@ -28,7 +25,7 @@ def connected(cluster: str) -> Iterator[Any]:
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-    except (ConnectionError, RuntimeError) as error:
+    except (ConnectionError, RuntimeError, ValueError) as error:
         raise InvalidValueError(
             f"no Ray cluster answers at {cluster!r}: start one with  ray start --head , or pass "
             f"`cluster` 'local' to start one here ({first_line(error)})"

@@ -1,4 +1,4 @@
-"""How a command ends when it is interrupted, by Ctrl-C or by SIGTERM."""
+"""Interruption of a command by Ctrl-C or SIGTERM."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came, and everything ends as it does on Ctrl-C."""
+    """Raised on SIGTERM, which is handled like Ctrl-C."""
 
 
 @contextmanager

@@ -1,9 +1,14 @@
-"""Everything that decides a training, as data: printed, saved, overridden, compared."""
+"""The options of a training.
+
+Each is declared here once: the flags of the commands, the keywords of `noisebound.fit`, the presets
+of the paper and the hash of a run follow from its field.
+"""
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from noisebound.errors import InvalidValueError
 from noisebound.models.names import DEFAULT_HEAD, ModelName
@@ -13,23 +18,26 @@ if TYPE_CHECKING:
 
 # A literal, because pydantic, the command line and mypy read it; a test holds it to RECIPES.
 RecipeName: TypeAlias = Literal[
-    "plain", "regularized", "gce", "elr", "sce+b", "ce+b", "dropped", "replaced", "corrected"
-]
+    "plain", "regularized", "gce", "elr", "sce+b", "ce+b", "dropped", "replaced", "corrected",
+    "votes", "consensus",
+]  # fmt: skip
 
 LearnerName: TypeAlias = Literal["network", "linear", "boosting", "trees", "neighbors", "estimator"]
-"""A network, the learners of `noisebound.learners`, or an estimator of the user's."""
+"""The learners; `estimator` is the user's own."""
 
-LABEL_USES: tuple[RecipeName, ...] = ("plain", "dropped", "replaced", "corrected")
-"""The recipes that any learner can follow; the others have a loss, which only networks take."""
+LABEL_USES: tuple[RecipeName, ...] = (
+    "plain", "dropped", "replaced", "corrected", "votes", "consensus",
+)  # fmt: skip
+"""The recipes of all learners; the others set a loss, which only networks have. The last two use
+several labels per example."""
 
 Precision: TypeAlias = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
-"""The numbers that a training computes with, as Lightning Devices names them."""
+"""Number formats, as Lightning Fabric names them."""
 
-_DEFAULT_LOSS = "fce+b"  # where neither a loss nor a recipe is named
+_DEFAULT_LOSS = "fce+b"  # if neither a loss nor a recipe is given
 
 PAPER_LEARNING_RATE = 1e-4
-"""The paper's, for all losses whose spec has no other."""
-
+"""The learning rate of the paper, for losses whose spec has no other."""
 
 ClassWeight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -41,25 +49,24 @@ class TrainingConfig(BaseModel):
         loss: The loss, such as sce. Append +b to bound it, as in sce+b. By default, the recipe
             determines the loss.
         recipe: The training recipe. With auto, trials compare all recipes, including plain
-            training, and the one with the best held-out predictions is used. By default auto,
-            unless a loss, a bound or the noise is given.
-        learner: What to train. With auto, trials compare a network with linear models, boosting,
-            trees and neighbors, unless a recipe, a loss or a model is given, which networks take.
+            training, by their held-out predictions. A loss, a bound or a noise rate replaces it.
+        learner: The learner: network, linear, boosting, trees or neighbors. With auto, trials
+            compare all of them, or only networks if a recipe, a loss or a model is given.
         quick: Try only linear models, trees and neighbors, without recipes, on one division of the
             examples. Images are tried with networks.
         ensemble_size: The maximum number of learners whose predictions are averaged.
-        noise_rate: The probability that a label is wrong, from 0 to 1. With auto, the noise is
-            estimated before training.
-        transition: A known transition matrix ``T[noisy, true]``, by rows. It replaces the noise
-            rate.
+        noise_rate: The probability that a label is wrong, such as 0.2 or 20%. With auto, the noise
+            is estimated before training.
+        transition: A known transition matrix T[noisy, true], as a .csv or .npy file; in Python,
+            also by rows. It replaces the noise rate.
         bound: The level that training is held at, instead of the noise-bound.
         bound_classes: The number of classes in the noise-bound. By default that of the data.
         bound_offset: A number that is added to the noise-bound.
         model: The network. With auto, it depends on the data.
         epochs: The number of epochs.
         batch_size: The number of examples per step, over all devices.
-        accumulate: The number of micro-batches per step and device. More of them need less memory;
-            the result is the same, except with batch norm or curriculum.
+        accumulate: The number of micro-batches per step and device. More of them need less memory.
+            The result is the same, except with batch norm or curriculum.
         learning_rate: The learning rate of Adam. With paper, that of the paper: 1e-4, but 1e-3 for
             MAE and 1e-2 for ELR.
         drop_epoch: The epoch after which the learning rate drops.
@@ -77,7 +84,7 @@ class TrainingConfig(BaseModel):
             default about a quarter of the epochs.
         measure_every: The number of epochs between evaluations. The last epoch is always evaluated.
         validation_share: The share of the training examples in the validation split.
-        seed: The seed for the initial weights, the order of the examples and augmentation.
+        seed: The seed of the initial weights, the order of the examples and augmentation.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -123,12 +130,22 @@ class TrainingConfig(BaseModel):
             )
         return str(name)
 
+    @field_validator("noise_rate", "validation_share", mode="before")
+    @classmethod
+    def _from_percent(cls, given: Any) -> Any:
+        return as_share(given)
+
+    @field_validator("transition", mode="before")
+    @classmethod
+    def _from_file(cls, given: Any) -> Any:
+        return _read_matrix(Path(given)) if isinstance(given, str | Path) else given
+
     @field_validator("class_weight", mode="before")
     @classmethod
     def _from_words(cls, given: Any) -> Any:
         """Return weights from the words of a command line: balanced, or CLASS=WEIGHT …."""
-        if isinstance(given, tuple):
-            if given in ((), ("balanced",)):
+        if isinstance(given, list | tuple):
+            if list(given) in ([], ["balanced"]):
                 return given[0] if given else None
             pairs = [str(word).rpartition("=") for word in given]
             if not all(sign for _, sign, _ in pairs):
@@ -138,6 +155,77 @@ class TrainingConfig(BaseModel):
             # pydantic would only mention the first form, the word "balanced".
             raise InvalidValueError("the weight of a class must be finite and not negative")
         return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, fields: Any) -> Any:
+        """Drop the default loss that earlier versions stored beside a recipe."""
+        if isinstance(fields, dict) and fields.get("recipe") and fields.get("loss") == "fce+b":
+            return fields | {"loss": None}
+        return fields
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "TrainingConfig":
+        """Refuse options that contradict each other."""
+        for name in ("loss", "noise_rate", "transition", "bound", "bound_offset"):
+            is_given = getattr(self, name) != type(self).model_fields[name].default
+            if self.recipe is not None and is_given:
+                raise InvalidValueError(
+                    f"a `recipe` brings its own `{name}`: leave out one of the two options"
+                )
+        if self.learner not in ("auto", "network"):
+            self._check_without_network()
+        if self.method == "loss":
+            self._check_loss()
+        return self
+
+    def _check_without_network(self) -> None:
+        others = f"{self.learner!r} is named: leave it out, or choose the learner 'network'"
+        if self.method == "loss":
+            raise InvalidValueError(
+                "a loss, a bound or the noise is given, which is for networks, but the learner "
+                f"{others}"
+            )
+        if self.method not in ("auto", *LABEL_USES):
+            raise InvalidValueError(
+                f"the recipe {self.method!r} is for networks, but the learner {others}; other "
+                f"learners take the recipes {', '.join(LABEL_USES)}"
+            )
+        if self.unfreeze:
+            raise InvalidValueError(
+                f"`unfreeze` trains an encoder with a network, but the learner {others}"
+            )
+
+    def _check_loss(self) -> None:
+        name, spec = self.loss_name, self.loss_name.spec
+        has_bound = self.bound is not None
+        if spec.mixes and name.is_bounded:
+            raise InvalidValueError(
+                "mixup has no noise-bound: its labels are blends; leave out '+b'"
+            )
+        if not name.is_bounded and (has_bound or self.bound_classes or self.bound_offset):
+            raise InvalidValueError(
+                f"a `bound` is given, but {str(name)!r} is not bounded: ask for "
+                f"'{name.bounded}', or leave it out"
+            )
+        if name.is_bounded and not spec.has_floor and not has_bound:
+            raise InvalidValueError(
+                f"{spec.name} has no noise-bound, because its loss depends on its memory or on "
+                "the batch: give a `bound`, or leave out '+b'"
+            )
+        if self.transition is not None and self.given_rate is not None:
+            raise InvalidValueError(
+                "`noise_rate` and `transition`, which contains the rate, are both given: give "
+                "one of them, not both"
+            )
+        uses_matrix = spec.from_transition is not None or (name.is_bounded and not has_bound)
+        if self.transition is not None and not uses_matrix:
+            raise InvalidValueError(f"{name} does not use a `transition` matrix: leave it out")
+        if self.bound_classes is not None and (self.given_rate is None or has_bound):
+            raise InvalidValueError(
+                "`bound_classes` enters the noise-bound of a given rate, and none is used here: "
+                "give `noise_rate`, or leave it out"
+            )
 
     @property
     def is_network(self) -> bool:
@@ -149,12 +237,12 @@ class TrainingConfig(BaseModel):
 
     @property
     def method(self) -> RecipeName | Literal["auto", "loss"]:
-        """The recipe, or ``"loss"`` if a loss, a bound or the noise replaces it."""
+        """The recipe, or ``"loss"`` if a loss, a bound or the noise is given."""
         if self.recipe is not None:
             return self.recipe
-        bounds = (self.bound, self.bound_classes, self.bound_offset or None)
-        is_open = self.loss is None and self.asks_for_estimate and bounds == (None, None, None)
-        return "auto" if is_open else "loss"
+        is_bound_given = self.bound is not None or self.bound_classes is not None
+        is_given = self.loss is not None or is_bound_given or bool(self.bound_offset)
+        return "auto" if self.asks_for_estimate and not is_given else "loss"
 
     @property
     def loss_name(self) -> "LossName":
@@ -172,6 +260,12 @@ class TrainingConfig(BaseModel):
         return self.noise_rate == "auto" and self.transition is None
 
     @property
+    def needs_noise(self) -> bool:
+        """True if the loss, or its bound unless it is given, depends on the noise."""
+        name = self.loss_name
+        return (name.plain if self.bound is not None else name).needs_noise_rate
+
+    @property
     def warmup(self) -> float:
         """The number of epochs over which the learning rate rises."""
         if self.warmup_epochs is not None:
@@ -184,6 +278,38 @@ class TrainingConfig(BaseModel):
         first = paper if self.learning_rate == "paper" else self.learning_rate
         is_dropped = self.drop_epoch is not None and epoch >= self.drop_epoch
         return first * self.drop_factor if is_dropped else first
+
+
+def as_share(given: Any) -> Any:
+    """Convert a percentage, such as ``15%``, to a share; return anything else unchanged."""
+    if not isinstance(given, str):
+        return given
+    try:
+        number = float(given.removesuffix("%"))
+    except ValueError:
+        return given
+    if given.endswith("%"):
+        return number / 100
+    if 1 < number <= 100:
+        raise InvalidValueError(
+            f"a rate lies between 0 and 1: pass {number / 100:g} or {number:g}%"
+        )
+    return given
+
+
+def _read_matrix(path: Path) -> list[list[float]]:
+    import numpy as np
+
+    try:
+        is_binary = path.suffix.lower() == ".npy"
+        matrix = np.load(path, allow_pickle=False) if is_binary else np.loadtxt(path, delimiter=",")
+        rows: list[list[float]] = matrix.astype(float).tolist()
+    except (ValueError, TypeError) as error:
+        raise InvalidValueError(
+            "expected a file with a matrix of numbers T[noisy, true], as .npy or separated by "
+            "commas"
+        ) from error
+    return rows
 
 
 def _parsed(loss: str) -> "LossName":

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from noisebound.data import Dataset, Normalization, Splits
 from noisebound.data.dataset import stratified_indices
+from noisebound.data.groups import with_their_groups
 from noisebound.data.rows import JoinedRows, SparseRows
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import Checked
@@ -21,25 +22,15 @@ _UNUSED = 1e-6  # the scale of embeddings that do not help: no weight makes anyt
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Training, noisy-validation and clean-test splits, with the input normalization.
-
-    Args:
-        train: the examples to train on
-        validation: the validation split, whose labels are noisy too
-        test: examples with clean labels, which decide nothing
-        normalization: of the inputs, by the statistics of `train` alone
-        positions: the training examples' positions among all examples; by default all are used
-        checked: which labels of `train` a person has checked
-        validation_positions: the positions of `validation` among all examples
-    """
+    """The splits, and the normalization of the inputs."""
 
     train: Dataset
-    validation: Dataset | None
-    test: Dataset | None
-    normalization: Normalization
-    positions: Int64[Tensor, " n"] | None = None
-    checked: Checked | None = None
-    validation_positions: Int64[Tensor, " m"] | None = None
+    validation: Dataset | None  # whose labels are noisy too
+    test: Dataset | None  # with clean labels, which decide nothing
+    normalization: Normalization  # by the statistics of the training split
+    positions: Int64[Tensor, " n"] | None = None  # of `train` among all examples; all by default
+    checked: Checked | None = None  # the labels of `train` that a person has checked
+    validation_positions: Int64[Tensor, " m"] | None = None  # among all examples
 
     @classmethod
     def unsplit(cls, train: Dataset) -> "TrainingData":
@@ -58,47 +49,37 @@ class TrainingData:
 
     def with_class_weights(self, weights: Float64[Tensor, " classes"] | None) -> "TrainingData":
         """Return the same, with each training example also weighted by the class of its label."""
-        if weights is None:
-            return self
-        own = 1.0 if self.train.weights is None else self.train.weights
-        weighted = (own * weights[self.train.labels]).to(torch.float32)
-        return replace(self, train=replace(self.train, weights=weighted))
+        return self if weights is None else self._weighted(weights[self.train.labels])
 
     def with_checked_weight(self, weight: float) -> "TrainingData":
         """Return the same, with the weights of checked labels multiplied by ``weight``."""
         if self.checked is None or weight == 1:
             return self
-        own = torch.ones(len(self.train)) if self.train.weights is None else self.train.weights
-        weights = torch.where(self.checked.is_trusted, weight * own, own)
-        return replace(self, train=replace(self.train, weights=weights.to(torch.float32)))
+        return self._weighted(torch.where(self.checked.is_trusted, weight, 1.0))
+
+    def _weighted(self, factors: Float[Tensor, " n"]) -> "TrainingData":
+        given = self.train.weights
+        weights = (factors if given is None else given * factors).to(torch.float32)
+        return replace(self, train=replace(self.train, weights=weights))
 
 
-def normalization_of(
-    train: Dataset,
-    *,
-    is_encoded: bool = False,
-    is_embedded: bool = False,
-    text_scale: float = 1.0,
-) -> Normalization:
+def normalization_of(train: Dataset, splits: Splits | None = None) -> Normalization:
     """Return the normalization of inputs; the identity for sparse ones and for encoded tables.
 
     Beside embeddings, which are scaled, the columns of a table are left as their encoder gives
-    them. The dimensions of embeddings share one unit, so that those that hardly vary are dead and
-    only shifted; the columns of other data have a unit each.
-
-    Args:
-        train: the training examples
-        is_encoded: True if the inputs are a table as its encoder gives it
-        is_embedded: True if the inputs are the embeddings of a backbone
-        text_scale: factor of embedded texts that have the columns of a table beside them
+    them. The dimensions of embeddings share one unit, so that those that hardly vary are only
+    shifted; the columns of other data have a unit each.
     """
+    encoder = None if splits is None else splits.encoder
     if isinstance(train.inputs, JoinedRows):
+        scale = 1.0 if encoder is None else encoder.text_scale
         vectors = Normalization.of(train.inputs.left, train.weights, least_deviation=_DEAD)
         others = train.inputs.right.shape[1]
-        std = (each / max(text_scale, _UNUSED) for each in vectors.std)
+        std = (each / max(scale, _UNUSED) for each in vectors.std)
         return Normalization((*vectors.mean, *(0.0,) * others), (*std, *(1.0,) * others))
-    if is_encoded or isinstance(train.inputs, SparseRows):
+    if encoder is not None or isinstance(train.inputs, SparseRows):
         return Normalization.identity()
+    is_embedded = splits is not None and splits.embedded_by is not None
     least = _DEAD if is_embedded else 0.0
     return Normalization.of(train.rows, train.weights, least_deviation=least)
 
@@ -108,9 +89,10 @@ def split_validation(
 ) -> tuple[TrainingData, Splits]:
     """Return the splits of a training, and the data as its encoder sees it.
 
-    A table is encoded again, so that its statistics are those of the training part alone. It is
-    not scaled a second time.
+    Duplicates stay on one side, unless the data has groups. A table is encoded again, so that its
+    statistics are those of the training part alone. It is not scaled a second time.
     """
+    splits = splits.with_duplicates_together()
     is_validation = validation_mask(splits.train, config, is_decided)
     # Frozen embeddings are no evidence of what an encoder learns that is fine-tuned.
     splits = splits.encoded_by(~is_validation, weigh=not config.unfreeze)
@@ -122,12 +104,7 @@ def split_validation(
         train,
         validation,
         splits.test,
-        normalization_of(
-            train,
-            is_encoded=splits.encoder is not None,
-            is_embedded=splits.embedded_by is not None,
-            text_scale=1.0 if splits.encoder is None else splits.encoder.text_scale,
-        ),
+        normalization_of(train, splits),
         positions=(~is_validation).nonzero().squeeze(1),
         validation_positions=at,
     )
@@ -140,18 +117,23 @@ def validation_mask(
     """Return which of the training examples the validation split keeps.
 
     The split has its share of each class, by the labels as given. An example that a person has
-    decided about leaves the split and is not replaced: every checked label is trained on, and what
-    remains is a part of the split of a run without decisions, so that both runs can be compared.
+    decided about leaves the split, with its group, and is not replaced: every checked label is
+    trained on, and what remains is a part of the split of a run without decisions, so that both
+    runs can be compared.
     """
     count = round(config.validation_share * len(whole))
     is_validation = torch.zeros(len(whole), dtype=torch.bool)
     if count:
-        is_validation[stratified_indices(whole.labels, count, config.seed)] = True
-        for index in whole.class_counts().eq(1).nonzero().flatten():
-            is_validation[whole.labels == index] = False  # the only example of its class stays
+        chosen = stratified_indices(whole.labels, count, config.seed, whole.groups)
+        is_validation[chosen] = True
+        # The only example of its class stays, and so does its group.
+        is_only = whole.class_counts()[whole.labels] == 1
+        is_validation &= ~with_their_groups(is_only, whole.groups)
         if is_validation.all():
             raise InvalidValueError(
                 f"validation would take {count} of {len(whole)} examples, which leaves none to "
                 "train on: lower `validation_share`"
             )
-    return is_validation if is_decided is None else is_validation & ~is_decided
+    if is_decided is None:
+        return is_validation
+    return is_validation & ~with_their_groups(is_decided, whole.groups)

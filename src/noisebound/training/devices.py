@@ -1,7 +1,7 @@
 """The devices and processes that train together; one device by default.
 
-Lightning Fabric serves several devices and mixed precision. It takes seconds to import, so one
-device does without: `OneDevice` has the part of Fabric's interface that training uses.
+Lightning Fabric serves several devices and special precisions. It takes seconds to import, so one
+device does without: `OneDevice`.
 """
 
 import math
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union
 
 import torch
 import torch.distributed as dist
@@ -20,126 +20,61 @@ from torch.optim import Optimizer
 from noisebound.data.loader import derived_seed
 from noisebound.errors import InvalidValueError
 
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of work per period
 
 Value = TypeVar("Value")
 
 
-class Logger(Protocol):
-    """Receives the metrics of each epoch; Lightning's loggers are such."""
+class OneDevice:
+    """One device and one process, with the part of Fabric's interface that training uses."""
 
-    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        """Take the metrics of an epoch."""
+    world_size, global_rank, is_global_zero = 1, 0, True
+    loggers: Sequence[Any] = ()  # which receive the metrics of each epoch
 
-    def finalize(self, status: str) -> None:
-        """Write what is not written yet."""
+    def __init__(
+        self, device: str | torch.device | None = None, dtype: torch.dtype = torch.float32
+    ) -> None:
+        if device is None:
+            has_mps = torch.backends.mps.is_available()
+            device = "cuda:0" if torch.cuda.is_available() else "mps" if has_mps else "cpu"
+        self.device, self.dtype = torch.device(device), dtype
 
-
-class Devices(Protocol):
-    """The part of Lightning Fabric's interface that training uses, after its launch."""
-
-    @property
-    def world_size(self) -> int:
-        """The number of processes."""
-
-    @property
-    def global_rank(self) -> int:
-        """The number of this process, from 0."""
-
-    @property
-    def is_global_zero(self) -> bool:
-        """True in the first process."""
-
-    @property
-    def device(self) -> torch.device:
-        """The device of this process."""
-
-    @property
-    def loggers(self) -> Sequence[Any]:
-        """Receive the metrics of each epoch."""
-
-    def setup(self, module: nn.Module, optimizer: Optimizer) -> Any:
+    def setup(self, module: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
         """Return the network and the optimizer, prepared for the devices."""
+        return module, optimizer
 
-    def backward(self, tensor: Tensor, *args: Any, **options: Any) -> None:
+    def backward(self, tensor: Tensor, gradient: Tensor | None = None) -> None:
         """Compute gradients."""
+        tensor.backward(gradient)  # type: ignore[no-untyped-call]
 
     def no_backward_sync(self, module: Any, enabled: bool = True) -> AbstractContextManager[None]:
         """Return a context in which gradients are not averaged over the processes."""
-
-    def all_reduce(self, data: Tensor, group: Any = None, reduce_op: str | None = "mean") -> Any:
-        """Return a reduction over all processes."""
-
-    def broadcast(self, obj: Value, src: int = 0) -> Value:
-        """Return the first process's object in every process."""
-
-    def barrier(self, name: str | None = None) -> None:
-        """Wait for all processes."""
-
-    def init_module(self) -> AbstractContextManager[Any]:
-        """Return a context in which torch's default type is that of the precision."""
-
-    def log_dict(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Give metrics to the loggers."""
-
-
-class OneDevice:
-    """One device and one process.
-
-    Args:
-        device: by default CUDA's or Apple's where there is one, else the CPU
-        dtype: the type of numbers to compute with
-        loggers: receive the metrics of each epoch
-    """
-
-    world_size, global_rank, is_global_zero = 1, 0, True
-
-    def __init__(
-        self,
-        device: str | torch.device | None = None,
-        dtype: torch.dtype = torch.float32,
-        loggers: Sequence[Logger] = (),
-    ) -> None:
-        self.device = _best_device() if device is None else torch.device(device)
-        self.dtype, self.loggers = dtype, loggers
-
-    def setup(self, module: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """Return both as they are."""
-        return module, optimizer
-
-    def backward(self, tensor: Tensor, *args: Any, **options: Any) -> None:
-        """Compute gradients."""
-        tensor.backward(*args, **options)  # type: ignore[no-untyped-call]
-
-    def no_backward_sync(self, module: Any, enabled: bool = True) -> AbstractContextManager[None]:
-        """Return a context that changes nothing."""
         return nullcontext()
 
-    def all_reduce(self, data: Tensor, group: Any = None, reduce_op: str | None = "mean") -> Tensor:
-        """Return the same."""
+    def all_reduce(self, data: Tensor, reduce_op: str = "mean") -> Tensor:
+        """Return a reduction over all processes."""
         return data
 
-    def broadcast(self, obj: Value, src: int = 0) -> Value:
-        """Return the same."""
+    def broadcast(self, obj: Value) -> Value:
+        """Return the first process's object in every process."""
         return obj
 
-    def barrier(self, name: str | None = None) -> None:
-        """Do nothing."""
+    def barrier(self) -> None:
+        """Wait for all processes."""
 
     def init_module(self) -> AbstractContextManager[None]:
         """Return a context in which torch's default type is that of the precision."""
         return default_type(self.dtype)
 
-    def log_dict(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+    def log_dict(self, metrics: Mapping[str, Any], step: int) -> None:
         """Give metrics to the loggers."""
-        for logger in self.loggers:
-            logger.log_metrics(dict(metrics), step)
 
 
-def _best_device() -> torch.device:
-    if torch.cuda.is_available():
-        return torch.device("cuda", 0)
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+Devices: TypeAlias = Union[OneDevice, "Fabric"]
+"""One device, or Lightning Fabric after its launch."""
 
 
 @contextmanager
@@ -237,10 +172,8 @@ def usable_cores() -> int:
 def use_threads(threads: int | None, processes: int = 1) -> None:
     """Set the number of threads that torch computes with.
 
-    Args:
-        threads: the number; by default this process's share of the cores, or the value of the
-            variable OMP_NUM_THREADS
-        processes: the number of processes that train together on this machine
+    By default, it is the value of OMP_NUM_THREADS, or the share of the cores that each of the
+    processes on this machine has.
     """
     cores = usable_cores()
     if threads is None:

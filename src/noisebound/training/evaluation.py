@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -33,69 +32,47 @@ class Evaluation:
     top5: float | None
 
 
-@dataclass(frozen=True, eq=False)
+_METRICS = {
+    "validation": {"validation_loss": "loss", "validation_top1": "top1"},
+    "test": {"test_top1": "top1", "test_top5": "top5"},
+    "mislabeled": {"memorized": "top1"},
+}
+"""The metrics of each split, and the field of its evaluation that each of them is."""
+
+
 class Evaluator:
-    """Evaluates a network after an epoch, on all splits that there are.
+    """Evaluates a network after an epoch, on all splits that there are."""
 
-    Args:
-        data: the splits
-        criterion: the loss
-        devices: the ranks, of which each evaluates its share
-    """
-
-    data: TrainingData
-    criterion: nn.Module
-    devices: Devices
+    def __init__(self, data: TrainingData, criterion: nn.Module, devices: Devices) -> None:
+        self._criterion = criterion
+        wrong, train = None, data.train
+        if train.true_labels is not None:
+            is_wrong = train.labels != train.true_labels
+            wrong = train.subset(is_wrong) if is_wrong.any() else None
+        splits = {"validation": data.validation, "test": data.test, "mislabeled": wrong}
+        self._splits = {
+            name: Examples(split, data.normalization, devices)
+            for name, split in splits.items()
+            if split is not None
+        }
 
     def evaluate(self, model: nn.Module, averaged: nn.Module | None) -> dict[str, float | None]:
         """Return losses and accuracies of the last weights, and of the averaged ones."""
-        found = self._evaluate("", model)
-        return found if averaged is None else found | self._evaluate("averaged_", averaged)
-
-    def _evaluate(self, prefix: str, model: nn.Module) -> dict[str, float | None]:
-        found: dict[str, float | None] = {}
-        if self._validation is not None:
-            noisy = self._validation.evaluate(model, self.criterion)
-            found |= {"validation_loss": noisy.loss, "validation_top1": noisy.top1}
-        if self._test is not None:
-            clean = self._test.evaluate(model, self.criterion)
-            found |= {"test_top1": clean.top1, "test_top5": clean.top5}
-        if self._mislabeled is not None:
-            found["memorized"] = self._mislabeled.evaluate(model, self.criterion).top1
-        return {f"{prefix}{name}": value for name, value in found.items()}
-
-    @cached_property
-    def _validation(self) -> "Examples | None":
-        return self._examples(self.data.validation)
-
-    @cached_property
-    def _test(self) -> "Examples | None":
-        return self._examples(self.data.test)
-
-    @cached_property
-    def _mislabeled(self) -> "Examples | None":
-        """The training examples whose label is known to be wrong."""
-        train = self.data.train
-        if train.true_labels is None:
-            return None
-        is_wrong = train.labels != train.true_labels
-        return self._examples(train.subset(is_wrong)) if is_wrong.any() else None
-
-    def _examples(self, data: Dataset | None) -> "Examples | None":
-        return None if data is None else Examples(data, self.data.normalization, self.devices)
+        networks = {"": model} if averaged is None else {"": model, "averaged_": averaged}
+        metrics: dict[str, float | None] = {}
+        for prefix, network in networks.items():
+            for name, split in self._splits.items():
+                found = split.evaluate(network, self._criterion)
+                for metric, field in _METRICS[name].items():
+                    metrics[prefix + metric] = getattr(found, field)
+        return metrics
 
 
 class Examples:
-    """A data set that is evaluated once or after every epoch; small inputs are normalized once.
-
-    Args:
-        data: the examples
-        normalization: of the inputs
-        devices: the ranks, of which each evaluates its share
-    """
+    """A data set that is evaluated once or after every epoch; small inputs are normalized once."""
 
     def __init__(self, data: Dataset, normalization: Normalization, devices: Devices) -> None:
-        # The labels are what counts here, whatever is trained on.
+        # Evaluation is on the labels, even if training has other targets.
         self._data = data if data.targets is None else replace(data, targets=None)
         self._normalization, self._devices = normalization, devices
         self._loaders: dict[tuple[int, bool], Loader] = {}
@@ -158,13 +135,6 @@ class Examples:
         return self._loaders[kind].epoch(0)
 
 
-def predict_logits(
-    model: nn.Module, data: Dataset, normalization: Normalization, devices: Devices
-) -> Float[Tensor, "n classes"]:
-    """Return the logits of every example, in order and on every rank."""
-    return Examples(data, normalization, devices).logits(model)
-
-
 def number_type(model: nn.Module) -> torch.dtype:
     """Return the type of numbers that a model computes with; not all learners have weights."""
     return next((weight.dtype for weight in model.parameters()), torch.float32)
@@ -191,14 +161,12 @@ def _unwrapped(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    if not module.training:  # as averaged weights always are
-        yield
-        return
+    was_training = module.training
     module.eval()
     try:
         yield
     finally:
-        module.train()
+        module.train(was_training)
 
 
 def _hits(logits: Tensor, labels: Tensor, k: int) -> Tensor:

@@ -1,7 +1,9 @@
 """Algorithm 1: descend while the mean loss is above its bound, ascend while it is below."""
 
+import math
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -10,6 +12,7 @@ from torch import Generator, Tensor
 from noisebound.averaging import RunningAverage
 from noisebound.data import Batch, CropAndFlip, Loader
 from noisebound.data.rows import takes_sparse
+from noisebound.errors import InvalidValueError
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.step_bound import GradientBound
 from noisebound.training.config import TrainingConfig
@@ -20,24 +23,16 @@ from noisebound.training.devices import (
     mixing_generator,
     seeded,
     share_buffers,
+    sum_over_ranks,
 )
-from noisebound.training.epoch_record import EpochRecord
 from noisebound.training.evaluation import Evaluator, in_type
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.objective import Objective, mix_up, prune, share_memory
-from noisebound.training.state import FiniteCheck, TrainingState
+from noisebound.training.state import TrainingState, is_finite
 
 
 class Training:
-    """Training from where a state stands to the last epoch.
-
-    Args:
-        state: the state, which changes as training goes on
-        objective: the loss and its bound
-        data: the splits; the test split is evaluated and decides nothing
-        config: how to train
-        devices: the devices and the ranks
-    """
+    """Training from a state, which changes, to the last epoch; the test split decides nothing."""
 
     def __init__(
         self,
@@ -64,11 +59,10 @@ class Training:
             and config.accumulate == 1
             and devices.world_size == 1,
         )
-        self.model, self.optimizer = devices.setup(state.model, state.optimizer)
+        prepared: tuple[Any, Any] = devices.setup(state.model, state.optimizer)
+        self.model, self.optimizer = prepared
         averaged = state.averaged
         self._average = None if averaged is None else RunningAverage(averaged, state.model)
-        # Averaged weights are finite only if those of every step were.
-        self._finite_check = FiniteCheck(averaged or state.model)
         self._evaluator = Evaluator(data, objective.criterion, devices)
         self._dtype = next(state.model.parameters()).dtype
         # Fabric converts outputs to torch's default type, which must not shorten float64.
@@ -77,7 +71,7 @@ class Training:
 
     def epochs(self) -> Iterator[EpochMetrics]:
         """Train, and yield the metrics of each epoch."""
-        self.model.train()  # and so after every evaluation
+        self.model.train()  # evaluation restores this mode
         self.objective.criterion.train()
         for epoch in range(self.state.epoch, self.config.epochs):
             started = time.perf_counter()
@@ -99,37 +93,32 @@ class Training:
 
     def _train_epoch(self, epoch: int) -> tuple[float, float | None]:
         """Train on every example once; return the mean loss and the share of steps uphill."""
-        level, alone = self.objective.bound, self.devices.world_size == 1
-        bound = None if level is None else GradientBound(level, alone=alone)
-        record = EpochRecord(epoch + 1, self.devices)
+        level, is_alone = self.objective.bound, self.devices.world_size == 1
+        bound = None if level is None else GradientBound(level, alone=is_alone)
+        record = _EpochRecord(epoch + 1, self.devices)
         place = self.config.seed, epoch, self.devices
         mixing = mixing_generator(*place) if self.objective.mixes else None
-        rate = self.config.learning_rate_at(epoch)
         with seeded(*place), default_type(self._default_type):
-            for step, batch in enumerate(self.loader.epoch(epoch), epoch * len(self.loader)):
-                self._set_rate(rate, step)
+            for step, batch in enumerate(self.loader.epoch(epoch)):
+                self._set_rate(epoch, step)
                 self.state.optimizer.zero_grad()
                 parts = self._parts(batch, mixing)
-                if len(parts) == 1 and self.devices.world_size == 1:
-                    self._backward(parts[0], bound, record)
+                if is_alone and len(parts) == 1:
+                    mean = self._mean(parts[0], record)
+                    sign = None if bound is None else bound.sign(mean)  # +1 above, -1 below
+                    self.devices.backward(mean, gradient=sign)
                 else:
                     self._accumulate(parts, batch.total, bound, record)
                 self.optimizer.step()
                 if self._average is not None:
                     self._average.update()
         self._share(record, epoch)
-        mean_loss = record.mean_loss()
-        record.check_finite(self._finite_check)
+        # Averaged weights are finite only if those of every step were.
+        mean_loss = record.mean_loss(is_finite(self.state.averaged or self.state.model))
         return mean_loss, None if bound is None else bound.share_below
 
-    def _backward(self, batch: Batch, bound: GradientBound | None, record: EpochRecord) -> None:
-        """Compute the gradient of a step: one device has the whole mean before it."""
-        mean = self._mean(batch, record)
-        sign = None if bound is None else bound.sign(mean)  # +1 above the bound, -1 below it
-        self.devices.backward(mean, gradient=sign)
-
     def _accumulate(
-        self, parts: list[Batch], total: float, bound: GradientBound | None, record: EpochRecord
+        self, parts: list[Batch], total: float, bound: GradientBound | None, record: "_EpochRecord"
     ) -> None:
         """Compute the same gradient part by part and rank by rank, then give it its sign.
 
@@ -146,18 +135,20 @@ class Training:
         if bound is not None:
             bound.apply(self.state.optimizer)
 
-    def _mean(self, part: Batch, record: EpochRecord) -> Float[Tensor, ""]:
+    def _mean(self, part: Batch, record: "_EpochRecord") -> Float[Tensor, ""]:
         logits = self.model(in_type(part.x, self._dtype))
         mean = self.objective.mean(logits, part.y, part.weights, part.indices)
         record.add(part, logits, mean)
         return mean
 
-    def _set_rate(self, rate: float, step: int) -> None:
-        """Give each group of weights its share of the rate, which rises over the first steps."""
-        rising = self.config.warmup * len(self.loader)
-        warmth = min(1.0, (step + 1) / rising) if rising else 1.0
+    def _set_rate(self, epoch: int, step: int) -> None:
+        """Give each group of weights its share of the rate, which rises during the warm-up."""
+        steps = len(self.loader)
+        rising = self.config.warmup * steps
+        warmth = min(1.0, (epoch * steps + step + 1) / rising) if rising else 1.0
+        rate = warmth * self.config.learning_rate_at(epoch)
         for group in self.state.optimizer.param_groups:
-            group["lr"] = rate * group.get("share", 1.0) * warmth
+            group["lr"] = rate * group.get("share", 1.0)
 
     def _parts(self, batch: Batch, mixing: Generator | None) -> list[Batch]:
         """Return the batch, mixed up if need be, in the parts that gradients are accumulated over.
@@ -183,16 +174,60 @@ class Training:
         )
         return [Batch(*part, _total(part[2], part[3])) for part in zip(*columns, strict=True)]
 
-    def _share(self, record: EpochRecord, epoch: int) -> None:
+    def _share(self, record: "_EpochRecord", epoch: int) -> None:
         """Bring batch norm, and a loss that remembers, to the same state on every rank."""
-        if self.devices.world_size > 1:
-            share_buffers(self.state.model, self.devices)
-            if self.state.averaged is not None:
-                share_buffers(self.state.averaged, self.devices)
-            share_memory(self.objective.criterion, record.visited, self.devices)
-        pruned = prune(self.objective.criterion, self.model, self.loader, epoch)
+        criterion = self.objective.criterion
+        share_buffers(self.state.model, self.devices)
+        if self.state.averaged is not None:
+            share_buffers(self.state.averaged, self.devices)
+        share_memory(criterion, record.visited, self.devices)
+        pruned = prune(criterion, self.model, self.loader, epoch)
         if pruned is not None:
-            share_memory(self.objective.criterion, pruned, self.devices)
+            share_memory(criterion, pruned, self.devices)
+
+
+class _EpochRecord:
+    """The losses and examples of an epoch so far. Recording never waits for the device."""
+
+    def __init__(self, number: int, devices: Devices) -> None:
+        self._number, self._devices = number, devices
+        self._means: list[Float[Tensor, ""]] = []
+        self._weights: list[float | Tensor] = []
+        self._visited: list[Tensor] = []
+        self._largest_logits: list[Tensor] = []  # of each example
+
+    def add(self, part: Batch, logits: Tensor, mean: Float[Tensor, ""]) -> None:
+        """Record the mean loss and the logits of a batch, or of a part of one."""
+        self._means.append(mean.detach())
+        self._weights.append(part.total)
+        self._visited.append(part.indices)
+        # The largest logit of each example shows NaN and infinity; a mask may hold -inf.
+        self._largest_logits.append(logits.detach().amax(1).flatten())
+
+    @property
+    def visited(self) -> Tensor:
+        """The positions of the examples that this rank trained on."""
+        return torch.cat(self._visited)
+
+    def mean_loss(self, has_finite_weights: bool) -> float:
+        """Return the mean loss over all ranks, or an error if training has diverged."""
+        means = torch.stack(self._means).double()
+        weights = torch.tensor(self._weights).to(means)
+        lost = (~torch.cat(self._largest_logits).isfinite()).sum().to(means)
+        sums = torch.stack([means @ weights, weights.sum(), lost])
+        loss, weight, count = sum_over_ranks(sums, self._devices).tolist()
+        if not math.isfinite(loss):
+            sign = f"the training loss is {loss / weight}"
+        elif count:  # some losses turn NaN into zero
+            sign = f"the logits of {count:.0f} examples are not finite"
+        elif not has_finite_weights:
+            sign = "weights of the network are not finite"
+        else:
+            return float(loss / weight)
+        raise InvalidValueError(
+            f"{sign} in epoch {self._number}: training has diverged; lower `learning_rate`, or "
+            "scale the features"
+        )
 
 
 def _total(indices: Tensor, weights: Tensor | None) -> float:

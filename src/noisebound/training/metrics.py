@@ -1,10 +1,11 @@
-"""The metrics of an epoch: one typed record, and labels for people."""
+"""The metrics of an epoch: one typed record, labels for people, and a live plot of the loss."""
 
-import math
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
-from noisebound.errors import DataError
+from pydantic import BaseModel, ConfigDict
+
+from noisebound.system.progress import ProgressText, time_left
 
 Evaluated: TypeAlias = Literal[
     "validation_loss", "validation_top1", "test_top1", "test_top5", "memorized"
@@ -18,12 +19,13 @@ METRIC_LABELS: dict[Evaluated, str] = {
 }
 """The metrics that are shown to people, with their labels."""
 
+_WIDTH, _HEIGHT = 60, 8  # of the plot, in characters
 
-@dataclass(frozen=True)
-class EpochMetrics:
+
+class EpochMetrics(BaseModel):
     """The metrics of one epoch, or None if not evaluated.
 
-    Args:
+    Attributes:
         epoch: the number of the epoch, from 1
         learning_rate: the optimizer's
         train_loss: the mean training loss, before any bound
@@ -42,6 +44,8 @@ class EpochMetrics:
         averaged_memorized: as above, of the averaged weights
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
     epoch: int
     learning_rate: float
     train_loss: float
@@ -59,41 +63,58 @@ class EpochMetrics:
     averaged_test_top5: float | None = None
     averaged_memorized: float | None = None
 
-    @classmethod
-    def of_record(cls, record: dict[str, Any]) -> "EpochMetrics":
-        """Return the metrics that :meth:`record` wrote."""
-        try:
-            metrics = cls(**record)
-        except TypeError as error:
-            raise DataError(
-                f"the measurements of an epoch are damaged or of another version: {error}"
-            ) from error
-        for name, value in metrics.record().items():
-            if not (value is None or (isinstance(value, int | float) and math.isfinite(value))):
-                raise DataError(
-                    f"the measurements of an epoch are damaged: {name} must be a number, got "
-                    f"{value!r}"
-                )
-        return metrics
-
-    def record(self) -> dict[str, int | float | None]:
-        """Return every field by its name."""
-        return asdict(self)
-
-    def numbers(self) -> dict[str, int | float]:
-        """Return the fields that have a value."""
-        return {name: value for name, value in self.record().items() if value is not None}
-
     def evaluated(self, name: Evaluated, *, averaged: bool) -> float | None:
-        """Return a measurement of the averaged weights, or of the last ones."""
+        """Return a metric of the averaged weights, or of the last ones."""
         value: float | None = getattr(self, f"averaged_{name}" if averaged else name)
         return value
 
     def best_known(self, name: Evaluated) -> float | None:
-        """Return a measurement of the averaged weights if they were evaluated, else of the last."""
+        """Return a metric of the averaged weights if they were evaluated, else of the last."""
         averaged = self.evaluated(name, averaged=True)
         return self.evaluated(name, averaged=False) if averaged is None else averaged
 
 
-METRIC_NAMES = tuple(field.name for field in fields(EpochMetrics))
-"""The fields of :class:`EpochMetrics`, in their order."""
+class Display(ProgressText):
+    """The state of a training after each epoch: a plot of the loss, or a line in a log."""
+
+    def __init__(
+        self, title: str, epochs: int, history: Sequence[EpochMetrics], show: bool = True
+    ) -> None:
+        super().__init__(show=show)
+        self._title, self._epochs = title, epochs
+        self._losses = [metrics.train_loss for metrics in history]
+        self._seconds: list[float] = []
+
+    def show_epoch(self, metrics: EpochMetrics) -> None:
+        """Show the epoch that has just ended."""
+        self._losses.append(metrics.train_loss)
+        self._seconds.append(metrics.seconds)
+        line = self._words(metrics)
+        self.show(line, f"{line}\n{draw_loss(self._losses, metrics.bound)}")
+
+    def _words(self, metrics: EpochMetrics) -> str:
+        words = [f"loss {metrics.train_loss:.3f}"]
+        if metrics.bound is not None:
+            words.append(f"bound {metrics.bound:.3f}")
+        validation, test = metrics.best_known("validation_top1"), metrics.best_known("test_top1")
+        words += [] if validation is None else [f"noisy validation {validation:.1%}"]
+        words += [] if test is None else [f"clean test {test:.1%}"]
+        epochs_left = self._epochs - metrics.epoch
+        if epochs_left > 0:
+            words.append(time_left(epochs_left * sum(self._seconds) / len(self._seconds)))
+        return f"{self._title}: epoch {metrics.epoch}/{self._epochs}, {', '.join(words)}"
+
+
+def draw_loss(losses: Sequence[float], bound: float | None) -> str:
+    """Return rows of text: a dot for the loss of each epoch, a line for the bound."""
+    shown = list(losses[-_WIDTH:])
+    levels = shown if bound is None else [*shown, bound]
+    low, high = min(levels), max(levels)
+    step = (high - low) / (_HEIGHT - 1) or 1.0
+    rows = [[" "] * len(shown) for _ in range(_HEIGHT)]
+    if bound is not None:
+        rows[round((high - bound) / step)] = ["─"] * len(shown)
+    for column, loss in enumerate(shown):
+        rows[round((high - loss) / step)][column] = "●"
+    marks = {0: f"{high:6.3f}", _HEIGHT - 1: f"{low:6.3f}"}
+    return "\n".join(f"{marks.get(i, ''):>6} {''.join(row)}" for i, row in enumerate(rows))

@@ -24,20 +24,13 @@ class TrainingState:
 
     Orders, augmentation and dropout follow from the seed and the epoch, so that no random generator
     is part of it.
-
-    Args:
-        model: the network
-        averaged: the average of its weights, if one is kept
-        criterion: the loss, which may remember its examples
-        optimizer: Adam, with its moments
-        epoch: the number of finished epochs
     """
 
     model: nn.Module
     averaged: AveragedWeights | None
-    criterion: nn.Module
+    criterion: nn.Module  # which may remember its examples
     optimizer: Optimizer
-    epoch: int = 0
+    epoch: int = 0  # finished
 
     @property
     def best_model(self) -> nn.Module:
@@ -58,11 +51,11 @@ class TrainingState:
         return tensors
 
     def about(self) -> dict[str, Any]:
-        """Return the rest of the state, as JSON can hold it."""
+        """Return the rest of the state as JSON values."""
         return {"epoch": self.epoch, "param_groups": self.optimizer.state_dict()["param_groups"]}
 
     def restore(self, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-        """Bring the state to where :meth:`tensors` and :meth:`about` were taken."""
+        """Restore the state from the results of :meth:`tensors` and :meth:`about`."""
         self.model.load_state_dict(_below(tensors, "model."))
         self.criterion.load_state_dict(_below(tensors, "criterion."))
         if self.averaged is not None:
@@ -72,6 +65,10 @@ class TrainingState:
             index, _, key = name.partition(".")
             moments.setdefault(int(index), {})[key] = value
         self.optimizer.load_state_dict({"state": moments, "param_groups": about["param_groups"]})
+        for weight, kept in self.optimizer.state.items():
+            for name, value in kept.items():
+                if value.shape == weight.shape:  # fused Adam reads both in the order of memory
+                    kept[name] = torch.empty_like(weight, dtype=value.dtype).copy_(value)
         self.epoch = about["epoch"]
 
 
@@ -82,15 +79,7 @@ def initial_state(
     num_examples: int,
     devices: Devices,
 ) -> TrainingState:
-    """Return the state before the first step, on the device of this rank.
-
-    Args:
-        network: the network, which is trained in place
-        objective: the loss and its bound
-        config: how to train
-        num_examples: the number of training examples
-        devices: launched
-    """
+    """Return the state before the first step, on the device of this rank."""
     with devices.init_module():  # sets the type of numbers that the precision asks for
         network.to(devices.device, torch.get_default_dtype())
     averaged = None
@@ -134,29 +123,13 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     }
 
 
-class FiniteCheck:
-    """Whether every parameter of a network is finite and no buffer holds NaN.
-
-    A mask may hold infinity. The network's tensors are looked up once; they may change their values
-    and must not be replaced by others.
-    """
-
-    def __init__(self, network: nn.Module) -> None:
-        self._weights = [weight.detach() for weight in network.parameters()]
-        self._buffers = [each for each in network.buffers() if each.is_floating_point()]
-
-    def passes(self) -> bool:
-        """True if the present values are as they should be."""
-        # A sum is finite only if all entries are, and it is cheaper to check.
-        sums = [_sum(weight) for weight in self._weights]
-        checks = [torch.stack(sums).isfinite().all()] if sums else []
-        checks += [~buffer.isnan().any() for buffer in self._buffers]
-        return not checks or bool(torch.stack(checks).all())
-
-
 def is_finite(network: nn.Module) -> bool:
     """True if every parameter is finite and no buffer holds NaN; a mask may hold infinity."""
-    return FiniteCheck(network).passes()
+    # A sum is finite only if all entries are, and it is cheaper to check.
+    sums = [_sum(weight.detach()) for weight in network.parameters()]
+    checks = [torch.stack(sums).isfinite().all()] if sums else []
+    checks += [~each.isnan().any() for each in network.buffers() if each.is_floating_point()]
+    return not checks or bool(torch.stack(checks).all())
 
 
 def _sum(weight: Tensor) -> Tensor:

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Int64
-from torch import Tensor, nn
+from torch import nn
 
 from noisebound.data import Normalization
 from noisebound.data.rows import JoinedRows, Rows
 from noisebound.errors import InvalidValueError
-from noisebound.features import Backbone
-from noisebound.features.load import EmbeddedSplits
+from noisebound.features import Backbone, NetworkBackbone
+from noisebound.features.examples import ExampleSplits
+from noisebound.features.tunable import encoder_inputs, freeze_unused
 from noisebound.models.fine_tuned import FineTuned
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
@@ -20,72 +20,46 @@ _HEAD_EPOCHS = TrainingConfig().epochs
 
 @dataclass(frozen=True, eq=False)
 class Unfrozen:
-    """The encoder and the raw examples of a fine-tuning.
-
-    Args:
-        encoder: from a batch of prepared examples to vectors; it is trained in place
-        train: the inputs of all training examples, those of validation included
-        validation: the positions of the validation split
-        test: the inputs of the test examples
-        columns_beside: how many columns stand beside each text
-        examples_at_once: how many examples go through the encoder at once
-    """
+    """The encoder, which is trained in place, and the raw examples of a fine-tuning."""
 
     encoder: nn.Module
-    train: Rows
-    validation: Int64[Tensor, " m"] | None
+    train: Rows  # with the validation split
     test: Rows | None
-    columns_beside: int
-    examples_at_once: int
+    columns_beside: int  # beside each text
+    examples_at_once: int  # in the encoder
 
     @classmethod
-    def of(cls, splits: EmbeddedSplits, data: TrainingData, backbone: Backbone) -> "Unfrozen":
-        """Return the raw examples behind a training on embeddings.
-
-        Args:
-            splits: the embeddings, with the columns beside them as the training encodes them
-            data: how the examples are divided
-            backbone: the source of the embeddings
-        """
-        raw, tunable = splits.raw, backbone.tunable(splits.raw.train.examples.modality)
-        columns = _columns(splits.train.rows)
-        train = tunable.rows(raw.train.examples, splits.kept, columns)
+    def of(cls, splits: ExampleSplits, backbone: NetworkBackbone) -> "Unfrozen":
+        """Return the raw examples behind a training on embeddings, with the columns beside them."""
+        examples, columns = splits.examples, _columns(splits.train.rows)
+        train = encoder_inputs(backbone, examples["train"], columns)
         test = None
-        if raw.test is not None and splits.test is not None and splits.test_kept is not None:
+        if splits.test is not None:
             beside = _columns(splits.test.rows)
-            test = tunable.rows(raw.test.examples, splits.test_kept, beside)
+            test = encoder_inputs(backbone, examples["test"], beside)
         count = 0 if columns is None else columns.shape[1]
-        tunable.freeze_unused(train.dense(torch.tensor([0]))[:, count:])
-        at = data.validation_positions
-        return cls(tunable.network, train, at, test, count, backbone.batch_size)
+        encoder = backbone.trainable_copy(examples["train"].modality)
+        freeze_unused(encoder, train.dense(torch.tensor([0]))[:, count:])
+        return cls(encoder, train, test, count, backbone.batch_size)
 
     def data(self, frozen: TrainingData) -> TrainingData:
-        """Return the same examples with their raw inputs.
-
-        Args:
-            frozen: the embeddings, of which a recipe may have left some out
-        """
+        """Return the same examples with their raw inputs; a recipe may have left some out."""
         assert frozen.positions is not None
-        validation, test = frozen.validation, frozen.test
-        if validation is not None and self.validation is not None:
-            validation = replace(validation, inputs=self.train.select(self.validation))
+        validation, test, at = frozen.validation, frozen.test, frozen.validation_positions
+        if validation is not None and at is not None:
+            validation = replace(validation, inputs=self.train.select(at))
         if test is not None and self.test is not None:
             test = replace(test, inputs=self.test)
-        return TrainingData(
-            replace(frozen.train, inputs=self.train.select(frozen.positions)),
-            validation,
-            test,
-            Normalization.identity(),
-            frozen.positions,
+        return replace(
+            frozen,
+            train=replace(frozen.train, inputs=self.train.select(frozen.positions)),
+            validation=validation,
+            test=test,
+            normalization=Normalization.identity(),
         )
 
     def network(self, head: nn.Module, normalization: Normalization) -> FineTuned:
-        """Return the encoder and the head as one network, which begins where frozen training does.
-
-        Args:
-            head: the network on embeddings
-            normalization: of the frozen embeddings
-        """
+        """Return encoder and head as one network, which starts like training on embeddings."""
         mean, std = torch.tensor([normalization.mean, normalization.std], dtype=torch.float64)
         return FineTuned(
             self.encoder,
@@ -106,10 +80,9 @@ class Unfrozen:
 
 
 def frozen_config(config: TrainingConfig) -> TrainingConfig:
-    """Return how heads on the frozen embeddings are trained, to learn of the noise.
+    """Return the config of heads on the frozen embeddings, which estimate the noise.
 
-    A head is cheap and begins from nothing, so that it trains for the usual number of epochs even
-    where the encoder takes a few.
+    A head is cheap and starts from scratch, so it trains for at least the default number of epochs.
     """
     return config.model_copy(
         update={
@@ -122,14 +95,18 @@ def frozen_config(config: TrainingConfig) -> TrainingConfig:
     )
 
 
-def check_unfreeze(backbone: Backbone | None) -> Backbone:
+def check_unfreeze(backbone: Backbone | None) -> NetworkBackbone:
     """Return the backbone, or refuse to train a missing encoder or one without gradients."""
     if backbone is None:
         raise InvalidValueError(
             "`unfreeze` trains the encoder of a `backbone` on raw images or texts: name the "
             "`backbone`, or leave it out"
         )
-    backbone.check_tunable()
+    if not isinstance(backbone, NetworkBackbone) or not backbone.is_trainable:
+        raise InvalidValueError(
+            f"`unfreeze` cannot train {backbone.name}, which has no gradients: leave it out, or "
+            "choose a `backbone` of the kinds hf, package or timm, or an nn.Module"
+        )
     return backbone
 
 

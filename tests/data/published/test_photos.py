@@ -1,12 +1,89 @@
 import shutil
+import tarfile
 
+import numpy as np
 import pytest
 
-from noisebound.data.archives import Folder, Zip
-from noisebound.data.load import load
-from noisebound.data.published.photos import read_animals10n, read_tiny_imagenet
+from noisebound.data.files import Folder, Tar, Zip
+from noisebound.data.published import DATASETS
+from noisebound.data.published.photos import (
+    CIFAR10,
+    read_binary,
+    read_cifar,
+    read_lines,
+    read_tiny_imagenet,
+)
 from noisebound.errors import DataError
-from published_files import plain_image, write_animals10n, write_tiny_imagenet, zip_folder
+from published_files import (
+    FINE,
+    TEN,
+    cifar_records,
+    plain_image,
+    some_images,
+    write_cifar10_binary,
+    write_cifar100_binary,
+    write_tiny_imagenet,
+    zip_folder,
+)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_cifar10(tmp_path, packed):
+    images, labels = write_cifar10_binary(tmp_path)
+    files, folder = Folder(tmp_path), "cifar-10-batches-bin"
+    if packed:
+        with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
+            archive.add(tmp_path / folder, folder)
+        files = Tar(tmp_path / "x.tar.gz")
+    splits = read_cifar(files, CIFAR10)
+    np.testing.assert_array_equal(splits.train.inputs, images)
+    np.testing.assert_array_equal(splits.train.labels, labels)
+    assert splits.train.class_names == tuple(TEN)
+    assert len(splits.test) == 4
+
+
+def test_cifar100_has_the_fine_labels(tmp_path):
+    images, fine = write_cifar100_binary(tmp_path)
+    splits = DATASETS["cifar100"].read(Folder(tmp_path))
+    np.testing.assert_array_equal(splits.train.inputs, images)
+    np.testing.assert_array_equal(splits.train.labels, fine)
+    assert splits.train.class_names == tuple(FINE)
+
+
+@pytest.mark.parametrize("cut", [1, 100, 3072])
+def test_truncated_binary_file(tmp_path, cut):
+    (tmp_path / "x.bin").write_bytes(cifar_records(np.zeros(2), some_images(2, 3072))[:-cut])
+    with pytest.raises(DataError, match=r"x\.bin has .* not a whole number of records of 3073"):
+        read_binary(Folder(tmp_path), ["x.bin"], 10)
+
+
+def test_binary_label_out_of_range(tmp_path):
+    (tmp_path / "x.bin").write_bytes(cifar_records(np.array([9, 10]), some_images(2, 3072)))
+    with pytest.raises(
+        DataError, match=r"x\.bin has labels out of range: .* class 10 at example 1"
+    ):
+        read_binary(Folder(tmp_path), ["x.bin"], 10)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(DataError, match=r"x\.bin cannot be read \(FileNotFoundError"):
+        read_binary(Folder(tmp_path), ["x.bin"], 10)
+
+
+def test_wrong_number_of_class_names(tmp_path):
+    (tmp_path / "meta").write_text("\n".join(TEN[:9]))
+    with pytest.raises(DataError, match="must have 10 lines, got 9"):
+        read_lines(Folder(tmp_path), "meta", 10)
+
+
+def test_truncated_archive(tmp_path):
+    write_cifar10_binary(tmp_path)
+    path = tmp_path / "x.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(tmp_path / "cifar-10-batches-bin", "cifar-10-batches-bin")
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(DataError, match=r"x\.tar\.gz"):
+        read_cifar(Tar(path), CIFAR10)
 
 
 @pytest.fixture
@@ -56,10 +133,10 @@ def annotate(folder, text):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "is empty"),
-        ("val_0.JPEG n02124075\n", "line 1: expected a file, a tab"),
+        ("", "must have some lines"),
+        ("val_0.JPEG n02124075\n", "line 1 names 'val_0.JPEG n02124075', which"),
         ("val_0.JPEG\tn99999999\t0\t0\t1\t1\n", "line 1: 'n99999999' is not in wnids"),
-        ("val_0.JPEG\tn02124075\nval_7.JPEG\tn02124075\n", "line 2 names val_7.JPEG"),
+        ("val_0.JPEG\tn02124075\nval_7.JPEG\tn02124075\n", "line 2 names 'val_7.JPEG'"),
     ],
 )
 def test_broken_annotations(folder, text, complaint):
@@ -71,7 +148,7 @@ def test_broken_annotations(folder, text, complaint):
 def test_damaged_image_is_refused_by_name(folder):
     path = folder / "tiny-imagenet-200/train/n02124075/images/n02124075_1.JPEG"
     path.write_bytes(plain_image((1, 2, 3))[:300])
-    with pytest.raises(DataError, match=r"1 of 6 images cannot be read:\n.*n02124075_1\.JPEG"):
+    with pytest.raises(DataError, match=r"1 of 8 images cannot be read:\n.*n02124075_1\.JPEG"):
         read_tiny_imagenet(Folder(folder))
 
 
@@ -86,55 +163,3 @@ def test_class_listed_twice(folder):
     (folder / "tiny-imagenet-200" / "wnids.txt").write_text("n02124075\nn02124075\n")
     with pytest.raises(DataError, match="distinct"):
         read_tiny_imagenet(Folder(folder))
-
-
-def check_animals(splits):
-    assert splits.train.inputs.shape == (12, 3, 64, 64)
-    assert sorted(splits.train.labels.tolist()) == sorted([*range(10), 0, 1])
-    reds = splits.train.inputs[:, 0].float().mean((1, 2))
-    assert reds.tolist() == pytest.approx((20.0 * splits.train.labels).tolist(), abs=3)
-    assert splits.train.class_names[9] == "guinea pig"
-    assert len(splits.test) == 10
-
-
-def test_animals_folder(tmp_path):
-    write_animals10n(tmp_path)
-    check_animals(read_animals10n(Folder(tmp_path)))
-
-
-def test_animals_zip(tmp_path):
-    write_animals10n(tmp_path / "raw_image")
-    zip_folder(tmp_path / "raw_image", tmp_path / "raw_image.zip")
-    check_animals(read_animals10n(Zip(tmp_path / "raw_image.zip")))
-
-
-@pytest.mark.parametrize(
-    ("name", "complaint"),
-    [("10_x.jpg", "class 10"), ("cat.jpg", "must begin with its label"), ("_1.jpg", "must begin")],
-)
-def test_names_without_a_label(tmp_path, name, complaint):
-    write_animals10n(tmp_path)
-    (tmp_path / "training" / name).write_bytes(plain_image(0))
-    with pytest.raises(DataError, match=complaint):
-        read_animals10n(Folder(tmp_path))
-
-
-def test_missing_part(tmp_path):
-    write_animals10n(tmp_path)
-    shutil.rmtree(tmp_path / "testing")
-    with pytest.raises(DataError, match="no folder 'testing'"):
-        read_animals10n(Folder(tmp_path))
-
-
-def test_the_error_says_where_to_ask_and_where_to_put_it(tmp_path):
-    (tmp_path / "mine").mkdir()
-    with pytest.raises(DataError) as caught:
-        load("Animal-10N", data_dir=tmp_path / "mine")
-    assert "https://dm.kaist.ac.kr/datasets/animal-10n/" in str(caught.value)
-    assert str(tmp_path / "mine" / "animals-10n") in str(caught.value)
-
-
-def test_part_of_the_data_set_is_not_the_data_set(tmp_path):
-    write_animals10n(tmp_path / "animals-10n")
-    with pytest.raises(DataError, match=r"12 training and 10 test examples, .* 50000 and 5000"):
-        load("animals-10n", data_dir=tmp_path)

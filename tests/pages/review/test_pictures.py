@@ -1,4 +1,4 @@
-"""Pictures are shown from the data's own files, made once, and from nowhere else."""
+"""Pictures are shown from the data's own files, and from nowhere else."""
 
 import io
 
@@ -8,9 +8,8 @@ import torch
 from PIL import Image, UnidentifiedImageError
 
 from noisebound.data import load
-from noisebound.data.cache import cache_folder
 from noisebound.errors import DataError
-from noisebound.pages.examples import Pictures
+from noisebound.pages.examples import ShownExamples
 from published_files import EPS
 from training_data import noisy_clouds, noisy_images
 
@@ -32,54 +31,27 @@ def size_of(content):
     return Image.open(io.BytesIO(content)).size
 
 
-def kept():
-    return sorted(cache_folder().joinpath("thumbnails").rglob("*.jpg"))
-
-
 def test_a_file_is_shown_and_not_what_the_network_sees(folder):
-    pictures = Pictures(load(folder, image_size=8))
-    content, media_type = pictures.read(0, "large")
+    pictures = ShownExamples(load(folder, image_size=8))
+    content, media_type = pictures.picture(0, "large")
     assert (size_of(content), media_type) == ((900, 600), "image/jpeg")
-    assert size_of(pictures.read(1, "thumbnail")[0]) == (256, 171)
-
-
-def test_a_thumbnail_is_made_once(folder):
-    pictures = Pictures(load(folder, image_size=8))
-    content, _ = pictures.read(0, "thumbnail")
-    (path,) = kept()
-    written = path.stat().st_mtime_ns
-    assert pictures.read(0, "thumbnail")[0] == content == path.read_bytes()
-    assert path.stat().st_mtime_ns == written
+    assert size_of(pictures.picture(1, "thumbnail")[0]) == (256, 171)
 
 
 @pytest.mark.parametrize("size", ["thumbnail", "large"])
 def test_no_picture_starts_another_program(folder, fake_ghostscript, size):
-    pictures = Pictures(load(folder, image_size=8))
+    pictures = ShownExamples(load(folder, image_size=8))
     (folder / "a" / "1.jpg").write_bytes(EPS)  # after it was trained on
     with pytest.raises(UnidentifiedImageError):
-        pictures.read(0, size)
+        pictures.picture(0, size)
     assert not fake_ghostscript.exists()
-
-
-def test_a_cache_that_cannot_be_written_hides_no_picture(folder):
-    pictures = Pictures(load(folder, image_size=8))
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    (cache_folder() / "thumbnails").write_text("in the way")
-    assert size_of(pictures.read(0, "thumbnail")[0]) == (256, 171)
-
-
-def test_another_file_of_the_same_name_gets_another_thumbnail(folder):
-    pictures = Pictures(load(folder, image_size=8))
-    pictures.read(0, "thumbnail")
-    write_image(folder / "a" / "1.jpg", size=(300, 600))
-    assert size_of(pictures.read(0, "thumbnail")[0]) == (128, 256)
 
 
 def test_an_image_that_lies_on_its_side_is_turned(folder):
     exif = Image.Exif()
     exif[0x0112] = 6
     write_image(folder / "a" / "1.jpg", exif=exif)
-    assert size_of(Pictures(load(folder, image_size=8)).read(0, "large")[0]) == (600, 900)
+    assert size_of(ShownExamples(load(folder, image_size=8)).picture(0, "large")[0]) == (600, 900)
 
 
 def test_a_link_does_not_lead_out_of_the_folder(folder, tmp_path):
@@ -87,21 +59,20 @@ def test_a_link_does_not_lead_out_of_the_folder(folder, tmp_path):
     write_image(tmp_path / "elsewhere.jpg")
     (folder / "a" / "1.jpg").unlink()
     (folder / "a" / "1.jpg").symlink_to(tmp_path / "elsewhere.jpg")
-    content, media_type = Pictures(load(folder, image_size=8)).read(0, "large")
+    content, media_type = ShownExamples(load(folder, image_size=8)).picture(0, "large")
     assert (size_of(content), media_type) == ((8, 8), "image/png")
-    assert kept() == []
 
 
 def test_a_link_within_the_folder_is_followed(folder):
     (folder / "b" / "4.jpg").symlink_to(folder / "a" / "1.jpg")
     splits = load(folder, image_size=8)
     place = splits.train_names.index("b/4.jpg")
-    assert size_of(Pictures(splits).read(place, "large")[0]) == (900, 600)
+    assert size_of(ShownExamples(splits).picture(place, "large")[0]) == (900, 600)
 
 
 def test_images_in_memory_are_shown_pixel_by_pixel():
     splits = noisy_images()
-    content, media_type = Pictures(splits).read(5, "thumbnail")
+    content, media_type = ShownExamples(splits).picture(5, "thumbnail")
     assert media_type == "image/png"
     pixels = np.asarray(Image.open(io.BytesIO(content)))
     assert (pixels == splits.train.rows.dense(torch.tensor([5]))[0, 0].numpy()).all()
@@ -109,4 +80,4 @@ def test_images_in_memory_are_shown_pixel_by_pixel():
 
 def test_other_data_has_no_pictures():
     with pytest.raises(DataError, match="not images"):
-        Pictures(noisy_clouds()).read(0, "large")
+        ShownExamples(noisy_clouds()).picture(0, "large")

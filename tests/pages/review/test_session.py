@@ -9,6 +9,7 @@ from noisebound.cli import app
 from noisebound.pages.review.session import (
     AskedDecision,
     AskedDecisions,
+    AskedQueue,
     AskedUndo,
     DecidedElsewhereError,
     ReviewSession,
@@ -33,7 +34,8 @@ def decide(session, positions, verdict="right", known=None):
 
 
 def waiting(session, count=120, label=None, suggested=None):
-    return session.queue(0, count, label, suggested, waiting=True)
+    asked = {"count": count, "label": label, "suggested": suggested, "waiting": True}
+    return session.queue(AskedQueue(**asked))
 
 
 def test_it_says_when_it_no_longer_pays(session):

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from noisebound.errors import MissingExtraError
 from noisebound.estimation import UnknownNoiseWarning
-from noisebound.extras import CLI_PACKAGES
+from noisebound.extras import packages_of
 
 # Most of these packages are imported when they are used. If one is missing, say so now.
-for _module, _package in CLI_PACKAGES.items():
+for _module, _package in packages_of("sklearn").items():
     if find_spec(_module) is None:
         raise MissingExtraError("noisebound.integrations.sklearn", _package, "sklearn")
 

@@ -1,39 +1,25 @@
-"""A multilayer perceptron for scikit-learn: an adapter over the one training engine."""
+"""A classifier for scikit-learn: an adapter over the one training engine."""
 
-import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
-from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from torch import Tensor, nn
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
 
 from noisebound.errors import InvalidValueError
-from noisebound.estimation import EstimatedNoise, Noise, NoiseEstimate, UnknownNoise
-from noisebound.integrations.sklearn.inputs import InputScaling
-from noisebound.integrations.sklearn.parameters import config_of, hidden_widths, objective_of
+from noisebound.estimation import NoiseEstimate
 from noisebound.losses import Loss
-from noisebound.models import linear, mlp
-from noisebound.models.regularized import without_factors
 
 # Methods import the training engine when they need it: its packages take a second to import.
 if TYPE_CHECKING:
-    from noisebound.data import Dataset
-    from noisebound.data.rows import Rows
+    from noisebound.integrations.sklearn.engine import InputScaling
     from noisebound.search.choice import Choice
-    from noisebound.search.fit import Plan
-    from noisebound.training.config import LearnerName, RecipeName
-    from noisebound.training.data import TrainingData
-    from noisebound.training.devices import OneDevice
-    from noisebound.training.objective import Objective
     from noisebound.training.state import TrainingState
 
 _LARGEST_SEED = 2**31 - 1
@@ -55,27 +41,26 @@ def _has_given_noise(estimator: "NoiseBoundedClassifier") -> bool:
 
 
 class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
-    """A neural network for labels of which some are wrong.
+    """A classifier for noisy labels.
 
-    By default it tries several recipes, such as plain training, a bounded loss, or suspect labels
-    left out, and trains with the one that predicts held-out labels best. If you choose a loss, it
-    trains on ``|mean loss - B|``, where ``B`` is the floor that the noise puts under the loss, so
-    that it does not memorize wrong labels. The noise is estimated first. The training is that of
-    `noisebound fit`; this class translates scikit-learn's conventions.
+    By default it estimates the noise, compares learners and recipes, such as a bounded loss or
+    suspect labels left out, and trains with those that predict held-out labels best. If you choose
+    a loss, it trains a network on ``|mean loss - B|``, where ``B`` is the floor that the noise puts
+    under the loss, so that it does not memorize wrong labels. `noisebound fit` trains in the same
+    way.
 
     Args:
         loss: ``"auto"`` for a recipe, or for ``"ce"`` if the noise rate or the bound is given;
-            ``"ce"``, ``"fce"``, ``"gce"``, ``"sce"``, ``"cep"`` or another name of
-            ``create_loss`` that has a floor; or a loss object. ``"fce"`` uses the estimated
-            transition matrix, and suits noise that confuses some classes more than others.
+            a name of ``create_loss`` that has a floor, such as ``"sce"``; or a loss object.
+            ``"fce"`` uses the estimated transition matrix, and suits noise that confuses some
+            classes more than others
         noise_rate: the probability that a label is wrong, or ``"auto"`` to estimate it by two
-            networks that each train on one half of the examples, for at most half of the epochs.
-            With ``"auto"``, a loss object that has a transition matrix gives the noise itself
+            networks that each train on one half of the examples. With ``"auto"``, a loss object
+            that has a transition matrix gives the noise itself
         bound: the level of the mean loss to train against; ``"auto"`` for the one that follows
             from the noise, None for plain training
-        recipe: ``"auto"`` to choose by trials, which are short trainings on halves of at most
-            5,000 examples, or a name, such as ``"plain"`` or ``"dropped"``; only if ``loss`` is
-            ``"auto"``
+        recipe: ``"auto"`` to choose by trials, or a name, such as ``"plain"`` or ``"dropped"``;
+            only if ``loss`` is ``"auto"``
         learner: ``"auto"`` to compare a network with linear models, boosting, trees and neighbors,
             unless a loss, a noise rate, a bound or layers are given, which belong to networks; the
             name of one of them; or any classifier with ``fit`` and ``predict_proba``
@@ -83,8 +68,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         n_jobs: the number of processes for long trials, -1 for one per core. The results do not
             depend on it
         hidden_layer_sizes: the widths of the hidden layers, or of a single one; ``()`` for a
-            linear model; ``"auto"`` for two layers of 256, and for a linear model of sparse
-            features, such as the words of texts, where layers cost much and gain nothing
+            linear model; ``"auto"`` for two layers of 256, or a linear model of sparse features
         max_iter: the number of epochs
         batch_size: examples per step
         learning_rate: Adam's
@@ -116,13 +100,14 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             network with averaged weights, another learner, or an ensemble
 
     Example:
-        >>> from sklearn.datasets import load_digits
+        >>> import torch
+        >>> from sklearn.datasets import load_breast_cancer
         >>> from noisebound import corrupt
-        >>> X, y = load_digits(return_X_y=True)
-        >>> noisy = corrupt(y, "symmetric", 0.4, 10, generator=torch.Generator().manual_seed(0))
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> noisy = corrupt(y, "symmetric", 0.3, 2, generator=torch.Generator().manual_seed(0))
         >>> model = NoiseBoundedClassifier(max_iter=20, random_state=0)
-        >>> model = model.fit(X[:600], noisy.labels[:600].numpy())
-        >>> abs(model.noise_rate_ - 0.4) < 0.1, model.score(X[600:], y[600:]) > 0.8
+        >>> model = model.fit(X[:400], noisy.labels[:400].numpy())
+        >>> abs(model.noise_rate_ - 0.3) < 0.1, model.score(X[400:], y[400:]) > 0.9
         (True, True)
     """
 
@@ -131,7 +116,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     bound_: float | None
     loss_curve_: list[float]
     _state: "TrainingState | None"
-    _scaling: InputScaling | None
+    _scaling: "InputScaling | None"
 
     def __init__(
         self,
@@ -139,8 +124,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         noise_rate: float | Literal["auto"] = "auto",
         *,
         bound: float | Literal["auto"] | None = "auto",
-        recipe: "RecipeName | Literal['auto']" = "auto",
-        learner: "LearnerName | Literal['auto'] | Any" = "auto",
+        recipe: str = "auto",
+        learner: Any = "auto",
         ensemble_size: int = 3,
         n_jobs: int | None = -1,
         hidden_layer_sizes: int | Sequence[int] | Literal["auto"] = "auto",
@@ -173,7 +158,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> "NoiseBoundedClassifier":
         """Estimate the noise, if it is not given, and train.
 
@@ -184,52 +169,20 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             X: features, dense or sparse, one row per example
             y: labels: numbers, text or truth values
             sample_weight: how much each example counts; one without weight is left out
+            groups: one value per example; examples with equal values, such as the rows of one
+                patient, are never in both training and held-out data
         """
         from noisebound.data.labels import check_none_missing
-        from noisebound.search.fit import plan_training, train
-        from noisebound.search.problem import Problem
-        from noisebound.training.devices import OneDevice
-        from noisebound.training.session import Session
+        from noisebound.integrations.sklearn.engine import fit
 
         self._forget()
-        if y is not None:  # scikit-learn has an error of its own for None
+        if y is not None:  # for None, scikit-learn raises its own error
             check_none_missing(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_FLOATS)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         self._begin(X)
-        config = config_of(self, self.classes_.tolist(), self._seed)
-        whole, data = self._training_data(X, y, sample_weight)
-        # Trials compare recipes, for which float32 has enough digits.
-        session = Session(
-            self._devices(), OneDevice("cpu"), show=self.verbose, n_jobs=self.n_jobs or 1
-        )
-        problem = Problem(
-            data,
-            config,
-            self._network(),
-            session,
-            partial(objective_of, self),
-            estimator=None if isinstance(self.learner, str) else self.learner,
-        )
-        plan = plan_training(problem)
-        try:
-            model = train(plan, session).model
-        except KeyboardInterrupt:
-            if session.state is None or plan.others:
-                raise
-            warnings.warn(
-                f"training was interrupted after {session.state.epoch} epochs: the model is "
-                "as it was then",
-                InterruptedTrainingWarning,
-                stacklevel=2,
-            )
-            model = session.state.best_model
-        self.loss_curve_ = [metrics.train_loss for metrics in session.history]
-        self._state = session.state
-        self._conclude(model, plan.noise, plan.objective)
-        self.recipe_ = plan.choice
-        self._judge(whole, plan)
+        fit(self, X, y, sample_weight, groups)
         return self
 
     @available_if(_has_given_noise)  # type: ignore[untyped-decorator]
@@ -252,9 +205,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             classes: all classes that there will be; needed in the first call
             sample_weight: how much each example counts
         """
-        from noisebound.search.problem import known_noise
-        from noisebound.training.loop import Training
-        from noisebound.training.state import initial_state
+        from noisebound.integrations.sklearn.engine import fit_part
 
         is_first = not hasattr(self, "network_")
         if is_first:
@@ -275,24 +226,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
             )
         if is_first:
             self._begin(X)
-        config, devices = config_of(self, self.classes_.tolist(), self._seed), self._devices()
-        _, data = self._training_data(X, y, sample_weight)
-        noise = known_noise(config, data.train)
-        assert noise is not None
-        objective = objective_of(self, config, len(self.classes_), len(data.train), noise)
-        if self._state is None:
-            self._state = initial_state(
-                self._network(), objective, config, len(data.train), devices
-            )
-        self._state.criterion = objective.criterion
-        for group in self._state.optimizer.param_groups:
-            group["weight_decay"] = config.weight_decay
-        config = config.model_copy(update={"epochs": self._state.epoch + 1})
-        for name in ("suspects_", "suspicion_"):  # they belong to other data
-            self.__dict__.pop(name, None)
-        for metrics in Training(self._state, objective, data, config, devices).epochs():
-            self.loss_curve_.append(metrics.train_loss)
-        self._conclude(self._state.best_model, noise, objective)
+        fit_part(self, X, y, sample_weight)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.floating[Any]]:
@@ -301,10 +235,12 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         Args:
             X: features, dense or sparse, one row per example
         """
+        from noisebound.integrations.sklearn.engine import probabilities
+
         check_is_fitted(self, "network_")
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
         assert self._scaling is not None
-        probs: NDArray[np.floating[Any]] = self._probabilities(self._scaling.inputs(X)).numpy()
+        probs: NDArray[np.floating[Any]] = probabilities(self, self._scaling.inputs(X)).numpy()
         return probs.astype(self._dtype, copy=False)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -322,7 +258,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def _forget(self) -> None:
-        """Remove what was learned, so that a training that fails leaves nothing to be used."""
+        """Remove the fitted attributes, so that a failed training leaves no usable model."""
         for name in [name for name in vars(self) if name.endswith("_") or name == "_state"]:
             delattr(self, name)
 
@@ -335,33 +271,6 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         self._dtype = X.dtype
         self.loss_curve_ = []
 
-    def _training_data(
-        self, X: Any, y: NDArray[Any], sample_weight: ArrayLike | None
-    ) -> "tuple[Dataset, TrainingData]":
-        """Return all examples, and those with a weight as training data."""
-        from noisebound.data import Dataset
-        from noisebound.training.data import TrainingData
-
-        weights = _check_sample_weight(
-            sample_weight, X, dtype=X.dtype, ensure_non_negative=True, copy=True
-        )
-        if not weights.any():
-            raise InvalidValueError(
-                "sample_weight is zero for all examples: none is left to train on"
-            )
-        if self._scaling is None:
-            self._scaling = InputScaling(X, weights, standardize=self.standardize)
-        whole = Dataset(
-            self._scaling.inputs(X),
-            torch.from_numpy(np.searchsorted(self.classes_, y)),
-            tuple(map(str, range(len(self.classes_)))),
-            weights=None if sample_weight is None else torch.from_numpy(weights),
-        )
-        kept = torch.from_numpy(weights.nonzero()[0])
-        train = whole.subset(kept)
-        normalization = self._scaling.normalization_for(train)
-        return whole, TrainingData(train, None, None, normalization, kept)
-
     @property
     def is_by_recipe(self) -> bool:
         """True if nothing is given that only a loss and its bound can use."""
@@ -371,63 +280,3 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
     def loss_transition(self) -> Tensor | None:
         """The transition matrix of a loss object that has one."""
         return self.loss.assumed_transition if isinstance(self.loss, Loss) else None
-
-    def _network(self) -> nn.Module:
-        assert self._scaling is not None
-        shape, num_classes = (self.n_features_in_,), len(self.classes_)
-        widths = hidden_widths(self.hidden_layer_sizes, is_sparse=self._scaling.is_sparse)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed)
-            return mlp(shape, num_classes, widths) if widths else linear(shape, num_classes)
-
-    def _devices(self) -> "OneDevice":
-        from noisebound.training.devices import OneDevice
-
-        return OneDevice("cpu", torch.float64 if self._dtype == np.float64 else torch.float32)
-
-    def _conclude(self, model: nn.Module, noise: Noise, objective: "Objective") -> None:
-        """Set what was learned."""
-        model = without_factors(model, self._network())
-        self.network_ = model.double() if self._dtype == np.float64 else model
-        self.n_iter_ = 1 if self._state is None else self._state.epoch
-        self.noise_rate_ = noise.assumed_rate
-        if noise.unknown_because is not None:
-            self.noise_rate_ = 0.0
-        self.bound_ = objective.bound
-        self.noise_estimate_ = None
-        if isinstance(noise, EstimatedNoise):
-            self.noise_estimate_ = noise.estimate
-        elif isinstance(noise, UnknownNoise):
-            self.noise_estimate_ = noise.rejected
-
-    def _judge(self, whole: "Dataset", plan: "Plan") -> None:
-        """Set which labels are probably wrong; unknown if the noise is."""
-        from noisebound.estimation.model_suspects import suspects_by_models
-
-        if plan.noise.unknown_because is not None:
-            self.suspicion_, self.suspects_ = np.full(len(whole), np.nan), np.empty(0, np.int64)
-            return
-        noise, criterion = plan.noise, plan.objective.criterion
-        assert isinstance(criterion, Loss)
-        suspects = suspects_by_models(
-            self._probabilities(whole.inputs).double(),
-            whole.labels,
-            criterion,
-            plan.seen_noise.transition,
-            *(noise.out_of_fold, noise.estimate) if isinstance(noise, EstimatedNoise) else (None,),
-            is_network=not plan.others,
-        )
-        ranking = suspects.ranking
-        self.suspicion_ = suspects.probability.numpy()
-        self.suspects_ = ranking[suspects.score[ranking] > 0].numpy()
-
-    def _probabilities(self, inputs: "Tensor | Rows") -> Float[Tensor, "n classes"]:
-        from noisebound.data import Dataset
-        from noisebound.training.evaluation import predict_logits
-
-        assert self._scaling is not None
-        assert self._scaling.normalization is not None
-        labels = torch.zeros(len(inputs), dtype=torch.int64)
-        data = Dataset(inputs, labels, tuple(map(str, range(len(self.classes_)))))
-        normalization = self._scaling.normalization
-        return predict_logits(self.network_, data, normalization, self._devices()).softmax(1)

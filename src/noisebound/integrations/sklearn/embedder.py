@@ -1,7 +1,6 @@
-"""A pretrained encoder as a transformer of scikit-learn's."""
+"""A pretrained encoder as a scikit-learn transformer."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +11,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from noisebound.data.arrays import inputs_from_array
 from noisebound.data.images import image_extensions
-from noisebound.data.table_files import as_polars, is_frame
-from noisebound.data.texts import as_texts
+from noisebound.data.table_files import as_polars, as_texts, is_frame
 from noisebound.errors import DataError
 from noisebound.features import (
     Backbone,
     BackboneLike,
     Examples,
     ImageFiles,
+    TensorExamples,
     Texts,
     embed_once,
     parse_backbone,
 )
-from noisebound.features.embed_once import refuse_bad
-from noisebound.features.examples import PathFiles
-from noisebound.features.load import examples_of
+from noisebound.features.embed import refuse_bad
+from noisebound.features.examples import PathFiles, image_paths
 
 
 class Embedder(TransformerMixin, BaseEstimator):
     """Turns texts or images into the vectors of a pretrained encoder, which are cached on disk.
-
-    There is nothing to learn: `fit` finds the encoder and looks at one of its vectors.
 
     Args:
         backbone: ``"hf:NAME_OR_FOLDER"``, ``"onnx:FILE"``, ``"timm:NAME"``, ``"package:NAME"``,
@@ -56,38 +52,35 @@ class Embedder(TransformerMixin, BaseEstimator):
         self.image_size = image_size
 
     def fit(self, X: Any, y: Any = None) -> "Embedder":
-        """Find the encoder.
+        """Find the encoder, and embed the examples into the cache.
 
         Args:
             X: as in :meth:`transform`
             y: is not used
         """
-        self.backbone_ = parse_backbone(self.backbone, self.image_size)
-        first = _first_readable(_examples(X, self.backbone_))
-        self.n_features_out_ = self._vectors(X if first is None else X[first : first + 1]).shape[1]
+        self.fit_transform(X)
         return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.float32]:
+        self.backbone_ = parse_backbone(self.backbone, self.image_size)
+        vectors = self._vectors(X)
+        self.n_features_out_ = vectors.shape[1]
+        return vectors
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Return one vector per example.
 
         Args:
             X: a list, an array, a column or a frame of one column of texts, or of paths of images;
-                or images
-                ``[n, height, width, channels]`` or with channels first
+                or images ``[n, height, width, channels]`` or with channels first
         """
         check_is_fitted(self, "backbone_")
         return self._vectors(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return a name for each number of a vector.
-
-        Args:
-            input_features: is not used
-        """
         check_is_fitted(self, "backbone_")
-        return np.array(
-            [f"embedding{place}" for place in range(self.n_features_out_)], dtype=object
-        )
+        names = [f"embedding{place}" for place in range(self.n_features_out_)]
+        return np.array(names, dtype=object)
 
     def _vectors(self, X: Any) -> NDArray[np.float32]:
         examples = _examples(X, self.backbone_)
@@ -108,35 +101,27 @@ def _examples(X: Any, backbone: Backbone) -> Examples:
     if isinstance(X, str):
         raise DataError("expected several texts or paths, got one: put it in a list")
     values = _one_column(X)
-    if isinstance(values, list | tuple) and values and isinstance(values[0], Path):
-        return ImageFiles(PathFiles(), list(map(str, values)))
+    paths = image_paths(values)
+    if paths is not None and not _are_texts(values, backbone):
+        return ImageFiles(PathFiles(), paths)
     texts = as_texts(values)
-    if texts is None:
-        return examples_of(inputs_from_array(values))
-    if "text" in backbone.modalities and not _are_images(texts, backbone):
-        return Texts(texts)
-    return ImageFiles(PathFiles(), list(map(str, texts)))
+    return TensorExamples(inputs_from_array(values)) if texts is None else Texts(texts)
 
 
-def _first_readable(examples: Examples) -> int | None:
-    """Return the position of the first example that can be read, or None if none can."""
-    with examples.reading():
-        for position in range(len(examples)):
-            with suppress(Exception):  # what Pillow raises on damaged files is not a closed list
-                examples.read(position)
-                return position
-    return None
+def _are_texts(values: Sequence[str | Path], backbone: Backbone) -> bool:
+    """True if strings are texts to this encoder.
 
-
-def _are_images(texts: Sequence[str | None], backbone: Backbone) -> bool:
-    """True if an encoder of images and texts gets words that are all names of images."""
+    For an encoder of images and texts, strings are images if all of them name one.
+    """
+    if "text" not in backbone.modalities or not any(isinstance(each, str) for each in values):
+        return False
     extensions = image_extensions() if "image" in backbone.modalities else ()
-    paths = [Path(text or "") for text in texts]
-    return all(path.suffix.lower() in extensions and path.is_file() for path in paths)
+    paths = map(Path, values)
+    return not all(path.suffix.lower() in extensions and path.is_file() for path in paths)
 
 
 def _one_column(X: Any) -> Any:
-    """Return a column of texts or paths as a list, and all else as it is."""
+    """Return a column of texts or paths as a list, and anything else unchanged."""
     if is_frame(X):
         if X.shape[1] != 1:
             raise DataError(

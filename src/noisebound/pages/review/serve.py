@@ -27,6 +27,7 @@ from noisebound.errors import InvalidValueError, NoiseboundError
 from noisebound.pages.examples import SIZES
 from noisebound.pages.review.session import (
     AskedDecisions,
+    AskedQueue,
     AskedUndo,
     DecidedElsewhereError,
     ReviewSession,
@@ -135,58 +136,52 @@ class Guard:
     def __init__(self, application: ASGIApp, token: str, port: int) -> None:
         self.application, self.token = application, token
         self.hosts = {f"{_HOST}:{port}", f"localhost:{port}"}
-        self.origins = {f"http://{host}" for host in self.hosts}
+        self.origins = {None, *(f"http://{host}" for host in self.hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
         refusal = self._refusal(scope)
         if refusal is not None:
-            await PlainTextResponse(refusal, 403)(scope, receive, _with_headers(send))
+            await PlainTextResponse(refusal, 403)(scope, receive, send_with_headers)
             return
         path = scope["path"].removeprefix(f"/{self.token}")
         inner = {**scope, "path": path, "raw_path": path.encode(), "root_path": ""}
-        await self.application(inner, receive, _with_headers(send))
+        await self.application(inner, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> str | None:
-        """Return the reason to refuse a request, if there is one."""
-        headers = Headers(scope=scope)
+        headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
         if headers.getlist("host") != [headers.get("host")] or headers["host"] not in self.hosts:
             return f"This server answers to {_HOST} only."
         origin = headers.get("origin")
-        if origin is None and scope["method"] not in ("GET", "HEAD"):
+        if origin is None and method not in ("GET", "HEAD"):
             return "A request that changes something must name its Origin."
-        is_foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
-        is_foreign = is_foreign and not self._opens_page(scope, headers)
-        if is_foreign or (origin is not None and origin not in self.origins):
+        asked = method, headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+        opens_page = path == f"/{self.token}/" and asked == ("GET", "navigate", "document")
+        is_own = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+        if origin not in self.origins or not (is_own or opens_page):
             return "This server answers to its own page only."
-        given = scope["path"].split("/", 2)[1] if scope["path"].startswith("/") else ""
+        given = path.split("/", 2)[1] if path.startswith("/") else ""
         if not secrets.compare_digest(given.encode(), self.token.encode()):
             return "The address lacks the token: open the address that noisebound review printed."
         return None
 
-    def _opens_page(self, scope: Scope, headers: Headers) -> bool:
-        """True if a browser window goes to the page, rather than a script or a frame."""
-        found = scope["method"], headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
-        return scope["path"] == f"/{self.token}/" and found == ("GET", "navigate", "document")
-
-
-def _with_headers(send: Send) -> Send:
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers[name] = value
-            headers.setdefault("Cache-Control", "no-store")
-        await send(message)
-
-    return send_with_headers
-
 
 def create_application(session: ReviewSession) -> Starlette:
     """Return the application of a review; it trusts every caller, so wrap it in a `Guard`."""
-    assets = _assets()
+    # The page's files by name, so that no request opens a path.
+    found = [*files("noisebound.pages.review").joinpath("page").iterdir()]
+    found.append(files("noisebound.pages").joinpath("templates", "colors.css"))
+    assets = {each.name: each.read_bytes() for each in found}
 
     def answer(method: Callable[..., Any]) -> Callable[[Request], Response]:
         return lambda request: JSONResponse(method(**request.path_params))
@@ -201,22 +196,14 @@ def create_application(session: ReviewSession) -> Starlette:
         return endpoint
 
     def queue(request: Request) -> Response:
-        given = request.query_params
-        found = session.queue(
-            _whole(given.get("offset", "0")),
-            _whole(given.get("count", "50")),
-            given.get("label"),
-            given.get("suggested"),
-            waiting="waiting" in given,
-        )
-        return JSONResponse(found)
+        asked = AskedQueue.model_validate(dict(request.query_params))
+        return JSONResponse(session.queue(asked))
 
     def picture(request: Request) -> Response:
-        size = request.path_params["size"]
-        if size not in SIZES:
+        if request.path_params["size"] not in SIZES:
             raise HTTPException(404)
         try:
-            content, media_type = session.picture(request.path_params["position"], size)
+            content, media_type = session.picture(**request.path_params)
         except OSError as error:  # such as a file that was removed or damaged
             raise HTTPException(404, f"the picture cannot be shown: {error}") from error
         # Pictures of two runs have different addresses, because of the token.
@@ -230,8 +217,7 @@ def create_application(session: ReviewSession) -> Starlette:
         name = request.path_params.get("name", "index.html")
         if name not in assets:
             raise HTTPException(404)
-        content, media_type = assets[name]
-        return Response(content, media_type=media_type)
+        return Response(assets[name], media_type=_MEDIA_TYPES[Path(name).suffix])
 
     return Starlette(
         routes=[
@@ -239,6 +225,7 @@ def create_application(session: ReviewSession) -> Starlette:
             Route("/api/about", answer(session.about)),
             Route("/api/progress", answer(session.progress)),
             Route("/api/audit", answer(session.audit)),
+            Route("/api/second", answer(session.second)),
             Route("/api/queue", queue),
             Route("/api/filters", answer(session.filters)),
             Route("/api/finish", answer(session.finish)),
@@ -251,22 +238,8 @@ def create_application(session: ReviewSession) -> Starlette:
             Route("/labels.csv", labels),
             Route("/{name}", asset),
         ],
-        exception_handlers={
-            NoiseboundError: _refused,
-            ValidationError: _refused,
-            HTTPException: _failed,
-        },
+        exception_handlers={NoiseboundError: _refused, ValidationError: _refused},
     )
-
-
-def _assets() -> dict[str, tuple[bytes, str]]:
-    """Return the page's files and their media types, by name, so that no request opens a path."""
-    found = [*files("noisebound.pages.review").joinpath("page").iterdir()]
-    found.append(files("noisebound.report").joinpath("templates", "colors.css"))
-    return {
-        each.name: (each.read_bytes(), _MEDIA_TYPES[each.name[each.name.rindex(".") :]])
-        for each in found
-    }
 
 
 async def _asked(request: Request, model: type[_Asked]) -> _Asked:
@@ -281,17 +254,6 @@ async def _asked(request: Request, model: type[_Asked]) -> _Asked:
     return model.model_validate_json(content)
 
 
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 16):
-        raise HTTPException(400, f"a whole number is expected, got {text[:20]!r}")
-    return int(text)
-
-
 def _refused(request: Request, error: Exception) -> Response:
     status = 409 if isinstance(error, DecidedElsewhereError) else 400
     return JSONResponse({"error": str(error)}, status)
-
-
-def _failed(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return PlainTextResponse(error.detail, error.status_code)

@@ -3,22 +3,22 @@
 import shlex
 import threading
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from noisebound.data import Splits
 from noisebound.errors import MisuseError
-from noisebound.pages.examples import Neighbors, Pictures, ShownExamples, Size
-from noisebound.review import Audit, Verdict
+from noisebound.pages.examples import ShownExamples, Size, comparable_vectors, nearest
+from noisebound.review import Verdict
 from noisebound.review.decisions import Manner, Place
 from noisebound.review.exports import corrected_labels
 from noisebound.review.queue import IS_SUSPECT, LAST, WORTH
 from noisebound.runs import Run
+from noisebound.runs.annotators import labels_of
 from noisebound.runs.corrections import fit_again
 from noisebound.system.spreadsheets import quote_formulas
 
@@ -26,6 +26,7 @@ Record = dict[str, Any]
 MOST_AT_ONCE = 500
 """The largest number of labels in one request."""
 
+_SEED = 5_310_877  # of the sample for a second opinion; another than the audit's
 _NEIGHBORS = 8
 _LOOK_ALIKES = 24  # fit on a screen
 _CONFUSED_PAIRS = 50
@@ -36,12 +37,12 @@ class _Strict(BaseModel):
 
 
 class AskedDecision(_Strict):
-    """A decision from the page; `known` is the key of the last decision that it has seen."""
+    """A decision from the page."""
 
     position: int
     verdict: Verdict
     label: str | None = None
-    known: str | None = None
+    known: str | None = None  # the key of the last decision that the page has seen
 
 
 class AskedDecisions(_Strict):
@@ -52,10 +53,20 @@ class AskedDecisions(_Strict):
     how: Manner
 
 
-class AskedUndo(_Strict):
-    """The keys of decisions to undo (default: the last decision of this person)."""
+class AskedQueue(BaseModel):
+    """Labels to list, the most suspect first; the filters apply to those that are waiting."""
 
-    keys: list[str] | None = Field(default=None, max_length=MOST_AT_ONCE)
+    offset: int = Field(default=0, ge=0, lt=2**53)
+    count: int = Field(default=50, ge=0)
+    label: str | None = None
+    suggested: str | None = None
+    waiting: bool = False  # True to leave out labels that are decided
+
+
+class AskedUndo(_Strict):
+    """Decisions to undo."""
+
+    keys: list[str] | None = Field(default=None, max_length=MOST_AT_ONCE)  # default: one's last
 
 
 class DecidedElsewhereError(MisuseError):
@@ -65,32 +76,56 @@ class DecidedElsewhereError(MisuseError):
 class ReviewSession:
     """The review of a run's labels by one person; it may be called from several threads."""
 
-    def __init__(self, run: Run, splits: Splits, by: str) -> None:
+    def __init__(self, run: Run, splits: Splits, by: str, second_opinion: int = 0) -> None:
         self.run, self.splits, self.by = run, splits, by
+        order = torch.randperm(len(splits.train), generator=torch.Generator().manual_seed(_SEED))
+        self._sample = order[:second_opinion].tolist()
         self.examples = ShownExamples(splits)
-        self._suspects = run.find_suspects(splits)
-        self._probs = run.label_probabilities(splits)
-        self._neighbors = Neighbors.of(splits, self._probs)
-        self._decisions = run.decisions_about(splits)
-        self._queue = run.review_queue(splits, decisions=self._decisions)
-        self._audit = Audit(self._probs, self._suspects, self._decisions, run.stated_rate)
+        judgment = run.judgment(splits)
+        self._suspects, self._probs = judgment.suspects, judgment.probabilities
+        self._vectors = comparable_vectors(splits, self._probs)
+        self._queue, self._audit = run.review_queue(splits), run.audit(splits)
+        self._decisions = self._audit.decisions = self._queue.decisions
         self._lock = threading.RLock()
-
-    @cached_property
-    def _pictures(self) -> Pictures:
-        return Pictures(self.splits)
 
     def about(self) -> Record:
         """Return the run, its classes, and the step to begin with."""
         with self._lock:
-            result = self._audit.result()
-            is_audited = result.more_for_5 == 0 or bool(self._queue.last_decisions)
+            is_audited = self._queue.last_decisions or self._audit.result().more_for(0.05) == 0
         return {
             "run": self.run.name,
             "kind": self.examples.kind,
             "classes": self.splits.train.class_names,
             "examples": len(self.splits.train),
             "begins_with": "review" if is_audited else "audit",
+            "second_opinion": len(self._sample),
+        }
+
+    def second(self) -> Record:
+        """Return the next example for a second opinion, without labels, and the result at the end.
+
+        The page shows nothing else then, because a person who sees the first label repeats it.
+        """
+        with self._lock:
+            made = self._decisions.refresh().second_labels
+        done = {each.position for each in made if each.by == self.by}
+        waiting = [each for each in self._sample if each not in done]
+        result = self.run.second_opinion(self.splits) if not waiting else None
+        return {
+            "next": self._unlabeled(waiting[0]) if waiting else None,
+            "done": len(self._sample) - len(waiting),
+            "of": len(self._sample),
+            "words": result and f"Noise rate of all labels: {result.summary}.",
+            "file": str(self.run.folder.decisions),
+        }
+
+    def _unlabeled(self, position: int) -> Record:
+        return {
+            "position": position,
+            "name": f"#{position}",  # a file's name may contain its class
+            "kind": self.examples.kind,
+            "text": self.examples.text(position),
+            "columns": self.examples.columns(position),
         }
 
     def progress(self) -> Record:
@@ -114,39 +149,30 @@ class ReviewSession:
         """Return the next example of the audit, and the result so far."""
         with self._lock:
             following, result = self._audit.next(), self._audit.result()
-            looked_at = result.answered + result.undecided
-            more = {5: result.more_for_5, 3: result.more_for_3}
-            return {
-                "next": following[0] if following else None,
-                "sizes": [{"points": each, "labels": looked_at + more[each]} for each in more],
-                "result": {
-                    "answered": result.answered,
-                    "wrong": result.wrong,
-                    "undecided": result.undecided,
-                    "rate": result.estimate and result.estimate.noise_rate,
-                    "interval": result.estimate and result.estimate.interval,
-                    "run_rate": result.run_rate,
-                    "words": result.words,
-                    "confusions": [asdict(each) for each in result.confusions],
-                    "reliability": [asdict(each) for each in result.reliability],
-                },
-            }
+        looked_at = result.answered + result.undecided
+        more = {5: result.more_for(0.05), 3: result.more_for(0.03)}
+        shown = ("answered", "wrong", "undecided", "run_rate", "words")
+        return {
+            "next": following[0] if following else None,
+            "sizes": [{"points": each, "labels": looked_at + more[each]} for each in more],
+            "result": {
+                **{name: getattr(result, name) for name in shown},
+                "rate": result.estimate and result.estimate.noise_rate,
+                "interval": result.estimate and result.estimate.interval,
+                "confusions": [asdict(each) for each in result.confusions],
+                "reliability": [asdict(each) for each in result.reliability],
+            },
+        }
 
-    def queue(
-        self, offset: int, count: int, label: str | None, suggested: str | None, *, waiting: bool
-    ) -> Record:
-        """Return up to ``count`` labels after the first ``offset``, the most suspect first.
-
-        With ``waiting``, only undecided labels; the filters ``label`` and ``suggested`` apply to
-        these.
-        """
+    def queue(self, asked: AskedQueue) -> Record:
+        """Return some of the labels, the most suspect first."""
         with self._lock:
-            if waiting:
-                found = self._queue.positions(label=label, suggested=suggested)
+            if asked.waiting:
+                found = self._queue.positions(label=asked.label, suggested=asked.suggested)
             else:
                 found = self._suspects.ranking
-            page = found[offset : offset + min(count, MOST_AT_ONCE)]
-            return {"total": len(found), "items": self._briefly(page.tolist())}
+            page = found[asked.offset :][: min(asked.count, MOST_AT_ONCE)]
+            return {"total": len(found), "items": [self._brief(each) for each in page.tolist()]}
 
     def filters(self) -> Record:
         """Return the labels and confused pairs in the queue, with their numbers of suspects."""
@@ -155,11 +181,9 @@ class ReviewSession:
             pairs = self._queue.pairs(_CONFUSED_PAIRS)
         labels, names = self.splits.train.labels, self.splits.train.class_names
         counts = labels[suspects].bincount(minlength=len(names)).tolist()
+        shown = sorted(set(labels[waiting].tolist()))
         return {
-            "labels": [
-                {"label": names[index], "waiting": counts[index]}
-                for index in sorted(set(labels[waiting].tolist()))
-            ],
+            "labels": [{"label": names[index], "waiting": counts[index]} for index in shown],
             "pairs": [asdict(pair) for pair in pairs],
         }
 
@@ -167,23 +191,21 @@ class ReviewSession:
         """Return one example without its picture and neighbors."""
         with self._lock:
             brief = self._brief(position)
+        named = zip(self.splits.train.class_names, self._probs[position].tolist(), strict=True)
         return brief | {
             "kind": self.examples.kind,
             "text": self.examples.text(position),
             "columns": self.examples.columns(position),
-            "probabilities": sorted(
-                zip(self.splits.train.class_names, self._probs[position].tolist(), strict=True),
-                key=itemgetter(1),
-                reverse=True,
-            ),
+            "labels": labels_of(self.splits.train, position),
+            "probabilities": sorted(named, key=itemgetter(1), reverse=True),
         }
 
     def neighbors(self, position: int) -> list[Record]:
         """Return the examples most similar to one, the most similar first."""
         self._decisions.data.check_position(position)
-        nearest = self._neighbors.nearest(position, _NEIGHBORS).tolist()
+        found = nearest(self._vectors, position, _NEIGHBORS).tolist()
         with self._lock:
-            return self._briefly(nearest)
+            return [self._brief(each) for each in found]
 
     def look_alikes(self, position: int) -> list[Record]:
         """Return a suspect and the examples most like it with the same label and suggestion.
@@ -191,9 +213,9 @@ class ReviewSession:
         Only suspects are ticked: similarity to a wrong label is not evidence of a wrong label.
         """
         self._decisions.data.check_position(position)
-        nearest = self._neighbors.nearest(position, len(self.splits.train))
+        found = nearest(self._vectors, position, len(self.splits.train))
         with self._lock:
-            alike = self._queue.look_alikes(position, nearest, _LOOK_ALIKES)
+            alike = self._queue.look_alikes(position, found, _LOOK_ALIKES)
             return [
                 self._brief(each.position) | {"ticked": each.probability > IS_SUSPECT}
                 for each in alike
@@ -202,12 +224,13 @@ class ReviewSession:
     def picture(self, position: int, size: Size) -> tuple[bytes, str]:
         """Return the file of a picture and its media type."""
         self._decisions.data.check_position(position)
-        return self._pictures.read(position, size)
+        return self.examples.picture(position, size)
 
     def decide(self, asked: AskedDecisions) -> Record:
         """Write decisions to the disk, or none if another window has decided about one of them."""
         with self._lock:
             self._decisions.refresh()
+            is_audit = asked.where == "audit"
             for each in asked.decisions:
                 self._check_known(each)
             made = [
@@ -219,14 +242,12 @@ class ReviewSession:
                     where=asked.where,
                     how=asked.how,
                     probability=float(self._suspects.probability[each.position]),
-                    stands_for=(
-                        self._audit.stands_for(each.position) if asked.where == "audit" else None
-                    ),
+                    stands_for=self._audit.stands_for(each.position) if is_audit else None,
                 )
                 for each in asked.decisions
             ]
             self._decisions.add(made)
-            return {"made": [asdict(each) for each in made], "progress": self.progress()}
+            return {"made": [each.model_dump() for each in made], "progress": self.progress()}
 
     def undo(self, asked: AskedUndo) -> Record:
         """Undo decisions, except those already undone elsewhere, and return their positions."""
@@ -236,24 +257,24 @@ class ReviewSession:
             keys = own[-1:] if asked.keys is None else asked.keys
             known = {each.key for each in history}
             undone = [self._decisions.undo(key, by=self.by) for key in keys if key in known]
-            positions = [each.position for each in undone]
-            return {"undone": positions, "progress": self.progress()}
+            return {"undone": [each.position for each in undone], "progress": self.progress()}
 
     def finish(self) -> Record:
         """Return the number of decisions, and the commands that use them."""
         verdicts = Counter(each.verdict for each in self._decisions)
-        folder, decisions = self.run.path, self.run.folder.decisions
-        again = folder.with_name(f"{self.run.name}-reviewed")
+        run, decisions = self.run, self.run.folder.decisions
+        again = run.path.with_name(f"{run.name}-reviewed")
+        commands = (
+            ["noisebound", "labels", str(run.path), "--out", "labels.csv"],
+            fit_again(run.folder, run.config, decisions, again),
+        )
         return {
             "decided": verdicts.total(),
             "changed": verdicts["wrong"],
             "unsure": verdicts["unsure"],
             "unusable": verdicts["unusable"],
             "file": str(decisions),
-            "commands": [
-                shlex.join(["noisebound", "labels", str(folder), "--out", "labels.csv"]),
-                shlex.join(fit_again(self.run.folder, self.run.config, decisions, again)),
-            ],
+            "commands": [shlex.join(words) for words in commands],
         }
 
     def labels(self) -> bytes:
@@ -263,23 +284,22 @@ class ReviewSession:
 
     def _check_known(self, asked: AskedDecision) -> None:
         self._decisions.data.check_position(asked.position)
+        if asked.verdict == "labeled":
+            return
         current = self._decisions.get(asked.position)
         if current is not None and current.key != asked.known:
+            name = self.splits.example_name(asked.position)
             raise DecidedElsewhereError(
-                f"Another window has decided about {self.examples.name(asked.position)} first, "
-                "and your answer was not saved."
+                f"Another window has decided about {name} first, and your answer was not saved."
             )
-
-    def _briefly(self, positions: Sequence[int]) -> list[Record]:
-        return [self._brief(position) for position in positions]
 
     def _brief(self, position: int) -> Record:
         suspect = self._queue.suspect(position)
         decision = self._decisions.get(position)
         return asdict(suspect) | {
-            "name": self.examples.name(position),
-            "short": "" if self.examples.kind == "image" else self.examples.short(position),
-            "decision": None if decision is None else asdict(decision),
+            "name": self.splits.example_name(position),
+            "short": self.examples.short(position),
+            "decision": None if decision is None else decision.model_dump(),
         }
 
     def _advice(self, decided: int, wrong: int) -> str:

@@ -47,7 +47,7 @@ export class AuditView {
     return Number(byId("audit-size").value);
   }
 
-  // The more answers there are, the better it is known how many it takes.
+  // The estimate of the number of labels to check improves with each answer.
   showSizes() {
     const select = byId("audit-size");
     const chosen = select.selectedIndex;
@@ -87,7 +87,7 @@ export class AuditView {
       const [low, high] = result.interval;
       facts.push(fact(percent(result.rate), `of all labels are wrong (${percent(low)} to ${percent(high)})`));
     }
-    if (result.run_rate !== null) facts.push(fact(percent(result.run_rate), "is what the run estimated by itself"));
+    if (result.run_rate !== null) facts.push(fact(percent(result.run_rate), "of all labels are wrong by the run's own estimate"));
     return element(
       "div",
       { class: "evidence" },

@@ -36,7 +36,7 @@ export class Chooser {
     if (typed) found.sort((a, b) => starts(a) - starts(b));
     this.shown = found.slice(0, MOST_SHOWN);
     this.list.replaceChildren(...this.shown.map((name, index) => this.option(name, index)));
-    if (!this.shown.length) this.list.append(element("li", { "aria-disabled": "true" }, "No class is called so."));
+    if (!this.shown.length) this.list.append(element("li", { "aria-disabled": "true" }, "No class has this name."));
     this.mark(0);
   }
 

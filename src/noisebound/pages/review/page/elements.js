@@ -1,4 +1,4 @@
-// Elements are made by code, and whatever the data holds goes into them as text, never as HTML.
+// Elements are made by code. Data goes into them as text, never as HTML.
 
 import { pictureAddress } from "./server.js";
 
@@ -43,6 +43,7 @@ export function decisionInWords(decision) {
     case "right": return "right";
     case "wrong": return `wrong: ${decision.label}`;
     case "unsure": return "unsure";
+    case "labeled": return `labeled ${decision.label}`;
     default: return "not usable";
   }
 }

@@ -1,14 +1,19 @@
-// One example, large, and beside it its label and what speaks for and against it.
+// One example, large, with its label and the evidence for and against it.
 
 import { decisionInWords, element, percent, picture } from "./elements.js";
 import { get } from "./server.js";
 
 const SHOWN_CLASSES = 5;
 
-// What stands beside the example is the caller's.
+// The caller makes `beside`, the element next to the example.
 export function showExample(card, example, beside) {
   card.dataset.position = example.position;
   card.replaceChildren(labels(example), exhibit(example), beside);
+}
+
+export function showUnlabeled(card, example) {
+  card.dataset.position = example.position;
+  card.replaceChildren(element("div"), exhibit(example), element("div"));
 }
 
 export function showMessage(card, beside, ...children) {
@@ -47,6 +52,9 @@ function labels(example) {
     element("dt", {}, "Label"),
     element("dd", { class: example.suggested === undefined ? null : "of-label" }, example.label),
   );
+  for (const [annotator, label] of example.labels ?? []) {
+    list.append(element("dt", { class: "annotator" }, annotator), element("dd", {}, label));
+  }
   const parts = [list];
   if (example.suggested !== undefined) {
     list.append(element("dt", {}, "Likelier"), element("dd", { class: "of-suggestion" }, example.suggested));
@@ -60,7 +68,7 @@ export function evidence(example) {
   return element(
     "div",
     { class: "evidence" },
-    element("h3", {}, "What the model says"),
+    element("h3", {}, "Predicted probabilities"),
     bars(example.probabilities),
     neighbors(example),
   );
@@ -91,9 +99,9 @@ function neighbors(example) {
   const list = element("ul", { class: example.kind === "image" ? "neighbors" : "neighbors lines" });
   get(`neighbors/${example.position}`).then(
     found => list.append(...found.map(other => neighbor(example, other))),
-    () => list.append(element("li", {}, "They could not be found.")),
+    () => list.append(element("li", {}, "The neighbors could not be loaded.")),
   );
-  return element("div", {}, element("h3", {}, "Its nearest neighbors and their labels"), list);
+  return element("div", {}, element("h3", {}, "Nearest neighbors and their labels"), list);
 }
 
 function neighbor(example, other) {

@@ -1,4 +1,4 @@
-// What was decided, and the commands that make use of it.
+// The number of decisions, and the commands that use them.
 
 import { byId, fact } from "./elements.js";
 import { get } from "./server.js";

@@ -1,4 +1,4 @@
-// The views of the page, one of which is shown; which one is in the address, so a reload keeps it.
+// The views of the page. The address names the one that is shown, so a reload keeps it.
 
 import { AuditView } from "./audit_view.js";
 import { Batch } from "./batch.js";
@@ -7,9 +7,8 @@ import { byId, element, keyCap } from "./elements.js";
 import { FinishView } from "./finish_view.js";
 import { ListView } from "./list_view.js";
 import { ReviewView } from "./review_view.js";
+import { SecondView } from "./second_view.js";
 import { Session } from "./session.js";
-
-const NAMES = ["audit", "review", "list", "finish"];
 
 const session = await Session.begin().catch(error => {
   byId("trouble").hidden = false;
@@ -18,6 +17,11 @@ const session = await Session.begin().catch(error => {
 });
 byId("run-name").textContent = session.about.run;
 document.title = `Review ${session.about.run}`;
+
+// In a second opinion, the other steps would show the labels.
+const isBlind = session.about.second_opinion > 0;
+const NAMES = isBlind ? ["second"] : ["audit", "review", "list", "finish"];
+document.querySelector("nav").hidden = isBlind;
 
 const chooser = new Chooser(session.about.classes);
 const review = new ReviewView(session, chooser, new Batch(session));
@@ -29,10 +33,12 @@ const views = {
     location.hash = "review";
   }),
   finish: new FinishView(),
+  second: new SecondView(session, chooser),
 };
 
 function current() {
   const name = location.hash.slice(1);
+  if (isBlind) return "second";
   return NAMES.includes(name) ? name : session.about.begins_with;
 }
 
@@ -66,15 +72,16 @@ function onKey(event) {
   const action = views[current()].actions.find(each => each.key === key);
   if (action) action.run();
   else if (key === "?") openHelp();
-  else if (NAMES[Number(key) - 1]) location.hash = NAMES[Number(key) - 1];
+  else if (!isBlind && NAMES[Number(key) - 1]) location.hash = NAMES[Number(key) - 1];
   else return;
   event.preventDefault();
 }
 
 function openHelp() {
   const lines = [
-    ...views.review.actions.map(({ key, name }) => [key, name]),
-    ["1", "Audit"], ["2", "Review"], ["3", "All labels"], ["4", "Finish"], ["?", "This list"],
+    ...views[isBlind ? "second" : "review"].actions.map(({ key, name }) => [key, name]),
+    ...(isBlind ? [] : [["1", "Audit"], ["2", "Review"], ["3", "All labels"], ["4", "Finish"]]),
+    ["?", "This list"],
   ];
   byId("help-keys").replaceChildren(
     ...lines.flatMap(([key, name]) => [

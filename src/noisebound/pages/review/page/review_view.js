@@ -1,4 +1,4 @@
-// The review: one suspect after the other, the one most worth a look first.
+// The review: one suspect after the other, the most suspect first.
 
 import { actionButtons, byId, count, decisionInWords, element } from "./elements.js";
 import { evidence, showExample, showMessage } from "./example_card.js";
@@ -163,7 +163,7 @@ export class ReviewView {
     return this.load();
   }
 
-  // The example stays while it waits. If another window has decided about it, that is said.
+  // An undecided example stays. If another window has decided about it, the page says so.
   async onProgress(isOwn) {
     if (!isOwn && this.example !== null && this.pinned === null) {
       const { decision, name } = await get(`examples/${this.example.position}`);

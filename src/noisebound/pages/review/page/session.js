@@ -1,4 +1,4 @@
-// What all views share: the run, the decisions of this window, and what others decide meanwhile.
+// Shared by all views: the run, the decisions of this window, and those of other windows.
 
 import { byId, count, decisionInWords } from "./elements.js";
 import { Refused, ServerGone, get, post } from "./server.js";
@@ -21,7 +21,7 @@ export class Session {
     this.undoable = JSON.parse(sessionStorage.getItem(UNDO_KEY) ?? "[]");
   }
 
-  // The function is called when decisions have changed, with true if it was by this window.
+  // Calls the function when decisions change, with true if this window made the change.
   onProgress(listener) {
     this.listeners.push(listener);
   }
@@ -38,7 +38,7 @@ export class Session {
     byId("spoken").textContent = text;
   }
 
-  // True if the server has all of the decisions on its disk.
+  // Returns true if the server has saved all decisions.
   async decide(chosen, where, how) {
     const decisions = chosen.map(({ example, verdict, label }) => ({
       position: example.position,
@@ -58,7 +58,7 @@ export class Session {
     return true;
   }
 
-  // Returns the positions of what was undone, or null.
+  // Returns the positions of the undone decisions, or null.
   async undo() {
     const keys = this.undoable.at(-1) ?? null;
     const answer = await this.send("undo", { keys });
@@ -94,7 +94,7 @@ export class Session {
   explainUnsaved(error) {
     if (error instanceof ServerGone) {
       this.trouble(
-        "This was not saved: the server has ended. Everything before is on the disk. Start noisebound review again, and open the address that it prints.",
+        "This was not saved: the server has ended. All earlier decisions are saved. Start noisebound review again, and open the address that it prints.",
       );
     } else if (error instanceof Refused && error.status === 409) {
       this.say(error.message);

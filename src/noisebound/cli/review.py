@@ -1,0 +1,196 @@
+"""``noisebound suspects``, ``review`` and ``labels``: find wrong labels and correct them."""
+
+import json
+import webbrowser
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter, validators
+
+from noisebound.cli.options import QuoteFormulas, Reading, ReadingFlags, RunPath, TrainingSource
+from noisebound.errors import InvalidValueError
+from noisebound.system.console import print_note, print_text
+
+
+def suspects(
+    run: RunPath,
+    data: TrainingSource = None,
+    *,
+    out: Path,
+    page: Path | None = None,
+    most: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 64,
+    quote_formulas: QuoteFormulas = True,
+    reading: Reading = None,
+) -> None:
+    """Rank the training labels of a run by the probability that they are wrong.
+
+    Example: `noisebound suspects run --out s.csv`
+
+    Parameters
+    ----------
+    out
+        The .csv or .parquet file to write, with one row per example, most suspect first: its label,
+            the probability that the label is wrong, and a suggested label.
+    page
+        The .html file to show the most suspect examples in [default: beside the table].
+    most
+        The number of examples on the page.
+    """
+    from noisebound.estimation import EstimatedNoise, GivenTransition
+    from noisebound.pages.page import write_page
+    from noisebound.pages.suspects import suspects_page
+    from noisebound.runs.judgment import suspects_frame
+    from noisebound.runs.predict import check_writable, write_frame
+
+    check_writable(out)
+    trained, splits = (reading or ReadingFlags()).load_run(run, data)
+    found = trained.judgment(splits).suspects
+    table = suspects_frame(found, splits)
+    write_frame(table, out, quotes_formulas=quote_formulas)
+    because = trained.noise.unknown_because
+    if because is None:
+        expected = trained.expected_wrong(found)
+        headline = f"{len(table):,} labels, of which about {expected:,} are probably wrong"
+        print_text(headline)
+    else:
+        headline = f"The noise of these {len(table):,} labels is unknown, and their ranking "
+        headline += f"means little: {because}"
+        print_note(headline)
+    print_text(f"all labels, ranked: {out}")
+    knows_structure = isinstance(trained.noise, EstimatedNoise | GivenTransition)
+    if trained.result.chosen is None and not knows_structure:
+        print_note(
+            "this run had no bound, and its model may have memorized wrong labels: train another "
+            "with noisebound fit DATA --out RUN, without --loss"
+        )
+    place = page or out.with_suffix(".html")
+    write_page(suspects_page(found, splits, most, f"{headline}.", out.name), place)
+    print_text(f"the most suspect examples: {place}")
+
+
+def review(
+    run: RunPath,
+    data: TrainingSource = None,
+    *,
+    port: Annotated[int | None, Parameter(validator=validators.Number(gte=1, lte=65535))] = None,
+    open: bool = True,
+    by: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    id: Annotated[str | None, Parameter(metavar="COLUMN")] = None,
+    second_opinion: Annotated[
+        int, Parameter(metavar="NUMBER", validator=validators.Number(gte=0), show_default=False)
+    ] = 0,
+) -> None:
+    """Check a run's labels in the browser: first a random sample, then the suspects.
+
+    The page is accessible from this machine only. Each decision is saved immediately.
+
+    Example: `noisebound review run`
+
+    Parameters
+    ----------
+    port
+        The port to listen on [default: a free port].
+    open
+        Open the page in the browser.
+    by
+        Your name, which is saved with each decision [default: the name of the user account].
+    id
+        The column that identifies the rows [default: the --id of `fit`].
+    second_opinion
+        Label NUMBER random examples again without seeing their labels, in place of a review.
+            Agreement of the two labels gives the noise rate.
+    """
+    from noisebound.pages.review.serve import ReviewServer, redirect_file
+    from noisebound.pages.review.session import ReviewSession
+    from noisebound.review.decisions import current_user
+    from noisebound.runs import load_run
+
+    trained = load_run(run)
+    splits = trained.training_data(data).named_by(id)
+    session = ReviewSession(trained, splits, by or current_user(), second_opinion)
+    server = ReviewServer(session, port)
+
+    with redirect_file(server.address) if open else nullcontext() as file:
+
+        def announce(address: str) -> None:
+            print_text(f"the review page: {address}")
+            print_text(f"decisions are kept in {trained.folder.decisions}")
+            print_text("Ctrl-C ends the server")
+            if file is not None:
+                webbrowser.open(file.as_uri())
+
+        server.run(announce)
+
+
+def labels(
+    run: RunPath,
+    data: TrainingSource = None,
+    *,
+    out: Path | None = None,
+    format: Literal["table", "label-studio", "argilla"] = "table",
+    drop_unusable: Annotated[bool, Parameter(negative=())] = False,
+    read: Path | None = None,
+    quote_formulas: QuoteFormulas = True,
+    reading: Reading = None,
+) -> None:
+    """Export each training label of a run: as given, as corrected, and the reason.
+
+    With several labels per example, the table also has their consensus and its probability.
+
+    Example: `noisebound labels run --out labels.csv`
+
+    Parameters
+    ----------
+    out
+        The file to write: .csv or .parquet for a table, .json for other tools.
+    format
+        The format: a table, or tasks to import into Label Studio or argilla.
+    drop_unusable
+        Leave out examples that were marked as unusable.
+    read
+        An export of Label Studio or argilla to import first. Its answers become decisions.
+    """
+    from noisebound.review.exports import (
+        argilla_records,
+        corrected_labels,
+        label_studio_config,
+        label_studio_tasks,
+        read_answers,
+    )
+    from noisebound.runs.annotators import consensus_columns
+    from noisebound.runs.predict import check_writable, write_frame
+    from noisebound.system.files import write_text
+
+    if out is None and read is None:
+        raise InvalidValueError("name a file to write with --out, or one to read with --read")
+    if out is not None and format == "table":
+        check_writable(out)
+    elif out is not None and out.suffix.lower() != ".json":
+        raise InvalidValueError(f"--out for {format} must be a .json file, got {out.name}")
+    trained, splits = (reading or ReadingFlags()).load_run(run, data)
+    decisions = trained.decisions_about(splits)
+    if read is not None:
+        made = read_answers(read, trained.review_queue(splits))
+        print_text(f"{len(made):,} decisions were read from {read}")
+        decisions.refresh()
+    for note in decisions.notes:
+        print_note(note)
+    if out is None:
+        return
+    if format == "table":
+        found = trained.judgment(splits).annotators if splits.train.votes is not None else None
+        consensus = None if found is None else consensus_columns(found, splits.train)
+        table = corrected_labels(decisions, drop_unusable=drop_unusable, consensus=consensus)
+        write_frame(table, out, quotes_formulas=quote_formulas)
+        changed = int((table["label"] != table["corrected"]).sum())
+        print_text(f"{len(table):,} labels, of which {changed:,} are corrected: {out}")
+        return
+    queue = trained.review_queue(splits)
+    tasks = label_studio_tasks if format == "label-studio" else argilla_records
+    write_text(out, json.dumps(tasks(queue, splits), ensure_ascii=False, indent=1) + "\n")
+    print_text(f"{len(queue.data):,} examples for {format}: {out}")
+    if format == "label-studio":
+        config = out.with_suffix(".xml")
+        write_text(config, label_studio_config(splits))
+        print_text(f"the project's labeling configuration: {config}")

@@ -1,0 +1,69 @@
+"""The section of a report on annotators: how often each errs, how, and who disagrees with whom."""
+
+from collections.abc import Sequence
+
+from noisebound.estimation import AnnotatorEstimate
+from noisebound.pages.page import Section
+from noisebound.pages.table import EMPTY, Cell, Row, Table, confusions, number_cell
+from noisebound.runs.annotators import annotators_frame
+
+_MATRICES = 12  # annotators with a heat map of their own; heuristic
+_COMPARED = 20  # annotators in the table of pairs; more do not fit on a page
+
+_NOTES = (
+    "wrong: the estimated share of the annotator's labels that are wrong",
+    "agreement: with the other annotators, beyond chance; 1 is full agreement (Cohen's kappa)",
+)
+
+
+def annotators_section(found: AnnotatorEstimate, class_names: Sequence[str]) -> Section:
+    """Return the section on the annotators of a run."""
+    who = f"{len(found.names):,} annotators" if found.are_named else "Unknown annotators"
+    words = f"{who} gave {int(found.counts.sum()):,} labels to the examples that were trained on."
+    order = found.counts.argsort(descending=True, stable=True).tolist()
+    if found.are_named:
+        folded = [
+            _matrix(f"Labels by {found.names[each]}", found, each, class_names)
+            for each in order[:_MATRICES]
+        ]
+    else:
+        folded = [_matrix("Labels by all annotators", found, 0, class_names)]
+    tables = [_table(found, class_names)]
+    if found.are_named:
+        tables.append(_pairs(found, order[:_COMPARED]))
+    return Section("The annotators", words, tables, folded=folded)
+
+
+def _table(found: AnnotatorEstimate, class_names: Sequence[str]) -> Table:
+    rows = []
+    for each in annotators_frame(found, class_names).iter_rows(named=True):
+        cells = (
+            number_cell(each["labels"], ",d"),
+            number_cell(each["error_rate"], ".1%"),
+            Cell(f"{each['low']:.1%} to {each['high']:.1%}", "", each["low"]),
+            number_cell(each["agreement"], ".2f"),
+            Cell(each["most_frequent_mistake"] or "–"),
+        )
+        rows.append(Row(each["annotator"], cells))
+    header = ("annotator", "labels", "wrong", "95% interval", "agreement", "most frequent mistake")
+    return Table("annotators", "Annotators", header, tuple(rows), notes=_NOTES)
+
+
+def _matrix(title: str, found: AnnotatorEstimate, place: int, class_names: Sequence[str]) -> Table:
+    return confusions(title, "label", "true class", class_names, found.transitions[place].tolist())
+
+
+def _pairs(found: AnnotatorEstimate, shown: Sequence[int]) -> Table:
+    """Return how often two annotators give the same label, as a heat map of disagreement."""
+    rows = []
+    for one in shown:
+        cells = []
+        for other in shown:
+            share = float(found.pairwise_agreement[one, other])
+            is_known = one != other and share == share
+            shade = 1 - share
+            cells.append(Cell(f"{100 * shade:.0f}", "", shade, share=shade) if is_known else EMPTY)
+        rows.append(Row(found.names[one], tuple(cells)))
+    names = [found.names[each] for each in shown]
+    title = "Disagreement of two annotators on the examples that both labeled, %"
+    return Table("disagreement", title, ("annotator", *names), tuple(rows))

@@ -1,0 +1,81 @@
+"""The sections of a run's page on duplicates, and on examples that are far from all others."""
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from noisebound.data import Splits
+from noisebound.estimation.repeated import noise_of_repeated
+from noisebound.pages.examples import ShownExamples
+from noisebound.pages.page import Section, thumbnail
+from noisebound.pages.table import Cell, Row, Table, number_cell
+
+_SETS, _OUTLIERS = 20, 10  # the most that are shown
+_FENCE = 3  # interquartile ranges above the upper quartile: Tukey's "far out"
+
+
+def closeness_sections(splits: Splits) -> list[Section]:
+    """Return a section on duplicates and one on outliers, if there are any."""
+    return [*_duplicates(splits), *_outliers(splits)]
+
+
+def _duplicates(splits: Splits) -> list[Section]:
+    sets, train = splits.duplicates.sets, splits.train
+    if not sets:
+        return []
+    labels = [[train.class_names[k] for k in train.labels[each].tolist()] for each in sets]
+    order = sorted(range(len(sets)), key=lambda index: -len(set(labels[index])))
+    differing = sum(len(set(each)) > 1 for each in labels)
+    text = (
+        f"{sum(map(len, sets)):,} examples are copies or near copies of one another, in "
+        f"{len(sets):,} sets. {differing:,} sets have different labels, so some of them are wrong."
+    )
+    found = noise_of_repeated(train.labels, sets, train.num_classes)
+    text += "" if found is None else f" {found.words}"
+    examples, rows = ShownExamples(splits), []
+    for index in order[:_SETS]:
+        names = " = ".join(map(splits.example_name, sets[index]))
+        shown = Cell(examples.short(sets[index][0]))
+        rows.append(Row(names, (Cell(", ".join(labels[index])), shown)))
+    header = ("examples", "labels", "content of the first")
+    return [Section("Duplicates", text, [Table("duplicates", "Copies", header, tuple(rows))])]
+
+
+def _outliers(splits: Splits) -> list[Section]:
+    remoteness = splits.duplicates.remoteness
+    positions = [] if remoteness is None else _far_out(remoteness)
+    if remoteness is None or not positions:
+        return []
+    text = (
+        "These examples are far from all others: they may belong to none of the classes. Distances "
+        "are those to the tenth neighbor, as multiples of the median."
+    )
+    train, examples = splits.train, ShownExamples(splits)
+    facts = [
+        (splits.example_name(each), train.class_names[train.labels[each]], float(remoteness[each]))
+        for each in positions
+    ]
+    if splits.has_pictures:
+        gallery = []
+        for position, (name, label, distance) in zip(positions, facts, strict=True):
+            image = splits.picture(position)
+            assert image is not None
+            lines = [name, f"label: {label}", f"distance: {distance:.1f}"]
+            gallery.append(thumbnail(image, f"Example {name}", lines))
+        return [Section("Outliers", text, gallery=gallery)]
+    rows = [
+        Row(name, (Cell(label), number_cell(distance, ".1f"), Cell(examples.short(position))))
+        for position, (name, label, distance) in zip(positions, facts, strict=True)
+    ]
+    header = ("example", "label", "distance", "content")
+    return [Section("Outliers", text, [Table("outliers", "Outliers", header, tuple(rows))])]
+
+
+def _far_out(remoteness: Float[Tensor, " n"]) -> list[int]:
+    """Return the positions of the remotest examples, if they are beyond the fence."""
+    logs = remoteness.log()  # distances are skewed
+    low, high = np.quantile(logs.numpy(), (0.25, 0.75))
+    found = logs.topk(min(_OUTLIERS, len(logs)))
+    is_out = found.values > high + _FENCE * (high - low)
+    positions: list[int] = found.indices[is_out].tolist()
+    return positions

@@ -1,1 +1,0 @@
-"""Building blocks of pages and papers: tables, plots, heat maps, galleries, figures."""
