@@ -17,7 +17,8 @@ from torch import Tensor
 
 from noisebound.errors import InvalidTypeError, InvalidValueError
 
-ArrayLike: TypeAlias = float | Sequence[float] | Sequence[Sequence[float]] | NDArray[Any] | Tensor
+Array: TypeAlias = NDArray[Any] | Tensor
+ArrayLike: TypeAlias = float | Sequence[float] | Sequence[Sequence[float]] | Sequence[Array] | Array
 
 _SUM_TOLERANCE = 1e-4  # more than float32 loses in a sum over a thousand classes
 _RATE_TOLERANCE = 1e-12  # a rate of exactly (c-1)/c, rounded, is not above it

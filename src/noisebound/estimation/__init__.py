@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     )
     from noisebound.estimation.predictions import OutOfFold
     from noisebound.estimation.suspects import Suspects, find_suspects
+    from noisebound.estimation.tokens import (
+        Span,
+        SpanSuspect,
+        TagSchemeWarning,
+        TokenSuspects,
+    )
 
 import_when_used(__name__)
 
@@ -40,7 +46,11 @@ __all__ = [
     "Noise",
     "NoiseEstimate",
     "OutOfFold",
+    "Span",
+    "SpanSuspect",
     "Suspects",
+    "TagSchemeWarning",
+    "TokenSuspects",
     "UnknownNoise",
     "UnknownNoiseWarning",
     "clean_score",

@@ -38,6 +38,7 @@ from noisebound.estimation.predictions import (
     check_predictions,
     of_label,
 )
+from noisebound.estimation.sequences import are_sequences, join
 from noisebound.estimation.transitions import (
     SUREST,
     agreement_transition,
@@ -146,6 +147,10 @@ def estimate_noise(
     are ``-1``. The rate is then that of a label drawn from all labels, and
     `NoiseEstimate.annotators` has the details.
 
+    For labels of tokens, pass one array ``[length, classes]`` and one sequence of labels per
+    sentence. Labels of -100 are ignored, and ``trusted`` names tokens as pairs of sentence and
+    position.
+
     Args:
         probs: out-of-fold probabilities of the *noisy* label, one row per example; None to compare
             several labels per example without a model
@@ -175,6 +180,20 @@ def estimate_noise(
                 "`probs` may be None only if `labels` has several labels per example, as a matrix"
             )
         return _by_annotators(None, labels, method, annotators, trusted)
+    if are_sequences(probs):
+        tokens = join(probs, labels)
+        if second_probs is not None:
+            second_probs = join(second_probs, labels, "second_probs").probs
+        if isinstance(trusted, tuple) and not isinstance(trusted, Trusted):
+            trusted = tokens.positions_of(trusted[0]), trusted[1]
+        return estimate_noise(
+            tokens.probs,
+            tokens.labels,
+            method,
+            second_probs=second_probs,
+            trusted=trusted,
+            annotators=annotators,
+        )
     predictions = check_predictions(probs)
     if method not in ESTIMATION_METHODS:
         names = ", ".join(ESTIMATION_METHODS)

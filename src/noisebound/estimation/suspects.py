@@ -2,15 +2,16 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from noisebound.checks import ArrayLike, as_float64, check_transition
+from noisebound.checks import Array, ArrayLike, as_float64, check_transition, frames_to_caller
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
 from noisebound.estimation.floor import LEAST_PROBABILITY, calibrated_by, random_sample
@@ -29,9 +30,13 @@ from noisebound.estimation.predictions import (
     check_predictions,
     of_label,
 )
+from noisebound.estimation.sequences import are_sequences, join
 from noisebound.estimation.transitions import true_class_probabilities
 from noisebound.losses import Loss
 from noisebound.noise_models import symmetric_transition
+
+if TYPE_CHECKING:
+    from noisebound.estimation.tokens import TokenSuspects
 
 _TRUSTED_SCORE = -20.0  # log-odds of one in 500 million
 _SURE = 4.6  # log-odds of 99 %; beyond them, a score grows with the logarithm of the evidence
@@ -77,6 +82,26 @@ class Suspects:
         return Suspects(self.score.masked_fill(is_trusted, _TRUSTED_SCORE), self.suggested)
 
 
+@overload
+def find_suspects(
+    probs_or_losses: Sequence[Array],
+    labels: ArrayLike,
+    *,
+    transition: ArrayLike | None = None,
+    corrected: bool = False,
+) -> "TokenSuspects": ...
+
+
+@overload
+def find_suspects(
+    probs_or_losses: ArrayLike,
+    labels: ArrayLike,
+    *,
+    transition: ArrayLike | None = None,
+    corrected: bool = False,
+) -> Suspects: ...
+
+
 def find_suspects(
     probs_or_losses: ArrayLike,
     labels: ArrayLike,
@@ -91,6 +116,9 @@ def find_suspects(
     used only if the labels are predicted better through it but not through uniform noise. Otherwise
     labels are ranked by their predicted probability. If the predictions are unrelated to the
     labels, all probabilities are about one half, with a warning.
+
+    For labels of tokens, pass one array ``[length, classes]`` and one sequence of labels per
+    sentence. Labels of -100 are ignored. The result then also ranks sentences and spans.
 
     Args:
         probs_or_losses: class probabilities, one row per example, by a model that has not memorized
@@ -108,6 +136,14 @@ def find_suspects(
         >>> suspects.ranking[0].item(), suspects.suggested[49].item()
         (49, 0)
     """
+    if are_sequences(probs_or_losses):
+        from noisebound.estimation.tokens import TokenSuspects  # built on this module
+
+        tokens = join(probs_or_losses, labels)
+        flat = find_suspects(
+            tokens.probs, tokens.labels, transition=transition, corrected=corrected
+        )
+        return TokenSuspects.among(flat, tokens)
     given = torch.as_tensor(probs_or_losses).detach().cpu()
     if given.ndim == 1:
         if transition is not None or corrected:
@@ -124,7 +160,7 @@ def find_suspects(
                 "no label can be called suspect: the predictions have nothing to do with the "
                 "labels; train the model for more epochs, or on other features",
                 UnknownNoiseWarning,
-                stacklevel=2,
+                stacklevel=frames_to_caller(),
             )
         return found.suspects
     if transition is None:
