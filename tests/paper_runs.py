@@ -1,24 +1,20 @@
 """Small sweeps on the digits, for tests of the runner."""
 
 import json
-import multiprocessing
 import os
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-
-from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
 from noisebound.cli import main
 from noisebound.data import Splits
 from noisebound.estimation import UnknownNoise
-from noisebound.paper import sweep
 from noisebound.paper.frame import FinishedRun
 from noisebound.paper.presets import CPU
 from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.run import DataSources, Plan, RunConfig, RunStore
+from noisebound.paper.sweep import run_sweep
 from noisebound.runs.keeper import FolderKeeper
 from noisebound.runs.result import RunResult
 from noisebound.training import EpochMetrics
@@ -38,21 +34,7 @@ def digit_runs(methods, seeds=(0,), sources=None, settings=QUICK) -> list[RunCon
 RAY_RUNS = [*digit_runs(["ce", "ce+b"], settings=LONGER), *digit_runs(["ce+b", "elr"], [0, 1])]
 """Of which the first two are under way when a worker is killed."""
 
-
-def do_runs_here(runs, work, show, jobs, cluster) -> list[RunConfig]:
-    """In place of `do_runs`: starting workers takes seconds, and paper/test_sweep.py tests it."""
-    for run in runs:
-        work(run)
-    return []
-
-
-class DeadlySources(DataSources):
-    """Data whose loading kills the process, as lack of memory would; except the digits."""
-
-    def load(self, dataset: str, backbone: str | None = None) -> Splits:
-        if dataset != "digits":
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().load(dataset, backbone)
+SHARED_RUNS = digit_runs(["ce", "ce+b"], seeds=[0, 1])
 
 
 @dataclass(frozen=True)
@@ -81,11 +63,14 @@ class InterruptedSources(DataSources):
 
 
 def run_command(words: list[str]) -> None:
-    """Run a command in this process, whose workers are forks of it."""
-    os.setsid()  # a group, so that all of them can be killed
-    fork = multiprocessing.get_context("fork")
-    sweep.ProcessPoolExecutor = partial(ProcessPoolExecutor, context=fork)
+    """Run a command in this process, which gets a group of its own."""
+    os.setsid()
     main(words)
+
+
+def sweep_here(path: Path) -> None:
+    """Do a few runs in this process."""
+    assert run_sweep(SHARED_RUNS, RunStore(path), DataSources(), jobs=1) == {}
 
 
 def finished_run(

@@ -20,7 +20,6 @@ import noisebound as nb
 from noisebound.cli import app, main
 from noisebound.data import DATASETS, load
 from noisebound.system.spreadsheets import quote_formulas
-from paper_runs import do_runs_here
 from published_files import plain_image
 
 
@@ -384,10 +383,6 @@ def test_help_has_an_example(command, capsys):
 class TestExperiments:
     QUICK = ("--set", "epochs=2", "train_examples=200", "--seeds", 1, "--jobs", 1)
 
-    @pytest.fixture(autouse=True)
-    def runs_are_done_here(self, monkeypatch):
-        monkeypatch.setattr("noisebound.paper.sweep.do_runs", do_runs_here)
-
     def test_reproduce_then_report(self, run, tmp_path):
         out = tmp_path / "out"
         rows = ("--columns", "digits-0.4", "--methods", "ce", "ce+b")
@@ -413,7 +408,7 @@ class TestExperiments:
 
     def test_failed_runs_are_reported_at_the_end(self, run, tmp_path):
         rows = ("--columns", "digits-0.4", "--methods", "ce", "mae")
-        bad = ("--set", "epochs=2", 'learning_rates={"ce": 1e30}', "--seeds", 1)
+        bad = ("--set", "epochs=2", 'learning_rates={"ce": 1e30}', "--seeds", 1, "--jobs", 1)
         result = run("reproduce", "own", *rows, *bad, "--out", tmp_path)
         assert result.returncode == 1
         assert "failed runs: 1" in result.stderr

@@ -20,7 +20,7 @@ from noisebound.search.problem import takes_pixels, with_head
 from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
-from noisebound.training.unfrozen import check_unfreeze
+from noisebound.training.fine_tuning import check_unfreeze
 
 __all__ = ["fit", "load_run"]
 

@@ -20,11 +20,10 @@ import noisebound as nb
 from noisebound.data.rows import as_rows
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.features import Texts, load_embedded, parse_backbone
-from noisebound.features.tunable import encoder_inputs
-from noisebound.models.fine_tuned import FineTuned
 from noisebound.runs import train_run
 from noisebound.runs.keeper import read_metrics
 from noisebound.training import TrainingConfig
+from noisebound.training.fine_tuning import FineTuned, encoder_inputs
 from processes import environment
 from training_data import noisy_images
 

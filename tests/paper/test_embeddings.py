@@ -10,7 +10,6 @@ from noisebound.paper.presets import FEATURES
 from noisebound.paper.protocol import COLUMNS
 from noisebound.paper.reproduce import Request, reproduce
 from noisebound.paper.run import DataSources, Plan
-from paper_runs import do_runs_here
 
 COLUMN = COLUMNS["digits-0.4"]
 SMALL = FEATURES.override(["epochs=2", "train_examples=300", "batch_size=50", "measure_every=2"])
@@ -28,11 +27,6 @@ def encoder(tmp_path_factory):
     path = tmp_path_factory.mktemp("encoder") / "pixels.onnx"
     onnx.save(model, path)
     return path
-
-
-@pytest.fixture(autouse=True)
-def runs_are_done_here(monkeypatch):
-    monkeypatch.setattr("noisebound.paper.sweep.do_runs", do_runs_here)
 
 
 def plan_of(encoder, seeds=(0,)):

@@ -1,6 +1,5 @@
 """The protocol as data: our runs are those of the paper."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -191,15 +190,6 @@ class TestPlan:
         fields = dict(run)
         assert Later(**fields).key == run.key
         assert Later(**fields, tempo="fast").key != run.key
-
-    def test_runs_of_earlier_versions_are_read(self):
-        """Their configs also described rows that no table of the paper has."""
-        run = self.plan.runs(self.column, "ce+b")[0]
-        before = {"knows": "noise rate", "granularity": "batch", "prunes": False}
-        fields = json.loads(run.model_dump_json())
-        assert RunConfig.model_validate_json(json.dumps(fields | before)) == run
-        with pytest.raises(ValueError, match="Extra inputs are not permitted"):
-            RunConfig.model_validate_json(json.dumps(fields | before | {"prunes": True}))
 
     def test_a_hash_follows_from_every_setting(self):
         def key(preset: Preset, sources: DataSources) -> str:

@@ -4,43 +4,28 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
-from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
 from noisebound.cli import main
-from noisebound.paper.presets import CPU
-from noisebound.paper.protocol import COLUMNS
-from noisebound.paper.run import DataSources, Plan, RunStore, execute
+from noisebound.errors import RunError
+from noisebound.paper.run import DataSources, RunStore, execute
 from noisebound.paper.sweep import progress_line, run_sweep
 from paper_runs import (
     LONGER,
     QUICK,
     RAY_RUNS,
-    DeadlySources,
+    SHARED_RUNS,
     InterruptedSources,
     digit_runs,
     first_seconds,
     measured,
     run_command,
+    sweep_here,
 )
-from processes import environment, forked, forkserver
-
-
-@pytest.fixture(scope="module", autouse=True)
-def forked_workers():
-    """Fork workers from a process that has imported all, which saves seconds for each of them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "noisebound.paper.sweep.ProcessPoolExecutor",
-            partial(ProcessPoolExecutor, context=forkserver()),
-        )
-        yield
+from processes import environment, forked
 
 
 @pytest.fixture(scope="module")
@@ -66,62 +51,36 @@ def test_parallel_runs_equal_single_runs_and_a_failure_stops_no_other(alone, tmp
         assert measured(store, run) == alone(run)
 
 
-def test_a_worker_that_is_killed_loses_nothing(alone, tmp_path):
+def test_a_process_that_is_killed_loses_nothing(alone, tmp_path):
     """Its run continues from the last checkpoint and ends with the same metrics."""
     store, sources = RunStore(tmp_path / "runs"), InterruptedSources(killed=tmp_path / "killed")
-    runs, begun = digit_runs(["ce", "ce+b"], settings=LONGER), {}
-
-    def note_first_epochs():
-        while not sources.killed.exists():
-            time.sleep(0.01)
-        begun.update({run: first_seconds(store, run) for run in runs})
-
-    observer = threading.Thread(target=note_first_epochs)
-    observer.start()
-    assert run_sweep(runs, store, sources, jobs=2, checkpoint_seconds=0) == {}
-    observer.join()
-    under_way = [run for run in runs if begun[run] is not None]
-    assert under_way
-    for run in under_way:
-        assert first_seconds(store, run) == begun[run]  # the first epoch was not done again
+    runs = digit_runs(["ce", "ce+b"], settings=LONGER)
+    with pytest.raises(RunError, match=r"a process was killed.*the same command continues"):
+        run_sweep(runs, store, sources, jobs=2, checkpoint_seconds=0)
+    begun = {run: first_seconds(store, run) for run in runs}
+    assert any(begun.values())
+    assert run_sweep(runs, store, DataSources(), jobs=1) == {}
+    for run, seconds in begun.items():
+        assert seconds in (None, first_seconds(store, run))  # the first epoch was not done again
         assert measured(store, run) == alone(run)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_run_that_kills_its_workers_is_recorded_as_failed(tmp_path, jobs):
-    """Runs that were under way when a worker died are repeated one at a time."""
-    sources = DeadlySources()
-    good = digit_runs(["ce", "sce"])
-    (deadly,) = Plan(CPU, (0,), sources).runs(COLUMNS["mnist-0.4"], "ce")
-    failures = run_sweep([good[0], deadly, good[1]], RunStore(tmp_path), sources, jobs=jobs)
-    assert list(failures) == [deadly]
-    assert "its worker died" in failures[deadly]
-    assert "\n" not in failures[deadly]
-
-
 def test_two_sweeps_at_once_do_each_run_once(tmp_path):
-    """Each has a worker of its own, and finds the results of both when it ends."""
-    store, runs = RunStore(tmp_path), digit_runs(["ce", "ce+b"], seeds=[0, 1])
-    together = threading.Barrier(2)
-
-    def sweep(_):
-        together.wait()
-        assert run_sweep(runs, store, DataSources(), jobs=1) == {}
-        return [measured(store, run) for run in runs]
-
-    with ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(sweep, range(2)))
-    assert [set(epochs) for epochs in found[0]] == [{1, 2}] * 4
-    assert found[0] == found[1]
-    for path in tmp_path.glob("*/metrics.jsonl"):
-        assert len(path.read_text().splitlines()) == 2
+    """Each is a process of its own, and finds the results of both when it ends."""
+    sweeps = [forked(sweep_here, tmp_path) for _ in range(2)]
+    for process in sweeps:
+        process.join(300)
+    assert [process.exitcode for process in sweeps] == [0, 0]
+    for run in SHARED_RUNS:
+        lines = RunStore(tmp_path).folder(run).metrics.read_text().splitlines()
+        assert len(lines) == 2
 
 
 def test_an_interrupted_sweep_goes_on(tmp_path, capsys):
     """The whole sweep is killed, and the same command finishes it without repeating a run."""
     command = [
         *("reproduce", "own", "--columns", "digits-0.4", "--methods", "ce", "ce+b"),
-        *("--seeds", "2", "--jobs", "2", "--set", *QUICK, "--out", str(tmp_path / "out")),
+        *("--seeds", "2", "--jobs", "1", "--set", *QUICK, "--out", str(tmp_path / "out")),
     ]
     process = forked(run_command, command)
     store = RunStore(tmp_path / "out" / "runs")

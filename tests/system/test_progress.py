@@ -1,8 +1,6 @@
-"""Progress on a terminal, in a log and in a notebook."""
+"""Progress on a terminal and in a log."""
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from noisebound.system.progress import Progress, ProgressText, counting, track
 
@@ -29,7 +27,7 @@ def test_a_log_gets_a_line_every_ten_seconds_and_the_last_state(clock, capsys):
     with ProgressText() as text:
         for number in range(26):
             clock.now = float(number)
-            text.show(f"at {number}", drawn="a picture")
+            text.show(f"at {number}")
     assert capsys.readouterr().err.split("\n") == ["at 10", "at 20", "at 25", ""]
 
 
@@ -79,32 +77,10 @@ def test_a_terminal_shows_a_bar_and_no_log_lines(monkeypatch, capsys):
     with counting("reading [bold]", 4_000) as advance:
         advance(2_000)
     with ProgressText() as text:
-        text.show("epoch 1", "epoch 1\n●──")
+        text.show("epoch 1")
     drawn = capsys.readouterr().err
     assert "reading [bold] " in drawn
     assert "━" in drawn
     assert "2,000 of 4,000" in drawn
-    assert "●──" in drawn
+    assert "epoch 1" in drawn
     assert "reading [bold]:" not in drawn
-
-
-NOTEBOOK = """
-import numpy as np
-from noisebound.integrations.sklearn import NoiseBoundedClassifier
-
-X = np.random.default_rng(0).normal(size=(200, 3))
-y = (X[:, 0] > 0).astype(int)
-for verbose in (False, True):
-    NoiseBoundedClassifier(noise_rate=0.1, max_iter=3, verbose=verbose, random_state=0).fit(X, y)
-"""
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of zmq's event loop
-def test_a_notebook_shows_one_output_that_changes_in_place():
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
-    outputs = notebook.cells[0].outputs
-    (shown,) = [output for output in outputs if output.output_type == "display_data"]
-    assert shown.data["text/plain"].startswith("ce+b: epoch 3/3, loss ")
-    assert shown.data["text/plain"].count("●") == 3
-    assert "epoch" not in "".join(output.get("text", "") for output in outputs)

@@ -4,10 +4,10 @@ import os
 
 import pytest
 import torch
+from joblib import cpu_count
 
 from noisebound.errors import InvalidValueError
-from noisebound.training import devices
-from noisebound.training.devices import usable_cores, use_threads
+from noisebound.training.devices import use_threads
 
 
 @pytest.fixture(autouse=True)
@@ -21,13 +21,13 @@ def threads_as_before(monkeypatch):
 def test_a_share_of_the_cores_by_default(monkeypatch):
     many = len(os.sched_getaffinity(0))
     use_threads(None)
-    assert torch.get_num_threads() == usable_cores() <= many
+    assert torch.get_num_threads() == cpu_count() <= many
     use_threads(None, processes=10 * many)
     assert torch.get_num_threads() == 1
-    use_threads(usable_cores())
+    use_threads(cpu_count())
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     use_threads(None)
-    assert torch.get_num_threads() == usable_cores()  # torch itself has read the variable
+    assert torch.get_num_threads() == cpu_count()  # torch itself has read the variable
 
 
 @pytest.mark.parametrize("threads", [0, -1, 100_000])
@@ -36,14 +36,3 @@ def test_other_numbers_are_refused(threads):
         InvalidValueError, match=rf"`threads` must be between 1 and .* got {threads}"
     ):
         use_threads(threads)
-
-
-@pytest.mark.parametrize(("content", "expected"), [("150000 100000", 2), ("50000 100000", 1)])
-def test_the_quota_of_a_container(tmp_path, monkeypatch, content, expected):
-    quota = tmp_path / "cpu.max"
-    monkeypatch.setattr(devices, "_QUOTA", quota)
-    without = usable_cores()
-    quota.write_text(f"{content}\n")
-    assert usable_cores() == min(without, expected)
-    quota.write_text("max 100000\n")
-    assert usable_cores() == without

@@ -95,11 +95,6 @@ def test_a_percentage_and_a_file_are_read(tmp_path):
         TrainingConfig(transition=tmp_path / "T.csv")
 
 
-def test_earlier_versions_stored_a_default_loss_beside_a_recipe():
-    config = TrainingConfig.model_validate({"loss": "fce+b", "recipe": "gce"})
-    assert (config.loss, config.method) == (None, "gce")
-
-
 def test_config_survives_json():
     config = TrainingConfig(loss="sce+b", noise_rate=0.25, learning_rate="paper")
     assert TrainingConfig.model_validate_json(config.model_dump_json()) == config

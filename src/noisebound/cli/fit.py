@@ -1,6 +1,7 @@
 """``noisebound fit``: train a classifier on noisy labels."""
 
 import logging
+import os
 import re
 import warnings
 from pathlib import Path
@@ -165,7 +166,7 @@ def _launch(
     out: Path,
 ) -> "Devices":
     """Start the processes of a training, and return the link between them."""
-    from noisebound.training.devices import OneDevice, usable_cores
+    from noisebound.training.devices import OneDevice
 
     if not re.fullmatch(r"auto|-1|[1-9]\d*|\d+(,\d+)+", devices):
         raise InvalidValueError(
@@ -191,7 +192,7 @@ def _launch(
         )
     except (RuntimeError, ValueError, TypeError, MisconfigurationException) as error:
         raise InvalidValueError(str(error)) from error  # such as missing devices
-    processes, cores = fabric.world_size // nodes, usable_cores()
+    processes, cores = fabric.world_size // nodes, os.cpu_count() or 1
     if fabric.device.type == "cpu" and processes > cores:
         raise InvalidValueError(
             f"`devices` must be at most {cores} here, one per core of this machine; got {processes}"

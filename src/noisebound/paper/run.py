@@ -15,12 +15,12 @@ from functools import cached_property, lru_cache
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from filelock import FileLock
 from jaxtyping import Float64
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from noisebound.catalog import LossName
@@ -44,15 +44,6 @@ State: TypeAlias = Literal["waiting", "finished", "failed"]
 
 _HASH_DIGITS = 16
 
-# Fields of earlier versions, with the only values that they had in runs of a table.
-_RETIRED = {
-    "knows": "noise rate",
-    "granularity": "batch",
-    "prunes": False,
-    "learner": "network",
-    "only_right": False,
-}
-
 
 class RunConfig(BaseModel):
     """Everything that determines the result of a run."""
@@ -68,11 +59,6 @@ class RunConfig(BaseModel):
     backbone: str | None = None  # the hash of the backbone whose embeddings are the inputs
     precision: Precision = "32-true"
     training: TrainingConfig  # whose seed also determines the noise
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_retired(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        return {k: v for k, v in fields.items() if k not in _RETIRED or v != _RETIRED[k]}
 
     @cached_property
     def key(self) -> str:

@@ -1,33 +1,25 @@
 """Sweeps: many runs, by processes of this machine or of a Ray cluster.
 
-All results are in the runs' folders, so any process can continue a run. The sweep itself does no
-run, so it survives one that uses up the memory.
+All results are in the runs' folders, so any process can continue a run.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any
 
 import torch
-from joblib.externals.loky.process_executor import ProcessPoolExecutor, TerminatedWorkerError
+from joblib import Parallel, cpu_count, delayed
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from noisebound.errors import RunError
 from noisebound.paper.run import DataSources, RunConfig, RunStore, State, execute
 from noisebound.system.progress import ProgressText, time_left
-from noisebound.system.ray_cluster import connected
-from noisebound.system.signals import interruption
-from noisebound.training.devices import usable_cores
-
-Work: TypeAlias = "partial[None]"
-"""``execute`` with everything but the run."""
-
-_Pool: TypeAlias = tuple[Callable[[RunConfig], "Future[None]"], int, type[Exception]]
-"""A function that begins a run, the number of runs at once, and the error if a worker dies."""
+from noisebound.system.ray_cluster import connected, first_line
 
 _LOG_SECONDS = 60.0  # between lines of a log: sweeps take hours
+_CONTINUED = "finished runs are kept, and the same command continues the others"
 
 
 def run_sweep(
@@ -41,9 +33,6 @@ def run_sweep(
 ) -> dict[RunConfig, str]:
     """Do the unfinished runs; return those that failed, with their errors.
 
-    When a worker dies, the runs that were under way are continued one at a time. A run whose worker
-    dies again has failed.
-
     Args:
         runs: the runs to finish
         store: the folders of the runs
@@ -55,98 +44,61 @@ def run_sweep(
         checkpoint_seconds: the least time between checkpoints, which are written after an epoch
     """
     store = RunStore(store.path.resolve())  # workers may run in another folder
-    work = partial(
-        execute, store=store, sources=sources.resolved(), checkpoint_seconds=checkpoint_seconds
-    )
     states = {run: store.state(run) for run in runs}
     to_do = [run for run, state in states.items() if state != "finished"]
     done_before, begun = len(states) - len(to_do), time.monotonic()
     for run in to_do:
         store.folder(run).failure.unlink(missing_ok=True)
+    train = partial(
+        execute, store=store, sources=sources.resolved(), checkpoint_seconds=checkpoint_seconds
+    )
+    done = _on_cluster(train, to_do, jobs, cluster) if cluster else _here(train, to_do, jobs)
     with ProgressText(log_seconds=_LOG_SECONDS) as text:
-
-        def show() -> None:
+        for _ in done:
             states.update({run: store.state(run) for run in to_do if states[run] != "finished"})
             text.show(progress_line(states, done_before, time.monotonic() - begun))
-
-        show()
-        while to_do:
-            interrupted = do_runs(to_do, work, show, jobs, cluster)
-            for run in interrupted:
-                if do_runs([run], work, show, jobs, cluster):
-                    store.record_failure(run, "its worker died: it was killed, or out of memory")
-            show()
-            to_do = [run for run in to_do if states[run] == "waiting"]
-            if to_do and not interrupted:
-                raise FileNotFoundError(
-                    f"{to_do[0].description} was done, but there is no result in "
-                    f"{store.folder(to_do[0]).path}: can all machines see that folder?"
-                )
+    for run in to_do:
+        if store.state(run) == "waiting":
+            raise FileNotFoundError(
+                f"{run.description} was done, but there is no result in {store.folder(run).path}: "
+                "can all machines see that folder?"
+            )
     return {run: store.error(run) or "" for run in states if states[run] == "failed"}
 
 
-def do_runs(
-    runs: Sequence[RunConfig],
-    work: Work,
-    show: Callable[[], None],
-    jobs: int | None,
-    cluster: str | None,
-) -> list[RunConfig]:
-    """Do runs in other processes; return those that were under way when a worker died.
-
-    After a death, no further run is begun. ``show`` is called after each run.
-    """
-    waiting, died = list(reversed(runs)), list[RunConfig]()
-    under_way: dict[Future[None], RunConfig] = {}
-    most = len(runs)
-    place = _cluster(work, cluster, jobs, most) if cluster else _processes(work, jobs, most)
+def _here(train: "partial[None]", runs: Sequence[RunConfig], jobs: int | None) -> Iterator[None]:
+    """Do the runs on this machine, and yield after each."""
+    jobs = jobs or (1 if torch.cuda.is_available() else cpu_count())
+    if jobs > 1:  # a single job computes with the threads of this process
+        train = partial(train, threads=max(1, cpu_count() // jobs))
+    parallel = Parallel(max(1, min(jobs, len(runs))), batch_size=1, return_as="generator_unordered")
     try:
-        with place as (submit, at_once, death):
-            while under_way or (waiting and not died):
-                while waiting and not died and len(under_way) < at_once:
-                    run = waiting.pop()
-                    under_way[submit(run)] = run
-                for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                    run = under_way.pop(future)
-                    try:
-                        future.result()
-                    except death:
-                        died.append(run)
-                    show()
-    except Exception as error:
-        # Ctrl-C at a bad moment makes the workers fail while they are stopped.
-        raise interruption(error) or error from error
-    return died
+        yield from parallel(delayed(train)(run) for run in runs)
+    except TerminatedWorkerError as error:
+        raise RunError(
+            "a process was killed, perhaps because memory ran out: run with fewer `jobs`; "
+            + _CONTINUED
+        ) from error
 
 
-@contextmanager
-def _processes(work: Work, jobs: int | None, most: int) -> Iterator[_Pool]:
-    cores = usable_cores()
-    jobs = jobs or (1 if torch.cuda.is_available() else cores)
-    threads = max(1, cores // jobs)  # for one run too: the last digits depend on it
-    jobs = min(jobs, most)
-    variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    executor = ProcessPoolExecutor(max_workers=jobs, env=dict.fromkeys(variables, str(threads)))
-    try:
-        yield partial(executor.submit, work, threads=threads), jobs, TerminatedWorkerError
-    except BaseException:  # Ctrl-C too: the runs under way must not continue
-        executor.shutdown(kill_workers=True)
-        raise
-    executor.shutdown()
-
-
-@contextmanager
-def _cluster(work: Work, cluster: str, jobs: int | None, most: int) -> Iterator[_Pool]:
+def _on_cluster(
+    train: "partial[None]", runs: Sequence[RunConfig], jobs: int | None, cluster: str
+) -> Iterator[None]:
+    """Do the runs on a cluster, and yield after each. Ray repeats a run whose process dies."""
     with connected(cluster) as ray:
         gpus = min(1, int(ray.cluster_resources().get("GPU", 0)))
-        task = ray.remote(work.func).options(num_cpus=1, num_gpus=gpus, max_retries=0)
-        threads = None if gpus else 1
-
-        def submit(run: RunConfig) -> "Future[None]":
-            future: Future[None] = task.remote(run, **work.keywords, threads=threads).future()
-            return future
-
-        yield submit, min(jobs or most, most), ray.exceptions.RayError
+        task = ray.remote(train.func).options(num_cpus=1, num_gpus=gpus, max_retries=1)
+        options = train.keywords | {"threads": None if gpus else 1}
+        waiting, under_way = list(reversed(runs)), list[Any]()
+        while waiting or under_way:
+            while waiting and len(under_way) < (jobs or len(runs)):
+                under_way.append(task.remote(waiting.pop(), **options))
+            done, under_way = ray.wait(under_way)
+            try:
+                ray.get(done)
+            except ray.exceptions.RayError as error:
+                raise RunError(f"the cluster failed ({first_line(error)}); {_CONTINUED}") from error
+            yield
 
 
 def progress_line(states: Mapping[RunConfig, State], done_before: int, seconds: float) -> str:

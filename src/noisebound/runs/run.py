@@ -31,7 +31,6 @@ from noisebound.estimation import (
 from noisebound.features import Backbone, BackboneLike
 from noisebound.features.examples import ExampleSplits, Modality, load_raw
 from noisebound.features.load import embedded
-from noisebound.features.tunable import TunedBackbone
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
 from noisebound.review.decisions import TRUSTED
 from noisebound.runs.annotators import annotators_frame
@@ -61,6 +60,7 @@ from noisebound.search.recipes import RECIPES
 from noisebound.system.files import load_tensors, save_tensors
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import validation_mask
+from noisebound.training.fine_tuning import TunedBackbone
 from noisebound.training.metrics import EpochMetrics, Evaluated
 from noisebound.training.session import MEAN_PREDICTIONS
 

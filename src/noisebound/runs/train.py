@@ -26,7 +26,6 @@ from noisebound.features.examples import ExampleSplits
 from noisebound.features.load import examples_fingerprint
 from noisebound.learners.stored import check_can_be_stored
 from noisebound.models import ModelName
-from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
 from noisebound.monitor import memorizing_since
 from noisebound.review.decisions import TRUSTED, DecisionFile
@@ -43,9 +42,9 @@ from noisebound.system.files import fingerprint, write_text
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
+from noisebound.training.fine_tuning import FineTuned, Unfrozen, check_unfreeze
 from noisebound.training.metrics import METRIC_LABELS, EpochMetrics
 from noisebound.training.session import Session
-from noisebound.training.unfrozen import Unfrozen, check_unfreeze
 
 
 def train_run(

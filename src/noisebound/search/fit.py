@@ -25,7 +25,6 @@ from noisebound.estimation.predictions import FEWEST_JUDGED, are_several
 from noisebound.learners import EstimatorLearner, Neighbors
 from noisebound.learners.stored import joined
 from noisebound.losses import CrossEntropy
-from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import without_factors
 from noisebound.search.choice import Choice
 from noisebound.search.confirmation import confirmed
@@ -38,6 +37,7 @@ from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import first_rank_does
 from noisebound.training.evaluation import Evaluator, Examples
+from noisebound.training.fine_tuning import FineTuned
 from noisebound.training.loop import Training
 from noisebound.training.metrics import Display, EpochMetrics
 from noisebound.training.objective import Objective
@@ -188,7 +188,7 @@ def _train_network(plan: Plan, network: nn.Module, session: Session) -> Training
     state = initial_state(network, plan.objective, config, len(plan.data.train), devices)
     session.state, session.history = state, keeper.resume(state)
     training = Training(state, plan.objective, plan.data, config, devices)
-    with Display(str(config.loss_name), config.epochs, session.history, session.shows) as display:
+    with Display(str(config.loss_name), config.epochs, session.shows) as display:
         for metrics in training.epochs():
             session.history.append(metrics)
             is_last = metrics.epoch == config.epochs

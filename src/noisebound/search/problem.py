@@ -41,10 +41,10 @@ from noisebound.search.recipes import (
 )
 from noisebound.training.config import LABEL_USES, LearnerName, RecipeName, TrainingConfig
 from noisebound.training.data import TrainingData
+from noisebound.training.fine_tuning import Unfrozen, frozen_config
 from noisebound.training.objective import Objective, ObjectiveFactory, make_objective
 from noisebound.training.session import Session
 from noisebound.training.trusted_labels import trusting
-from noisebound.training.unfrozen import Unfrozen, frozen_config
 
 _MOST_BOOSTED = 1_000
 """The most columns times classes that boosting is tried on unasked: it then takes 0.7 s for 500

@@ -1,11 +1,10 @@
-"""Progress: live on a terminal or in a notebook, one log line every 10 s elsewhere."""
+"""Progress: live on a terminal, one log line every 10 s elsewhere."""
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich import progress as rich_progress
 from rich.filesize import decimal
@@ -17,13 +16,11 @@ from noisebound.system.console import Console
 LOG_SECONDS = 10.0
 """Seconds between the lines of a log."""
 
-_NOTEBOOK_SECONDS = 0.2
-
 Item = TypeVar("Item")
 
 
 class Progress(rich_progress.Progress):
-    """Rich's progress, which uses a notebook's output or log lines if there is no terminal.
+    """Rich's progress on a terminal, log lines elsewhere.
 
     Two lines of a log are at least ``log_seconds`` apart. Unless ``log_short``, work that ends
     before the first line is due is not logged.
@@ -37,21 +34,17 @@ class Progress(rich_progress.Progress):
         log_short: bool = True,
     ) -> None:
         is_first_rank = os.environ.get("LOCAL_RANK", "0") == "0"  # all ranks do the same work
-        console = Console(stderr=True, soft_wrap=True, highlight=False)
-        if _is_notebook():  # where rich's own progress needs ipywidgets
-            console = Console(force_jupyter=False, force_terminal=False)
         super().__init__(
             *columns,
-            console=console,
+            # In a notebook, rich's own progress would need ipywidgets.
+            console=Console(stderr=True, soft_wrap=True, highlight=False, force_jupyter=False),
             refresh_per_second=4,
             transient=True,
             disable=not (show and is_first_rank),
         )
-        self._log_seconds = _NOTEBOOK_SECONDS if _is_notebook() else log_seconds
-        self._must_log = log_short or _is_notebook()
+        self._log_seconds, self._must_log = log_seconds, log_short
         self._logged_at = self.get_time()
         self._line: Callable[[], str] | None = None  # the newest state, if it is not logged yet
-        self._output: Any = None  # of the notebook's cell
 
     def start(self) -> None:
         """Begin to draw, on a terminal."""
@@ -74,34 +67,22 @@ class Progress(rich_progress.Progress):
             self._log()
 
     def _log(self) -> None:
-        if self.disable or self._line is None:
-            return
-        if not _is_notebook():
+        if not self.disable and self._line is not None:
             self.console.print(self._line(), markup=False)
-        else:
-            from IPython.display import display
-
-            with self.console.capture() as drawn:
-                self.console.print(self.get_renderable())
-            content = {"text/plain": drawn.get()}
-            if self._output is None:
-                self._output = display(content, raw=True, display_id=True)
-            else:
-                self._output.update(content, raw=True)
-        self._logged_at, self._line = self.get_time(), None
+            self._logged_at, self._line = self.get_time(), None
 
 
 class ProgressText(Progress):
-    """A context that shows the current state of some work as text."""
+    """A context that shows the current state of some work as one line."""
 
     def __init__(self, *, show: bool = True, log_seconds: float = LOG_SECONDS) -> None:
         column = TextColumn("{task.description}", markup=False)
         super().__init__(column, show=show, log_seconds=log_seconds)
         self._task = self.add_task("", total=None)
 
-    def show(self, line: str, drawn: str | None = None) -> None:
-        """Show the newest state: one line in a log, and ``drawn`` where text changes in place."""
-        self.update(self._task, description=drawn or line)
+    def show(self, line: str) -> None:
+        """Show the newest state."""
+        self.update(self._task, description=line)
         self.log_state(lambda: line)
 
 
@@ -159,9 +140,3 @@ def time_left(seconds: float) -> str:
         'about 0:01:15 left'
     """
     return f"about {timedelta(seconds=round(seconds))} left"
-
-
-def _is_notebook() -> bool:
-    """True in a Jupyter kernel; IPython is not imported to find out."""
-    ipython = sys.modules.get("IPython")
-    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")

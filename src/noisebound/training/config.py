@@ -156,14 +156,6 @@ class TrainingConfig(BaseModel):
             raise InvalidValueError("the weight of a class must be finite and not negative")
         return given
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_earlier_versions(cls, fields: Any) -> Any:
-        """Drop the default loss that earlier versions stored beside a recipe."""
-        if isinstance(fields, dict) and fields.get("recipe") and fields.get("loss") == "fce+b":
-            return fields | {"loss": None}
-        return fields
-
     @model_validator(mode="after")
     def _consistent(self) -> "TrainingConfig":
         """Refuse options that contradict each other."""

@@ -4,16 +4,15 @@ Lightning Fabric serves several devices and special precisions. It takes seconds
 device does without: `OneDevice`.
 """
 
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union
 
 import torch
 import torch.distributed as dist
+from joblib import cpu_count
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
@@ -22,8 +21,6 @@ from noisebound.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of work per period
 
 Value = TypeVar("Value")
 
@@ -160,22 +157,13 @@ def leave_ranks(devices: Devices) -> None:
     os._exit(0)
 
 
-def usable_cores() -> int:
-    """Return the number of cores that the system, and the container's quota, leave this process."""
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:  # macOS, Windows
-        cores = os.cpu_count() or 1
-    return max(1, min(cores, _quota() or cores))
-
-
 def use_threads(threads: int | None, processes: int = 1) -> None:
     """Set the number of threads that torch computes with.
 
     By default, it is the value of OMP_NUM_THREADS, or the share of the cores that each of the
     processes on this machine has.
     """
-    cores = usable_cores()
+    cores = cpu_count()  # within the affinity and the container's quota
     if threads is None:
         if "OMP_NUM_THREADS" in os.environ:
             return
@@ -185,12 +173,3 @@ def use_threads(threads: int | None, processes: int = 1) -> None:
             f"`threads` must be between 1 and {cores}, the number of cores; got {threads}"
         )
     torch.set_num_threads(threads)
-
-
-def _quota() -> int | None:
-    """Return how many cores the container's quota comes to, rounded up; None without a quota."""
-    try:
-        granted, period = map(int, _QUOTA.read_text(encoding="ascii").split())
-    except (OSError, ValueError):  # no container, another system, or "max" for no quota
-        return None
-    return math.ceil(granted / period) if period > 0 else None

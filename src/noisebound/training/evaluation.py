@@ -12,9 +12,9 @@ from torch.optim.swa_utils import AveragedModel
 
 from noisebound.data import Batch, Dataset, Loader, Normalization
 from noisebound.data.rows import takes_sparse
-from noisebound.models.fine_tuned import FineTuned
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import Devices, sum_over_ranks
+from noisebound.training.fine_tuning import FineTuned
 
 _BATCH = 1000  # examples at once: large enough for full speed, small enough for any memory
 _NUMBERS_AT_ONCE = 2**22  # of wide inputs fewer at once: a network holds 100 times as much of them

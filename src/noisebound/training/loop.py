@@ -13,7 +13,6 @@ from noisebound.averaging import RunningAverage
 from noisebound.data import Batch, CropAndFlip, Loader
 from noisebound.data.rows import takes_sparse
 from noisebound.errors import InvalidValueError
-from noisebound.models.fine_tuned import FineTuned
 from noisebound.step_bound import GradientBound
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
@@ -26,6 +25,7 @@ from noisebound.training.devices import (
     sum_over_ranks,
 )
 from noisebound.training.evaluation import Evaluator, in_type
+from noisebound.training.fine_tuning import FineTuned
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.objective import Objective, mix_up, prune, share_memory
 from noisebound.training.state import TrainingState, is_finite

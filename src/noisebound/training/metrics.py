@@ -1,6 +1,5 @@
-"""The metrics of an epoch: one typed record, labels for people, and a live plot of the loss."""
+"""The metrics of an epoch: one typed record, labels for people, and a line of progress."""
 
-from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
@@ -19,8 +18,6 @@ METRIC_LABELS: dict[Evaluated, str] = {
 }
 """The metrics that are shown to people, with their labels."""
 
-_WIDTH, _HEIGHT = 60, 8  # of the plot, in characters
-
 
 class EpochMetrics(BaseModel):
     """The metrics of one epoch, or None if not evaluated.
@@ -37,11 +34,8 @@ class EpochMetrics(BaseModel):
         test_top1: the accuracy on the test set
         test_top5: how often the label is among the five likeliest classes of a test example
         memorized: the share of the wrong training labels that the model reproduces
-        averaged_validation_loss: as above, of the averaged weights
-        averaged_validation_top1: as above, of the averaged weights
-        averaged_test_top1: as above, of the averaged weights
-        averaged_test_top5: as above, of the averaged weights
-        averaged_memorized: as above, of the averaged weights
+
+    The metrics named ``averaged_…`` are those of the averaged weights.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -75,24 +69,16 @@ class EpochMetrics(BaseModel):
 
 
 class Display(ProgressText):
-    """The state of a training after each epoch: a plot of the loss, or a line in a log."""
+    """Shows the state of a training after each epoch."""
 
-    def __init__(
-        self, title: str, epochs: int, history: Sequence[EpochMetrics], show: bool = True
-    ) -> None:
+    def __init__(self, title: str, epochs: int, show: bool = True) -> None:
         super().__init__(show=show)
         self._title, self._epochs = title, epochs
-        self._losses = [metrics.train_loss for metrics in history]
         self._seconds: list[float] = []
 
     def show_epoch(self, metrics: EpochMetrics) -> None:
         """Show the epoch that has just ended."""
-        self._losses.append(metrics.train_loss)
         self._seconds.append(metrics.seconds)
-        line = self._words(metrics)
-        self.show(line, f"{line}\n{draw_loss(self._losses, metrics.bound)}")
-
-    def _words(self, metrics: EpochMetrics) -> str:
         words = [f"loss {metrics.train_loss:.3f}"]
         if metrics.bound is not None:
             words.append(f"bound {metrics.bound:.3f}")
@@ -102,19 +88,4 @@ class Display(ProgressText):
         epochs_left = self._epochs - metrics.epoch
         if epochs_left > 0:
             words.append(time_left(epochs_left * sum(self._seconds) / len(self._seconds)))
-        return f"{self._title}: epoch {metrics.epoch}/{self._epochs}, {', '.join(words)}"
-
-
-def draw_loss(losses: Sequence[float], bound: float | None) -> str:
-    """Return rows of text: a dot for the loss of each epoch, a line for the bound."""
-    shown = list(losses[-_WIDTH:])
-    levels = shown if bound is None else [*shown, bound]
-    low, high = min(levels), max(levels)
-    step = (high - low) / (_HEIGHT - 1) or 1.0
-    rows = [[" "] * len(shown) for _ in range(_HEIGHT)]
-    if bound is not None:
-        rows[round((high - bound) / step)] = ["─"] * len(shown)
-    for column, loss in enumerate(shown):
-        rows[round((high - loss) / step)][column] = "●"
-    marks = {0: f"{high:6.3f}", _HEIGHT - 1: f"{low:6.3f}"}
-    return "\n".join(f"{marks.get(i, ''):>6} {''.join(row)}" for i, row in enumerate(rows))
+        self.show(f"{self._title}: epoch {metrics.epoch}/{self._epochs}, {', '.join(words)}")

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from noisebound.averaging import AveragedWeights
-from noisebound.models.fine_tuned import FineTuned
 from noisebound.models.regularized import FACTOR_RATE, InputFactors
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
+from noisebound.training.fine_tuning import FineTuned
 from noisebound.training.objective import Objective
 
 _FUSED = ("cpu", "cuda")

@@ -79,7 +79,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         standardize: True to bring features to mean zero and deviation one; sparse ones keep their
             zeros, and are scaled as a whole so that a row has a length of 10 on average
         random_state: seed of the initial weights, of the halves and of the order of examples
-        verbose: True to show the progress on a terminal or in a notebook
+        verbose: True to show the progress
 
     Attributes:
         classes_: the classes, sorted
