@@ -47,8 +47,8 @@ def fit(
     """Train a classifier on noisy labels, and return the run.
 
     Args:
-        data: a path, the name of a data set, a data frame of polars or pandas, a pair of inputs (or
-            texts) and labels, or a `Dataset`
+        data: a path, the name of a data set, a table of polars, pandas or pyarrow, a ``Dataset`` or
+            ``DatasetDict`` of Hugging Face, a pair of inputs (or texts) and labels, or a `Dataset`
         out: the folder for the model, its metrics, its checkpoints and its report; by default a
             temporary one, which is removed together with the returned run
         overwrite: True to replace a run that is in ``out``; decisions about labels are never lost

@@ -14,9 +14,9 @@ from torch import Tensor
 from noisebound.data.column_types import did_you_mean
 from noisebound.data.dataset import Dataset
 from noisebound.data.files import as_data_error, check_unpacked
+from noisebound.data.frames import as_table, is_frame
 from noisebound.data.labels import encode_labels
 from noisebound.data.splits import Splits
-from noisebound.data.table_files import as_table, is_frame
 from noisebound.data.votes import check_votes, is_matrix, majority_vote, notes_on_votes, of_matrix
 from noisebound.errors import DataError
 

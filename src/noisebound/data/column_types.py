@@ -110,7 +110,7 @@ def _decide_strings(
     if wanted is not None:
         example = series.drop_nulls()[0]
         raise DataError(f"{column} cannot be read as {wanted}s: it has values such as {example!r}")
-    if _looks_like_text(series):
+    if looks_like_text(series):
         note = (
             f"{column} holds texts, nearly every row one of its own, and was left out: to learn "
             "from its words, name it: `text`"
@@ -119,7 +119,7 @@ def _decide_strings(
     return ColumnDecision("category", series, note)
 
 
-def _looks_like_text(series: pl.Series) -> bool:
+def looks_like_text(series: pl.Series) -> bool:
     """True if a column of strings holds sentences: long and mostly distinct."""
     present = series.drop_nulls()
     distinct = present.n_unique()

@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from noisebound.checks import check_count
 from noisebound.data.column_types import listed_names
-from noisebound.data.dataset import Dataset, check_classes_left, refuse_unwritable
+from noisebound.data.dataset import Dataset, refuse_unwritable
 from noisebound.data.files import Folder, is_hidden, known_encoding
-from noisebound.data.images import decode_once, image_extensions, listed
+from noisebound.data.image_splits import ImageSplits
+from noisebound.data.images import image_extensions
 from noisebound.data.options import ReadingOptions
 from noisebound.data.splits import Splits
 from noisebound.data.tables import LABEL_COLUMN, texts_as_splits
@@ -133,40 +133,25 @@ def holds_texts(folder: Folder) -> bool:
     return 2 * sum(name.lower().endswith(".txt") for name in names) > len(names)
 
 
-def read_image_folder(folder: Folder, options: ReadingOptions) -> Splits:
-    """Return training examples, and test examples if there are any."""
-    size = None
-    if options.image_size is not None:
-        check_count("image_size", options.image_size)
-        size = (options.image_size, options.image_size)
+def image_splits(folder: Folder) -> ImageSplits:
+    """Return the images of a folder, which are not decoded yet."""
     train, test, notes = find_trees(folder)
-    trees = [train, test] if test else [train]
-    names = [
-        str(tree.files.path.relative_to(folder.path) / name)
-        for tree in trees
-        for name in tree.names
-    ]
-    found = decode_once(folder, names, size=size, skip_bad=options.skip_bad)
-    height, width = found.images.shape[2:]
-    if found.sizes != {(height, width)}:
-        notes += (f"images of {len(found.sizes)} sizes were brought to {height}×{width}",)
-    if found.bad:
-        notes += (f"{len(found.bad)} unreadable images were left out:\n{listed(found.bad)}",)
-    parts, start = [], 0
-    for tree in trees:
-        stop = start + len(tree.names)
-        labels = tree.labels[found.is_kept[start:stop]]
-        parts.append(Dataset(found.part(start, stop), labels, tree.class_names))
-        start = stop
-    check_classes_left(train.labels, parts[0].labels, train.class_names, "image")
-    kept = found.is_kept[: len(train.names)].tolist()
-    return Splits(
+
+    def names(tree: ClassTree) -> list[str]:
+        return [str(tree.files.path.relative_to(folder.path) / name) for name in tree.names]
+
+    def data(tree: ClassTree) -> Dataset:
+        return Dataset(torch.empty(len(tree.names), 0), tree.labels, train.class_names)
+
+    return ImageSplits(
         folder.path.name,
-        parts[0],
-        parts[1] if test else None,
+        data(train),
+        None if test is None else data(test),
         source=str(folder.path),
-        notes=(*notes, *found.notes),
-        train_names=tuple(name for name, is_kept in zip(train.names, kept, strict=True) if is_kept),
+        notes=notes,
+        train_names=train.names,
+        files=folder,
+        images={"train": names(train)} | ({} if test is None else {"test": names(test)}),
     )
 
 

@@ -19,15 +19,25 @@ from noisebound.data.arrays import (
 from noisebound.data.column_types import ColumnType, did_you_mean
 from noisebound.data.dataset import Dataset
 from noisebound.data.embeddings import holds_embeddings, read_embeddings
-from noisebound.data.files import Folder
+from noisebound.data.files import Files, Folder
 from noisebound.data.folders import (
     IMAGES,
     holds_texts,
-    read_image_folder,
+    image_splits,
     read_text_folder,
     read_texts,
     unlabeled_files,
 )
+from noisebound.data.frames import (
+    as_table,
+    as_texts,
+    described_by_features,
+    is_frame,
+    texts_frame,
+    train_and_others,
+)
+from noisebound.data.image_splits import ImageSplits
+from noisebound.data.input_columns import ImageColumn, image_column
 from noisebound.data.loader import Normalization
 from noisebound.data.options import ReadingOptions, validated, with_options
 from noisebound.data.published import DATASETS, find_published
@@ -35,14 +45,7 @@ from noisebound.data.published.mnist import holds_idx, read_idx_folder
 from noisebound.data.published.releases import Published, find_or_download
 from noisebound.data.rows import Rows, SparseRows
 from noisebound.data.splits import EmbeddedBy, Splits
-from noisebound.data.table_files import (
-    as_table,
-    as_texts,
-    is_frame,
-    is_table,
-    read_table_file,
-    texts_frame,
-)
+from noisebound.data.table_files import is_table, read_table_file
 from noisebound.data.tables import frame_splits, read_table, text_splits
 from noisebound.errors import DataError
 
@@ -63,9 +66,10 @@ def load(source: Source, **options: Any) -> Splits:
     Args:
         source: a name that ``noisebound data list`` shows; or a folder of images or of .txt files
             (one folder per class), of IDX files or of embeddings, a CSV, TSV, JSONL, Parquet,
-            Excel, npz or npy file; or, in memory, a `Dataset`, a data frame of polars or pandas, or
-            a pair of inputs (or texts) and labels. A name wins over a path with the same spelling:
-            write ``./mnist`` for the path
+            Excel, npz or npy file; or, in memory, a `Dataset`, a table of polars, pandas or
+            pyarrow, a ``Dataset`` or ``DatasetDict`` of Hugging Face, or a pair of inputs (or
+            texts) and labels. A name wins over a path with the same spelling: write ``./mnist``
+            for the path
         options: the fields of `ReadingOptions`, such as ``target="species"``
 
     Raises:
@@ -94,7 +98,7 @@ class Unlabeled:
 
     names: list[str] | list[int]
     source: str
-    images: tuple[Folder, list[str]] | None = None
+    images: tuple[Files, list[str]] | None = None
     frame: pl.DataFrame | None = None
     inputs: Tensor | Rows | None = None
     embedded_by: EmbeddedBy | None = None
@@ -131,6 +135,12 @@ def read(
     options = options or ReadingOptions()
     if not labeled:
         return _unlabeled(source, options, raw_columns)
+    found = read_undecoded(source, options)
+    return found.decoded(options) if isinstance(found, ImageSplits) else found
+
+
+def read_undecoded(source: Source, options: ReadingOptions) -> Splits:
+    """Return the same as `read` of labeled data, but `ImageSplits` for images that are in files."""
     if isinstance(source, Folder):
         return _from_folder(source, options)
     if not isinstance(source, str | Path):
@@ -193,21 +203,24 @@ def load_published(published: Published, data_dir: str | Path | None = None) -> 
     return splits
 
 
-def image_folder(source: Source) -> Folder | None:
-    """Return the folder, listed once, if the source is a folder of images."""
-    if isinstance(source, Folder):
-        return source
-    if not isinstance(source, str | Path) or find_published(source) or not Path(source).is_dir():
-        return None
-    folder = Folder(Path(source))
-    is_other = holds_idx(folder) or holds_embeddings(folder.path) or holds_texts(folder)
-    return None if is_other else folder
-
-
 def _from_memory(data: Any, options: ReadingOptions) -> Splits:
+    data, others = train_and_others(data)
     if is_frame(data):
-        options.refuse_all_but(*_OF_TABLES, what="data in memory")
-        return frame_splits(as_table(data), options, name="data frame", source="the data frame")
+        frame = as_table(data)
+        described = described_by_features(options, data, frame)
+        tests = {name: as_table(other) for name, other in others.items()}
+        test = next((name for name in tests if _has_labels(tests[name], described)), None)
+        found = frame_splits(
+            frame,
+            described,
+            name="data frame",
+            source="the data frame",
+            test=None if test is None else tests[test],
+        )
+        _refuse_for_table(found, options, "data in memory")
+        unused = ", ".join(name for name in tests if name != test)
+        note = f"splits that are not for training or evaluation were left out: {unused}"
+        return replace(found, notes=(*found.notes, note)) if unused else found
     is_pair = isinstance(data, tuple) and len(data) == 2
     if is_pair and as_texts(data[0]) is not None:
         options.refuse_all_but(*_OF_LABELS, what="texts in memory")
@@ -229,8 +242,9 @@ def _from_path(path: Path, options: ReadingOptions) -> Splits:
     if path.is_dir():
         return _from_folder(Folder(path), options)
     if is_table(path):
-        options.refuse_all_but("data_dir", *_OF_TABLES, what="a table")
-        return read_table(path, options)
+        found = read_table(path, options)
+        _refuse_for_table(found, options, "a table", "data_dir")
+        return found
     options.refuse_all_but("data_dir", "target", "skip_bad", what="a file of arrays")
     if len(options.target) > 1:
         raise DataError(
@@ -239,6 +253,18 @@ def _from_path(path: Path, options: ReadingOptions) -> Splits:
         )
     train, test = read_arrays(path, next(iter(options.target), None))
     return arrays_as_splits(*train, name=path.name, source=str(path), test=test)
+
+
+def _has_labels(frame: pl.DataFrame, options: ReadingOptions) -> bool:
+    """True if a table has any label; competitions keep those of their test examples back."""
+    columns = [frame[name] for name in options.target if name in frame.columns]
+    return any(column.null_count() < len(column) for column in columns)
+
+
+def _refuse_for_table(found: Splits, options: ReadingOptions, what: str, *others: str) -> None:
+    """Refuse options that do not apply to a table, which may hold images."""
+    of_images = ("image_size",) if isinstance(found, ImageSplits) else ()
+    options.refuse_all_but(*_OF_TABLES, *of_images, *others, what=what)
 
 
 def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:
@@ -252,7 +278,7 @@ def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:
         options.refuse_all_but("data_dir", "encoding", *_OF_LABELS, what="a folder of texts")
         return read_text_folder(folder, options)
     options.refuse_all_but("data_dir", "image_size", "skip_bad", what="a folder of images")
-    return read_image_folder(folder, options)
+    return image_splits(folder)
 
 
 def _unlabeled(data: Any, options: ReadingOptions, raw_columns: Collection[str]) -> Unlabeled:
@@ -261,8 +287,9 @@ def _unlabeled(data: Any, options: ReadingOptions, raw_columns: Collection[str])
         data = load_published(published, options.data_dir)
     if isinstance(data, str | Path):
         return _unlabeled_path(_existing(data), options, raw_columns)
-    if is_frame(data):
-        return _by_position("the data frame", frame=as_table(data))
+    train, others = train_and_others(data)
+    if is_frame(train):
+        return _rows("the data frame", as_table(next(iter(others.values()), train)))
     if as_texts(data) is not None:
         return _by_position("the list of texts", frame=texts_frame(data))
     if isinstance(data, Splits):
@@ -289,9 +316,16 @@ def _unlabeled_path(path: Path, options: ReadingOptions, raw_columns: Collection
         names, texts, _ = read_texts(folder, names, options)
         return Unlabeled(names, str(path), frame=texts_frame(texts))
     if is_table(path):
-        frame = read_table_file(path, options.encoding, raw_columns)
-        return _by_position(str(path), frame=frame)
+        return _rows(str(path), read_table_file(path, options.encoding, raw_columns))
     return _by_position(str(path), inputs=inputs_from_array(read_inputs(path)))
+
+
+def _rows(source: str, frame: pl.DataFrame) -> Unlabeled:
+    found, name = _by_position(source, frame=frame), image_column(frame)
+    if name is None:
+        return found
+    files = ImageColumn(frame[name])
+    return replace(found, images=(files, files.names()), frame=None)
 
 
 def _by_position(

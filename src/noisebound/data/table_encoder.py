@@ -27,8 +27,8 @@ from noisebound.data.column_types import (
     unreadable,
 )
 from noisebound.data.files import as_data_error
+from noisebound.data.frames import as_polars
 from noisebound.data.rows import SparseRows
-from noisebound.data.table_files import as_polars
 from noisebound.data.text_columns import TextColumn
 from noisebound.errors import DataError
 

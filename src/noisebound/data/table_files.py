@@ -1,28 +1,22 @@
-"""Tables in files, data frames and lists of texts, as polars frames."""
+"""Tables in files as polars frames."""
 
 import csv
 import io
 import itertools
 import json
 import zipfile
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import polars as pl
 from polars.exceptions import PanicException
 
 from noisebound.data.column_types import LEADING_ZERO, MISSING_FIELDS, nulls_for_missing
 from noisebound.data.files import as_data_error, check_zip, read_utf8
+from noisebound.data.frames import refuse_repeated
 from noisebound.data.label_studio import is_export, table_of_export
-from noisebound.data.labels import is_missing
 from noisebound.errors import DataError, needed_for
-
-TEXT_COLUMN = "text"
-"""The name of the column of texts that came without a table."""
 
 _ROWS_FOR_SEPARATOR = 20  # lines; heuristic
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -32,101 +26,6 @@ _JSON = ".json"
 _PARQUET = frozenset({".parquet", ".pq"})
 _EXCEL = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
 _TABLES = frozenset(_SEPARATORS) | {_JSON} | _JSON_LINES | _PARQUET | _EXCEL
-
-
-def is_frame(data: object) -> bool:
-    """True for a data frame of polars or pandas."""
-    return isinstance(data, pl.DataFrame | pl.LazyFrame) or _is_pandas(data, "DataFrame")
-
-
-def as_table(data: Any) -> pl.DataFrame:
-    """Return a polars frame with null wherever a file with the same values would have it."""
-    return nulls_for_missing(as_polars(data))
-
-
-def as_polars(data: Any) -> pl.DataFrame:
-    """Return a polars frame; a pandas frame is copied column by column, without its index."""
-    if isinstance(data, pl.DataFrame | pl.LazyFrame):
-        return data.lazy().collect()
-    if not _is_pandas(data, "DataFrame"):
-        raise DataError(
-            f"expected a data frame of polars or pandas, got {type(data).__name__}: pass a frame, "
-            "or save the table as CSV or Parquet and pass its path"
-        )
-    names = [str(name) for name in data.columns]  # 1 and "1" are two names in pandas alone
-    _refuse_repeated(names, "the frame")
-    return pl.DataFrame([_column(str(name), data[name]) for name in data.columns])
-
-
-def _refuse_repeated(names: Sequence[str], source: object) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1 and name]
-    if repeated:
-        raise DataError(f"{source} has several columns called {repeated[0]!r}: rename all but one")
-
-
-def _is_pandas(data: object, name: str) -> bool:
-    """True for a pandas object of this class; pandas is not imported to find out."""
-    kind = type(data)
-    return kind.__name__ == name and kind.__module__.partition(".")[0] == "pandas"
-
-
-def _column(name: str, column: Any) -> pl.Series:
-    values = column.to_numpy()
-    if values.dtype.kind in "biufMm":
-        return pl.Series(name, values, nan_to_null=True)
-    # Text and mixtures hold None, NaN or NaT for missing values.
-    present = [
-        None if gone else without_surrogates(value) if isinstance(value, str) else value
-        for value, gone in zip(values, column.isna(), strict=True)
-    ]
-    with suppress(pl.exceptions.PolarsError, TypeError, ValueError):
-        found = pl.Series(name, present, strict=False)
-        if found.dtype != pl.Object:
-            return found
-    # Periods, intervals, paths and mixtures become text.
-    return pl.Series(name, [None if value is None else str(value) for value in present], pl.String)
-
-
-def without_surrogates(text: str) -> str:
-    r"""Return a text with lone UTF-16 surrogates replaced, and pairs of them joined.
-
-    Programs that count in UTF-16 leave half an emoji where they cut a text. No table, file or
-    tokenizer takes it.
-
-    Example:
-        >>> without_surrogates("x \ud83d y") == "x \ufffd y"
-        True
-    """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def as_texts(data: object) -> list[str | None] | None:
-    """Return the strings of a list, an array or a series, with None for missing ones.
-
-    Returns None if the data is something else.
-
-    Raises:
-        DataError: some values are strings and others are not
-    """
-    if isinstance(data, pl.Series):
-        return data.to_list() if data.dtype == pl.String else None
-    is_array = isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind in "OU"
-    is_list = isinstance(data, Sequence) and not isinstance(data, str)
-    if not (is_list or is_array or _is_pandas(data, "Series")):
-        return None
-    values = [None if is_missing(value) else value for value in data]  # type: ignore[attr-defined]
-    if not any(isinstance(value, str) for value in values):
-        return None
-    for place, value in enumerate(values):
-        if not isinstance(value, str | None):
-            raise DataError(f"expected texts, got {value!r} at position {place}: write it as text")
-    return values
-
-
-def texts_frame(texts: Any) -> pl.DataFrame:
-    """Return strings as the table that a model of texts takes, without lone surrogates."""
-    cleaned = [text and without_surrogates(text) for text in as_texts(texts) or ()]
-    return pl.DataFrame({TEXT_COLUMN: pl.Series(cleaned, dtype=pl.String)})
 
 
 def is_table(path: Path) -> bool:
@@ -187,7 +86,7 @@ def _read_csv(
     header = next(csv.reader(_lines(content), delimiter=separator), [])
     if not header:
         raise DataError(f"{path} cannot be read: it has no header, which names the columns")
-    _refuse_repeated(header, path)
+    refuse_repeated(header, path)
     try:
         frame = pl.read_csv(
             content, separator=separator, null_values=list(MISSING_FIELDS), infer_schema=False

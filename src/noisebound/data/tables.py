@@ -19,17 +19,13 @@ from noisebound.data.column_types import (
     listed_names,
 )
 from noisebound.data.dataset import Dataset, refuse_unwritable
+from noisebound.data.frames import TEXT_COLUMN, as_table, is_frame, texts_frame
+from noisebound.data.input_columns import input_column, with_inputs
 from noisebound.data.labels import encode_labels, is_missing, listed_spellings, spellings
 from noisebound.data.options import ReadingOptions
 from noisebound.data.splits import Splits
 from noisebound.data.table_encoder import TableEncoder
-from noisebound.data.table_files import (
-    TEXT_COLUMN,
-    as_table,
-    is_frame,
-    read_table_file,
-    texts_frame,
-)
+from noisebound.data.table_files import read_table_file
 from noisebound.data.votes import (
     CROWD_COLUMNS,
     Annotations,
@@ -141,32 +137,41 @@ def frame_splits(
         )
     # Not strict, because columns that differ within an item are already left out.
     features = part.frame.drop({*options.exclude, *_not_features(options)}, strict=False)
-    if votes and not features.width:  # annotators can be compared without a model
-        only = Dataset(torch.empty(len(labels), 0), labels, class_names, **votes)
-        notes = (*part.notes, *_notes_of(votes, part))
-        return Splits(name, only, None, source, notes, table=part.frame, id_column=options.id)
-    encoder = TableEncoder.fit(features, options.column_types)
-    features = features.select([column.name for column in encoder.columns])
     splits = Splits(
         name,
-        Dataset(encoder.transform(features), labels, class_names, **votes),
+        Dataset(torch.empty(len(labels), 0), labels, class_names, **votes),
         None,
         source=source,
-        notes=(*part.notes, *_notes_of(votes, part), *encoder.notes),
-        encoder=encoder,
-        frame=features,
+        notes=(*part.notes, *_notes_of(votes, part)),
         train_names=part.names,
         table=part.frame,
         id_column=options.id,
-    ).grouped_by(options.groups)
+    )
+    if votes and not features.width:  # annotators can be compared without a model
+        return splits
+    column = input_column(features)
+    # Columns, and labels such as 01, have the same types in a file of test rows.
+    raw_columns = set(options.target) if is_string(part.annotations.labels.dtype) else set()
+    if column is None:
+        encoder = TableEncoder.fit(features, options.column_types)
+        features = features.select([each.name for each in encoder.columns])
+        splits = replace(
+            splits,
+            train=replace(splits.train, inputs=encoder.transform(features)),
+            notes=(*splits.notes, *encoder.notes),
+            encoder=encoder,
+            frame=features,
+        )
+        raw_columns |= encoder.raw_columns
+    splits = splits.grouped_by(options.groups)
     if test is None and options.test is not None:
         if not options.test.exists():
             raise DataError(f"the `test` table {options.test} is not there")
-        # The columns, and labels such as 01, have the types of the training table.
-        raw_columns = set(options.target) if is_string(part.annotations.labels.dtype) else set()
-        test = read_table_file(options.test, options.encoding, encoder.raw_columns | raw_columns)
+        test = read_table_file(options.test, options.encoding, raw_columns)
         source = str(options.test)
-    return splits if test is None else _with_test(splits, test, options, source)
+    if test is not None:
+        splits = _with_test(splits, test, options, source, column)
+    return splits if column is None else with_inputs(splits, features, column)
 
 
 class _LabeledRows(NamedTuple):
@@ -359,9 +364,11 @@ def _notes_of(votes: dict[str, Any], part: _LabeledRows) -> tuple[str, ...]:
     return notes_on_votes(votes["votes"], part.annotations.names) if votes else ()
 
 
-def _with_test(splits: Splits, frame: pl.DataFrame, options: ReadingOptions, source: str) -> Splits:
-    assert splits.encoder is not None
-    columns = [column.name for column in splits.encoder.columns]
+def _with_test(
+    splits: Splits, frame: pl.DataFrame, options: ReadingOptions, source: str, column: str | None
+) -> Splits:
+    encoder = splits.encoder
+    columns = [column or ""] if encoder is None else [each.name for each in encoder.columns]
     # The rows are examples, with the label of each in any of the columns of labels.
     found = [name for name in options.target if name in frame.columns] or list(options.target)
     options = options.model_copy(update={"target": tuple(found), "item": None, "annotator": None})
@@ -374,9 +381,10 @@ def _with_test(splits: Splits, frame: pl.DataFrame, options: ReadingOptions, sou
         hint = "; to take labels that differ by case or spaces only for one: `merge_labels`"
         raise DataError(f"{part.where}: {error}{'' if options.merge_labels else hint}") from error
     features = part.frame.select(columns)
+    inputs = torch.empty(len(labels), 0) if encoder is None else encoder.transform(features)
     return replace(
         splits,
-        test=Dataset(splits.encoder.transform(features), labels, class_names),
+        test=Dataset(inputs, labels, class_names),
         test_frame=features,
-        notes=(*splits.notes, *part.notes, *splits.encoder.unseen_notes(features)),
+        notes=(*splits.notes, *part.notes, *(encoder.unseen_notes(features) if encoder else ())),
     )

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from noisebound.data import Dataset, ReadingOptions, Splits
 from noisebound.data.files import Files, Folder, cache_folder
-from noisebound.data.folders import ClassTree, find_trees
+from noisebound.data.image_splits import ImageSplits
 from noisebound.data.images import done_ahead, open_image
-from noisebound.data.load import image_folder, read
+from noisebound.data.load import read_undecoded
 from noisebound.errors import DataError
 from noisebound.system.files import fingerprint, fingerprint_of_texts, write_text
 from noisebound.system.progress import track
@@ -71,12 +71,14 @@ class Examples(ABC):
 
 
 class ImageFiles(Examples):
-    """Images in files, by their names; each is decoded when it is read."""
+    """Images in files, by their names there; each is decoded when it is read."""
 
     modality, noun = "image", "image"
 
-    def __init__(self, files: Files, names: Sequence[str]) -> None:
-        super().__init__(names, names)
+    def __init__(
+        self, files: Files, files_names: Sequence[str], names: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(files_names, names)
         self.files = files
 
     def read(self, position: int) -> Image.Image:
@@ -206,28 +208,7 @@ class ExampleSplits(Splits):
 
 def load_raw(source: Any, options: ReadingOptions | None = None) -> ExampleSplits:
     """Return the raw examples of a data set; the pixels of image files are not read."""
-    options = options or ReadingOptions()
-    folder = image_folder(source)
-    if folder is None:
-        return raw_splits(read(source, options))
-    options.refuse_all_but("image_size", "skip_bad", "data_dir", what="a folder of images")
-    train, test, notes = find_trees(folder)
-
-    def labels(tree: ClassTree) -> Dataset:
-        return Dataset(torch.empty(len(tree.names), 0), tree.labels, train.class_names)
-
-    examples: dict[PartName, Examples] = {"train": ImageFiles(train.files, train.names)}
-    if test is not None:
-        examples["test"] = ImageFiles(test.files, test.names)
-    return ExampleSplits(
-        folder.path.name,
-        labels(train),
-        None if test is None else labels(test),
-        str(folder.path),
-        notes,
-        train_names=train.names,
-        examples=examples,
-    )
+    return raw_splits(read_undecoded(source, options or ReadingOptions()))
 
 
 def raw_splits(splits: Splits) -> ExampleSplits:
@@ -242,6 +223,8 @@ def raw_splits(splits: Splits) -> ExampleSplits:
     has_others = encoder is not None and 0 < len(columns) < len(encoder.columns)
 
     def examples(name: PartName, data: Dataset, names: Sequence[str] | None) -> Examples:
+        if isinstance(splits, ImageSplits):
+            return ImageFiles(splits.files, splits.images[name], names)
         texts = splits.texts(name)
         return TensorExamples(data.dense_inputs, names) if texts is None else Texts(texts, names)
 

@@ -24,7 +24,8 @@ from noisebound.data.embeddings import (
     write_labels,
     write_record,
 )
-from noisebound.data.load import image_folder, read
+from noisebound.data.image_splits import ImageSplits
+from noisebound.data.load import read, read_undecoded
 from noisebound.data.rows import in_memory_if_small
 from noisebound.errors import FolderTakenError, InvalidValueError
 from noisebound.features.backbone import Backbone
@@ -69,12 +70,12 @@ def load_for_training(
     is_scratch = is_from_pixels or options.image_size is not None
     if backbone != "auto" or is_scratch or isinstance(source, Splits | Dataset):
         return read(source, options), None
-    if (folder := image_folder(source)) is not None:
+    splits = read_undecoded(source, options)
+    if isinstance(splits, ImageSplits):
         found = default_backbone("image", log)
         if found is None:
-            return read(folder, options), None
-        return load_embedded(folder, found, options, log=log), found
-    splits = read(source, options)
+            return splits.decoded(options), None
+        return embedded(raw_splits(splits), found, options.skip_bad, log), found
     encoding = splits.encoder
     if encoding is None or not 0 < len(encoding.text_columns) == len(encoding.columns):
         return splits, None  # only texts without columns beside them have a default encoder

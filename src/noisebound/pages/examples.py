@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from noisebound.data import Splits
 from noisebound.data.folders import find_trees
 from noisebound.data.images import open_image
-from noisebound.data.load import image_folder
 from noisebound.data.rows import Rows, TensorRows
 from noisebound.errors import DataError
 from noisebound.pages.page import as_picture, png
@@ -76,7 +75,7 @@ class ShownExamples:
         If the examples are files, these are shown instead of the small images for the network.
         Links to files outside the data's folder are not followed.
         """
-        if self._folder is not None and self.splits.train_names is not None:
+        if self.splits.train_names is not None and self._folder is not None:
             path = (self._folder / self.splits.train_names[position]).resolve()
             if path.is_relative_to(self._folder) and path.is_file():
                 return _scaled(path.read_bytes(), SIZES[size]), "image/jpeg"
@@ -102,9 +101,10 @@ class ShownExamples:
     @cached_property
     def _folder(self) -> Path | None:
         """The folder that the names of the training images are relative to."""
-        if image_folder(self.splits.source) is None:
+        source = Path(self.splits.source)
+        if self.splits.train_names is None or not self.splits.has_pictures or not source.is_dir():
             return None
-        return find_trees(Path(self.splits.source))[0].files.path.resolve()
+        return find_trees(source)[0].files.path.resolve()
 
 
 def _scaled(content: bytes, longest_side: int) -> bytes:

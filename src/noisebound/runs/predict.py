@@ -13,13 +13,12 @@ from torch import Tensor
 
 from noisebound.data import EmbeddedBy, ReadingOptions
 from noisebound.data.arrays import inputs_from_array
+from noisebound.data.frames import TEXT_COLUMN
 from noisebound.data.images import decode_once
+from noisebound.data.input_columns import vector_column, vectors_of
 from noisebound.data.load import Unlabeled, read
 from noisebound.data.rows import Rows, TensorRows, as_rows
 from noisebound.data.splits import joined_texts
-from noisebound.data.table_files import (
-    TEXT_COLUMN,
-)
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import prediction_sets
 from noisebound.features import (
@@ -91,7 +90,9 @@ def _ids(frame: pl.DataFrame | None, column: str | None) -> list[str] | None:
     return frame[column].cast(pl.String).fill_null("").to_list()
 
 
-def _decoded(card: ModelCard, found: Unlabeled, skip_bad: bool) -> tuple[list[str], Tensor | Rows]:
+def _decoded(
+    card: ModelCard, found: Unlabeled, skip_bad: bool
+) -> tuple[list[str] | list[int], Tensor | Rows]:
     """Return the names of the readable images, and their pixels at the size of the model."""
     assert found.images is not None
     files, names = found.images
@@ -100,7 +101,7 @@ def _decoded(card: ModelCard, found: Unlabeled, skip_bad: bool) -> tuple[list[st
     channels, height, width = card.input_shape
     mode: Literal["L", "RGB"] = "L" if channels == 1 else "RGB"
     decoded = decode_once(files, names, mode=mode, size=(height, width), skip_bad=skip_bad)
-    kept = [name for name, is_kept in zip(names, decoded.is_kept.tolist(), strict=True) if is_kept]
+    kept: Any = list(compress(found.names, decoded.is_kept.tolist()))
     return kept, decoded.part(0, len(names))
 
 
@@ -117,6 +118,9 @@ def _encoded(card: ModelCard, frame: pl.DataFrame, source: str) -> Tensor | Rows
             f"the model takes images, got {source}: give the folder that the images are in, or an "
             "array of them"
         )
+    column = None if is_image else vector_column(frame)
+    if column is not None:
+        return vectors_of(frame[column])
     is_numeric = all(dtype.is_numeric() for dtype in frame.dtypes)
     if not is_numeric or source != "the data frame":
         kind, remedy = ("images", "a folder of images") if is_image else ("arrays", "an npz file")

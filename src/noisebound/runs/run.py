@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from noisebound.data import Dataset, ReadingOptions, Splits
 from noisebound.data.embeddings import holds_embeddings
+from noisebound.data.frames import is_frame
 from noisebound.data.load import read
 from noisebound.data.options import validated
-from noisebound.data.table_files import is_frame
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import (
     EstimatedNoise,
@@ -203,8 +203,8 @@ class Run:
         """Return the likeliest class of each new example, in the type that labels had.
 
         Args:
-            new: a path, the name of a data set, a data frame of polars or pandas, an array, or
-                texts
+            new: a path, the name of a data set, a table of polars, pandas or pyarrow, a ``Dataset``
+                of Hugging Face, an array, or texts
         """
         return self.saved_model.classes(self.predict_proba(new).argmax(1))
 

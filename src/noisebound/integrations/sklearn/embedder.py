@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from noisebound.data.arrays import inputs_from_array
+from noisebound.data.frames import as_polars, as_texts, is_frame
 from noisebound.data.images import image_extensions
-from noisebound.data.table_files import as_polars, as_texts, is_frame
 from noisebound.errors import DataError
 from noisebound.features import (
     Backbone,
