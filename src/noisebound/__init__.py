@@ -6,139 +6,85 @@ from typing import TYPE_CHECKING
 from noisebound.lazy import import_when_used
 
 if TYPE_CHECKING:
-    from noisebound.averaging import AveragedWeights
-    from noisebound.bayes_risk import BoundSearchWarning
-    from noisebound.bounded import BoundedLoss, ClassCountWarning, NoiseBoundedLoss
-    from noisebound.bounds import (
-        entropy,
-        entropy_interval,
-        noise_bound,
-        nonuniform_bound,
-        pairwise_noise,
-        posterior_bound,
-        symmetric_noise,
-        transition_bound,
+    from noisebound.averaging import AveragedWeights as AveragedWeights
+    from noisebound.bayes_risk import BoundSearchWarning as BoundSearchWarning
+    from noisebound.bounded import (
+        BoundedLoss as BoundedLoss,
+        ClassCountWarning as ClassCountWarning,
+        NoiseBoundedLoss as NoiseBoundedLoss,
     )
-    from noisebound.catalog import LOSS_NAMES, create_loss
-    from noisebound.checks import NoiseRateWarning
-    from noisebound.corruption import NOISE_KINDS, NoisyLabels, corrupt
-    from noisebound.entry import fit, load_run
-    from noisebound.errors import DataError, MissingExtraError, NoiseboundError
+    from noisebound.bounds import (
+        entropy as entropy,
+        entropy_interval as entropy_interval,
+        noise_bound as noise_bound,
+        nonuniform_bound as nonuniform_bound,
+        pairwise_noise as pairwise_noise,
+        posterior_bound as posterior_bound,
+        symmetric_noise as symmetric_noise,
+        transition_bound as transition_bound,
+    )
+    from noisebound.catalog import LOSS_NAMES as LOSS_NAMES, create_loss as create_loss
+    from noisebound.checks import NoiseRateWarning as NoiseRateWarning
+    from noisebound.corruption import (
+        NOISE_KINDS as NOISE_KINDS,
+        NoisyLabels as NoisyLabels,
+        corrupt as corrupt,
+    )
+    from noisebound.entry import fit as fit, load_run as load_run
+    from noisebound.errors import (
+        DataError as DataError,
+        MissingExtraError as MissingExtraError,
+        NoiseboundError as NoiseboundError,
+    )
     from noisebound.estimation import (
-        AnnotatorEstimate,
-        CleanScore,
-        Floor,
-        NoiseEstimate,
-        Suspects,
-        TokenSuspects,
-        UnknownNoiseWarning,
-        clean_score,
-        estimate_annotators,
-        estimate_noise,
-        find_suspects,
-        measured_floor,
+        AnnotatorEstimate as AnnotatorEstimate,
+        CleanScore as CleanScore,
+        Floor as Floor,
+        NoiseEstimate as NoiseEstimate,
+        Suspects as Suspects,
+        TokenSuspects as TokenSuspects,
+        UnknownNoiseWarning as UnknownNoiseWarning,
+        clean_score as clean_score,
+        estimate_annotators as estimate_annotators,
+        estimate_noise as estimate_noise,
+        find_suspects as find_suspects,
+        measured_floor as measured_floor,
     )
     from noisebound.losses import (
-        ActivePassive,
-        AsymmetricExponential,
-        AsymmetricGeneralizedCrossEntropy,
-        AsymmetricUnhinged,
-        BackwardCrossEntropy,
-        Bootstrapping,
-        CrossEntropy,
-        Curriculum,
-        EarlyLearning,
-        Focal,
-        ForwardCrossEntropy,
-        GeneralizedCrossEntropy,
-        JensenShannon,
-        LabelDistributionallyRobust,
-        LabelSmoothing,
-        Loss,
-        MeanAbsoluteError,
-        MeanSquaredError,
-        Normalized,
-        NormalizedCrossEntropyMAE,
-        PriorCrossEntropy,
-        ReverseCrossEntropy,
-        Spherical,
-        SymmetricCrossEntropy,
-        TaylorCrossEntropy,
-        Truncated,
+        ActivePassive as ActivePassive,
+        AsymmetricExponential as AsymmetricExponential,
+        AsymmetricGeneralizedCrossEntropy as AsymmetricGeneralizedCrossEntropy,
+        AsymmetricUnhinged as AsymmetricUnhinged,
+        BackwardCrossEntropy as BackwardCrossEntropy,
+        Bootstrapping as Bootstrapping,
+        CrossEntropy as CrossEntropy,
+        Curriculum as Curriculum,
+        EarlyLearning as EarlyLearning,
+        Focal as Focal,
+        ForwardCrossEntropy as ForwardCrossEntropy,
+        GeneralizedCrossEntropy as GeneralizedCrossEntropy,
+        JensenShannon as JensenShannon,
+        LabelDistributionallyRobust as LabelDistributionallyRobust,
+        LabelSmoothing as LabelSmoothing,
+        Loss as Loss,
+        MeanAbsoluteError as MeanAbsoluteError,
+        MeanSquaredError as MeanSquaredError,
+        Normalized as Normalized,
+        NormalizedCrossEntropyMAE as NormalizedCrossEntropyMAE,
+        PriorCrossEntropy as PriorCrossEntropy,
+        ReverseCrossEntropy as ReverseCrossEntropy,
+        Spherical as Spherical,
+        SymmetricCrossEntropy as SymmetricCrossEntropy,
+        TaylorCrossEntropy as TaylorCrossEntropy,
+        Truncated as Truncated,
     )
-    from noisebound.monitor import MemorizationMonitor, MemorizationWarning
-    from noisebound.runs import Run
-    from noisebound.step_bound import StepBound
+    from noisebound.monitor import (
+        MemorizationMonitor as MemorizationMonitor,
+        MemorizationWarning as MemorizationWarning,
+    )
+    from noisebound.runs import Run as Run
+    from noisebound.step_bound import StepBound as StepBound
 
 import_when_used(__name__)
 
 __version__ = _version("noisebound")
-
-__all__ = [
-    "LOSS_NAMES",
-    "NOISE_KINDS",
-    "ActivePassive",
-    "AnnotatorEstimate",
-    "AsymmetricExponential",
-    "AsymmetricGeneralizedCrossEntropy",
-    "AsymmetricUnhinged",
-    "AveragedWeights",
-    "BackwardCrossEntropy",
-    "Bootstrapping",
-    "BoundSearchWarning",
-    "BoundedLoss",
-    "ClassCountWarning",
-    "CleanScore",
-    "CrossEntropy",
-    "Curriculum",
-    "DataError",
-    "EarlyLearning",
-    "Floor",
-    "Focal",
-    "ForwardCrossEntropy",
-    "GeneralizedCrossEntropy",
-    "JensenShannon",
-    "LabelDistributionallyRobust",
-    "LabelSmoothing",
-    "Loss",
-    "MeanAbsoluteError",
-    "MeanSquaredError",
-    "MemorizationMonitor",
-    "MemorizationWarning",
-    "MissingExtraError",
-    "NoiseBoundedLoss",
-    "NoiseEstimate",
-    "NoiseRateWarning",
-    "NoiseboundError",
-    "NoisyLabels",
-    "Normalized",
-    "NormalizedCrossEntropyMAE",
-    "PriorCrossEntropy",
-    "ReverseCrossEntropy",
-    "Run",
-    "Spherical",
-    "StepBound",
-    "Suspects",
-    "SymmetricCrossEntropy",
-    "TaylorCrossEntropy",
-    "TokenSuspects",
-    "Truncated",
-    "UnknownNoiseWarning",
-    "clean_score",
-    "corrupt",
-    "create_loss",
-    "entropy",
-    "entropy_interval",
-    "estimate_annotators",
-    "estimate_noise",
-    "find_suspects",
-    "fit",
-    "load_run",
-    "measured_floor",
-    "noise_bound",
-    "nonuniform_bound",
-    "pairwise_noise",
-    "posterior_bound",
-    "symmetric_noise",
-    "transition_bound",
-]

@@ -21,6 +21,8 @@ class LazyPackage(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         """Import a name; this is called only for names that the package does not hold yet."""
+        if name == "__all__":
+            return sorted(self._origins)
         if name not in self._origins:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         try:

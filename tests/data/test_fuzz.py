@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from noisebound.data import DataError, load
 from noisebound.data.files import Folder, Tar, Zip

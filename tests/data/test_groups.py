@@ -5,8 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import noisebound as nb
 from noisebound.data import Dataset, load

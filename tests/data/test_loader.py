@@ -4,8 +4,7 @@ from itertools import chain
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.sparse import csr_matrix
 
 from noisebound.data import CropAndFlip, Dataset, Loader, Normalization

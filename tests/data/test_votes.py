@@ -7,8 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from noisebound.data import DataError, load
 from noisebound.data.votes import majority_vote

@@ -1,7 +1,6 @@
 import pytest
 import torch
-from monai.networks.nets import resnet18 as monai_resnet18
-from monai.networks.nets import resnet34 as monai_resnet34
+from monai.networks.nets import resnet18 as monai_resnet18, resnet34 as monai_resnet34
 
 from noisebound.models import MODEL_NAMES, MODELS, create_model, default_model
 from noisebound.models.regularized import QuickDropout

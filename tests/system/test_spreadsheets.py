@@ -1,7 +1,6 @@
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from noisebound.runs.predict import write_frame
 from noisebound.system.spreadsheets import quote_formulas

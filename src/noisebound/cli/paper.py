@@ -87,8 +87,7 @@ def reproduce(
     from noisebound.pages.page import write_page
     from noisebound.paper.page import report_on
     from noisebound.paper.presets import find_preset
-    from noisebound.paper.reproduce import Request
-    from noisebound.paper.reproduce import reproduce as run_reproduce
+    from noisebound.paper.reproduce import Request, reproduce as run_reproduce
     from noisebound.paper.run import DataSources, Plan, RunStore
     from noisebound.runs.folder import RunFolder
 

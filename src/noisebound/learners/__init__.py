@@ -1,28 +1,14 @@
 """Learners: a network, linear models, boosting, trees, neighbors, anyone's estimator."""
 
-from noisebound.learners.ensemble import Ensemble
+from noisebound.learners.ensemble import Ensemble as Ensemble
 from noisebound.learners.estimators import (
-    AnyEstimator,
-    Boosting,
-    EstimatorLearner,
-    FittedEstimator,
-    Linear,
-    Trees,
+    AnyEstimator as AnyEstimator,
+    Boosting as Boosting,
+    EstimatorLearner as EstimatorLearner,
+    FittedEstimator as FittedEstimator,
+    Linear as Linear,
+    Trees as Trees,
 )
-from noisebound.learners.learner import Learner
-from noisebound.learners.neighbors import FittedNeighbors, Neighbors
-from noisebound.learners.network import Network
-
-__all__ = [
-    "AnyEstimator",
-    "Boosting",
-    "Ensemble",
-    "EstimatorLearner",
-    "FittedEstimator",
-    "FittedNeighbors",
-    "Learner",
-    "Linear",
-    "Neighbors",
-    "Network",
-    "Trees",
-]
+from noisebound.learners.learner import Learner as Learner
+from noisebound.learners.neighbors import FittedNeighbors as FittedNeighbors, Neighbors as Neighbors
+from noisebound.learners.network import Network as Network

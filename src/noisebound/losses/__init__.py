@@ -4,65 +4,38 @@ Every loss also takes the options of :class:`Loss` as keywords; ``refused_option
 have no meaning for it.
 """
 
-from noisebound.losses.corrections import BackwardCrossEntropy, ForwardCrossEntropy, LabelSmoothing
-from noisebound.losses.likelihood import (
-    AsymmetricExponential,
-    AsymmetricGeneralizedCrossEntropy,
-    AsymmetricUnhinged,
-    CrossEntropy,
-    Focal,
-    GeneralizedCrossEntropy,
-    JensenShannon,
-    LabelDistributionallyRobust,
-    MeanAbsoluteError,
-    ReverseCrossEntropy,
-    SymmetricCrossEntropy,
-    TaylorCrossEntropy,
+from noisebound.losses.corrections import (
+    BackwardCrossEntropy as BackwardCrossEntropy,
+    ForwardCrossEntropy as ForwardCrossEntropy,
+    LabelSmoothing as LabelSmoothing,
 )
-from noisebound.losses.loss import LikelihoodLoss, Loss
+from noisebound.losses.likelihood import (
+    AsymmetricExponential as AsymmetricExponential,
+    AsymmetricGeneralizedCrossEntropy as AsymmetricGeneralizedCrossEntropy,
+    AsymmetricUnhinged as AsymmetricUnhinged,
+    CrossEntropy as CrossEntropy,
+    Focal as Focal,
+    GeneralizedCrossEntropy as GeneralizedCrossEntropy,
+    JensenShannon as JensenShannon,
+    LabelDistributionallyRobust as LabelDistributionallyRobust,
+    MeanAbsoluteError as MeanAbsoluteError,
+    ReverseCrossEntropy as ReverseCrossEntropy,
+    SymmetricCrossEntropy as SymmetricCrossEntropy,
+    TaylorCrossEntropy as TaylorCrossEntropy,
+)
+from noisebound.losses.loss import LikelihoodLoss as LikelihoodLoss, Loss as Loss
 from noisebound.losses.whole_prediction import (
-    ActivePassive,
-    Bootstrapping,
-    MeanSquaredError,
-    Normalized,
-    NormalizedCrossEntropyMAE,
-    PriorCrossEntropy,
-    Spherical,
+    ActivePassive as ActivePassive,
+    Bootstrapping as Bootstrapping,
+    MeanSquaredError as MeanSquaredError,
+    Normalized as Normalized,
+    NormalizedCrossEntropyMAE as NormalizedCrossEntropyMAE,
+    PriorCrossEntropy as PriorCrossEntropy,
+    Spherical as Spherical,
 )
 from noisebound.losses.without_floor import (
-    Curriculum,
-    EarlyLearning,
-    RememberingLoss,
-    Truncated,
+    Curriculum as Curriculum,
+    EarlyLearning as EarlyLearning,
+    RememberingLoss as RememberingLoss,
+    Truncated as Truncated,
 )
-
-__all__ = [
-    "ActivePassive",
-    "AsymmetricExponential",
-    "AsymmetricGeneralizedCrossEntropy",
-    "AsymmetricUnhinged",
-    "BackwardCrossEntropy",
-    "Bootstrapping",
-    "CrossEntropy",
-    "Curriculum",
-    "EarlyLearning",
-    "Focal",
-    "ForwardCrossEntropy",
-    "GeneralizedCrossEntropy",
-    "JensenShannon",
-    "LabelDistributionallyRobust",
-    "LabelSmoothing",
-    "LikelihoodLoss",
-    "Loss",
-    "MeanAbsoluteError",
-    "MeanSquaredError",
-    "Normalized",
-    "NormalizedCrossEntropyMAE",
-    "PriorCrossEntropy",
-    "RememberingLoss",
-    "ReverseCrossEntropy",
-    "Spherical",
-    "SymmetricCrossEntropy",
-    "TaylorCrossEntropy",
-    "Truncated",
-]

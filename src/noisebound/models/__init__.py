@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 from noisebound.lazy import import_when_used
 
 if TYPE_CHECKING:
-    from noisebound.models.names import DEFAULT_HEAD, MODEL_NAMES, ModelName
-    from noisebound.models.networks import MODELS, create_model, default_model, linear, mlp
+    from noisebound.models.names import (
+        DEFAULT_HEAD as DEFAULT_HEAD,
+        MODEL_NAMES as MODEL_NAMES,
+        ModelName as ModelName,
+    )
+    from noisebound.models.networks import (
+        MODELS as MODELS,
+        create_model as create_model,
+        default_model as default_model,
+        linear as linear,
+        mlp as mlp,
+    )
 
 import_when_used(__name__)
-
-__all__ = [
-    "DEFAULT_HEAD",
-    "MODELS",
-    "MODEL_NAMES",
-    "ModelName",
-    "create_model",
-    "default_model",
-    "linear",
-    "mlp",
-]

@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING
 from noisebound.lazy import import_when_used
 
 if TYPE_CHECKING:
-    from noisebound.estimation import UnknownNoiseWarning
-    from noisebound.training.config import TrainingConfig
-    from noisebound.training.metrics import EpochMetrics
+    from noisebound.estimation import UnknownNoiseWarning as UnknownNoiseWarning
+    from noisebound.training.config import TrainingConfig as TrainingConfig
+    from noisebound.training.metrics import EpochMetrics as EpochMetrics
 
 import_when_used(__name__)
-
-__all__ = ["EpochMetrics", "TrainingConfig", "UnknownNoiseWarning"]
