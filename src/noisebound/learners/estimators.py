@@ -3,7 +3,7 @@
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from noisebound.training.config import LearnerName
 from noisebound.training.data import TrainingData
 
 _FEWEST_COLUMNS = 64  # that boosting looks at for a split, of wide tables; heuristic
-_TRIED_TREES, _TREES = 50, 200  # in a trial, and in the end; heuristic
+_TRIED_TREES = 50  # in a trial; heuristic
 
 
 class FittedEstimator(nn.Module):
@@ -47,14 +47,16 @@ class EstimatorLearner(ABC):
 
     name: LearnerName
     stages: Sequence[Any]
+    words = ""  # a stage in words, as a format
+    final: Mapping[str, Any] = {}  # parameters that only the final training has
 
     @abstractmethod
     def estimator(self, stage: Any, seed: int) -> Any:
         """Return the estimator of a stage before it is fitted."""
 
-    @abstractmethod
     def describe(self, stage: int) -> str:
         """Return the setting at a stage, in words."""
+        return self.words.format(self.stages[stage])
 
     def predict_stages(
         self, data: TrainingData, others: Sequence[Dataset], seed: int
@@ -76,8 +78,10 @@ class EstimatorLearner(ABC):
     def fit(self, data: TrainingData, stage: int, seed: int) -> nn.Module:
         """Train at one stage."""
         examples = Arrays.of(data).as_copies
-        estimator = fitted(self.estimator(self.stages[stage], seed), examples)
-        return FittedEstimator(estimator, examples.num_classes)
+        estimator = self.estimator(self.stages[stage], seed)
+        if self.final:
+            estimator.set_params(**self.final)
+        return FittedEstimator(fitted(estimator, examples), examples.num_classes)
 
 
 class Linear(EstimatorLearner):
@@ -85,14 +89,10 @@ class Linear(EstimatorLearner):
 
     name: LearnerName = "linear"
     stages = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+    words = "C = {:g}"
 
     def estimator(self, stage: float, seed: int) -> Any:
-        """Return logistic regression with this inverse strength."""
         return LogisticRegression(C=stage, max_iter=200, tol=1e-3)
-
-    def describe(self, stage: int) -> str:
-        """Return the setting at a stage, in words."""
-        return f"C = {self.stages[stage]:g}"
 
     def _fitted_stages(self, examples: Arrays, seed: int) -> Iterator[Any]:
         regression = self.estimator(self.stages[0], seed).set_params(warm_start=True)
@@ -105,20 +105,11 @@ class Trees(EstimatorLearner):
 
     name: LearnerName = "trees"
     stages = (24, 8, 3, 1)
+    words = "leaves of {}"
+    final: Mapping[str, Any] = {"n_estimators": 200}  # heuristic
 
     def estimator(self, stage: int, seed: int) -> Any:
-        """Return trees with leaves of at least this size."""
         return ExtraTreesClassifier(_TRIED_TREES, min_samples_leaf=stage, random_state=seed)
-
-    def fit(self, data: TrainingData, stage: int, seed: int) -> nn.Module:
-        """Train at one stage, with more trees than in trials."""
-        estimator = self.estimator(self.stages[stage], seed).set_params(n_estimators=_TREES)
-        arrays = Arrays.of(data).as_copies
-        return FittedEstimator(fitted(estimator, arrays), arrays.num_classes)
-
-    def describe(self, stage: int) -> str:
-        """Return the setting at a stage, in words."""
-        return f"leaves of {self.stages[stage]}"
 
 
 class Boosting(EstimatorLearner):
@@ -126,12 +117,12 @@ class Boosting(EstimatorLearner):
 
     name: LearnerName = "boosting"
     stages = (5, 10, 20, 40, 80)
+    words = "{} rounds"
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
 
     def estimator(self, stage: int, seed: int) -> Any:
-        """Return boosting of this many rounds."""
         return HistGradientBoostingClassifier(
             max_iter=stage,
             max_leaf_nodes=15,
@@ -139,10 +130,6 @@ class Boosting(EstimatorLearner):
             early_stopping=False,
             random_state=seed,
         )
-
-    def describe(self, stage: int) -> str:
-        """Return the setting at a stage, in words."""
-        return f"{self.stages[stage]} rounds"
 
     def predict_stages(
         self, data: TrainingData, others: Sequence[Dataset], seed: int
@@ -171,12 +158,7 @@ class AnyEstimator(EstimatorLearner):
         self.given = given
 
     def estimator(self, stage: str, seed: int) -> Any:
-        """Return a copy of the estimator that is not fitted."""
         return clone(self.given)
-
-    def describe(self, stage: int) -> str:
-        """Return nothing: the settings are the user's own."""
-        return ""
 
 
 def fitted(estimator: Any, examples: Arrays) -> Any:
@@ -191,17 +173,8 @@ def fitted(estimator: Any, examples: Arrays) -> Any:
         warnings.simplefilter("ignore", ConvergenceWarning)  # held-out labels judge it anyway
         if weights is None or (weights == weights[0]).all():
             return estimator.fit(inputs, labels)
-        if _takes_weights(estimator):
+        if "sample_weight" in inspect.signature(estimator.fit).parameters:
             return estimator.fit(inputs, labels, sample_weight=weights)
-        rows = _repeated(weights)
+        copies = np.rint(10 * weights / weights.mean()).astype(int)  # 10 for the mean weight
+        rows = np.repeat(np.arange(len(weights)), copies)
         return estimator.fit(inputs[rows], labels[rows])
-
-
-def _takes_weights(estimator: Any) -> bool:
-    return "sample_weight" in inspect.signature(estimator.fit).parameters
-
-
-def _repeated(weights: Any) -> Any:
-    """Return each row's position in proportion to its weight: 10 times for the mean weight."""
-    counts = np.rint(10 * weights / weights.mean()).astype(int)
-    return np.repeat(np.arange(len(weights)), counts)

@@ -33,8 +33,7 @@ class Learner(Protocol):
     """Something that can be trained: a network, or an estimator like those of scikit-learn."""
 
     @property
-    def name(self) -> LearnerName:
-        """Its name."""
+    def name(self) -> LearnerName: ...
 
     @property
     def stages(self) -> Sequence[Any]:
@@ -69,11 +68,10 @@ class Arrays:
 
     @property
     def targets(self) -> NDArray[Any]:
-        """The class probabilities of each example, those of a class index being zero and one."""
-        if self.labels.ndim == 2:
-            return self.labels
-        one_hot: NDArray[Any] = np.eye(self.num_classes)[self.labels]
-        return one_hot
+        """The class probabilities of each example, one-hot for a class index."""
+        is_soft = self.labels.ndim == 2
+        found: NDArray[Any] = self.labels if is_soft else np.eye(self.num_classes)[self.labels]
+        return found
 
     @property
     def as_copies(self) -> "Arrays":

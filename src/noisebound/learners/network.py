@@ -19,7 +19,6 @@ from noisebound.training.state import initial_state
 
 _GROWTH = 1.25  # ratio of two epochs that are judged; heuristic
 _MORE_EPOCHS = 5  # so that an early peak by chance does not end a trial; heuristic
-
 _TIMED_EXAMPLES = 512
 
 
