@@ -91,7 +91,6 @@ class RunningAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Add the weights after one more step to the average."""
         if not self._has_begun:
             self._has_begun = True
             if not self._averaged.has_averaged:  # the average of one is that one

@@ -89,7 +89,6 @@ class Backbone(ABC):
         return 0, 0
 
     def check_modality(self, modality: Modality) -> None:
-        """Raise an error if the encoder does not take examples of this kind."""
         if modality not in self.modalities:
             takes = " or ".join(_TAKEN[kind] for kind in sorted(self.modalities))
             raise DataError(

@@ -200,7 +200,6 @@ class ExampleSplits(Splits):
     text_columns: tuple[str, ...] = ()
 
     def part(self, name: PartName) -> Dataset:
-        """Return the data set of the training or of the test examples."""
         data = self.train if name == "train" else self.test
         assert data is not None
         return data

@@ -194,7 +194,6 @@ class ImageNetwork(NetworkBackbone):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the weights and of the preparation."""
         network, preparation = self._loaded
         digest = hashlib.sha256(preparation.model_dump_json().encode()).hexdigest()
         model = self.name.partition(":")[2].partition("?")[0]

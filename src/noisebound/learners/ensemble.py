@@ -15,7 +15,6 @@ class Ensemble(nn.Module):
         self.members = nn.ModuleList(members)
 
     def forward(self, inputs: Float[Tensor, "n ..."]) -> Float[Tensor, "n classes"]:
-        """Return the logarithms of the mean probabilities."""
         total = torch.zeros((), device=inputs.device)
         for member in self.members:  # one by one, because networks may compute in float64
             total = total + member(inputs).softmax(1)

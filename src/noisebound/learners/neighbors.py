@@ -24,7 +24,6 @@ class Neighbors:
     stages = tuple((metric, count) for metric in _METRICS for count in _COUNTS)
 
     def describe(self, stage: int) -> str:
-        """Return the setting at a stage, in words."""
         metric, count = self.stages[stage]
         return f"{count} neighbors by {'cosine' if metric == 'cosine' else 'Euclidean distance'}"
 
@@ -42,7 +41,6 @@ class Neighbors:
         return found
 
     def fit(self, data: TrainingData, stage: int, seed: int) -> nn.Module:
-        """Keep the examples, whose neighbors are to be found."""
         return FittedNeighbors.of(Arrays.of(data), *self.stages[stage])
 
 
@@ -61,7 +59,6 @@ class FittedNeighbors(nn.Module):
 
     @classmethod
     def of(cls, examples: Arrays, metric: str, count: int) -> "FittedNeighbors":
-        """Return the neighbors of training examples."""
         count = min(count, len(examples.labels))
         estimator = NearestNeighbors(n_neighbors=count, metric=metric, algorithm="brute")
         votes = torch.from_numpy(examples.targets)
@@ -70,7 +67,6 @@ class FittedNeighbors(nn.Module):
         return cls(estimator.fit(examples.inputs), votes.float())
 
     def forward(self, inputs: Float[Tensor, "n ..."]) -> Float[Tensor, "n classes"]:
-        """Return log-probabilities."""
         count = self.estimator.n_neighbors
         return self.probabilities(as_matrix(inputs), (count,))[0].log().to(inputs.device)
 

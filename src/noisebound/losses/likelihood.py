@@ -106,7 +106,6 @@ class MeanAbsoluteError(LikelihoodLoss):
         return mean_absolute_error(surprisal)
 
     def entropy(self, p: Distributions) -> Entropies:
-        """Return ``1 - max_k p_k``."""
         return 1 - p.amax(1)
 
 

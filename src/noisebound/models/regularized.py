@@ -54,7 +54,6 @@ class InputFactors(nn.Module):
         self.values = nn.Parameter(torch.ones_like(weight[0]))
 
     def forward(self, inputs: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch inputs"]:
-        """Return the inputs times their factors."""
         return inputs * self.values
 
 

@@ -27,7 +27,6 @@ class BasicBlock(nn.Module):
             )
 
     def forward(self, x: Float[Tensor, "batch before h w"]) -> Float[Tensor, "batch after h2 w2"]:
-        """Return ``relu(F(x) + x)``."""
         around = x if self.downsample is None else self.downsample(x)
         inner = F.relu(self.bn1(self.conv1(x)))
         return F.relu(self.bn2(self.conv2(inner)) + around)
@@ -59,7 +58,6 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Float[Tensor, "batch channels h w"]) -> Float[Tensor, "batch classes"]:
-        """Return the logits."""
         x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
         for stage in range(1, 5):
             x = self.get_submodule(f"layer{stage}")(x)

@@ -72,11 +72,9 @@ class Preset:
             self.settings_for(dataset)
 
     def settings_for(self, dataset: str) -> Settings:
-        """Return the settings of a data set."""
         return validated(Settings, dict(self.settings) | dict(self.for_dataset.get(dataset, {})))
 
     def training(self, column: Column, method: str, seed: int) -> TrainingConfig:
-        """Return the config of a method on a column."""
         settings = self.settings_for(column.dataset)
         name = LossName.parse(method)
         fields = settings.model_dump(exclude={*OF_THE_METHOD, *_OWN_FIELDS}) | {

@@ -46,7 +46,6 @@ class Request:
     name: str | None = None  # the stem of the file names; by default the target
 
     def chosen_columns(self) -> tuple[Column, ...]:
-        """Return the columns of the table."""
         if self.columns is not None:
             return find_columns(self.columns)
         if self.target == "bound-table":
@@ -57,7 +56,6 @@ class Request:
         return columns_of(*tables)
 
     def chosen_methods(self) -> tuple[str, ...]:
-        """Return the methods of the table."""
         if self.target not in ("offsets", "rate-sweep"):
             names = METHODS if self.methods is None else self.methods
             return choose(names, (*METHODS, *SEARCHED_METHODS), "method")
@@ -67,7 +65,6 @@ class Request:
         return tuple(loss + suffix for loss in losses)
 
     def runs(self) -> list[RunConfig]:
-        """Return every run that the table needs."""
         columns, methods = self.chosen_columns(), self.chosen_methods()
         if self.target == "bound-table":
             return []

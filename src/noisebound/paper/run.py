@@ -74,7 +74,6 @@ class RunConfig(BaseModel):
 
     @property
     def description(self) -> str:
-        """The run as text, for messages."""
         training = self.training
         words = f"{self.column} {training.loss} seed {training.seed}"
         if training.bound_offset:
@@ -247,7 +246,6 @@ class RunStore:
     path: Path
 
     def folder(self, run: RunConfig) -> RunFolder:
-        """Return the folder of a run, which may not exist yet."""
         return RunFolder(self.path / run.key)
 
     def result(self, run: RunConfig) -> RunResult | None:
@@ -258,20 +256,17 @@ class RunStore:
             return None
 
     def error(self, run: RunConfig) -> str | None:
-        """Return the error of a failed run."""
         try:
             return str(json.loads(self.folder(run).failure.read_text(encoding="utf-8"))["error"])
         except FileNotFoundError:
             return None
 
     def state(self, run: RunConfig) -> State:
-        """Return the state of a run."""
         if self.result(run) is not None:
             return "finished"
         return "waiting" if self.error(run) is None else "failed"
 
     def record_failure(self, run: RunConfig, error: str, trace: str = "") -> None:
-        """Write the error of a failed run."""
         write_json(self.folder(run).failure, {"error": error, "traceback": trace})
 
 

@@ -206,7 +206,7 @@ def _evaluated(plan: Plan, model: nn.Module, session: Session) -> EpochMetrics:
     some = some_examples(whole.train, plan.config.seed)
     own = Examples(some, whole.normalization, devices).evaluate(model, loss)
     epoch = session.history[-1].epoch if session.history else 1
-    return EpochMetrics(epoch=epoch, learning_rate=0.0, train_loss=own.loss or 0.0, **found)
+    return EpochMetrics(epoch=epoch, learning_rate=0.0, train_loss=own["loss"] or 0.0, **found)
 
 
 def _checked_weight(problem: Problem) -> float:

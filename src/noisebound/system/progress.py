@@ -81,7 +81,6 @@ class ProgressText(Progress):
         self._task = self.add_task("", total=None)
 
     def show(self, line: str) -> None:
-        """Show the newest state."""
         self.update(self._task, description=line)
         self.log_state(lambda: line)
 

@@ -243,7 +243,6 @@ class TrainingConfig(BaseModel):
 
     @property
     def given_rate(self) -> float | None:
-        """The noise rate, where it is given as a number."""
         return None if isinstance(self.noise_rate, str) else self.noise_rate
 
     @property
@@ -259,7 +258,6 @@ class TrainingConfig(BaseModel):
 
     @property
     def warmup(self) -> float:
-        """The number of epochs over which the learning rate rises."""
         if self.warmup_epochs is not None:
             return self.warmup_epochs
         return 1.0 if self.unfreeze else 0.0

@@ -40,30 +40,24 @@ class OneDevice:
         self.device, self.dtype = torch.device(device), dtype
 
     def setup(self, module: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """Return the network and the optimizer, prepared for the devices."""
         return module, optimizer
 
     def backward(self, tensor: Tensor, gradient: Tensor | None = None) -> None:
-        """Compute gradients."""
         tensor.backward(gradient)  # type: ignore[no-untyped-call]
 
     def no_backward_sync(self, module: Any, enabled: bool = True) -> AbstractContextManager[None]:
-        """Return a context in which gradients are not averaged over the processes."""
         return nullcontext()
 
     def all_reduce(self, data: Tensor, reduce_op: str = "mean") -> Tensor:
-        """Return a reduction over all processes."""
         return data
 
     def broadcast(self, obj: Value) -> Value:
-        """Return the first process's object in every process."""
         return obj
 
     def barrier(self) -> None:
         """Wait for all processes."""
 
     def init_module(self) -> AbstractContextManager[None]:
-        """Return a context in which torch's default type is that of the precision."""
         return default_type(self.dtype)
 
     def log_dict(self, metrics: Mapping[str, Any], step: int) -> None:

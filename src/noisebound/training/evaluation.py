@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -20,24 +20,12 @@ _BATCH = 1000  # examples at once: large enough for full speed, small enough for
 _NUMBERS_AT_ONCE = 2**22  # of wide inputs fewer at once: a network holds 100 times as much of them
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Shares between 0 and 1; ``top5`` is None where there are no more than five classes.
-
-    ``loss`` is None where it is infinite, which some losses are at a saturated wrong answer.
-    """
-
-    loss: float | None
-    top1: float
-    top5: float | None
-
-
 _METRICS = {
     "validation": {"validation_loss": "loss", "validation_top1": "top1"},
     "test": {"test_top1": "top1", "test_top5": "top5"},
     "mislabeled": {"memorized": "top1"},
 }
-"""The metrics of each split, and the field of its evaluation that each of them is."""
+"""The metrics of each split, and the result of its evaluation that each of them is."""
 
 
 class Evaluator:
@@ -63,8 +51,7 @@ class Evaluator:
         for prefix, network in networks.items():
             for name, split in self._splits.items():
                 found = split.evaluate(network, self._criterion)
-                for metric, field in _METRICS[name].items():
-                    metrics[prefix + metric] = getattr(found, field)
+                metrics |= {prefix + each: found[kind] for each, kind in _METRICS[name].items()}
         return metrics
 
 
@@ -78,29 +65,29 @@ class Examples:
         self._loaders: dict[tuple[int, bool], Loader] = {}
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, criterion: nn.Module) -> Evaluation:
-        """Return means over all examples."""
-        totals = torch.zeros(4, dtype=torch.float64, device=self._devices.device)
-        classes, dtype = self._data.num_classes, number_type(model)
-        with _evaluating(model), _evaluating(criterion):
-            for batch in self._batches(model):
-                x, y = batch.x, batch.y
-                logits = model(in_type(x, dtype))
-                totals += torch.stack(
-                    [
-                        criterion(logits, y).double() * len(y),
-                        _hits(logits, y, 1),
-                        _hits(logits, y, min(5, classes)),
-                        torch.tensor(len(y), device=self._devices.device),
-                    ]
-                )
-        loss, top1, top5, count = sum_over_ranks(totals, self._devices).tolist()
-        mean = loss / count if math.isfinite(loss) else None
-        return Evaluation(mean, top1 / count, top5 / count if classes > 5 else None)
+    def evaluate(self, model: nn.Module, criterion: nn.Module) -> dict[str, float | None]:
+        """Return the mean loss, and the shares of examples with the label first or in the top 5.
+
+        The loss is None if it is infinite, which some losses are at a saturated wrong answer; the
+        top 5 of no more than five classes are None.
+        """
+        logits = self._logits(model)
+        labels, classes = self._data.labels.to(logits.device), logits.shape[1]
+        with _evaluating(criterion):
+            loss = criterion(logits, labels).item()
+        hits = logits.topk(min(5, classes), dim=1).indices == labels[:, None]
+        return {
+            "loss": loss if math.isfinite(loss) else None,
+            "top1": hits[:, 0].double().mean().item(),
+            "top5": hits.any(1).double().mean().item() if classes > 5 else None,
+        }
 
     @torch.no_grad()
     def logits(self, model: nn.Module) -> Float[Tensor, "n classes"]:
         """Return the logits of every example, in order and on every rank."""
+        return self._logits(model).cpu()
+
+    def _logits(self, model: nn.Module) -> Float[Tensor, "n classes"]:
         size, device = (len(self._data), self._data.num_classes), self._devices.device
         dtype = number_type(model)
         kept = torch.float64 if dtype == torch.float64 else torch.float32
@@ -108,7 +95,7 @@ class Examples:
         with _evaluating(model):
             for batch in self._batches(model):
                 logits[batch.indices.to(device)] = model(in_type(batch.x, dtype)).to(kept)
-        return sum_over_ranks(logits, self._devices).cpu()
+        return sum_over_ranks(logits, self._devices)
 
     def _batches(self, model: nn.Module) -> Iterator[Batch] | tuple[Batch, ...]:
         """Return the batches of this rank."""
@@ -167,7 +154,3 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         module.train(was_training)
-
-
-def _hits(logits: Tensor, labels: Tensor, k: int) -> Tensor:
-    return (logits.topk(k, dim=1).indices == labels[:, None]).sum()

@@ -54,7 +54,6 @@ class FineTuned(nn.Module):
         self.columns_beside, self.examples_at_once = columns_beside, examples_at_once
 
     def forward(self, inputs: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch classes"]:
-        """Return the logits."""
         vectors = self.encoder(inputs[:, self.columns_beside :])
         if self.columns_beside:
             columns = inputs[:, : self.columns_beside].contiguous().view(torch.float32)
@@ -63,7 +62,6 @@ class FineTuned(nn.Module):
         return logits
 
     def train(self, mode: bool = True) -> "FineTuned":
-        """Set the mode of all layers but the encoder's batch norm."""
         super().train(mode)
         for layer in self.encoder.modules():
             if isinstance(layer, _BatchNorm):
@@ -124,7 +122,6 @@ class Unfrozen:
         )
 
     def check_mixing(self, mixes: bool) -> None:
-        """Refuse to blend texts."""
         if mixes and not self.train.dtype.is_floating_point:
             raise InvalidValueError(
                 "mixup blends its inputs, and texts cannot be blended while their encoder is "

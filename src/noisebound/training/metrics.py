@@ -77,7 +77,6 @@ class Display(ProgressText):
         self._seconds: list[float] = []
 
     def show_epoch(self, metrics: EpochMetrics) -> None:
-        """Show the epoch that has just ended."""
         self._seconds.append(metrics.seconds)
         words = [f"loss {metrics.train_loss:.3f}"]
         if metrics.bound is not None:

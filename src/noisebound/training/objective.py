@@ -35,7 +35,6 @@ class Objective:
 
     @property
     def bound(self) -> float | None:
-        """The level that a step's mean loss is held at."""
         return None if self.chosen is None else self.chosen.level
 
     def mean(

@@ -60,12 +60,10 @@ class Session:
 
     @property
     def of_trials(self) -> Devices:
-        """The devices of trials and cross-fits."""
         return self.trial_devices or self.devices
 
     @property
     def shows(self) -> bool:
-        """True if this process shows progress."""
         return self.show and self.devices.is_global_zero
 
     def announce(self, line: str) -> None:
