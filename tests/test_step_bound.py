@@ -357,3 +357,31 @@ def test_state_is_saved_and_restored(tmp_path):
     assert resumed.bound == 1.3
     assert 0 < resumed.share_below == step_bound.share_below < 1
     assert resumed.monitor.batches == STEPS
+
+
+@every_bound
+def test_the_mean_is_over_all_labeled_tokens(bound):
+    """Sentences of one batch have labels for 0 to 16 of their tokens; -100 labels the others."""
+    whole, parts = make_model(), make_model()
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.3) for model in (whole, parts)]
+    criterion, step_bound = (
+        nb.BoundedLoss(nb.CrossEntropy(), bound),
+        nb.StepBound(optimizers[1], bound),
+    )
+    places = torch.arange(BATCH).repeat(4, 1)
+    for tokens, tags in zip(batches(), [*batches()][::-1], strict=True):
+        words = torch.stack([tokens[0], tags[0], -tokens[0], -tags[0]])
+        labels = torch.stack([tokens[1], tags[1], tokens[1], tags[1]])
+        labels[places >= torch.tensor([[16], [3], [0], [7]])] = -100
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        criterion(whole(words).movedim(-1, 1), labels).backward()
+        for x, y in zip(words.split(1), labels.split(1), strict=True):
+            loss, count = nb.CrossEntropy()(parts(x).movedim(-1, 1), y), int((y != -100).sum())
+            step_bound.observe(loss, count=count)
+            (loss * count / 26 if count else loss).nan_to_num().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(parameters_of(parts), parameters_of(whole), rtol=0, atol=1e-12)
+    assert step_bound.share_below == criterion.share_below
+    assert (0 < criterion.share_below < 1) == (bound == BOUNDS["crossed"])

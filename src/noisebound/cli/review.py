@@ -14,18 +14,32 @@ from noisebound.system.console import print_note, print_text
 
 
 def suspects(
-    run: RunPath,
+    run: Annotated[
+        Path,
+        Parameter(
+            help="The folder that `noisebound fit` wrote, or with --tokens a CoNLL or JSONL file."
+        ),
+    ],
     data: TrainingSource = None,
     *,
     out: Path,
     page: Path | None = None,
     most: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 64,
+    tokens: Annotated[bool, Parameter(negative=())] = False,
+    probs: Path | None = None,
+    classes: Annotated[
+        tuple[str, ...], Parameter(consume_multiple=True, negative=(), metavar="TAG...")
+    ] = (),
     quote_formulas: QuoteFormulas = True,
     reading: Reading = None,
 ) -> None:
     """Rank the training labels of a run by the probability that they are wrong.
 
     Example: `noisebound suspects run --out s.csv`
+
+    With --tokens, rank the labels of words in a CoNLL or JSONL file, and the spans that they mark.
+
+    Example: `noisebound suspects train.conll --tokens --probs probs.npz --out s.csv`
 
     Parameters
     ----------
@@ -36,6 +50,15 @@ def suspects(
         The .html file to show the most suspect examples in [default: beside the table].
     most
         The number of examples on the page.
+    tokens
+        Rank the labels of words: CoNLL has the word in the first column, its tag in the last one
+            and blank lines between sentences; each line of JSONL has tokens, tags and probs.
+    probs
+        With --tokens, a .npz or .npy file of out-of-fold probabilities: one row per word of the
+            file, or one array per sentence.
+    classes
+        With --tokens, the tags in the order of the probabilities' columns [default: the array
+            classes of the .npz file, or alphabetical order].
     """
     from noisebound.estimation import EstimatedNoise, GivenTransition
     from noisebound.pages.page import write_page
@@ -44,7 +67,18 @@ def suspects(
     from noisebound.runs.predict import check_writable, write_frame
 
     check_writable(out)
-    trained, splits = (reading or ReadingFlags()).load_run(run, data)
+    reading = reading or ReadingFlags()
+    if tokens:
+        from noisebound.cli.tokens import suspect_tokens
+
+        reading.refuse_all_but("encoding", what="--tokens")
+        if data is not None:
+            raise InvalidValueError("--tokens takes one file: leave out DATA")
+        suspect_tokens(run, probs, classes, reading.encoding, out, page, most, quote_formulas)
+        return
+    if probs is not None or classes:
+        raise InvalidValueError("--probs and --classes need --tokens: a run has its own judgment")
+    trained, splits = reading.load_run(run, data)
     found = trained.judgment(splits).suspects
     table = suspects_frame(found, splits)
     write_frame(table, out, quotes_formulas=quote_formulas)

@@ -204,6 +204,12 @@ def read_inputs(path: Path) -> NDArray[Any]:
         )
 
 
+def read_arrays_of(path: Path) -> dict[str, NDArray[Any]]:
+    """Return all arrays of a ``.npz`` file by name, or the one of a ``.npy`` file."""
+    with _opened(path) as arrays:
+        return {name: arrays[name] for name in arrays}
+
+
 def _pair_with(arrays: Mapping[str, NDArray[Any]], target: str, path: Path) -> Pair:
     if target not in arrays:
         raise DataError(

@@ -26,6 +26,7 @@ class Cell(NamedTuple):
     is_best: bool = False  # True if the cell is the best of its column
     is_gain: bool = False  # True if the bound made the result better
     share: float | None = None  # of a heat map, which colors the cell
+    mark: tuple[int, int] | None = None  # the part of the text that is marked
 
 
 EMPTY = Cell("–")
