@@ -21,6 +21,7 @@ from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
 from noisebound.training.fine_tuning import check_unfreeze
+from noisebound.training.loggers import as_loggers
 
 __all__ = ["fit", "load_run"]
 
@@ -39,6 +40,7 @@ def fit(
     resume: bool = False,
     fabric: Devices | None = None,
     n_jobs: int = -1,
+    logger: Any = None,
     report: bool = True,
     command: str | None = None,
     show: bool = True,
@@ -69,6 +71,9 @@ def fit(
         resume: True to continue the run that is in ``out``
         fabric: a launched Lightning Fabric, for several devices or another precision
         n_jobs: the number of processes for trials, -1 for one per core; results do not depend on it
+        logger: gets the metrics of each epoch too: ``"csv"``, ``"tensorboard"``, ``"mlflow"``,
+            ``"wandb"`` or ``"trackio"``; a logger of Lightning or Fabric; a function of
+            ``(metrics, step)``; or a list of these
         report: True to write ``report.html``
         command: the command that repeats the run, for the report; by default this call
         show: True to print notes on the data and show progress
@@ -113,6 +118,7 @@ def fit(
     if is_temporary:
         weakref.finalize(folder, shutil.rmtree, folder.path, ignore_errors=True)
     folder.check_place()
+    loggers = as_loggers(logger, folder.path, options) if is_first else []
     if overwrite:
         if resume:
             raise InvalidValueError("`overwrite` replaces a run, and `resume` continues it")
@@ -153,6 +159,7 @@ def fit(
         corrections=corrections,
         estimator=estimator,
         n_jobs=n_jobs,
+        loggers=loggers,
         origin=DataOrigin(
             data=str(data) if isinstance(data, str | Path) else None,
             backbone=None if encoder is None else encoder.name,

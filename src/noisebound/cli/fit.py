@@ -5,7 +5,7 @@ import os
 import re
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, validators
 from pydantic import SkipValidation
@@ -23,6 +23,7 @@ from noisebound.cli.options import (
 from noisebound.errors import InvalidValueError
 from noisebound.system.console import print_json, print_note, print_text, spell_arguments
 from noisebound.training.config import Precision, TrainingConfig
+from noisebound.training.loggers import LoggerName
 
 if TYPE_CHECKING:
     from noisebound.runs import Run
@@ -87,7 +88,7 @@ def fit(
     threads: Annotated[Threads, Parameter(group=_DEVICES)] = None,
     n_jobs: Annotated[int, Parameter("--jobs", group=_DEVICES, metavar="NUMBER")] = -1,
     precision: Annotated[Precision, Parameter(group=_DEVICES)] = "32-true",
-    logger: Annotated[Literal["csv", "tensorboard"] | None, Parameter(group=_OUTPUT)] = None,
+    logger: Annotated[LoggerName | None, Parameter(group=_OUTPUT)] = None,
     json: Annotated[Json, Parameter(group=_OUTPUT)] = False,
 ) -> None:
     """Train a robust classifier and save it to a folder.
@@ -118,14 +119,15 @@ def fit(
     precision
         The number format: 32-bit, 64-bit, or mixed with 16-bit numbers.
     logger
-        Also write the metrics as CSV or for TensorBoard, to logs/ in the output folder.
+        Also give the metrics to a tracker. CSV files and TensorBoard's are in logs/ in the output
+            folder.
     """
     from noisebound.entry import fit as run_fit
     from noisebound.system.memory import keep_freed_memory
     from noisebound.training import UnknownNoiseWarning
     from noisebound.training.devices import leave_ranks, use_threads
 
-    fabric = _launch(accelerator, devices, nodes, precision, logger, out)
+    fabric = _launch(accelerator, devices, nodes, precision)
     keep_freed_memory()
     use_threads(threads, fabric.world_size // nodes)
     given = config or _Training()
@@ -142,6 +144,7 @@ def fit(
                 overwrite=overwrite,
                 fabric=fabric,
                 n_jobs=n_jobs,
+                logger=logger,
                 command=command_line(),
                 **{name: getattr(given, name) for name in given.model_fields_set},
             )
@@ -162,8 +165,6 @@ def _launch(
     devices: str,
     nodes: int,
     precision: Precision,
-    logger: Literal["csv", "tensorboard"] | None,
-    out: Path,
 ) -> "Devices":
     """Start the processes of a training, and return the link between them."""
     from noisebound.training.devices import OneDevice
@@ -172,23 +173,19 @@ def _launch(
         raise InvalidValueError(
             f"`devices` must be a number of at least 1 or auto, got {devices!r}"
         )
-    is_usual = (devices, nodes, precision, logger) == ("1", 1, "32-true", None)
+    is_usual = (devices, nodes, precision) == ("1", 1, "32-true")
     if is_usual and accelerator in ("auto", "cpu"):  # Lightning takes seconds to import
         return OneDevice(None if accelerator == "auto" else accelerator)
     from lightning_fabric import Fabric
-    from lightning_fabric.loggers.csv_logs import CSVLogger
-    from lightning_fabric.loggers.tensorboard import TensorBoardLogger
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # no banner per rank
-    loggers = {"csv": CSVLogger, "tensorboard": TensorBoardLogger}
     try:
         fabric = Fabric(
             accelerator=accelerator,
             devices=int(devices) if devices.isdigit() else devices,
             num_nodes=nodes,
             precision=precision,
-            loggers=[] if logger is None else [loggers[logger](out, name="logs")],
         )
     except (RuntimeError, ValueError, TypeError, MisconfigurationException) as error:
         raise InvalidValueError(str(error)) from error  # such as missing devices

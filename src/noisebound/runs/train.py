@@ -2,7 +2,7 @@
 
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -43,6 +43,7 @@ from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
 from noisebound.training.fine_tuning import FineTuned, Unfrozen, check_unfreeze
+from noisebound.training.loggers import Logger
 from noisebound.training.metrics import METRIC_LABELS, EpochMetrics
 from noisebound.training.session import Session
 
@@ -63,6 +64,7 @@ def train_run(
     origin: DataOrigin | None = None,
     estimator: Any = None,
     n_jobs: int = 1,
+    loggers: Sequence[Logger] = (),
 ) -> Run:
     """Train on a data set into a folder, and return the run.
 
@@ -73,7 +75,7 @@ def train_run(
         resume: True to continue the run that is in ``out``
         overwrite: True to replace the run that is in ``out``
         model: your own network in place of ``config.model``; a copy of it is trained
-        fabric: launched devices, whose loggers get the metrics too (default: one device)
+        fabric: launched devices (default: one device)
         checkpoint_seconds: the least time between checkpoints. An interruption loses at most this
             time and the current epoch. Results do not depend on it
         show: True to show progress
@@ -82,6 +84,7 @@ def train_run(
         origin: where the data came from, kept in the folder
         estimator: your own, if the config's learner is ``"estimator"``
         n_jobs: the number of processes for trials, -1 for one per core
+        loggers: get the metrics of each epoch, as those of ``fabric`` do
     """
     fabric = fabric or OneDevice()
     folder = RunFolder(out)
@@ -123,19 +126,22 @@ def train_run(
             )
         if result is None:
             keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
+            loggers = (*fabric.loggers, *loggers)
             problem = Problem(
                 data,
                 config,
                 network,
-                Session(fabric, keeper=keeper, show=show, n_jobs=n_jobs),
+                Session(fabric, keeper=keeper, show=show, n_jobs=n_jobs, loggers=loggers),
                 unfrozen=unfrozen,
                 estimator=estimator,
             )
+            status = "failed"
             try:
                 fitted = fit_network(problem)
+                status = "success"
             finally:
-                for logger in fabric.loggers:
-                    logger.finalize("success")  # writes metrics that are still buffered
+                for logger in loggers:
+                    logger.finalize(status)  # writes metrics that are still buffered
             name = model_name(data.train, config) if model is None else None
             first_rank_does(
                 fabric,

@@ -180,7 +180,9 @@ def train(plan: Plan, session: Session) -> Fitted:
     if not plan.others:
         return Fitted(plan, members[0], session.history, session.history[-1])
     model = joined(members)
-    return Fitted(plan, model, session.history, _evaluated(plan, model, session))
+    final = _evaluated(plan, model, session)
+    session.log(final, prefix="final_")  # the epochs above are those of a network alone
+    return Fitted(plan, model, session.history, final)
 
 
 def _train_network(plan: Plan, network: nn.Module, session: Session) -> TrainingState:
@@ -194,7 +196,7 @@ def _train_network(plan: Plan, network: nn.Module, session: Session) -> Training
             is_last = metrics.epoch == config.epochs
             # No rank begins an epoch before the last one is kept.
             first_rank_does(devices, partial(keeper.keep_epoch, state, metrics, is_last=is_last))
-            devices.log_dict(metrics.model_dump(exclude_none=True), step=metrics.epoch)
+            session.log(metrics)
             display.show_epoch(metrics)
     return state
 

@@ -6,7 +6,7 @@ device does without: `OneDevice`.
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union
 
@@ -29,7 +29,7 @@ class OneDevice:
     """One device and one process, with the part of Fabric's interface that training uses."""
 
     world_size, global_rank, is_global_zero = 1, 0, True
-    loggers: Sequence[Any] = ()  # which receive the metrics of each epoch
+    loggers: Sequence[Any] = ()  # Fabric may have some
 
     def __init__(
         self, device: str | torch.device | None = None, dtype: torch.dtype = torch.float32
@@ -59,9 +59,6 @@ class OneDevice:
 
     def init_module(self) -> AbstractContextManager[None]:
         return default_type(self.dtype)
-
-    def log_dict(self, metrics: Mapping[str, Any], step: int) -> None:
-        """Give metrics to the loggers."""
 
 
 Devices: TypeAlias = Union[OneDevice, "Fabric"]

@@ -16,6 +16,7 @@ from noisebound.system.console import Console
 from noisebound.system.memory import keep_freed_memory
 from noisebound.system.progress import ProgressText
 from noisebound.training.devices import Devices, OneDevice, Value, first_rank_does
+from noisebound.training.loggers import Logger
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.state import TrainingState
 
@@ -52,6 +53,7 @@ class Session:
     devices: Devices = field(default_factory=OneDevice)
     trial_devices: Devices | None = None  # and of cross-fits; by default the same
     keeper: Keeper = field(default_factory=Keeper)
+    loggers: Sequence[Logger] = ()  # which get the metrics of the first rank, besides the keeper
     show: bool = True
     n_jobs: int = 1  # processes for trials; -1 for one per core
     state: TrainingState | None = None  # of the last network; usable after an interruption
@@ -65,6 +67,14 @@ class Session:
     @property
     def shows(self) -> bool:
         return self.show and self.devices.is_global_zero
+
+    def log(self, metrics: EpochMetrics, prefix: str = "") -> None:
+        """Give the metrics of an epoch to the loggers, on the first rank."""
+        if self.devices.is_global_zero:
+            known = metrics.model_dump(exclude_none=True, exclude={"epoch"})
+            found = {f"{prefix}{name}": value for name, value in known.items()}
+            for logger in self.loggers:
+                logger.log_metrics(found, metrics.epoch)
 
     def announce(self, line: str) -> None:
         """Print a line about the next step on standard error."""
