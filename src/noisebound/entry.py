@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from noisebound.data.options import ReadingOptions, validated, with_options
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.features import Backbone, BackboneLike, load_for_training, parse_backbone
 from noisebound.models import ModelName
-from noisebound.runs import Run, load_run, train_run
+from noisebound.runs import MultiLabelRun, Run, load_run, train_labels, train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.search.problem import takes_pixels, with_head
 from noisebound.system.console import print_note
@@ -45,12 +46,15 @@ def fit(
     command: str | None = None,
     show: bool = True,
     **options: Any,
-) -> Run:
+) -> Run | MultiLabelRun:
     """Train a classifier on noisy labels, and return the run.
+
+    If examples may have several labels at once, there is a run for each label.
 
     Args:
         data: a path, the name of a data set, a table of polars, pandas or pyarrow, a ``Dataset`` or
-            ``DatasetDict`` of Hugging Face, a pair of inputs (or texts) and labels, or a `Dataset`
+            ``DatasetDict`` of Hugging Face, a pair of inputs (or texts) and labels, or a `Dataset`.
+            A 0/1 matrix of labels, as scikit-learn has it, says which labels each example has
         out: the folder for the model, its metrics, its checkpoints and its report; by default a
             temporary one, which is removed together with the returned run
         overwrite: True to replace a run that is in ``out``; decisions about labels are never lost
@@ -67,7 +71,8 @@ def fit(
             one value per training example, of which equal ones belong together. No group is in both
             training and held-out data. By default, only duplicates belong together
         corrections: the ``decisions.jsonl`` of a run whose labels were reviewed: corrected labels
-            replace the given ones, checked labels are trusted, unusable examples are left out
+            replace the given ones, checked labels are trusted, unusable examples are left out. With
+            several labels, the folder of that run
         resume: True to continue the run that is in ``out``
         fabric: a launched Lightning Fabric, for several devices or another precision
         n_jobs: the number of processes for trials, -1 for one per core; results do not depend on it
@@ -146,7 +151,9 @@ def fit(
     if is_shown:
         for note in splits.notes:
             print_note(note)
-    run = train_run(
+    is_of_labels = splits.train.label_matrix is not None
+    train: Callable[..., Run | MultiLabelRun] = train_labels if is_of_labels else train_run
+    run = train(
         splits,
         config,
         out,
@@ -167,15 +174,35 @@ def fit(
         ),
     )
     if is_first:
-        run.folder.save_command(
-            command or _this_call(data, None if is_temporary else out, network, encoder, options)
-        )
-        if report:
-            _write_pages(run, splits)
-        with suppress(DataError, RunError):  # such as a user's network on other inputs
-            _ = run.scores  # keeps the predictions for the validation split, whose groups are known
+        place = None if is_temporary else out
+        command = command or _this_call(data, place, network, encoder, options)
+        for each in run.runs.values() if isinstance(run, MultiLabelRun) else [run]:
+            _conclude(each, each.training_data(splits), command, report=report)
+        run.folder.save_command(command)
+        if report and isinstance(run, MultiLabelRun):
+            _write_labels_page(run, splits)
     run.folder = folder  # a temporary folder lives as long as this object
     return run
+
+
+def _conclude(run: Run, splits: Splits, command: str, *, report: bool) -> None:
+    run.folder.save_command(command)
+    if report:
+        _write_pages(run, splits)
+    with suppress(DataError, RunError):  # such as a user's network on other inputs
+        _ = run.scores  # keeps the predictions for the validation split, whose groups are known
+
+
+def _write_labels_page(run: MultiLabelRun, splits: Splits) -> None:
+    """Write the report on all labels; an error in it must not hide that the models are saved."""
+    from noisebound.pages.multi_label import labels_page
+    from noisebound.pages.page import write_page
+
+    try:
+        write_page(labels_page(run, splits, run.folder.read_command()), run.folder.report)
+    except Exception as error:
+        trouble = f"{type(error).__name__}: {error}"
+        print_note(f"{run.folder.report.name} could not be written: {trouble}")
 
 
 def _write_pages(run: Run, splits: Splits) -> None:

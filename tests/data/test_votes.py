@@ -248,7 +248,7 @@ def test_matrices_that_cannot_be_used(labels, complaint):
 
 
 def test_an_annotator_with_one_answer_is_noted():
-    votes = np.column_stack([np.arange(40) % 2, np.zeros(40, int)])
+    votes = np.column_stack([np.arange(40) % 2 + 1, np.ones(40, int)])
     notes = load((np.arange(80.0).reshape(40, 2), votes)).notes
     assert any("'2' gave the same label to every example: these" in note for note in notes)
 

@@ -26,6 +26,8 @@ from noisebound.system.console import Console, print_json, print_note, print_tex
 from noisebound.training.config import TrainingConfig
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from noisebound.data import Dataset
     from noisebound.estimation import AnnotatorEstimate, Noise, NoiseEstimate
 
@@ -80,11 +82,12 @@ def estimate(
     out
         A .json file to write the estimate to, including the transition matrix.
     """
+    from noisebound.cli.multi_label import noise_of_labels
     from noisebound.estimation import NoiseEstimate, estimate_noise
     from noisebound.estimation.repeated import noise_of_repeated
     from noisebound.estimation.transitions import require_cleanlab
     from noisebound.features import load_for_training
-    from noisebound.runs import load_run
+    from noisebound.runs import MultiLabelRun, load_run
     from noisebound.runs.folder import RunFolder
     from noisebound.runs.noise_record import estimate_record, noise_record
     from noisebound.search import estimate_label_noise
@@ -98,10 +101,14 @@ def estimate(
     repeated = None
     if probs is not None:
         probs.stat()  # if it is missing, before the data is read
-    if RunFolder(data).result.exists():
+    is_run = RunFolder(data).result.exists() or RunFolder(data).labels_record.exists()
+    if is_run:
         if probs is not None or method != "agreement":
             raise InvalidValueError("a run has its own estimate: leave out --probs and --method")
         run = load_run(data)
+        if isinstance(run, MultiLabelRun):
+            _show_labels(run.noise, out, json=json)
+            return
         noise: Noise | NoiseEstimate = run.result.noise
         if run.folder.decisions.exists():
             with suppress(DataError):  # such as data that was in memory
@@ -120,6 +127,12 @@ def estimate(
             log=print_note,
         )
         train, class_names = splits.train, splits.train.class_names
+        if train.label_matrix is not None:
+            if probs is not None:
+                raise InvalidValueError("`probs` is for one label per example: leave it out")
+            found_noise = noise_of_labels(splits, with_head(training, splits), method)
+            _show_labels(found_noise, out, json=json)
+            return
         if train.votes is not None and splits.is_labels_alone:
             names = train.annotators or None
             noise = estimate_noise(None, train.votes, method, annotators=names)
@@ -159,6 +172,17 @@ def estimate(
         for warning in found.diagnostics.warnings:
             if warning != because:
                 print_note(warning)
+
+
+def _show_labels(noise: "pl.DataFrame", out: Path | None, *, json: bool) -> None:
+    """Print the noise of several labels, and write it to a file if there is one."""
+    from noisebound.cli.multi_label import print_noise
+    from noisebound.system.files import write_json
+
+    record = {"labels": noise.to_dicts()}
+    if out is not None:
+        write_json(out, record)
+    print_json(record) if json else print_noise(noise)
 
 
 def print_annotators(found: "AnnotatorEstimate", class_names: Sequence[str]) -> None:

@@ -67,7 +67,8 @@ arrange(
     _Reading,
     dict.fromkeys(("target", "test"), Parameter(group=_MAIN))
     | dict.fromkeys(
-        ("text", "exclude", "id", "groups", "types", "item", "annotator"), Parameter(group=_COLUMNS)
+        ("targets", "text", "exclude", "id", "groups", "types", "item", "annotator"),
+        Parameter(group=_COLUMNS),
     ),
 )
 
@@ -103,7 +104,7 @@ def fit(
         The folder to write: the model, metrics, checkpoints and an HTML report.
     corrections
         The decisions.jsonl of a reviewed run. Checked labels are corrected and trusted, and
-            unusable examples are left out.
+            unusable examples are left out. With --targets, the folder of that run.
     resume
         Continue an interrupted run in the output folder.
     overwrite
@@ -122,7 +123,9 @@ def fit(
         Also give the metrics to a tracker. CSV files and TensorBoard's are in logs/ in the output
             folder.
     """
+    from noisebound.cli.multi_label import labels_record, print_labels
     from noisebound.entry import fit as run_fit
+    from noisebound.runs import MultiLabelRun
     from noisebound.system.memory import keep_freed_memory
     from noisebound.training import UnknownNoiseWarning
     from noisebound.training.devices import leave_ranks, use_threads
@@ -152,7 +155,10 @@ def fit(
         if fabric.is_global_zero:
             print_note(f"interrupted; continue with --resume, in {out}")
         raise
-    if fabric.is_global_zero and json:
+    if isinstance(run, MultiLabelRun):
+        if fabric.is_global_zero:
+            print_json(labels_record(run)) if json else print_labels(run)
+    elif fabric.is_global_zero and json:
         scores = run.scores.model_dump(mode="json")
         print_json(run.result.model_dump(mode="json") | {"scores": scores, "out": str(run.path)})
     elif fabric.is_global_zero:

@@ -13,7 +13,7 @@ from noisebound.data.options import ReadingOptions, validated
 
 if TYPE_CHECKING:
     from noisebound.data import DataOrigin, Splits
-    from noisebound.runs import Run
+    from noisebound.runs import MultiLabelRun, Run
 
 Source = Annotated[
     str,
@@ -89,7 +89,7 @@ class ReadingFlags(ReadingOptions):
 
         return DataOrigin(data=data, **dict(self.options))
 
-    def load_run(self, path: Path, data: str | None) -> "tuple[Run, Splits]":
+    def load_run(self, path: Path, data: str | None) -> "tuple[Run | MultiLabelRun, Splits]":
         """Return a run and its training data, by default from where the run read it."""
         from noisebound.runs import load_run
 
@@ -107,7 +107,7 @@ arrange(
     ReadingFlags,
     dict.fromkeys(("item", "annotator", "id"), Parameter(metavar="COLUMN"))
     | {"groups": Parameter(name="--group", metavar="COLUMN")}
-    | dict.fromkeys(("target", "text", "exclude"), _SEVERAL)
+    | dict.fromkeys(("target", "targets", "text", "exclude"), _SEVERAL)
     | dict.fromkeys(("merge_labels", "skip_bad"), Parameter(negative=()))
     | {
         "types": Parameter(metavar="COLUMN=TYPE..."),

@@ -45,7 +45,8 @@ def suspects(
     ----------
     out
         The .csv or .parquet file to write, with one row per example, most suspect first: its label,
-            the probability that the label is wrong, and a suggested label.
+            the probability that the label is wrong, and a suggested label. If examples have several
+            labels, one row per example and label.
     page
         The .html file to show the most suspect examples in [default: beside the table].
     most
@@ -60,9 +61,11 @@ def suspects(
         With --tokens, the tags in the order of the probabilities' columns [default: the array
             classes of the .npz file, or alphabetical order].
     """
+    from noisebound.cli.multi_label import suspect_labels
     from noisebound.estimation import EstimatedNoise, GivenTransition
     from noisebound.pages.page import write_page
     from noisebound.pages.suspects import suspects_page
+    from noisebound.runs import MultiLabelRun
     from noisebound.runs.judgment import suspects_frame
     from noisebound.runs.predict import check_writable, write_frame
 
@@ -79,6 +82,10 @@ def suspects(
     if probs is not None or classes:
         raise InvalidValueError("--probs and --classes need --tokens: a run has its own judgment")
     trained, splits = reading.load_run(run, data)
+    place = page or out.with_suffix(".html")
+    if isinstance(trained, MultiLabelRun):
+        suspect_labels(trained, splits, out, place, most, quote_formulas)
+        return
     found = trained.judgment(splits).suspects
     table = suspects_frame(found, splits)
     write_frame(table, out, quotes_formulas=quote_formulas)
@@ -98,7 +105,6 @@ def suspects(
             "this run had no bound, and its model may have memorized wrong labels: train another "
             "with noisebound fit DATA --out RUN, without --loss"
         )
-    place = page or out.with_suffix(".html")
     write_page(suspects_page(found, splits, most, f"{headline}.", out.name), place)
     print_text(f"the most suspect examples: {place}")
 
@@ -111,6 +117,7 @@ def review(
     open: bool = True,
     by: Annotated[str | None, Parameter(metavar="NAME")] = None,
     id: Annotated[str | None, Parameter(metavar="COLUMN")] = None,
+    label: Annotated[str | None, Parameter(metavar="NAME")] = None,
     second_opinion: Annotated[
         int, Parameter(metavar="NUMBER", validator=validators.Number(gte=0), show_default=False)
     ] = 0,
@@ -131,16 +138,19 @@ def review(
         Your name, which is saved with each decision [default: the name of the user account].
     id
         The column that identifies the rows [default: the --id of `fit`].
+    label
+        The label to check, in a run with several labels per example.
     second_opinion
         Label NUMBER random examples again without seeing their labels, in place of a review.
             Agreement of the two labels gives the noise rate.
     """
+    from noisebound.cli.multi_label import one_run
     from noisebound.pages.review.serve import ReviewServer, redirect_file
     from noisebound.pages.review.session import ReviewSession
     from noisebound.review.decisions import current_user
     from noisebound.runs import load_run
 
-    trained = load_run(run)
+    trained = one_run(load_run(run), label)
     splits = trained.training_data(data).named_by(id)
     session = ReviewSession(trained, splits, by or current_user(), second_opinion)
     server = ReviewServer(session, port)
@@ -170,7 +180,8 @@ def labels(
 ) -> None:
     """Export each training label of a run: as given, as corrected, and the reason.
 
-    With several labels per example, the table also has their consensus and its probability.
+    With several labels per example by annotators, the table also has their consensus and its
+    probability. If examples have several labels at once, it has a column of 0 and 1 per label.
 
     Example: `noisebound labels run --out labels.csv`
 
@@ -192,6 +203,7 @@ def labels(
         label_studio_tasks,
         read_answers,
     )
+    from noisebound.runs import MultiLabelRun
     from noisebound.runs.annotators import consensus_columns
     from noisebound.runs.predict import check_writable, write_frame
     from noisebound.system.files import write_text
@@ -203,6 +215,17 @@ def labels(
     elif out is not None and out.suffix.lower() != ".json":
         raise InvalidValueError(f"--out for {format} must be a .json file, got {out.name}")
     trained, splits = (reading or ReadingFlags()).load_run(run, data)
+    if isinstance(trained, MultiLabelRun):
+        if format != "table" or read is not None or out is None:
+            raise InvalidValueError(
+                "a run with several labels is exported as a table; for another format, export the "
+                f"run of one label, such as {trained.runs[trained.labels[0]].path}"
+            )
+        table = trained.corrected_labels(splits, drop_unusable=drop_unusable)
+        write_frame(table, out, quotes_formulas=quote_formulas)
+        changed = int((table["changed"] != "").sum())
+        print_text(f"labels of {len(table):,} examples, {changed:,} of them corrected: {out}")
+        return
     decisions = trained.decisions_about(splits)
     if read is not None:
         made = read_answers(read, trained.review_queue(splits))

@@ -16,6 +16,7 @@ from noisebound.data.dataset import Dataset
 from noisebound.data.files import as_data_error, check_unpacked
 from noisebound.data.frames import as_table, is_frame
 from noisebound.data.labels import encode_labels
+from noisebound.data.multi_label import PRESENCE, matrix_in_memory
 from noisebound.data.splits import Splits
 from noisebound.data.votes import check_votes, is_matrix, majority_vote, notes_on_votes, of_matrix
 from noisebound.errors import DataError
@@ -25,11 +26,21 @@ _NUMBERS_AT_ONCE = 2**20  # in one block of a pass over an array
 
 
 def arrays_as_splits(
-    inputs: Any, labels: Any, *, name: str, source: str, test: "Pair | None" = None
+    inputs: Any,
+    labels: Any,
+    *,
+    name: str,
+    source: str,
+    test: "Pair | None" = None,
+    label_names: Sequence[str] = (),
 ) -> Splits:
-    """Return arrays, and those of a test set, as a data set with notes on what was read."""
-    train, notes = _with_notes(inputs, labels)
-    part = None if test is None else dataset_from_arrays(*test, class_names=train.class_names)
+    """Return arrays, and those of a test set, as a data set with notes on what was read.
+
+    ``label_names`` has the names of several labels at once, of which there is a matrix.
+    """
+    train, notes = _with_notes(inputs, labels, label_names=label_names)
+    known = None if train.label_names else train.class_names
+    part = None if test is None else _with_notes(*test, known, train.label_names)[0]
     return Splits(name, train, part, source=source, notes=notes)
 
 
@@ -56,8 +67,20 @@ def dataset_from_arrays(
 
 
 def _with_notes(
-    inputs: Any, labels: Any, class_names: Sequence[str] | None = None
+    inputs: Any,
+    labels: Any,
+    class_names: Sequence[str] | None = None,
+    label_names: Sequence[str] = (),
 ) -> tuple[Dataset, tuple[str, ...]]:
+    matrix = None if class_names else matrix_in_memory(labels, label_names)
+    if matrix is not None:
+        rows = inputs_from_array(inputs)
+        if len(rows) != len(matrix.values):
+            raise DataError(f"{len(rows)} inputs but {len(matrix.values)} rows of labels")
+        labels = torch.zeros(len(rows), dtype=torch.int64)
+        values, names = matrix.values, matrix.names
+        data = Dataset(rows, labels, PRESENCE, label_matrix=values, label_names=names)
+        return data, matrix.notes
     array, annotators, votes, notes = _as_array(inputs), tuple[str, ...](), None, tuple[str, ...]()
     if is_frame(labels):
         frame = as_table(labels)

@@ -30,6 +30,9 @@ class Dataset:
             example then, their majority vote
         annotators: the names of those who gave the votes; empty if they are not known
         groups: the group of each example; no fold divides a group (default: each is its own)
+        label_matrix: for examples with several labels at once, 1 for each label that an example
+            has, 0 for others, -1 where it is missing. `of_label` has one of them as `labels`
+        label_names: the name of each column of `label_matrix`
     """
 
     inputs: Shaped[Tensor, "n ..."] | Rows
@@ -41,6 +44,8 @@ class Dataset:
     votes: Int64[Tensor, "n annotators"] | None = None
     annotators: tuple[str, ...] = ()
     groups: Int64[Tensor, " n"] | None = None
+    label_matrix: Int64[Tensor, "n labels"] | None = None
+    label_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("labels", "true_labels", "weights", "groups"):
@@ -67,6 +72,12 @@ class Dataset:
             )
         if self.votes is not None:
             self._check_votes(self.votes)
+        matrix, names = self.label_matrix, self.label_names
+        if matrix is not None and tuple(matrix.shape) != (len(self), len(names)):
+            raise DataError(
+                f"the matrix of labels must have shape {[len(self), len(names)]}, got "
+                f"{list(matrix.shape)}"
+            )
 
     def _check_votes(self, votes: Tensor) -> None:
         width = len(self.annotators) or votes.shape[-1]
@@ -118,13 +129,27 @@ class Dataset:
         true_labels = self.labels if self.true_labels is None else self.true_labels
         return replace(self, labels=labels, true_labels=true_labels, votes=None, annotators=())
 
+    def knows(self, label: int) -> Bool[Tensor, " n"]:
+        """Return which examples are known to have or to lack the label at this position."""
+        assert self.label_matrix is not None
+        return self.label_matrix[:, label] >= 0
+
+    def of_label(self, label: int) -> "Dataset":
+        """Return the same examples with one of their labels, which must be known."""
+        assert self.label_matrix is not None
+        labels = self.label_matrix[:, label]
+        return replace(self, labels=labels, label_matrix=None, label_names=())
+
     def subset(self, indices: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "Dataset":
         """Return these examples, by position or by a mask; inputs are shared, not copied."""
         if indices.dtype == torch.bool:
             indices = indices.nonzero().squeeze(1)
         per_example: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[indices]
-            for name in ("labels", "true_labels", "weights", "targets", "votes", "groups")
+            for name in (
+                *("labels", "true_labels", "weights", "targets", "votes", "groups"),
+                "label_matrix",
+            )
         }
         return replace(self, inputs=self.rows.select(indices), **per_example)
 

@@ -117,6 +117,7 @@ class PartRecord(BaseModel):
     key: str
     count: int
     annotators: tuple[str, ...] = ()
+    label_names: tuple[str, ...] = ()
 
 
 class EmbeddingsRecord(BaseModel):
@@ -149,6 +150,7 @@ def write_labels(folder: Path, part: str, data: Dataset, names: tuple[str, ...] 
         "true_label": data.true_labels,
         "group": data.groups,
         "votes": data.votes,
+        "label_matrix": data.label_matrix,
     }
     columns = {name: each.tolist() for name, each in known.items() if each is not None}
     examples = names or [str(place) for place in range(len(data))]
@@ -201,5 +203,8 @@ def _part(
         if "votes" in frame:
             columns["votes"] = torch.tensor(frame["votes"].to_list())
             columns["annotators"] = about.annotators
+        if "label_matrix" in frame:
+            columns["label_matrix"] = torch.tensor(frame["label_matrix"].to_list())
+            columns["label_names"] = about.label_names
         names, vectors = tuple(frame["example"].to_list()), in_memory_if_small(found.vectors)
         return Dataset(vectors, class_names=class_names, **columns), names

@@ -7,18 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+import polars as pl
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from noisebound.data.column_types import listed_names
+from noisebound.data.column_types import check_named, is_string, listed_names
 from noisebound.data.dataset import Dataset, refuse_unwritable
 from noisebound.data.files import Folder, is_hidden, known_encoding
 from noisebound.data.image_splits import ImageSplits
 from noisebound.data.images import image_extensions
+from noisebound.data.input_columns import IMAGE
 from noisebound.data.options import ReadingOptions
 from noisebound.data.splits import Splits
-from noisebound.data.tables import LABEL_COLUMN, texts_as_splits
+from noisebound.data.table_files import is_table, read_table_file
+from noisebound.data.tables import LABEL_COLUMN, frame_splits, texts_as_splits
 from noisebound.errors import DataError
 
 _TRAIN_NAMES = ("train", "training")
@@ -152,6 +155,52 @@ def image_splits(folder: Folder) -> ImageSplits:
         train_names=train.names,
         files=folder,
         images={"train": names(train)} | ({} if test is None else {"test": names(test)}),
+    )
+
+
+def images_of_table(folder: Folder, options: ReadingOptions) -> Splits:
+    """Return the images of a folder whose labels are in a table beside them."""
+    tables = [path for path in folder.path.iterdir() if path.is_file() and is_table(path)]
+    of_test = None if options.test is None else options.test.resolve()
+    tables = sorted(path for path in tables if path.resolve() != of_test)
+    if not tables:
+        raise DataError(
+            f"`{'targets' if options.targets else 'target'}` does not apply to a folder of images "
+            f"without a table: put one with their names and labels, such as labels.csv, into "
+            f"{folder.path}"
+        )
+    if len(tables) > 1:
+        names = ", ".join(path.name for path in tables)
+        raise DataError(f"{folder.path} must have one table of labels, and it has {names}")
+    name, frame = _with_images(folder, tables[0], options)
+    test = None if options.test is None else _with_images(folder, options.test, options)[1]
+    unused = len(_examples(folder, IMAGES)) - len(frame) - (0 if test is None else len(test))
+    notes = (f"{unused} images are in no table and were left out",) if unused else ()
+    options = options.model_copy(update={"id": name, "test": None})
+    of_table = {"name": folder.path.name, "source": str(tables[0])}
+    splits = frame_splits(frame, options, **of_table, test=test)
+    return replace(splits, notes=(*notes, *splits.notes))
+
+
+def _with_images(folder: Folder, path: Path, options: ReadingOptions) -> tuple[str, pl.DataFrame]:
+    """Return a table with its images, and the column that names them."""
+    frame, images = read_table_file(path, options.encoding), set(_examples(folder, IMAGES))
+    targets = options.target or options.targets
+    check_named(frame.columns, targets, str(path))
+    texts = [each for each in frame if is_string(each.dtype) and each.name not in targets]
+    named = [each.name for each in texts if images.intersection(each.to_list())]
+    column = options.id or next(iter(named), None)
+    if column is None or column not in frame.columns:
+        raise DataError(f"{path} must have a column of names of images in {folder.path}: `id`")
+    names = frame[column].cast(pl.String).fill_null("").to_list()
+    absent = [name for name in names if name not in images]
+    if absent or len(set(names)) < len(names):
+        wrong = f"are not there: {listed_names(absent, 5)}" if absent else "are named twice"
+        raise DataError(f"images in column {column!r} of {path} {wrong}")
+    paths = [{"bytes": None, "path": str(folder.path / name)} for name in names]
+    kept = {column, *targets, *([options.groups] if options.groups else [])}
+    return column, frame.select(each for each in frame if each.name in kept).with_columns(
+        pl.Series("image", paths, dtype=IMAGE)
     )
 
 

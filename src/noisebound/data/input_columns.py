@@ -17,7 +17,7 @@ from noisebound.data.image_splits import ImageSplits
 from noisebound.data.splits import Splits
 from noisebound.errors import DataError
 
-_IMAGE = pl.Struct({"bytes": pl.Binary, "path": pl.String})  # as Hugging Face stores images
+IMAGE = pl.Struct({"bytes": pl.Binary, "path": pl.String})  # as Hugging Face stores images
 
 
 def input_column(features: pl.DataFrame) -> str | None:
@@ -115,7 +115,7 @@ class ImageColumn(Files):
 
 def image_column(frame: pl.DataFrame) -> str | None:
     """Return the name of the column of images, or None without one."""
-    found = [name for name, dtype in frame.schema.items() if dtype == _IMAGE]
+    found = [name for name, dtype in frame.schema.items() if dtype == IMAGE]
     if len(found) > 1:
         raise DataError(
             f"the columns {', '.join(found)} all hold images: leave out all but one, in training "

@@ -24,6 +24,7 @@ from noisebound.data.folders import (
     IMAGES,
     holds_texts,
     image_splits,
+    images_of_table,
     read_text_folder,
     read_texts,
     unlabeled_files,
@@ -54,7 +55,7 @@ Source: TypeAlias = "str | Path | Folder | Dataset | Splits | tuple[Any, Any] | 
 
 _OF_LABELS = ("map_labels", "merge_labels", "skip_bad")
 _OF_TABLES = (
-    *("target", "item", "annotator", "text", "exclude", "id", "groups", "types", "test"),
+    *("target", "targets", "item", "annotator", "text", "exclude", "id", "groups", "types", "test"),
     *("encoding", *_OF_LABELS),
 )
 
@@ -158,10 +159,12 @@ class DataOrigin(ReadingOptions):
     Attributes:
         data: a known name or a path; None for data that was in memory only
         backbone: the name of the backbone that embedded the data, if one did
+        label: the label that was trained, if an example may have several at once
     """
 
     data: str | None
     backbone: str | None = None
+    label: str | None = None
 
     def read(self) -> Splits:
         """Return the data with texts that are not encoded, as `read` gives it."""
@@ -174,7 +177,7 @@ class DataOrigin(ReadingOptions):
 
     @property
     def options(self) -> ReadingOptions:
-        return ReadingOptions(**self.model_dump(exclude={"data", "backbone"}))
+        return ReadingOptions(**self.model_dump(exclude={"data", "backbone", "label"}))
 
     def resolved(self) -> "DataOrigin":
         """Return the same with absolute paths, which mean the same from any folder."""
@@ -223,15 +226,17 @@ def _from_memory(data: Any, options: ReadingOptions) -> Splits:
         return replace(found, notes=(*found.notes, note)) if unused else found
     is_pair = isinstance(data, tuple) and len(data) == 2
     if is_pair and as_texts(data[0]) is not None:
-        options.refuse_all_but(*_OF_LABELS, what="texts in memory")
+        options.refuse_all_but("targets", *_OF_LABELS, what="texts in memory")
         return text_splits(data[0], data[1], options)
-    options.refuse_all_but(what="arrays")
+    if is_pair:
+        options.refuse_all_but("targets", what="arrays")
+        names = options.targets
+        return arrays_as_splits(*data, name="arrays", source="memory", label_names=names)
+    options.refuse_all_but(what="a data set in memory")
     if isinstance(data, Splits):
         return data
     if isinstance(data, Dataset):
         return Splits("data set", data, None, source="memory")
-    if is_pair:
-        return arrays_as_splits(*data, name="arrays", source="memory")
     raise DataError(
         "expected the name of a data set, a path, a data frame, a Dataset, or a pair (inputs, "
         f"labels); got {type(data).__name__}"
@@ -245,19 +250,22 @@ def _from_path(path: Path, options: ReadingOptions) -> Splits:
         found = read_table(path, options)
         _refuse_for_table(found, options, "a table", "data_dir")
         return found
-    options.refuse_all_but("data_dir", "target", "skip_bad", what="a file of arrays")
+    options.refuse_all_but("data_dir", "target", "targets", "skip_bad", what="a file of arrays")
     if len(options.target) > 1:
         raise DataError(
             f"{path} must have all labels in one array, [examples] or [examples, annotators]: give "
             f"one name as `target`, got {', '.join(options.target)}"
         )
     train, test = read_arrays(path, next(iter(options.target), None))
-    return arrays_as_splits(*train, name=path.name, source=str(path), test=test)
+    return arrays_as_splits(
+        *train, name=path.name, source=str(path), test=test, label_names=options.targets
+    )
 
 
 def _has_labels(frame: pl.DataFrame, options: ReadingOptions) -> bool:
     """True if a table has any label; competitions keep those of their test examples back."""
-    columns = [frame[name] for name in options.target if name in frame.columns]
+    names = options.target or options.targets
+    columns = [frame[name] for name in names if name in frame.columns]
     return any(column.null_count() < len(column) for column in columns)
 
 
@@ -277,6 +285,10 @@ def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:
     if holds_texts(folder):
         options.refuse_all_but("data_dir", "encoding", *_OF_LABELS, what="a folder of texts")
         return read_text_folder(folder, options)
+    if options.target or options.targets:
+        found = images_of_table(folder, options)
+        _refuse_for_table(found, options, "a folder of images with a table", "data_dir")
+        return found
     options.refuse_all_but("data_dir", "image_size", "skip_bad", what="a folder of images")
     return image_splits(folder)
 
@@ -353,6 +365,7 @@ def _existing(source: str | Path) -> Path:
 class PartSummary(BaseModel):
     """Summary of the training or of the test examples; ``shape`` is that of one example.
 
+    If an example may have several labels, ``class_counts`` has the examples with each of them.
     The imbalance is the largest class count divided by the smallest, unless that is zero. The noise
     rate is the share of wrong labels, if the true labels are known.
     """
@@ -367,13 +380,15 @@ class PartSummary(BaseModel):
 
     @classmethod
     def of(cls, data: Dataset) -> "PartSummary":
-        counts = data.class_counts()
+        counts, names = data.class_counts(), data.class_names
+        if data.label_matrix is not None:
+            counts, names = (data.label_matrix == 1).sum(0), data.label_names
         is_wrong = None if data.true_labels is None else data.true_labels != data.labels
         return cls(
             examples=len(data),
             shape=data.input_shape,
             dtype=str(data.inputs.dtype).removeprefix("torch."),
-            class_counts=dict(zip(data.class_names, counts.tolist(), strict=True)),
+            class_counts=dict(zip(names, counts.tolist(), strict=True)),
             imbalance=(counts.max() / counts.min()).item() if counts.min() > 0 else None,
             noise_rate=None if is_wrong is None else is_wrong.double().mean().item(),
         )
@@ -406,7 +421,7 @@ def summarize(splits: Splits) -> DataSummary:
     return DataSummary(
         name=splits.name,
         source=splits.source,
-        classes=splits.train.num_classes,
+        classes=len(splits.train.label_names or splits.train.class_names),
         train=PartSummary.of(splits.train),
         test=PartSummary.of(splits.test) if splits.test else None,
         mean=normalization.mean,

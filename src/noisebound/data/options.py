@@ -27,6 +27,9 @@ class ReadingOptions(BaseModel):
             NOISEBOUND_DATA names it.
         target: The column, or array, with the labels. Several columns have the labels of several
             annotators.
+        targets: Labels of which an example may have several at once: columns of 0 and 1, one per
+            label; or one column with a list in each row, such as drama;comedy. For a matrix of
+            labels, the names of its columns.
         item: In a table with one row per label, the column that identifies the example.
         annotator: In a table with one row per label, the column that says who gave it.
         text: Columns of free text, to use their words as features.
@@ -51,6 +54,7 @@ class ReadingOptions(BaseModel):
 
     data_dir: Path | None = None
     target: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     item: str | None = None
     annotator: str | None = None
     text: tuple[str, ...] = ()
@@ -65,7 +69,7 @@ class ReadingOptions(BaseModel):
     image_size: int | None = None
     skip_bad: bool = False
 
-    @field_validator("target", "text", "exclude", mode="before")
+    @field_validator("target", "targets", "text", "exclude", mode="before")
     @classmethod
     def _one_name_is_a_list(cls, given: Any) -> Any:
         if given is None:  # as earlier versions stored a target that was not given

@@ -120,7 +120,8 @@ class Splits:
             check_named(self.table.columns, [groups], self.source)
             groups, of = self.table[groups], f"column {groups!r} of {self.source}"
         found = group_indices(groups, len(self.train), of)
-        single = classes_in_one_group(self.train.labels, found)
+        has_one_label = self.train.label_matrix is None
+        single = classes_in_one_group(self.train.labels, found) if has_one_label else []
         notes = [
             f"all examples of the class {self.train.class_names[k]!r} are in one group, so models "
             "that predict them do not know the class, and its labels look wrong"
@@ -128,6 +129,39 @@ class Splits:
         ]
         return replace(
             self, train=replace(self.train, groups=found), notes=(*self.notes, *notes[:_SAID])
+        )
+
+    def of_label(self, name: str) -> "Splits":
+        """Return the examples whose label of this name is known, with it as their label."""
+        names = self.train.label_names
+        if name not in names:
+            raise DataError(f"{self.source} has no label {name!r}; it has {', '.join(names)}")
+        place = names.index(name)
+        splits = self.subset("train", self.train.knows(place))
+        if self.test is not None:
+            splits = splits.subset("test", self.test.knows(place))
+        test = None if splits.test is None else splits.test.of_label(place)
+        has_test = test is not None and len(test) > 0
+        train = splits.train.of_label(place)
+        return replace(splits, train=train, test=test if has_test else None)
+
+    def subset(self, part: Literal["train", "test"], kept: Bool[Tensor, " n"]) -> "Splits":
+        """Return the same with some of the training or test examples, which keep their names."""
+        if bool(kept.all()):
+            return self
+        at, rows = kept.nonzero().flatten().tolist(), kept.numpy()
+        if part == "test":
+            frame = None if self.test_frame is None else self.test_frame.filter(rows)
+            test = None if self.test is None else self.test.subset(kept)
+            return replace(self, test=test, test_frame=frame)
+        names, pictures = self.train_names, self.pictures
+        return replace(
+            self,
+            train=self.train.subset(kept),
+            frame=None if self.frame is None else self.frame.filter(rows),
+            train_names=tuple(str(place) if names is None else names[place] for place in at),
+            pictures=None if pictures is None else (lambda place: pictures(at[place])),
+            table=None if self.table is None else self.table.filter(rows),
         )
 
     @cached_property

@@ -14,6 +14,7 @@ from noisebound.data.column_types import (
     as_text,
     check_named,
     did_you_mean,
+    is_number,
     is_scalar,
     is_string,
     listed_names,
@@ -22,6 +23,14 @@ from noisebound.data.dataset import Dataset, refuse_unwritable
 from noisebound.data.frames import TEXT_COLUMN, as_table, is_frame, texts_frame
 from noisebound.data.input_columns import input_column, with_inputs
 from noisebound.data.labels import encode_labels, is_missing, listed_spellings, spellings
+from noisebound.data.multi_label import (
+    PRESENCE,
+    LabelMatrix,
+    list_hint,
+    matrix_in_memory,
+    matrix_of_columns,
+    matrix_of_lists,
+)
 from noisebound.data.options import ReadingOptions
 from noisebound.data.splits import Splits
 from noisebound.data.table_encoder import TableEncoder
@@ -55,15 +64,22 @@ def read_table(path: Path, options: ReadingOptions) -> Splits:
 def text_splits(texts: Any, labels: Any, options: ReadingOptions) -> Splits:
     """Return strings in memory as examples."""
     annotators, notes = list[str](), tuple[str, ...]()
-    if is_frame(labels):
+    columns: dict[str, Sequence[Any]]
+    matrix = matrix_in_memory(labels, options.targets)
+    if matrix is not None:
+        listed = matrix.values.tolist()
+    elif is_frame(labels):
         frame = as_table(labels)
         labels = frame.to_series() if frame.width == 1 else frame.to_numpy()
         annotators = frame.columns
-    listed = list(labels)
+    listed = list(labels) if matrix is None else listed
     if len(texts) != len(listed):
         raise DataError(f"{len(texts)} texts but {len(listed)} labels: they must be as many")
-    columns: dict[str, Sequence[Any]]
-    if is_matrix(labels):
+    class_names: tuple[str, ...]
+    if matrix is not None:
+        class_names, notes = matrix.names, matrix.notes
+        columns = dict(zip(matrix.names, matrix.values.T.tolist(), strict=True))
+    elif is_matrix(labels):
         votes, class_names, notes = of_matrix(labels)
         rows = [
             [class_names[each] if each >= 0 else None for each in row] for row in votes.tolist()
@@ -76,6 +92,7 @@ def text_splits(texts: Any, labels: Any, options: ReadingOptions) -> Splits:
         found = (class_names[index] for index in indices)
         columns = {LABEL_COLUMN: [None if is_missing(label) else next(found) for label in listed]}
     refuse_unwritable(class_names, "class")
+    options = options.model_copy(update={"targets": () if matrix is None else matrix.names})
     splits = texts_as_splits(texts, columns, options, name="texts", source="the texts")
     return replace(splits, notes=(*notes, *splits.notes))
 
@@ -97,7 +114,8 @@ def texts_as_splits(
         return texts_frame(texts).hstack(pl.DataFrame(labels))
 
     test_frame = None if test is None else frame(*test)
-    columns = {"target": tuple(labels), "text": (TEXT_COLUMN,), "encoding": None}
+    columns: dict[str, Any] = {"text": (TEXT_COLUMN,), "encoding": None}
+    columns |= {} if options.targets else {"target": tuple(labels)}
     options = options.model_copy(update=columns)
     return frame_splits(frame(texts, labels), options, name=name, source=source, test=test_frame)
 
@@ -121,14 +139,15 @@ def frame_splits(
     options = _with_crowd_columns(frame, options)
     _check_columns(frame, options, source)
     part = _with_labels(frame, options, source)
-    labels, class_names, votes = _encode(part, None)
+    labels, class_names, several = _encode(part, None)
     where, count = _column_words(options, source), len(part.annotations.labels)
     if len(class_names) < 2:
         raise DataError(f"{where} has one class only, {class_names[0]!r}")
+    hint = list_hint(class_names)
     if len(class_names) > max(_FEW_CLASSES, count // 2):
         raise DataError(
             f"{where} has {len(class_names)} distinct values in {count} rows: it does not look "
-            "like a class; name another column: `target`"
+            f"like a class; {hint or 'name another column: `target`'}"
         )
     for varying in set(_not_features(options)) - set(part.frame.columns):
         raise DataError(
@@ -139,15 +158,15 @@ def frame_splits(
     features = part.frame.drop({*options.exclude, *_not_features(options)}, strict=False)
     splits = Splits(
         name,
-        Dataset(torch.empty(len(labels), 0), labels, class_names, **votes),
+        Dataset(torch.empty(len(labels), 0), labels, class_names, **several),
         None,
         source=source,
-        notes=(*part.notes, *_notes_of(votes, part)),
+        notes=(*part.notes, *_notes_of(several, part), *([hint] if hint else [])),
         train_names=part.names,
         table=part.frame,
         id_column=options.id,
     )
-    if votes and not features.width:  # annotators can be compared without a model
+    if several and not features.width:  # annotators can be compared without a model
         return splits
     column = input_column(features)
     # Columns, and labels such as 01, have the same types in a file of test rows.
@@ -182,6 +201,7 @@ class _LabeledRows(NamedTuple):
     names: tuple[str, ...] | None
     notes: tuple[str, ...]
     where: str  # the columns of labels, as messages name them
+    matrix: LabelMatrix | None = None  # of several labels at once; there are no annotations then
 
 
 def _with_crowd_columns(frame: pl.DataFrame, options: ReadingOptions) -> ReadingOptions:
@@ -194,22 +214,30 @@ def _with_crowd_columns(frame: pl.DataFrame, options: ReadingOptions) -> Reading
 
 
 def _column_words(options: ReadingOptions, source: str) -> str:
-    names = listed_names([repr(name) for name in options.target], most=5)
-    return f"column{'s' if len(options.target) > 1 else ''} {names} of {source}"
+    columns = options.target or options.targets
+    names = listed_names([repr(name) for name in columns], most=5)
+    return f"column{'s' if len(columns) > 1 else ''} {names} of {source}"
 
 
 def _check_columns(frame: pl.DataFrame, options: ReadingOptions, source: str) -> None:
     """Refuse names of columns that the table lacks, and columns with two uses."""
-    columns, targets = frame.columns, options.target
+    columns, targets = frame.columns, options.target or options.targets
     if not targets:
         raise DataError(
             f"name the column of labels: `target`; {source} has the columns {listed_names(columns)}"
         )
+    if options.targets:
+        of_one = ("target", "item", "annotator", "map_labels", "merge_labels")
+        if (name := next((each for each in of_one if getattr(options, each)), None)) is not None:
+            raise DataError(
+                f"`targets` names labels of which an example may have several, and `{name}` is for "
+                "one label per example, by one annotator or several: leave out one of the two"
+            )
     others = _not_features(options)
     who = () if options.annotator is None else (options.annotator,)
     check_named(columns, [*targets, *options.exclude, *others, *who, *options.column_types], source)
     if len(set(targets)) < len(targets):
-        raise DataError(f"`target` names a column of labels twice, got {', '.join(targets)}")
+        raise DataError(f"a column of labels is named twice, got {', '.join(targets)}")
     if len(targets) > 1 and (options.item is not None or who):
         raise DataError(
             "a table has either one row per label, with `item`, `annotator` and one `target`, or "
@@ -244,6 +272,8 @@ def _with_labels(
     source: str,
     class_names: tuple[str, ...] = (),
 ) -> _LabeledRows:
+    if options.targets:
+        return rows_with_matrix(frame, options, source, class_names)
     targets, where = list(options.target), _column_words(options, source)
     is_long = options.item is not None or options.annotator is not None
     for target in targets:
@@ -275,6 +305,33 @@ def _with_labels(
     used = [*targets, *([] if options.annotator is None else [options.annotator])]
     annotations = annotations._replace(labels=labels)
     return _LabeledRows(kept.drop(used), annotations, names, (*notes, *spelled), where)
+
+
+def rows_with_matrix(
+    frame: pl.DataFrame, options: ReadingOptions, source: str, known: tuple[str, ...] = ()
+) -> _LabeledRows:
+    """Return the rows with several labels at once; those ``known`` are of the training table."""
+    where, names = _column_words(options, source), list(options.targets)
+    matrix, notes, kept_names = None, list[str](), None
+    if len(names) == 1 and not is_number(frame.schema[names[0]]):
+        matrix = matrix_of_lists(frame[names[0]], where, known)
+    else:
+        matrix = matrix_of_columns(frame.select(names), where)
+    is_labeled = (matrix.values >= 0).any(1)
+    if missing := int((~is_labeled).sum()):
+        if not options.skip_bad:
+            raise DataError(
+                f"{missing} of {len(frame)} rows of {source} have no value in "
+                f"{where.split(' of ')[0]}: fill them in, such as [] in a list without labels, or "
+                "leave the rows out: `skip_bad`"
+            )
+        notes.append(f"{missing} rows without a label were left out")
+        frame = frame.filter(is_labeled.numpy())
+        matrix = matrix._replace(values=matrix.values[is_labeled])
+        kept_names = tuple(map(str, is_labeled.nonzero().flatten().tolist()))
+    none = Annotations(pl.Series(dtype=pl.Int64), *(torch.empty(0, dtype=torch.int64),) * 2, ())
+    notes += matrix.notes
+    return _LabeledRows(frame.drop(names), none, kept_names, tuple(notes), where, matrix)
 
 
 def _renamed(
@@ -336,10 +393,13 @@ def _in_one_spelling(
 def _encode(
     part: _LabeledRows, class_names: tuple[str, ...] | None
 ) -> tuple[Int64[Tensor, " n"], tuple[str, ...], dict[str, Any]]:
-    """Return class indices, class names, and the votes if there are several labels per example.
+    """Return class indices, class names, and the matrix if there are several labels per example.
 
     Only distinct labels are looked at one by one.
     """
+    if part.matrix is not None:
+        columns = {"label_matrix": part.matrix.values, "label_names": part.matrix.names}
+        return torch.zeros(len(part.frame), dtype=torch.int64), PRESENCE, columns
     labels, annotators = part.annotations.labels, part.annotations.names
     distinct = labels.unique(maintain_order=True)
     indices, names = encode_labels(distinct.to_list())
@@ -360,8 +420,8 @@ def _encode(
     return chosen, names, {"votes": votes, "annotators": annotators if are_named else ()}
 
 
-def _notes_of(votes: dict[str, Any], part: _LabeledRows) -> tuple[str, ...]:
-    return notes_on_votes(votes["votes"], part.annotations.names) if votes else ()
+def _notes_of(several: dict[str, Any], part: _LabeledRows) -> tuple[str, ...]:
+    return notes_on_votes(several["votes"], part.annotations.names) if "votes" in several else ()
 
 
 def _with_test(
@@ -372,11 +432,11 @@ def _with_test(
     # The rows are examples, with the label of each in any of the columns of labels.
     found = [name for name in options.target if name in frame.columns] or list(options.target)
     options = options.model_copy(update={"target": tuple(found), "item": None, "annotator": None})
-    check_named(frame.columns, [*found, *columns], source)
+    check_named(frame.columns, [*found, *options.targets, *columns], source)
     class_names = splits.train.class_names
-    part = _with_labels(frame, options, source, class_names)
+    part = _with_labels(frame, options, source, splits.train.label_names or class_names)
     try:
-        labels, _, _ = _encode(part, class_names)
+        labels, _, several = _encode(part, class_names)
     except DataError as error:
         hint = "; to take labels that differ by case or spaces only for one: `merge_labels`"
         raise DataError(f"{part.where}: {error}{'' if options.merge_labels else hint}") from error
@@ -384,7 +444,13 @@ def _with_test(
     inputs = torch.empty(len(labels), 0) if encoder is None else encoder.transform(features)
     return replace(
         splits,
-        test=Dataset(inputs, labels, class_names),
+        test=Dataset(
+            inputs,
+            labels,
+            class_names,
+            label_matrix=several.get("label_matrix"),
+            label_names=splits.train.label_names,
+        ),
         test_frame=features,
         notes=(*splits.notes, *part.notes, *(encoder.unseen_notes(features) if encoder else ())),
     )

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import polars as pl
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Bool, Shaped
 from PIL import Image
 from torch import Tensor
 
@@ -198,6 +198,14 @@ class ExampleSplits(Splits):
 
     examples: Mapping[PartName, Examples] = field(kw_only=True)
     text_columns: tuple[str, ...] = ()
+
+    def subset(self, part: PartName, kept: Bool[Tensor, " n"]) -> "ExampleSplits":
+        found = super().subset(part, kept)
+        assert isinstance(found, ExampleSplits)
+        if found is self or part not in self.examples:
+            return found
+        chosen = self.examples[part].select(kept.nonzero().flatten().tolist())
+        return replace(found, examples={**self.examples, part: chosen})
 
     def part(self, name: PartName) -> Dataset:
         data = self.train if name == "train" else self.test

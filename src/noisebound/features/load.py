@@ -214,6 +214,7 @@ def embed_folder(
             key=embedding_key(examples, backbone),
             count=len(examples),
             annotators=raw.part(name).annotators,
+            label_names=raw.part(name).label_names,
         )
         for name, examples in raw.examples.items()
     }

@@ -48,6 +48,7 @@ class Row(NamedTuple):
     label: str  # heading of the row
     cells: tuple[Cell, ...]  # one per column after the first
     is_shaded: bool = False  # True to shade the row, as the rows of bounded losses are
+    link: str = ""  # address of a page about the row
 
 
 def pivot(

@@ -12,6 +12,7 @@ from noisebound.data import Splits
 from noisebound.errors import DataError, InvalidValueError, NoiseboundError, RunError
 from noisebound.monitor import memorizing_since
 from noisebound.pages.comparison_page import comparison_page
+from noisebound.pages.multi_label import labels_page
 from noisebound.pages.page import Code, Page, Picture, Section
 from noisebound.pages.plots import draw_comparison, draw_loss_against_floor
 from noisebound.pages.run_page import run_page
@@ -30,7 +31,7 @@ from noisebound.paper.protocol import (
 )
 from noisebound.paper.run import RunConfig
 from noisebound.paper.tables import Selection, accuracy_table, offset_table, rate_table
-from noisebound.runs import Run, load_run
+from noisebound.runs import MultiLabelRun, Run
 from noisebound.runs.folder import RunFolder, read_model
 from noisebound.runs.keeper import read_metrics
 from noisebound.runs.result import read_result
@@ -48,8 +49,11 @@ def report_on(path: Path) -> Page:
         raise InvalidValueError(f"{path} is not a folder of runs")
     files = RunFolder(path)
     command = files.read_command()
+    if files.labels_record.exists():
+        labels = MultiLabelRun(path)
+        return labels_page(labels, labels.training_data(), command)
     if files.metrics.exists() or files.result.exists():
-        run = load_run(path)
+        run = Run(path)
         return run_page(run, _data_of(run), command)
     experiments, trainings, damages = _read_runs(
         path / "runs" if (path / "runs").is_dir() else path
@@ -86,7 +90,7 @@ def _read_runs(folder: Path) -> tuple[list[FinishedRun], list[Run], list[Noisebo
                 read_metrics(files.metrics)
                 experiments += [] if result is None else [FinishedRun(config, files, result)]
             elif files.result.exists():
-                run = load_run(path)
+                run = Run(path)
                 _ = run.epochs, run.noise
                 trainings.append(run)
         except NoiseboundError as error:

@@ -94,6 +94,9 @@ def fit_again(folder: RunFolder, config: TrainingConfig, corrections: Path, out:
     transition matrix.
     """
     origin = folder.read_origin() if folder.data.exists() else DataOrigin(data=None)
+    if origin.label is not None:  # all labels of the data are trained again
+        corrections, origin = folder.path.parents[1], origin.model_copy(update={"label": None})
+        out = corrections.with_name(f"{corrections.resolve().name}-reviewed")
     words = ["noisebound", "fit", origin.data or _NO_DATA]
     words += [*_flags(origin, but="data"), *_flags(config, but="transition")]
     if config.transition is not None:

@@ -1,6 +1,7 @@
 """A run folder: the names of its files, and the lock that gives it one owner."""
 
 import os
+import re
 import shutil
 import socket
 from collections.abc import Iterator
@@ -59,6 +60,10 @@ class RunFolder:
         self.card = self.path / "model.json"
         self.result = self.path / "result.json"
 
+        # Written by a training on several labels at once: which they are, and a run for each.
+        self.labels_record = self.path / "labels.json"
+        self.labels = self.path / "labels"
+
         # Written when its scores are first asked for.
         self.held_out = self.path / "validation.safetensors"
         self.scores = self.path / "scores.json"
@@ -83,6 +88,10 @@ class RunFolder:
     def out_of_fold(self, name: str = "all") -> Path:
         """Return the file of out-of-fold predictions with this name."""
         return self.cross_fit / f"{name}.safetensors"
+
+    def of_label(self, place: int, name: str) -> "RunFolder":
+        """Return the folder of the run of one of several labels, by its position and name."""
+        return RunFolder(self.labels / f"{place + 1:02}-{re.sub(r'[^0-9A-Za-z]+', '-', name)}")
 
     def check_place(self) -> None:
         """Refuse a path that is a file, or lies below one."""
@@ -146,6 +155,8 @@ class RunFolder:
                 f"{self.path} holds decisions about labels, which `overwrite` would lose: move "
                 f"{self.decisions.name} elsewhere, or choose another folder: `out`"
             )
+        for path in self.labels.glob("*"):
+            RunFolder(path).check_replaceable()
 
     def remove_run(self) -> None:
         """Remove the files of a run, and nothing else that is in the folder."""

@@ -48,31 +48,36 @@ class NewExamples:
     ids: list[str] | None = None  # from an id column of the table
 
 
-def new_examples(
-    model: SavedModel,
-    data: Any,
-    options: ReadingOptions,
-    backbone: Callable[[], Backbone],
-    id: str | None = None,
-) -> NewExamples:
-    """Return new examples as the inputs of a model, embedded if it has a backbone.
+def unlabeled(
+    card: ModelCard, data: Any, options: ReadingOptions, id: str | None = None
+) -> Unlabeled:
+    """Return new examples as the model with this card reads them.
 
     The data may be an image or a .txt file, or a folder of them, a CSV, TSV, JSONL, Parquet, Excel,
     npz or npy file, a folder of embeddings, or the name of a data set, for its test examples. In
     memory, it may be a data frame, an array, a list of texts, or, for a model with a backbone, a
     list of paths of images.
     """
-    card = model.card
     made_by, encoder = card.backbone, card.encoder
     paths = image_paths(data) if made_by is not None and made_by.modality == "image" else None
     if paths is not None:
-        found = Unlabeled(paths, "the list of images", images=(PathFiles(), paths))
-    else:
-        raw_columns = frozenset() if encoder is None else encoder.raw_columns
-        raw_columns |= frozenset(() if made_by is None else made_by.text_columns)
-        if id is not None and (encoder is None or id not in encoder.types):
-            raw_columns |= {id}
-        found = read(data, options, labeled=False, raw_columns=raw_columns)
+        return Unlabeled(paths, "the list of images", images=(PathFiles(), paths))
+    raw_columns = frozenset() if encoder is None else encoder.raw_columns
+    raw_columns |= frozenset(() if made_by is None else made_by.text_columns)
+    if id is not None and (encoder is None or id not in encoder.types):
+        raw_columns |= {id}
+    return read(data, options, labeled=False, raw_columns=raw_columns)
+
+
+def new_examples(
+    model: SavedModel,
+    found: Unlabeled,
+    options: ReadingOptions,
+    backbone: Callable[[], Backbone],
+    id: str | None = None,
+) -> NewExamples:
+    """Return new examples as the inputs of a model, embedded if it has a backbone."""
+    card, made_by = model.card, model.card.backbone
     ids = _ids(found.frame, id)
     if made_by is not None:
         return NewExamples(*_embedded(card, made_by, found, options, backbone), ids)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from noisebound.data import Dataset, ReadingOptions, Splits
 from noisebound.data.embeddings import holds_embeddings
 from noisebound.data.frames import is_frame
-from noisebound.data.load import read
+from noisebound.data.load import Unlabeled, read
 from noisebound.data.options import validated
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import (
@@ -43,6 +43,7 @@ from noisebound.runs.predict import (
     new_examples,
     predictions_frame,
     same_backbone,
+    unlabeled,
 )
 from noisebound.runs.result import RunResult, read_result
 from noisebound.runs.saved_model import SavedModel
@@ -84,7 +85,8 @@ class Run:
     ) -> None:
         self.folder = RunFolder(path)
         self.config: TrainingConfig = self.folder.read_config()
-        self._network, self._splits, self._backbone = model, splits, backbone
+        self._network, self.loaded, self._backbone = model, splits, backbone
+        self._part: tuple[Splits, Splits] | None = None
         self._judged: tuple[Splits, Judgment] | None = None
 
     def __repr__(self) -> str:
@@ -214,7 +216,7 @@ class Run:
         Args:
             new: as in :meth:`predict`
         """
-        inputs = self._new_examples(new, ReadingOptions()).inputs
+        inputs = self.new_examples(new, ReadingOptions()).inputs
         probs: NDArray[np.float32] = self.saved_model.probabilities(inputs).numpy()
         return probs
 
@@ -263,17 +265,18 @@ class Run:
         """
         given = {"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding}
         column = id or (self.folder.read_origin().id if self.folder.data.exists() else None)
-        found = self._new_examples(new, validated(ReadingOptions, given), column)
+        found = self.new_examples(new, validated(ReadingOptions, given), column)
         if id is not None and found.ids is None:
             raise DataError(f"`id` must be a column of a table, and there is none called {id!r}")
         threshold = None if coverage is None else self._threshold(coverage)
         return predictions_frame(self.saved_model, found, threshold)
 
-    def _new_examples(
-        self, new: Any, options: ReadingOptions, id: str | None = None
-    ) -> NewExamples:
+    def new_examples(self, new: Any, options: ReadingOptions, id: str | None = None) -> NewExamples:
+        """Return new examples, which may have been read already, as the inputs of the model."""
         if self.saved_model.card.backbone is None and self._backbone is not None:
             raise DataError("the model was trained without a backbone: leave `backbone` out")
+        if not isinstance(new, Unlabeled):
+            new = unlabeled(self.saved_model.card, new, options, id)
         return new_examples(self.saved_model, new, options, lambda: self.backbone, id)
 
     def suspects(self, data: Any = None) -> pl.DataFrame:
@@ -473,6 +476,11 @@ class Run:
             splits = embedded(splits, self.backbone, skip_bad=True)
         return splits.encoded_with(saved.card.encoder)
 
+    @cached_property
+    def label(self) -> str | None:
+        """The label that was trained, if examples may have several at once."""
+        return self.folder.read_origin().label if self.folder.data.exists() else None
+
     def training_data(self, data: Any = None, options: ReadingOptions | None = None) -> Splits:
         """Return the data that the run was trained on, embedded if there is a backbone.
 
@@ -480,10 +488,19 @@ class Run:
             data: the same data, where it was in memory only or has moved, or as it was loaded
             options: how to read it (default: as `fit` read it)
         """
+        splits = self.whole_data(data, options)
+        if self.label is None or splits.train.label_matrix is None:
+            return splits
+        if self._part is None or self._part[0] is not splits:
+            self._part = splits, splits.of_label(self.label)
+        return self._part[1]
+
+    def whole_data(self, data: Any = None, options: ReadingOptions | None = None) -> Splits:
+        """Return the same as :meth:`training_data`, with all labels that examples may have."""
         if isinstance(data, Splits):
             return data
-        if data is None and options is None and self._splits is not None:
-            return self._splits
+        if data is None and options is None and self.loaded is not None:
+            return self.loaded
         is_again = data is None
         if data is None:
             origin = self.folder.read_origin()
@@ -491,7 +508,8 @@ class Run:
                 return origin.read()  # which raises an error
             data, options = origin.data, options or origin.options
         is_path = isinstance(data, str | Path)
-        if options is None and self.folder.data.exists() and (is_path or is_frame(data)):
+        has_names = is_path or is_frame(data) or self.label is not None
+        if options is None and self.folder.data.exists() and has_names:
             options = self.folder.read_origin().options
             options = options if is_path else options.model_copy(update={"data_dir": None})
         options, made_by = options or ReadingOptions(), self.saved_model.card.backbone
@@ -503,18 +521,5 @@ class Run:
             backbone = same_backbone(made_by, self._backbone)
             found = embedded(load_raw(data, options), backbone, skip_bad)
         if is_again:
-            self._splits = found
+            self.loaded = found
         return found
-
-
-def load_run(
-    path: str | Path, model: nn.Module | None = None, backbone: BackboneLike | None = None
-) -> Run:
-    """Return the run that `fit` left in a folder.
-
-    Args:
-        path: the folder
-        model: the network, if it is your own
-        backbone: the backbone, if it is your own or was moved after training
-    """
-    return Run(path, model, backbone=backbone)

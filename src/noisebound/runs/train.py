@@ -113,7 +113,7 @@ def train_run(
                 "it was before it was embedded"
             )
         unfrozen = Unfrozen.of(encoded, tuned)
-    with _resumable(), folder.owned(fabric):
+    with resumable(), folder.owned(fabric):
         if overwrite:
             first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)
@@ -153,7 +153,7 @@ def train_run(
 
 
 @contextmanager
-def _resumable() -> Iterator[None]:
+def resumable() -> Iterator[None]:
     """Add to the error of a full disk that `resume` continues the run."""
     try:
         yield

@@ -1,0 +1,427 @@
+"""Several labels at once: a two-class run for each label, in one folder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+from sklearn.metrics import average_precision_score, f1_score
+from torch import nn
+
+from noisebound.data import DataOrigin, ReadingOptions, Splits
+from noisebound.data.multi_label import FEWEST, unlearnable
+from noisebound.data.options import validated
+from noisebound.errors import DataError, RunError
+from noisebound.estimation import Noise
+from noisebound.features import BackboneLike
+from noisebound.runs.folder import RunFolder, read_model, write_model
+from noisebound.runs.judgment import shortened
+from noisebound.runs.predict import NewExamples, unlabeled
+from noisebound.runs.run import Run
+from noisebound.runs.scores import RunScores
+from noisebound.runs.train import resumable, train_run
+from noisebound.system.console import print_note
+from noisebound.training.config import TrainingConfig
+from noisebound.training.devices import Devices, OneDevice, first_rank_does
+
+_LONGEST_TEXT = 200  # characters of a text in a table
+
+
+class LabelsRecord(BaseModel):
+    """``labels.json``: the labels that a run learned, and why it left out others."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: Literal[1] = 1
+    labels: tuple[str, ...]
+    left_out: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class MultiLabelScores:
+    """The scores of a run with several labels.
+
+    Those on a test set are None without one. Its missing labels do not count.
+
+    Args:
+        macro_f1: the mean F1 of the labels on the test set
+        micro_f1: the F1 of all labels together
+        average_precision: the mean average precision of the labels
+        subset_accuracy: the share of test examples with all labels right
+        labels: the scores of each label, on true labels by its validation split
+    """
+
+    macro_f1: float | None
+    micro_f1: float | None
+    average_precision: float | None
+    subset_accuracy: float | None
+    labels: Mapping[str, RunScores]
+
+
+class MultiLabelRun:
+    """A training on several labels at once, which is one two-class run per label.
+
+    Args:
+        path: the folder
+        model: the network, if it is your own
+        splits: the training data, if it is already loaded
+        backbone: the backbone, if it is your own or was moved after training
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        model: nn.Module | None = None,
+        splits: Splits | None = None,
+        backbone: BackboneLike | None = None,
+    ) -> None:
+        self.folder = RunFolder(path)
+        self.record = read_model(self.folder.labels_record, LabelsRecord)
+        self.labels = self.record.labels
+        self.runs: dict[str, Run] = {}
+        """The ordinary run of each label, whose classes are ``absent`` and ``present``."""
+        for place, name in enumerate(self.labels):
+            folder = self.folder.of_label(place, name)
+            if not folder.config.exists():
+                raise RunError(
+                    f"{path} holds a run that is not finished: it has {place} of "
+                    f"{len(self.labels)} labels; continue it with `resume`"
+                )
+            self.runs[name] = Run(folder.path, model, splits, backbone)
+
+    def __repr__(self) -> str:
+        return f"MultiLabelRun({str(self.path)!r}, labels={list(self.labels)})"
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.folder.path
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.path.resolve().name
+
+    @property
+    def config(self) -> TrainingConfig:
+        """The config of the training of each label."""
+        return self._first.config
+
+    @property
+    def _first(self) -> Run:
+        return next(iter(self.runs.values()))
+
+    @cached_property
+    def noise(self) -> pl.DataFrame:
+        """The noise of each label: its rate, and how often the label is missed and added.
+
+        The rate missed is the probability that an example with the label lacks it in the data, and
+        the rate added that of the opposite mistake. They are null if the noise is unknown.
+        """
+        return noise_frame({name: run.noise for name, run in self.runs.items()})
+
+    def predict(self, new: Any) -> NDArray[np.int64]:
+        """Return which labels each new example has, 0 or 1, ``[n, labels]``.
+
+        Args:
+            new: as in `Run.predict`
+        """
+        return (self.predict_proba(new) > 0.5).astype(np.int64)
+
+    def predict_proba(self, new: Any) -> NDArray[np.float32]:
+        """Return the probability that an example has a label, ``[n, labels]``.
+
+        Args:
+            new: as in `Run.predict`
+        """
+        return self._probabilities(self._new_examples(new, ReadingOptions()))
+
+    def predictions(
+        self, new: Any, *, coverage: float | None = None, id: str | None = None, **options: Any
+    ) -> pl.DataFrame:
+        """Return one row per new example: its name, 0 or 1 per label, and all probabilities.
+
+        Args:
+            new: as in `Run.predict`
+            coverage: is for runs with one label per example
+            id: the column that identifies the rows, as in `Run.predictions`
+            options: ``data_dir``, ``skip_bad`` and ``encoding``, as in `Run.predictions`
+        """
+        if coverage is not None:
+            raise DataError(
+                "`coverage` gives sets of classes, and this run predicts several labels: leave it "
+                f"out, or use the run of one label, such as {self._first.path}"
+            )
+        column = id or (self.folder.read_origin().id if self.folder.data.exists() else None)
+        found = self._new_examples(new, validated(ReadingOptions, options), column)
+        first = found[self.labels[0]]
+        if id is not None and first.ids is None:
+            raise DataError(f"`id` must be a column of a table, and there is none called {id!r}")
+        probs = self._probabilities(found)
+        ids = {} if first.ids is None else {"id": [first.ids[int(row)] for row in first.names]}
+        has = {name: (probs[:, k] > 0.5).astype(np.int64) for k, name in enumerate(self.labels)}
+        shares = {f"p({name})": probs[:, k] for k, name in enumerate(self.labels)}
+        return pl.DataFrame({"example": first.names, **ids, **has, **shares})
+
+    def _new_examples(
+        self, new: Any, options: ReadingOptions, id: str | None = None
+    ) -> dict[str, NewExamples]:
+        read = unlabeled(self._first.saved_model.card, new, options, id)
+        return {name: run.new_examples(read, options, id) for name, run in self.runs.items()}
+
+    def _probabilities(self, found: dict[str, NewExamples]) -> NDArray[np.float32]:
+        columns = [
+            run.saved_model.probabilities(found[name].inputs)[:, 1].numpy()
+            for name, run in self.runs.items()
+        ]
+        return np.stack(columns, axis=1)
+
+    def training_data(self, data: Any = None, options: ReadingOptions | None = None) -> Splits:
+        """Return the data that the run was trained on, with all its labels.
+
+        Args:
+            data: as in `Run.training_data`
+            options: how to read it (default: as `fit` read it)
+        """
+        splits = self._first.whole_data(data, options)
+        if data is None and options is None:
+            for run in self.runs.values():
+                run.loaded = splits  # read once for all labels
+        return splits
+
+    def suspects(self, data: Any = None) -> pl.DataFrame:
+        """Return the probability that each label of each training example is wrong.
+
+        The first rows are the most suspect pairs of an example and a label. ``suspect`` says what
+        is wrong then: the label is ``missing``, or it was ``added``.
+
+        Args:
+            data: as in `Run.suspects`
+        """
+        splits = self.training_data(data)
+        frames = [self._suspects_of(name, splits) for name in self.labels]
+        return pl.concat(frames).sort("score", descending=True, maintain_order=True)
+
+    def _suspects_of(self, name: str, splits: Splits) -> pl.DataFrame:
+        part = self.runs[name].training_data(splits)
+        found = self.runs[name].judgment(part).suspects
+        place = splits.train.label_names.index(name)
+        at, texts = splits.train.knows(place).nonzero().flatten().tolist(), part.texts()
+        names, is_present = splits.train_names, part.train.labels.bool().tolist()
+        return pl.DataFrame(
+            {
+                "example": at if names is None else [names[position] for position in at],
+                **({} if part.ids is None else {"id": part.ids}),
+                "label": [name] * len(at),
+                "suspect": ["added" if has else "missing" for has in is_present],
+                "probability_wrong": found.probability.tolist(),
+                "score": found.score.tolist(),
+                **(
+                    {}
+                    if texts is None
+                    else {"text": [shortened(text, _LONGEST_TEXT) for text in texts]}
+                ),
+            }
+        )
+
+    def corrected_labels(self, data: Any = None, *, drop_unusable: bool = False) -> pl.DataFrame:
+        """Return one row per training example with its labels, 0 or 1, corrected by decisions.
+
+        Missing labels are null. ``changed`` names the labels that a person has changed.
+
+        Args:
+            data: as in `Run.suspects`
+            drop_unusable: True for null where an example was marked as unusable for a label
+        """
+        splits = self.training_data(data)
+        count, changed = len(splits.train), [list[str]() for _ in range(len(splits.train))]
+        columns = {}
+        for name, run in self.runs.items():
+            part = run.training_data(splits)
+            made = run.decisions_about(part)
+            at = splits.train.knows(splits.train.label_names.index(name)).nonzero().flatten()
+            values = torch.full((count,), -1)
+            values[at] = made.corrected()
+            if drop_unusable:
+                values[at[made.with_verdict("unusable")]] = -1
+            for position in at[made.corrected() != part.train.labels].tolist():
+                changed[position].append(name)
+            columns[name] = pl.Series(values.numpy()).replace(-1, None)
+        names = splits.train_names
+        ids = {} if splits.ids is None else {"id": splits.ids}
+        examples = range(count) if names is None else names
+        texts = ["; ".join(each) for each in changed]
+        return pl.DataFrame({"example": examples, **ids, **columns, "changed": texts})
+
+    @property
+    def scores(self) -> MultiLabelScores:
+        """The scores on the test set, and those of each label on true labels."""
+        return self.scores_of(self.training_data())
+
+    def scores_of(self, splits: Splits) -> MultiLabelScores:
+        """Return the scores by data that is already loaded."""
+        labels = {name: run.scores for name, run in self.runs.items()}
+        if splits.test is None:
+            return MultiLabelScores(None, None, None, None, labels)
+        assert splits.test.label_matrix is not None
+        places = [splits.test.label_names.index(name) for name in self.labels]
+        true = splits.test.label_matrix[:, places].numpy()
+        probs = np.full(true.shape, np.nan)
+        for k, run in enumerate(self.runs.values()):
+            found = run.test_probabilities(run.training_data(splits))
+            if found is not None:
+                probs[true[:, k] >= 0, k] = found[:, 1].numpy()
+        is_known = true >= 0
+        columns = [(true[known, k], probs[known, k]) for k, known in enumerate(is_known.T)]
+        mixed = [(each, share) for each, share in columns if 0 < each.sum() < len(each)]
+        is_right, whole = (probs > 0.5) == (true == 1), is_known.all(1)
+        return MultiLabelScores(
+            macro_f1=_mean([f1_score(each, share > 0.5) for each, share in mixed]),
+            micro_f1=float(f1_score(true[is_known], probs[is_known] > 0.5)),
+            average_precision=_mean([average_precision_score(*each) for each in mixed]),
+            subset_accuracy=float(is_right[whole].all(1).mean()) if whole.any() else None,
+            labels=labels,
+        )
+
+
+def noise_frame(noises: Mapping[str, Noise]) -> pl.DataFrame:
+    """Return the noise of labels, one row each, as `MultiLabelRun.noise` describes it."""
+    rows = []
+    for name, noise in noises.items():
+        is_known = noise.rate is not None and noise.unknown_because is None
+        low, high = (noise.interval if is_known else None) or (None, None)
+        T = noise.transition
+        missed, added = (float(T[0, 1]), float(T[1, 0])) if is_known else (None, None)
+        rows.append((name, noise.rate if is_known else None, low, high, missed, added))
+    columns = ("noise_rate", "low", "high", "missed", "added")
+    schema = {"label": pl.String, **dict.fromkeys(columns, pl.Float64)}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def train_labels(
+    splits: Splits,
+    config: TrainingConfig,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    model: nn.Module | None = None,
+    fabric: Devices | None = None,
+    show: bool = True,
+    backbone: Any = None,
+    corrections: str | Path | None = None,
+    origin: DataOrigin | None = None,
+    **options: Any,
+) -> MultiLabelRun:
+    """Train on each label of a data set, and return the run; the arguments are as of `train_run`.
+
+    An interrupted training continues at the label where it was. ``corrections`` is the folder of a
+    run of the same labels, which holds the decisions about each.
+    """
+    fabric, folder = fabric or OneDevice(), RunFolder(out)
+    origin = origin or DataOrigin(data=None)
+    record = learnable_labels(splits, may_leave_out=len(origin.targets) == 1)
+    decided = {} if corrections is None else _decisions_of(RunFolder(corrections), record)
+    is_shown = show and fabric.is_global_zero
+    with resumable(), folder.owned(fabric):
+        if overwrite:
+            first_rank_does(fabric, folder.remove_run)
+        folder.check(config, resume=resume)
+        if folder.config.exists() and not folder.labels_record.exists():
+            raise RunError(
+                f"{folder.path} holds a run with one label: choose another folder: `out`"
+            )
+        if folder.labels_record.exists():
+            known = read_model(folder.labels_record, LabelsRecord)
+            if known.labels != record.labels:
+                raise RunError(
+                    f"{folder.path} holds a run of the labels {', '.join(known.labels)}, and these "
+                    f"are {', '.join(record.labels)}: choose another folder: `out`"
+                )
+
+        def begin() -> None:
+            folder.save_origin(origin)
+            write_model(folder.labels_record, record)
+            write_model(folder.config, config)
+
+        first_rank_does(fabric, begin)
+        if record.left_out and is_shown:
+            print_note(_left_out_note(record))
+        for place, name in enumerate(record.labels):
+            if is_shown:
+                print_note(f"label {place + 1} of {len(record.labels)}: {name}")
+            train_run(
+                splits.of_label(name),
+                config,
+                folder.of_label(place, name).path,
+                resume=True,
+                model=model,
+                fabric=fabric,
+                show=show,
+                backbone=backbone,
+                corrections=decided.get(name),
+                origin=origin.model_copy(update={"label": name}),
+                **options,
+            )
+    return MultiLabelRun(out, model, splits, backbone)
+
+
+def learnable_labels(splits: Splits, *, may_leave_out: bool) -> LabelsRecord:
+    """Return the labels that enough examples have and lack; lists may have rare ones."""
+    train = splits.train
+    assert train.label_matrix is not None
+    rare = unlearnable(train.label_matrix, train.label_names)
+    kept = tuple(name for name in train.label_names if name not in rare)
+    if rare and (not may_leave_out or not kept):
+        name, why = next(iter(rare.items()))
+        more = f", and so for {len(rare) - 1} others" if len(rare) > 1 else ""
+        raise DataError(
+            f"the label {name!r} of {splits.source} {why}{more}: it takes {FEWEST} examples with "
+            f"and {FEWEST} without a label to learn it; leave it out of `targets`"
+        )
+    return LabelsRecord(labels=kept, left_out=rare)
+
+
+def _left_out_note(record: LabelsRecord) -> str:
+    listed = [f"{name!r} {why}" for name, why in record.left_out.items()]
+    more = f"; and {len(listed) - 5} more" if len(listed) > 5 else ""
+    return (
+        f"{len(listed)} labels are left out, because fewer than {FEWEST} examples have or lack "
+        f"them: {'; '.join(listed[:5])}{more}"
+    )
+
+
+def _decisions_of(folder: RunFolder, record: LabelsRecord) -> dict[str, Path]:
+    """Return the files of decisions in the runs of labels, by the names of the labels."""
+    if not folder.labels_record.exists():
+        raise DataError(
+            f"{folder.path} is no run with several labels: `corrections` is the folder of one, in "
+            "which labels were reviewed"
+        )
+    known = read_model(folder.labels_record, LabelsRecord).labels
+    files = {name: folder.of_label(place, name).decisions for place, name in enumerate(known)}
+    return {name: files[name] for name in record.labels if name in files and files[name].exists()}
+
+
+def load_run(
+    path: str | Path, model: nn.Module | None = None, backbone: BackboneLike | None = None
+) -> Run | MultiLabelRun:
+    """Return the run that `fit` left in a folder.
+
+    Args:
+        path: the folder
+        model: the network, if it is your own
+        backbone: the backbone, if it is your own or was moved after training
+    """
+    is_of_labels = RunFolder(path).labels_record.exists()
+    return (MultiLabelRun if is_of_labels else Run)(path, model, backbone=backbone)
