@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         AnnotatorEstimate as AnnotatorEstimate,
         CleanScore as CleanScore,
         Floor as Floor,
+        MultiLabelEstimate as MultiLabelEstimate,
+        MultiLabelSuspects as MultiLabelSuspects,
         NoiseEstimate as NoiseEstimate,
         Suspects as Suspects,
         TokenSuspects as TokenSuspects,

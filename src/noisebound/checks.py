@@ -65,6 +65,17 @@ def check_indices(name: str, values: Any, count: int) -> Int64[Tensor, " n"]:
     return indices
 
 
+def check_targets(targets: Tensor) -> Tensor:
+    """Return multi-label targets that are 0, 1, or -1 where none was given."""
+    is_target = (targets == 0) | (targets == 1) | (targets == -1)
+    if not bool(is_target.all()):
+        raise InvalidValueError(
+            "multi-label `labels` must be 0, 1, or -1 where a label was not given; got "
+            f"{targets[~is_target][0].item():g}"
+        )
+    return targets
+
+
 def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*rates"]:
     """Return noise rates in ``[0, 1]``; warn if the true label is not the likeliest one."""
     if isinstance(noise_rate, str):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from noisebound.estimation.estimate import Diagnostics, NoiseEstimate, estimate_noise
     from noisebound.estimation.estimated_noise import Checked, EstimatedNoise, estimated_noise
     from noisebound.estimation.floor import Floor, measured_floor
+    from noisebound.estimation.multi_label import MultiLabelEstimate, MultiLabelSuspects
     from noisebound.estimation.names import ESTIMATION_METHODS, EstimationMethod
     from noisebound.estimation.noise import (
         BoundChoice,
@@ -43,6 +44,8 @@ __all__ = [
     "Floor",
     "GivenRate",
     "GivenTransition",
+    "MultiLabelEstimate",
+    "MultiLabelSuspects",
     "Noise",
     "NoiseEstimate",
     "OutOfFold",

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from noisebound.checks import ArrayLike
@@ -131,6 +131,7 @@ def estimate_noise(
     second_probs: ArrayLike | None = None,
     trusted: tuple[ArrayLike, ArrayLike] | Trusted | None = None,
     annotators: Sequence[str] | None = None,
+    multi_label: bool | None = None,
 ) -> NoiseEstimate:
     """Estimate the noise of labels from the predictions of a model that was trained on such labels.
 
@@ -151,10 +152,15 @@ def estimate_noise(
     sentence. Labels of -100 are ignored, and ``trusted`` names tokens as pairs of sentence and
     position.
 
+    Multi-label data has labels 0 and 1 (-1: not given) in the shape of ``probs``, each of which is
+    the probability of one label. The result is a `MultiLabelEstimate`, which has the rates at which
+    each label is missed and added.
+
     Args:
         probs: out-of-fold probabilities of the *noisy* label, one row per example; None to compare
             several labels per example without a model
-        labels: observed class indices, one per example or ``[examples, annotators]``
+        labels: observed class indices, one per example or ``[examples, annotators]``; or 0/1 labels
+            of the shape of ``probs``
         method: the estimator
         second_probs: out-of-fold probabilities by models that were trained on other folds. Labels
             are compared with the mean of both; where the two disagree, predictions may be wrong
@@ -163,6 +169,8 @@ def estimate_noise(
             drawn with unequal probabilities
         annotators: the names of the annotators, one per column of ``labels``. Without names, each
             column has labels by anyone
+        multi_label: True for multi-label data; by default, if no other reading is possible: where
+            all rows of ``probs`` sum to one, ``labels`` are those of annotators
 
     Example:
         >>> from noisebound import corrupt
@@ -194,6 +202,17 @@ def estimate_noise(
             trusted=trusted,
             annotators=annotators,
         )
+    # Imported here, as it applies this function to each label.
+    from noisebound.estimation.multi_label import are_multi_label, estimate_label_noise
+
+    if are_multi_label(probs, labels) if multi_label is None else multi_label:
+        for option in (second_probs, trusted, annotators):
+            if option is not None:
+                raise InvalidTypeError(
+                    "`second_probs`, `trusted` and `annotators` do not apply to multi-label data: "
+                    "leave them out"
+                )
+        return estimate_label_noise(probs, labels, method)
     predictions = check_predictions(probs)
     if method not in ESTIMATION_METHODS:
         names = ", ".join(ESTIMATION_METHODS)
@@ -324,29 +343,15 @@ def _by_agreement(
     """
     sureness, predicted = probs.max(1)
     differs = predicted != labels
-    high, high_error = _share(differs)
-    # A single model counts by its advantage over predicting the most frequent class.
-    commonest = labels.bincount().max().item() / len(labels)
-    skill = max(0.0, 1 - high / max(1 - commonest, 1 / len(labels)))
-    surest = {
-        share: surest_of_each_class(sureness, predicted, probs.shape[1], share)
-        for share in (1.0, SUREST, SUREST / 2)
-    }
-    lows = []  # lower ends and their standard errors
-    for rows in surest.values():
-        seen, error = _share(differs[rows])
-        low = skill * seen if in_doubt is None else seen - _share(in_doubt[rows])[0]
-        lows.append((min(low, high), error))
+    surest = _surest(sureness, predicted, probs.shape[1])
+    least, high, interval = _limits(differs, surest, in_doubt, _skill(differs, labels))
     transition = agreement_transition(sureness, predicted, labels, probs.shape[1])
     rate = rate_of(transition, prior)
     if in_doubt is not None:
-        among_surest = max(0.0, rate - _share(in_doubt[surest[SUREST]])[0] / 2)
+        among_surest = max(0.0, rate - _share(in_doubt[surest[1]])[0] / 2)
         among_all = max(0.0, high - _share(in_doubt)[0] / 2)
         rate = (among_surest + among_all) / 2
-    least = max(0.0, min(lows)[0])
     rate = min(max(rate, least), high)
-    lowest = min(share - REACH * error for share, error in lows)
-    interval = max(0.0, lowest), min(1.0, high + REACH * high_error)
     words = (
         f"Labels differ from predictions in {high:.1%} of the examples. This is the upper limit, "
         "unless mistakes can be predicted from the inputs: predictions then repeat them, and no "
@@ -356,6 +361,56 @@ def _by_agreement(
         "as on hard ones. Only checked labels can settle it."
     )
     return with_rate(transition, prior, rate), rate, interval, words
+
+
+def class_intervals(
+    probs: Float[Tensor, "n classes"], labels: Labels
+) -> Float64[Tensor, "classes 2"]:
+    """Return the 95 % interval of each true class's noise rate, by agreement.
+
+    A class that is never predicted has the interval from 0 to 1.
+    """
+    sureness, predicted = probs.max(1)
+    differs = predicted != labels
+    surest = _surest(sureness, predicted, probs.shape[1])
+    skill = _skill(differs, labels)
+    intervals = [
+        _limits(differs, [rows[predicted[rows] == k] for rows in surest], None, skill)[2]
+        for k in range(probs.shape[1])
+    ]
+    return torch.tensor(intervals, dtype=torch.float64)
+
+
+def _surest(sureness: Float[Tensor, " n"], predicted: Labels, num_classes: int) -> list[Tensor]:
+    """Return the positions of all examples, and of two shares of the surest of each class."""
+    shares = (1.0, SUREST, SUREST / 2)
+    return [surest_of_each_class(sureness, predicted, num_classes, share) for share in shares]
+
+
+def _skill(differs: Mask, labels: Labels) -> float:
+    """Return a single model's advantage over predicting the most frequent class."""
+    commonest = labels.bincount().max().item() / len(labels)
+    return max(0.0, 1 - _share(differs)[0] / max(1 - commonest, 1 / len(labels)))
+
+
+def _limits(
+    differs: Mask, surest: list[Tensor], in_doubt: Mask | None, skill: float
+) -> tuple[float, float, tuple[float, float]]:
+    """Return the least and the largest rate that predictions allow, and their interval.
+
+    The first of ``surest`` are all examples.
+    """
+    if not len(surest[0]):
+        return 0.0, 1.0, (0.0, 1.0)
+    high, high_error = _share(differs[surest[0]])
+    lows = []  # lower ends and their standard errors
+    for rows in surest:
+        seen, error = _share(differs[rows])
+        low = skill * seen if in_doubt is None else seen - _share(in_doubt[rows])[0]
+        lows.append((min(low, high), error))
+    lowest = min(share - REACH * error for share, error in lows)
+    interval = max(0.0, lowest), min(1.0, high + REACH * high_error)
+    return max(0.0, min(lows)[0]), high, interval
 
 
 def _share(is_true: Mask) -> tuple[float, float]:

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ from noisebound.losses import Loss
 from noisebound.noise_models import symmetric_transition
 
 if TYPE_CHECKING:
+    from noisebound.estimation.multi_label import MultiLabelSuspects
     from noisebound.estimation.tokens import TokenSuspects
 
 _TRUSTED_SCORE = -20.0  # log-odds of one in 500 million
@@ -89,9 +90,8 @@ def find_suspects(
     *,
     transition: ArrayLike | None = None,
     corrected: bool = False,
+    multi_label: None = None,
 ) -> "TokenSuspects": ...
-
-
 @overload
 def find_suspects(
     probs_or_losses: ArrayLike,
@@ -99,16 +99,25 @@ def find_suspects(
     *,
     transition: ArrayLike | None = None,
     corrected: bool = False,
-) -> Suspects: ...
-
-
+    multi_label: Literal[True],
+) -> "MultiLabelSuspects": ...
+@overload
 def find_suspects(
     probs_or_losses: ArrayLike,
     labels: ArrayLike,
     *,
     transition: ArrayLike | None = None,
     corrected: bool = False,
-) -> Suspects:
+    multi_label: Literal[False] | None = None,
+) -> Suspects: ...
+def find_suspects(
+    probs_or_losses: ArrayLike,
+    labels: ArrayLike,
+    *,
+    transition: ArrayLike | None = None,
+    corrected: bool = False,
+    multi_label: bool | None = None,
+) -> "Suspects | MultiLabelSuspects":
     """Find the labels that are probably wrong.
 
     With probabilities ``q`` of the true class, Bayes' rule gives the probability that the label
@@ -120,14 +129,20 @@ def find_suspects(
     For labels of tokens, pass one array ``[length, classes]`` and one sequence of labels per
     sentence. Labels of -100 are ignored. The result then also ranks sentences and spans.
 
+    For multi-label data, labels 0 and 1 (-1: not given) in the shape of the probabilities, the
+    result is a `MultiLabelSuspects`: one ranking of pairs (example, label), missing or added.
+
     Args:
         probs_or_losses: class probabilities, one row per example, by a model that has not memorized
             the labels: out-of-fold, or from a bounded training. Or one loss per example, higher for
             wrong labels; no label is suggested then.
         labels: observed class indices
-        transition: ``T[noisy, true]``; estimated by default
+        transition: ``T[noisy, true]``; estimated by default. For multi-label data, one 2x2 matrix
+            for all labels or for each
         corrected: True if the probabilities are those of the true class, as with a
             forward-corrected loss
+        multi_label: True for multi-label data; by default, for 0/1 labels in the shape of the
+            probabilities, unless all of their rows sum to one
 
     Example:
         >>> probs = torch.tensor([[0.9, 0.1]] * 50 + [[0.1, 0.9]] * 50)
@@ -144,6 +159,11 @@ def find_suspects(
             tokens.probs, tokens.labels, transition=transition, corrected=corrected
         )
         return TokenSuspects.among(flat, tokens)
+    # Imported here, as it applies the functions below to each label.
+    from noisebound.estimation.multi_label import are_multi_label, find_label_suspects
+
+    if are_multi_label(probs_or_losses, labels) if multi_label is None else multi_label:
+        return find_label_suspects(probs_or_losses, labels, transition, corrected)
     given = torch.as_tensor(probs_or_losses).detach().cpu()
     if given.ndim == 1:
         if transition is not None or corrected:

@@ -1,0 +1,337 @@
+"""Multi-label data: the rates at which labels are missed and added, and the suspects.
+
+Each label of an example is present (1), absent (0) or not given (-1), so that each label is a
+problem with two classes. Annotators forget labels far more often than they invent them, and the
+predicted probability of a label that is often missed may never exceed one half. So predictions are
+calibrated *through* the noise: from the rates follow the probabilities of the true label under
+which the observed labels are likeliest. From these follow the rates again.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64, Int64
+from numpy.typing import NDArray
+from torch import Tensor
+
+from noisebound.checks import (
+    ArrayLike,
+    as_float64,
+    check_targets,
+    check_transition,
+    frames_to_caller,
+)
+from noisebound.errors import InvalidValueError
+from noisebound.estimation.estimate import (
+    Diagnostics,
+    NoiseEstimate,
+    class_intervals,
+    estimate_noise,
+)
+from noisebound.estimation.floor import random_sample
+from noisebound.estimation.names import EstimationMethod
+from noisebound.estimation.noise import UnknownNoiseWarning
+from noisebound.estimation.predictions import FEWEST_JUDGED, Labels, Matrix, Probs, Values
+from noisebound.estimation.suspects import Suspects, suspects_of
+from noisebound.estimation.trusted import labels_to_check
+
+_ROUNDS = 2  # of calibration; by `benchmarks/multi_label.py` on digits, a third changes nothing
+_LEAST = 1e-4  # distance of a probability from zero and one
+_SLOPES = (0.05, 20.0)  # of the calibrated logits; certain predictions have no limit
+_SUMS_TO_ONE = 1e-4
+_MOST_LISTED = 5
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MultiLabelEstimate(NoiseEstimate):
+    """The estimated noise of multi-label data.
+
+    The attributes of `NoiseEstimate` describe all labels of all examples, as the two classes absent
+    (0) and present (1).
+
+    Args:
+        by_label: the estimate of each label, with the same two classes
+        missed_intervals: for each label, the 95 % interval of the rate at which it is missed
+        added_intervals: the same for the rate at which it is added
+    """
+
+    by_label: tuple[NoiseEstimate, ...]
+    missed_intervals: Float64[Tensor, "labels 2"]
+    added_intervals: Float64[Tensor, "labels 2"]
+
+    @property
+    def missed(self) -> Float64[Tensor, " labels"]:
+        """For each label, the probability that it was left out where it belongs."""
+        return self.transitions[:, 0, 1]
+
+    @property
+    def added(self) -> Float64[Tensor, " labels"]:
+        """For each label, the probability that it was given where it does not belong."""
+        return self.transitions[:, 1, 0]
+
+    @property
+    def prevalence(self) -> Float64[Tensor, " labels"]:
+        """For each label, the share of examples to which it truly belongs."""
+        return torch.stack([each.class_prior[1] for each in self.by_label])
+
+    @property
+    def transitions(self) -> Float64[Tensor, "labels 2 2"]:
+        """``T[noisy, true]`` of each label."""
+        return torch.stack([each.transition for each in self.by_label])
+
+    @property
+    def summary(self) -> str:
+        """The mean rates, with the condition of the interval."""
+        missed, added = self.transition[0, 1].item(), self.transition[1, 0].item()
+        return (
+            f"{missed:.1%} of the true labels are missing and {added:.1%} of the others were added:"
+            f" of all, {super().summary} are wrong"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MultiLabelSuspects:
+    """The log-odds that each label of each example is wrong, and the observed labels.
+
+    A label that was not given has log-odds of -∞ and is not ranked.
+    """
+
+    score: Float64[Tensor, "n labels"]
+    labels: Int64[Tensor, "n labels"]
+
+    @property
+    def probability(self) -> Float64[Tensor, "n labels"]:
+        """The probability that the label is wrong."""
+        return self.score.sigmoid()
+
+    @property
+    def ranking(self) -> Int64[Tensor, "pairs 2"]:
+        """The pairs (example, label), the most suspect first."""
+        order = self.score.flatten().argsort(descending=True, stable=True)
+        order = order[self.labels.flatten()[order] >= 0]
+        return torch.stack([order // self.labels.shape[1], order % self.labels.shape[1]], dim=1)
+
+    @property
+    def is_missing(self) -> Bool[Tensor, "n labels"]:
+        """True where an absent label probably belongs to the example."""
+        return (self.score > 0) & (self.labels == 0)
+
+    @property
+    def is_added(self) -> Bool[Tensor, "n labels"]:
+        """True where a label that was given is probably wrong."""
+        return (self.score > 0) & (self.labels == 1)
+
+    @property
+    def summary(self) -> str:
+        missing, added = int(self.is_missing.sum()), int(self.is_added.sum())
+        return (
+            f"{missing + added:,} of {int((self.labels >= 0).sum()):,} labels are probably wrong: "
+            f"{missing:,} are missing and {added:,} were added"
+        )
+
+
+def are_multi_label(probs: ArrayLike, labels: ArrayLike) -> bool:
+    """True for 0/1 labels (-1 if not given) of the shape of ``probs`` that are no distributions."""
+    given, predicted = np.asarray(labels), np.asarray(probs)
+    if given.ndim != 2 or given.shape != predicted.shape or given.dtype.kind not in "biuf":
+        return False
+    sum_to_one = np.abs(predicted.sum(1) - 1) <= _SUMS_TO_ONE
+    return not sum_to_one.all() and bool(np.isin(given, (-1, 0, 1)).all())
+
+
+def estimate_label_noise(
+    probs: ArrayLike, labels: ArrayLike, method: EstimationMethod = "agreement"
+) -> MultiLabelEstimate:
+    """Return the noise of multi-label data; see `estimate_noise`."""
+    rounds = _ROUNDS if method == "agreement" else 0  # the others take noisy probabilities
+    found = [_of_label(p, y, method, rounds) for p, y in _each_label(*_check(probs, labels))]
+    by_label = tuple(each.estimate for each in found)
+    weights = as_float64([each.diagnostics.examples for each in by_label])
+    count = int(weights.sum())
+    weights /= count
+    matrices = torch.stack([each.transition * each.class_prior for each in by_label])
+    joint = torch.einsum("k,kij->ij", weights, matrices)
+    rate = float(joint[0, 1] + joint[1, 0])
+    low, high = (weights @ as_float64([each.interval for each in by_label])).tolist()
+    intervals = torch.stack([each.intervals for each in found])
+    condition = by_label[0].condition
+    return MultiLabelEstimate(
+        noise_rate=rate,
+        transition=joint / joint.sum(0),
+        class_prior=joint.sum(0),
+        interval=(low, high),
+        diagnostics=_diagnosis(by_label, method, count),
+        words=(
+            "Each label is compared with its predictions, which are first calibrated so that they "
+            f"explain the labels through the noise. The intervals are valid {condition}."
+        ),
+        labels_to_check=labels_to_check(rate, count),
+        condition=condition,
+        by_label=by_label,
+        missed_intervals=intervals[:, 1],
+        added_intervals=intervals[:, 0],
+    )
+
+
+def find_label_suspects(
+    probs: ArrayLike, labels: ArrayLike, transition: ArrayLike | None, corrected: bool
+) -> MultiLabelSuspects:
+    """Return the suspects of multi-label data; see `find_suspects`."""
+    predicted, observed = _check(probs, labels)
+    matrices = _check_transitions(transition, observed.shape[1])
+    score = torch.full(observed.shape, -torch.inf, dtype=torch.float64)
+    unknown = []
+    for k, (p, y) in enumerate(_each_label(predicted, observed)):
+        if matrices is not None:
+            true, matrix = p if corrected else _through(p, y, matrices[k]), matrices[k]
+            suspects = suspects_of(_two_classes(true), y, matrix)
+        else:
+            found = _of_label(p, y, "agreement", 0 if corrected else _ROUNDS)
+            suspects = suspects_of(_two_classes(found.true), y, found.estimate.transition)
+            if found.estimate.diagnostics.rejection is not None:
+                unknown.append(k)
+                # The ranking may still help, but none of these labels can be called wrong.
+                suspects = Suspects(suspects.score - suspects.score.max(), None).neutral()
+        score[observed[:, k] >= 0, k] = suspects.score
+    if unknown:
+        warnings.warn(
+            f"no suspects of the labels {_listed(unknown)}: their predictions have nothing to do "
+            "with the labels; train the model for more epochs, or on other features",
+            UnknownNoiseWarning,
+            stacklevel=frames_to_caller(),
+        )
+    return MultiLabelSuspects(score, observed)
+
+
+class _LabelNoise(NamedTuple):
+    """The noise of one label, the intervals of its two rates, and calibrated probabilities."""
+
+    estimate: NoiseEstimate
+    intervals: Float64[Tensor, "2 2"]  # by true class
+    true: Values
+
+
+def _of_label(
+    predicted: Values, labels: Labels, method: EstimationMethod, rounds: int
+) -> _LabelNoise:
+    """Return the noise of one label, and the probabilities that it truly belongs."""
+    true = _as_often_as(labels, predicted) if rounds else predicted
+    estimate = estimate_noise(_two_classes(true), labels, method)
+    for _ in range(rounds):
+        true = _through(predicted, labels, estimate.transition)
+        estimate = estimate_noise(_two_classes(true), labels, method)
+    return _LabelNoise(estimate, class_intervals(_two_classes(true), labels), true)
+
+
+def _as_often_as(labels: Labels, predicted: Values) -> Values:
+    """Return probabilities of which as many exceed one half as labels are present."""
+    logits = _logits(predicted)
+    ranked = logits.sort(descending=True).values
+    count = int(labels.sum())
+    return (logits - (ranked[count - 1] + ranked[count]) / 2).sigmoid()
+
+
+def _through(predicted: Values, labels: Labels, transition: Matrix) -> Values:
+    """Return the probabilities ``σ(α z + β)`` that explain the labels best through the noise.
+
+    ``z`` are the predicted logits. Without noise, this is Platt's calibration.
+    """
+    from scipy.optimize import minimize  # takes longer to import than all of noisebound
+
+    added, kept = transition[1, 0].item(), transition[1, 1].item()
+    logits, sample = _logits(predicted), random_sample(len(labels))
+    z, y = logits[sample].numpy(), labels[sample].numpy()
+
+    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        true = 1 / (1 + np.exp(-(weights[0] * z + weights[1])))
+        seen = np.clip(added + (kept - added) * true, _LEAST, 1 - _LEAST)
+        slope = (seen - y) / (seen * (1 - seen)) * (kept - added) * true * (1 - true)
+        value = -np.log(np.where(y == 1, seen, 1 - seen)).mean()
+        return value, np.array([(slope * z).mean(), slope.mean()])
+
+    found = minimize(loss, (1.0, 0.0), jac=True, method="L-BFGS-B", bounds=(_SLOPES, (None, None)))
+    slope, intercept = found.x
+    return (slope * logits + intercept).sigmoid()
+
+
+def _logits(probs: Values) -> Values:
+    return probs.clamp(_LEAST, 1 - _LEAST).logit()
+
+
+def _two_classes(true: Values) -> Probs:
+    """Return the probabilities of the classes absent and present."""
+    return torch.stack([1 - true, true], dim=1)
+
+
+def _each_label(
+    predicted: Float64[Tensor, "n labels"], observed: Int64[Tensor, "n labels"]
+) -> Iterator[tuple[Values, Labels]]:
+    """Return predictions and labels of the examples where the label was given, label by label."""
+    for p, y in zip(predicted.T, observed.T, strict=True):
+        yield p[y >= 0], y[y >= 0]
+
+
+def _diagnosis(found: Sequence[NoiseEstimate], method: str, count: int) -> Diagnostics:
+    warnings: dict[str, list[int]] = {}
+    for k, each in enumerate(found):
+        for warning in each.diagnostics.warnings:
+            warnings.setdefault(warning, []).append(k)
+    lines = tuple(f"labels {_listed(those)}: {words}" for words, those in warnings.items())
+    rejected = all(each.diagnostics.rejection is not None for each in found)
+    return Diagnostics(method, count, lines, lines[0] if rejected else None)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    more = len(numbers) - _MOST_LISTED
+    return ", ".join(map(str, numbers[:_MOST_LISTED])) + (f" and {more} more" if more > 0 else "")
+
+
+def _check(
+    probs: ArrayLike, labels: ArrayLike
+) -> tuple[Float64[Tensor, "n labels"], Int64[Tensor, "n labels"]]:
+    """Return predictions and labels on the CPU; refuse those that are not multi-label data."""
+    predicted, given = as_float64(probs).detach().cpu(), torch.as_tensor(labels).detach().cpu()
+    if predicted.ndim != 2 or given.shape != predicted.shape:
+        raise InvalidValueError(
+            "multi-label `probs` and `labels` must have the same shape [examples, labels], got "
+            f"{tuple(predicted.shape)} and {tuple(given.shape)}"
+        )
+    if not bool(((predicted >= 0) & (predicted <= 1)).all()):
+        raise InvalidValueError(
+            "multi-label `probs` must be probabilities in [0, 1], such as sigmoid(logits), got "
+            f"{predicted.min():g} to {predicted.max():g}"
+        )
+    observed = check_targets(given).long()
+    present, absent = ((observed == value).sum(0) for value in (1, 0))
+    constant = ((present == 0) | (absent == 0)).nonzero().flatten().tolist()
+    if constant:
+        always = "never" if present[constant[0]] == 0 else "always"
+        raise InvalidValueError(
+            f"label {constant[0]} is {always} present, so that its noise cannot be estimated: "
+            "leave out its column"
+        )
+    fewest = int((present + absent).min())
+    if fewest < FEWEST_JUDGED:
+        raise InvalidValueError(
+            f"each label must be given for at least {FEWEST_JUDGED} examples, got {fewest}"
+        )
+    return predicted, observed
+
+
+def _check_transitions(
+    transition: ArrayLike | None, num_labels: int
+) -> Float64[Tensor, "labels 2 2"] | None:
+    """Return one matrix per label."""
+    if transition is None:
+        return None
+    given = as_float64(transition).detach().cpu()
+    if given.shape not in ((2, 2), (num_labels, 2, 2)):
+        raise InvalidValueError(
+            f"multi-label `transition` must have shape (2, 2) or ({num_labels}, 2, 2), got "
+            f"{tuple(given.shape)}"
+        )
+    return torch.stack([check_transition(each) for each in given.expand(num_labels, 2, 2)])

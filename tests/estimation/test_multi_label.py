@@ -1,0 +1,159 @@
+"""Multi-label data: planted rates are found, and the suspects are the planted mistakes."""
+
+import numpy as np
+import pytest
+import torch
+
+import noisebound as nb
+
+MISSED, ADDED = (0.4, 0.2, 0.0, 0.3), (0.0, 0.0, 0.1, 0.02)
+PREVALENCE = (0.5, 0.2, 0.3, 0.05)
+
+
+def problem(n=5000, spread=1.5, seed=0):
+    """True and noisy labels, and probabilities by a model that knows the noisy ones."""
+    g = torch.Generator().manual_seed(seed)
+    missed, added, prevalence = map(torch.tensor, (MISSED, ADDED, PREVALENCE))
+    true = (torch.rand(n, 4, generator=g) < prevalence).long()
+    flips = torch.rand(n, 4, generator=g) < torch.where(true == 1, missed, added)
+    logits = 4.0 * (2 * true - 1) + spread * torch.randn(n, 4, generator=g)
+    probs = added + (1 - missed - added) * logits.double().sigmoid()
+    return true, true ^ flips.long(), probs
+
+
+TRUE, NOISY, PROBS = problem()
+ESTIMATE = nb.estimate_noise(PROBS, NOISY)
+
+
+def test_planted_rates_are_found():
+    assert isinstance(ESTIMATE, nb.MultiLabelEstimate)
+    assert ESTIMATE.missed.tolist() == pytest.approx(MISSED, abs=0.08)
+    assert ESTIMATE.added.tolist() == pytest.approx(ADDED, abs=0.03)
+    assert ESTIMATE.prevalence.tolist() == pytest.approx(PREVALENCE, abs=0.03)
+    assert ESTIMATE.noise_rate == pytest.approx((TRUE != NOISY).double().mean().item(), abs=0.02)
+
+
+def test_intervals_hold_the_planted_rates():
+    for rates, intervals in (
+        (MISSED, ESTIMATE.missed_intervals),
+        (ADDED, ESTIMATE.added_intervals),
+    ):
+        low, high = intervals.T
+        assert bool(((low <= torch.tensor(rates)) & (torch.tensor(rates) <= high)).all())
+    low, high = ESTIMATE.interval
+    assert low <= ESTIMATE.noise_rate <= high
+
+
+def test_the_whole_is_the_sum_of_the_labels():
+    share = torch.stack([each.transition * each.class_prior for each in ESTIMATE.by_label]).mean(0)
+    torch.testing.assert_close(ESTIMATE.transition * ESTIMATE.class_prior, share)
+    rates = [each.noise_rate for each in ESTIMATE.by_label]
+    assert ESTIMATE.noise_rate == pytest.approx(np.mean(rates))
+    assert "of the true labels are missing" in ESTIMATE.summary
+
+
+def test_a_label_missed_by_almost_half_is_never_predicted_and_still_found():
+    """A model of its observed labels gives it less than one half, even where it surely belongs."""
+    g = torch.Generator().manual_seed(0)
+    true = (torch.rand(4000, 2, generator=g) < 0.3).long()
+    labels = true * (torch.rand(4000, 2, generator=g) < 0.45)  # 55 % are missed
+    noise = 0.02 * torch.rand(4000, 2, generator=g)
+    probs = (0.45 * true + noise).clamp(0, 0.49)
+    suspects = nb.find_suspects(probs, labels)
+    found = suspects.ranking[: int((true != labels).sum())]
+    precision = (true != labels)[found[:, 0], found[:, 1]].double().mean()
+    assert precision > 0.9
+
+
+def test_suspects_are_the_planted_mistakes_in_one_ranking():
+    suspects = nb.find_suspects(PROBS, NOISY)
+    is_wrong = TRUE != NOISY
+    found = suspects.probability > 0.5
+    hits = (found & is_wrong).sum()
+    assert 2 * hits / (found.sum() + is_wrong.sum()) > 0.8
+    top = suspects.ranking[:500]
+    assert is_wrong[top[:, 0], top[:, 1]].double().mean() > 0.95
+    assert torch.equal(found, suspects.is_missing | suspects.is_added)
+    assert suspects.is_missing[:, 0].sum() > 100 > suspects.is_added[:, 0].sum()
+    scores = suspects.score[suspects.ranking[:, 0], suspects.ranking[:, 1]]
+    assert bool((scores.diff() <= 0).all())
+    assert len(suspects.ranking) == NOISY.numel()
+    assert suspects.summary.startswith(f"{int(found.sum()):,} of 20,000 labels")
+
+
+def test_given_rates_judge_like_estimated_ones():
+    matrices = torch.tensor([[[1 - a, m], [a, 1 - m]] for m, a in zip(MISSED, ADDED, strict=True)])
+    given = nb.find_suspects(PROBS, NOISY, transition=matrices)
+    estimated = nb.find_suspects(PROBS, NOISY)
+    agree = (given.score > 0) == (estimated.score > 0)
+    assert agree.double().mean() > 0.98
+    true = (PROBS - torch.tensor(ADDED)) / (1 - torch.tensor(MISSED) - torch.tensor(ADDED))
+    corrected = nb.find_suspects(true.clamp(0, 1), NOISY, transition=matrices, corrected=True)
+    assert ((corrected.score > 0) == (given.score > 0)).double().mean() > 0.98
+
+
+def test_labels_that_were_not_given_count_for_nothing():
+    labels, probs = NOISY.clone(), PROBS.clone()
+    labels[::3, 1] = -1
+    probs[::3, 1] = 0.5
+    suspects = nb.find_suspects(probs, labels)
+    kept = labels[:, 1] >= 0
+    assert not suspects.probability[~kept, 1].any()
+    assert len(suspects.ranking) == int((labels >= 0).sum())
+    alone = nb.find_suspects(PROBS[kept][:, :2], NOISY[kept][:, :2])
+    torch.testing.assert_close(suspects.score[kept, 1], alone.score[:, 1])
+
+
+def test_a_label_that_the_model_knows_nothing_about_has_no_suspects():
+    probs = PROBS.clone()
+    probs[:, 2] = torch.rand(len(probs), generator=torch.Generator().manual_seed(3)).double()
+    with pytest.warns(nb.UnknownNoiseWarning, match="no suspects of the labels 2:"):
+        suspects = nb.find_suspects(probs, NOISY)
+    assert not (suspects.probability[:, 2] > 0.5).any()
+    estimate = nb.estimate_noise(probs, NOISY)
+    assert "labels 2: the predictions have nothing to do" in estimate.diagnostics.warnings[0]
+    assert estimate.diagnostics.rejection is None
+
+
+def test_anchor_points_are_found_by_the_noisy_probabilities():
+    found = nb.estimate_noise(PROBS[:, :1], NOISY[:, :1], "anchor")
+    two_classes = torch.cat([1 - PROBS[:, :1], PROBS[:, :1]], 1)
+    alone = nb.estimate_noise(two_classes, NOISY[:, 0], "anchor")
+    torch.testing.assert_close(found.transitions[0], alone.transition)
+    assert found.missed.item() == pytest.approx(MISSED[0], abs=0.15)
+
+
+def test_multi_label_is_told_from_several_annotators():
+    two = torch.tensor([[0.9, 0.1], [0.2, 0.8]]).repeat(50, 1)
+    votes = torch.tensor([[1, 0], [0, 1]]).repeat(50, 1)
+    assert nb.estimate_noise(two, votes).annotators is not None
+    multi_label = nb.estimate_noise(two, votes, multi_label=True)
+    assert isinstance(multi_label, nb.MultiLabelEstimate)
+    assert nb.find_suspects(two, votes, multi_label=True).score.shape == (100, 2)
+    arrays = nb.estimate_noise(PROBS.numpy(), NOISY.numpy().astype(bool))
+    assert torch.equal(arrays.missed, ESTIMATE.missed)
+
+
+@pytest.mark.parametrize(
+    ("probs", "labels", "words"),
+    [
+        (PROBS[:, :3], NOISY, "same shape"),
+        (PROBS[:, 0], NOISY[:, 0], "same shape"),
+        (PROBS, 2 * NOISY, "must be 0, 1, or -1 where a label was not given; got 2"),
+        (2 * PROBS, NOISY, r"in \[0, 1\], such as sigmoid\(logits\)"),
+        (PROBS, NOISY * torch.tensor([1, 1, 0, 1]), "label 2 is never present"),
+        (PROBS, NOISY.clamp(torch.tensor([0, 1, 0, 0])), "label 1 is always present"),
+        (PROBS[:19], NOISY[:19], "label 3 is never|at least 20 examples"),
+    ],
+)
+def test_bad_input_is_refused(probs, labels, words):
+    for function in (nb.estimate_noise, nb.find_suspects):
+        with pytest.raises(ValueError, match=words):
+            function(probs, labels, multi_label=True)
+
+
+def test_options_without_meaning_are_refused():
+    with pytest.raises(TypeError, match="do not apply to multi-label"):
+        nb.estimate_noise(PROBS, NOISY, second_probs=PROBS)
+    with pytest.raises(ValueError, match=r"shape \(2, 2\) or \(4, 2, 2\)"):
+        nb.find_suspects(PROBS, NOISY, transition=torch.eye(3))
