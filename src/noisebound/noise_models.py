@@ -109,21 +109,17 @@ class Symmetric(NoiseModel):
         """The matrix ``T[noisy, true]``."""
         return symmetric_transition(self.noise_rate, self.num_classes)
 
-    def check_invertible(self) -> None:
-        """Refuse the rate ``(c-1)/c``: all labels are then equally likely and ``T`` is singular."""
-        if abs(self.contrast) < _SMALLEST_CONTRAST:
-            raise InvalidValueError(
-                f"symmetric noise of `noise_rate` (c-1)/c = {self.noise_rate:g} cannot be undone, "
-                "as its matrix is singular: use ForwardCrossEntropy, which needs no inverse"
-            )
-
     def forward(self, q: ArrayLike) -> Distributions:
         q = _as_floating(q)
         return self.contrast * q + self.off_diagonal * q.sum(-1, keepdim=True)
 
     def inverse(self, p: ArrayLike) -> Distributions:
-        """Return ``T⁻¹ p = (p - r Σp) / (1-η-r)``."""
-        self.check_invertible()
+        """Return ``T⁻¹ p = (p - r Σp) / (1-η-r)``; at the rate ``(c-1)/c``, ``T`` is singular."""
+        if abs(self.contrast) < _SMALLEST_CONTRAST:
+            raise InvalidValueError(
+                f"symmetric noise of `noise_rate` (c-1)/c = {self.noise_rate:g} cannot be undone, "
+                "as its matrix is singular: use ForwardCrossEntropy, which needs no inverse"
+            )
         p = _as_floating(p)
         return (p - self.off_diagonal * p.sum(-1, keepdim=True)) / self.contrast
 

@@ -31,11 +31,9 @@ def test_the_files_of_the_demo(demo):
         "table.md",
         "table.json",
         "report.html",
-        "training.png",
         "runs",
     }
     assert json.loads((out / "table.json").read_text()) == json.loads(json.dumps(outcome))
-    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
     page = (out / "report.html").read_text()
     assert f"{outcome['auto']['accuracy']:.1f}%" in page
     assert outcome["auto"]["recipe"][1:] in page

@@ -211,4 +211,4 @@ def demo(*, out: Path = Path("noisebound-demo"), json: Json = False) -> None:
         print_json(outcome)
         return
     print_text(to_text(demo_table(outcome)))
-    print_text(f"written to {out}: report.html, table.md, table.json, training.png and the runs")
+    print_text(f"written to {out}: report.html, table.md, table.json and the runs")

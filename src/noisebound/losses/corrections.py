@@ -28,18 +28,6 @@ from noisebound.noise_models import Linear, Symmetric
 _ROUNDING = 1e-6  # smaller negative entries of a distribution count as zero; heuristic
 
 
-class _SymmetricCorrection(Loss):
-    """A correction of symmetric noise, which is computed in closed form."""
-
-    noise_model: Symmetric
-
-    def __init__(self, noise_rate: float, num_classes: int, **options: Unpack[LossOptions]) -> None:
-        super().__init__(**options)
-        self.noise_model = Symmetric(noise_rate, num_classes)
-        self.noise_rate = self.noise_model.noise_rate
-        self.require_num_classes(self.noise_model.num_classes)
-
-
 class _ForwardCorrection(Loss):
     """Forward corrections share their base loss, CE, and so Shannon's entropy."""
 
@@ -57,7 +45,7 @@ class _ForwardCorrection(Loss):
         )
 
 
-class SymmetricForwardCrossEntropy(_SymmetricCorrection, _ForwardCorrection, LikelihoodLoss):
+class SymmetricForwardCrossEntropy(_ForwardCorrection, LikelihoodLoss):
     """FCE under symmetric noise, ``-log((1-η-r) q_y + r)`` with ``r = η/(c-1)``.
 
     It is the row "FCE" of the paper, and as fast as cross-entropy. Create it as
@@ -71,6 +59,14 @@ class SymmetricForwardCrossEntropy(_SymmetricCorrection, _ForwardCorrection, Lik
         >>> ForwardCrossEntropy.symmetric(noise_rate=0.4, num_classes=10)
         SymmetricForwardCrossEntropy(noise_rate=0.4, num_classes=10)
     """
+
+    noise_model: Symmetric
+
+    def __init__(self, noise_rate: float, num_classes: int, **options: Unpack[LossOptions]) -> None:
+        super().__init__(**options)
+        self.noise_model = Symmetric(noise_rate, num_classes)
+        self.noise_rate = self.noise_model.noise_rate
+        self.require_num_classes(self.noise_model.num_classes)
 
     def of_surprisal(self, surprisal: Surprisal) -> Surprisal:
         contrast, off_diagonal = self.noise_model.contrast, self.noise_model.off_diagonal
@@ -127,12 +123,54 @@ class ForwardCrossEntropy(_ForwardCorrection):
         return -torch.logsumexp(by_row, dim=-1).movedim(-1, 1)
 
 
-class _BackwardCorrection(Loss):
-    """Backward corrections share their floor, the entropy of the clean labels."""
+class BackwardCrossEntropy(Loss):
+    """Backward-corrected cross-entropy ``Σ_k T⁻¹[k, y] (-log q_k)`` (Patrini et al., 2017).
+
+    Its mean over the noise is the clean cross-entropy. So its floor is the entropy of the clean
+    labels, ``H(p) = Shannon(T⁻¹ p)``, which is 0 for separable data. If no clean posterior gives
+    ``p``, then ``T⁻¹ p`` has negative entries and the expected loss has no minimum.
+
+    Args:
+        transition: ``T[noisy, true]``, invertible, columns summing to one.
+
+    Example:
+        >>> import noisebound as nb
+        >>> loss = nb.BackwardCrossEntropy([[0.9, 0.2], [0.1, 0.8]])
+        >>> abs(nb.transition_bound(loss, [[0.9, 0.2], [0.1, 0.8]])) < 1e-9
+        True
+    """
 
     predicts_true_class = True
+    treats_classes_alike = False  # the clean entropy depends on which class is the true one
     refused_options = ("weight", "label_smoothing")  # they would undo the correction
-    noise_model: Linear | Symmetric
+    noise_model: Linear
+    inverse_transition: Tensor
+
+    def __init__(self, transition: ArrayLike, **options: Unpack[LossOptions]) -> None:
+        super().__init__(**options)
+        self.noise_model = Linear(transition)
+        matrix = self.noise_model.transition
+        check_invertible(matrix)
+        self.require_num_classes(len(matrix))
+        self.register_buffer("inverse_transition", torch.linalg.inv(matrix))
+
+    @classmethod
+    def symmetric(
+        cls, noise_rate: float, num_classes: int, **options: Unpack[LossOptions]
+    ) -> "BackwardCrossEntropy":
+        """Return the loss for symmetric noise of a rate in ``[0, 1]`` but not ``(c-1)/c``."""
+        loss = cls(Symmetric(noise_rate, num_classes).transition, **options)
+        loss.treats_classes_alike = True
+        return loss
+
+    def losses_at_labels(self, logits: ClassScores, labels: Labels) -> PerExample:
+        """Return ``Σ_k T⁻¹[k, y] (-log q_k)`` from the columns that the labels name."""
+        columns = F.embedding(labels, self.inverse_transition.mT.to(logits)).movedim(-1, 1)
+        return -(columns * F.log_softmax(logits, dim=1)).sum(1)
+
+    def class_losses(self, log_q: ClassScores) -> ClassScores:
+        with torch.autocast(log_q.device.type, enabled=False):  # no bf16 product under autocast
+            return -(log_q.movedim(1, -1) @ self.inverse_transition.to(log_q)).movedim(-1, 1)
 
     def entropy(self, p: Distributions) -> Entropies:
         """Return Shannon's entropy of the clean posterior ``T⁻¹ p``."""
@@ -156,69 +194,6 @@ def _entropy_or_refusal(p: Tensor, refusal: str) -> Tensor:
     if bool((p < -_ROUNDING).any()):
         raise InvalidValueError(refusal.format(least=p.min().item()))
     return shannon_entropy(p.clamp(min=0))
-
-
-class SymmetricBackwardCrossEntropy(_SymmetricCorrection, _BackwardCorrection):
-    """Backward correction of symmetric noise: ``(-log q_y + r Σ_k log q_k) / (1-η-r)``.
-
-    Here ``r = η/(c-1)``. Create it as ``BackwardCrossEntropy.symmetric``.
-
-    Args:
-        noise_rate: η, the probability that a label changes, in ``[0, 1]`` but not ``(c-1)/c``.
-        num_classes: c, at least two.
-    """
-
-    noise_model: Symmetric
-
-    def __init__(self, noise_rate: float, num_classes: int, **options: Unpack[LossOptions]) -> None:
-        super().__init__(noise_rate, num_classes, **options)
-        self.noise_model.check_invertible()
-
-    def formula(self, log_q: ClassScores, at: Pick) -> AtLabels:
-        spread = self.noise_model.off_diagonal * log_q.sum(1, keepdim=True)
-        return (spread - at(log_q)) / self.noise_model.contrast
-
-
-class BackwardCrossEntropy(_BackwardCorrection):
-    """Backward-corrected cross-entropy ``Σ_k T⁻¹[k, y] (-log q_k)`` (Patrini et al., 2017).
-
-    Its mean over the noise is the clean cross-entropy. So its floor is the entropy of the clean
-    labels, ``H(p) = Shannon(T⁻¹ p)``, which is 0 for separable data. If no clean posterior gives
-    ``p``, then ``T⁻¹ p`` has negative entries and the expected loss has no minimum.
-
-    Args:
-        transition: ``T[noisy, true]``, invertible, columns summing to one.
-
-    Example:
-        >>> import noisebound as nb
-        >>> loss = nb.BackwardCrossEntropy([[0.9, 0.2], [0.1, 0.8]])
-        >>> abs(nb.transition_bound(loss, [[0.9, 0.2], [0.1, 0.8]])) < 1e-9
-        True
-    """
-
-    symmetric = SymmetricBackwardCrossEntropy
-    """The loss for symmetric noise: ``BackwardCrossEntropy.symmetric(noise_rate, num_classes)``."""
-
-    treats_classes_alike = False  # the clean entropy depends on which class is the true one
-    noise_model: Linear
-    inverse_transition: Tensor
-
-    def __init__(self, transition: ArrayLike, **options: Unpack[LossOptions]) -> None:
-        super().__init__(**options)
-        self.noise_model = Linear(transition)
-        matrix = self.noise_model.transition
-        check_invertible(matrix)
-        self.require_num_classes(len(matrix))
-        self.register_buffer("inverse_transition", torch.linalg.inv(matrix))
-
-    def losses_at_labels(self, logits: ClassScores, labels: Labels) -> PerExample:
-        """Return ``Σ_k T⁻¹[k, y] (-log q_k)`` from the columns that the labels name."""
-        columns = F.embedding(labels, self.inverse_transition.mT.to(logits)).movedim(-1, 1)
-        return -(columns * F.log_softmax(logits, dim=1)).sum(1)
-
-    def class_losses(self, log_q: ClassScores) -> ClassScores:
-        with torch.autocast(log_q.device.type, enabled=False):  # no bf16 product under autocast
-            return -(log_q.movedim(1, -1) @ self.inverse_transition.to(log_q)).movedim(-1, 1)
 
 
 class LabelSmoothing(Loss):

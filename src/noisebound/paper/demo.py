@@ -16,7 +16,6 @@ from noisebound.estimation.estimate import UNPREDICTABLE
 from noisebound.models import ModelName
 from noisebound.pages.comparison_page import comparison_page
 from noisebound.pages.page import write_page
-from noisebound.pages.plots import draw_loss_against_floor, one_panel, save_figure
 from noisebound.pages.table import Table, number_cell, pivot, to_markdown
 from noisebound.runs import Run, train_run
 from noisebound.runs.folder import RunFolder
@@ -67,10 +66,6 @@ def run_demo(out: Path, epochs: int = 100, n_jobs: int = -1) -> dict[str, Any]:
     outcome = {"noise_rate": realized, "examples": len(splits.train), "rows": rows, "auto": auto}
     write_text(out / "table.md", to_markdown(demo_table(outcome)))
     write_json(out / "table.json", outcome)
-    figure, axes = one_panel()
-    histories = {"CE, bounded": runs["ce+b"].epochs, "CE": runs["ce"].epochs}
-    draw_loss_against_floor(axes, histories, runs["ce+b"].floor, runs["ce"].result.memorizing_since)
-    save_figure(figure, out / "training.png")
     title = f"Digits of which {NOISE_RATE:.0%} are labeled wrong"
     page = comparison_page([*runs.values(), estimated], title, "noisebound demo")
     write_page(page, out / "report.html")
