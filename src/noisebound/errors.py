@@ -41,10 +41,6 @@ class FolderTakenError(NoiseboundError, FileExistsError):
     """A folder already contains a run."""
 
 
-class NoRoomError(NoiseboundError, OSError):
-    """A file could not be written because the disk is full."""
-
-
 class MissingExtraError(NoiseboundError, ModuleNotFoundError):
     """A package is missing that an extra of noisebound installs; ``what`` needs it."""
 

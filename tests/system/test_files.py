@@ -9,19 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from noisebound.errors import NoRoomError
-from noisebound.system.files import append_text, save_tensors, write_text, written_whole
+from noisebound.system.files import save_tensors, write_text, written_whole
 from processes import environment
 
 DAY = 24 * 3600
-
-
-def test_a_full_device():
-    """Writing to ``/dev/full`` fails as on a full disk."""
-    with pytest.raises(
-        NoRoomError, match=r"no room for /dev/full \(No space left on device\): it takes 6 bytes, "
-    ):
-        append_text(Path("/dev/full"), "a line")
 
 
 def little_room(folder: str) -> None:
@@ -32,7 +23,7 @@ def little_room(folder: str) -> None:
         lambda: save_tensors(path, {"a": torch.zeros(10**6)}, {}),
         lambda: write_text(path, "a" * 10**6),
     ):
-        with pytest.raises(NoRoomError, match=r"kept \(File too large\): it takes [14]\.0 MB, "):
+        with pytest.raises(OSError, match=r"File too large: .*kept"):
             write()
 
 

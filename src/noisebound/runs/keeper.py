@@ -15,7 +15,7 @@ from torch import Tensor
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import OutOfFold
 from noisebound.runs.folder import RunFolder, write_model
-from noisebound.system.files import append_text, load_tensors, save_tensors, sync, write_text
+from noisebound.system.files import load_tensors, save_tensors, sync, write_text
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
 from noisebound.training.metrics import EpochMetrics
@@ -101,7 +101,8 @@ class FolderKeeper(Keeper):
             kept = kept[: metrics.epoch - 1]  # later epochs are done again
             write_text(path, "".join(map(_line, kept)))
             self._has_begun = True
-        append_text(path, _line(metrics))
+        with path.open("a", encoding="utf-8") as file:
+            file.write(_line(metrics))
         if is_last or time.monotonic() - self._saved_at >= self.checkpoint_seconds:
             sync(path)  # first, so that no checkpoint is ahead of the metrics
             save_checkpoint(self.folder.checkpoints, state, self.identity)

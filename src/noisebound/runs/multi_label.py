@@ -25,7 +25,7 @@ from noisebound.runs.judgment import shortened
 from noisebound.runs.predict import NewExamples, unlabeled
 from noisebound.runs.run import Run
 from noisebound.runs.scores import RunScores
-from noisebound.runs.train import resumable, train_run
+from noisebound.runs.train import train_run
 from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
@@ -333,7 +333,7 @@ def train_labels(
     record = learnable_labels(splits, may_leave_out=len(origin.targets) == 1)
     decided = {} if corrections is None else _decisions_of(RunFolder(corrections), record)
     is_shown = show and fabric.is_global_zero
-    with resumable(), folder.owned(fabric):
+    with folder.owned(fabric):
         if overwrite:
             first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)

@@ -2,8 +2,8 @@
 
 import copy
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ from noisebound.errors import (
     DataError,
     InvalidValueError,
     NoiseboundError,
-    NoRoomError,
     RunError,
 )
 from noisebound.features import Backbone
@@ -113,7 +112,7 @@ def train_run(
                 "it was before it was embedded"
             )
         unfrozen = Unfrozen.of(encoded, tuned)
-    with resumable(), folder.owned(fabric):
+    with folder.owned(fabric):
         if overwrite:
             first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)
@@ -150,15 +149,6 @@ def train_run(
             if not folder.result.exists():
                 raise DataError(f"{folder.result} is not there: do all machines see {out}?")
     return Run(out, model=copy.deepcopy(model), splits=splits, backbone=backbone)
-
-
-@contextmanager
-def resumable() -> Iterator[None]:
-    """Add to the error of a full disk that `resume` continues the run."""
-    try:
-        yield
-    except NoRoomError as error:
-        raise NoRoomError(f"{error}, and continue with `resume`") from error
 
 
 def _conclude(

@@ -1,13 +1,11 @@
 """Atomic writes, and tensors on disk with a checksum."""
 
-import errno
 import hashlib
 import json
 import math
 import os
 import re
 import secrets
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,38 +15,35 @@ from typing import Any, BinaryIO
 
 import torch
 from jaxtyping import Shaped
-from rich.filesize import decimal
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from noisebound.errors import DataError, NoRoomError
+from noisebound.errors import DataError
 
 PARTS = ".*.part"
 """Names of unfinished files, which a killed process may leave behind."""
 
 _HEADER = "noisebound"
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ABANDONED_SECONDS = 24 * 3600.0  # heuristic: no file takes a day to write
 
 
 @contextmanager
-def written_whole(path: Path, size: int | None = None) -> Iterator[Path]:
-    """Yield a file beside ``path`` to write to, which is renamed to ``path`` on success.
-
-    If the disk is full, a `NoRoomError` names the ``size`` in bytes, and nothing has changed.
-    """
+def written_whole(path: Path) -> Iterator[Path]:
+    """Yield a file beside ``path`` to write to, which is renamed to ``path`` on success."""
     # A unique name, because another process may be writing the same file.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    with _room_for(path, size):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _remove_abandoned(path)
-            yield part
-            sync(part)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path)
+        yield part
+        sync(part)
+        part.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # the error of a full disk names no file
+        raise
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -58,15 +53,8 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file, whole or not at all."""
-    with written_whole(path, len(content)) as part:
+    with written_whole(path) as part:
         part.write_bytes(content)
-
-
-def append_text(path: Path, text: str) -> None:
-    """Append to a text file; if the disk is full, a part of the text may be written."""
-    content = text.encode()
-    with _room_for(path, len(content)), path.open("ab") as file:
-        file.write(content)
 
 
 def add_lines(path: Path, lines: Iterable[str]) -> None:
@@ -76,7 +64,7 @@ def add_lines(path: Path, lines: Iterable[str]) -> None:
     that all writers of the file share.
     """
     content = "".join(f"{line}\n" for line in lines).encode()
-    with _room_for(path, len(content)), path.open("ab+") as file:
+    with path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
         if end:
             file.seek(end - 1)
@@ -104,22 +92,6 @@ def _remove_abandoned(path: Path) -> None:
                 part.unlink()
 
 
-@contextmanager
-def _room_for(path: Path, size: int | None) -> Iterator[None]:
-    """Turn a full disk into an error that names the file, its size and the free space."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _NO_ROOM:
-            raise
-        takes = "" if size is None else f" it takes {decimal(size)},"
-        folder = next(parent for parent in path.absolute().parents if parent.exists())
-        free = decimal(shutil.disk_usage(folder).free)
-        raise NoRoomError(
-            f"there is no room for {path} ({error.strerror}):{takes} {free} are free; make room"
-        ) from error
-
-
 def write_json(path: Path, content: Any) -> None:
     """Write indented JSON, whole or not at all; NaN and infinity are refused."""
     write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
@@ -136,8 +108,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
     # One entry, because safetensors does not keep the order of several, and equal content must
     # give equal files.
     header = json.dumps({"about": text, "digest": _digest(copies, text)})
-    size = len(header) + sum(value.nbytes for value in copies.values())
-    with written_whole(path, size) as part:
+    with written_whole(path) as part:
         try:
             save_file(copies, part, metadata={_HEADER: header})
         except SafetensorError as error:  # it names the system's error, such as that of a full disk

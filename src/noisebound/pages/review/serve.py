@@ -238,7 +238,7 @@ def create_application(session: ReviewSession) -> Starlette:
             Route("/labels.csv", labels),
             Route("/{name}", asset),
         ],
-        exception_handlers={NoiseboundError: _refused, ValidationError: _refused},
+        exception_handlers=dict.fromkeys((NoiseboundError, ValidationError, OSError), _refused),
     )
 
 
