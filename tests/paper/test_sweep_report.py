@@ -2,8 +2,9 @@
 
 import pytest
 
+from noisebound.errors import DataError
 from noisebound.pages.page import to_html
-from noisebound.paper.page import DamagedRunWarning, report_on
+from noisebound.paper.page import report_on
 from noisebound.paper.presets import CPU
 from noisebound.paper.run import DataSources, Plan, RunStore, execute
 from noisebound.runs import train_run
@@ -94,23 +95,17 @@ def test_a_damaged_training_among_others_is_named(tmp_path, name):
         config = TrainingConfig(loss=loss, noise_rate=NOISE_RATE, epochs=1, batch_size=30)
         train_run(noisy_clouds(), config, tmp_path / loss)
     (tmp_path / "sce" / name).write_bytes(b"{\n")
-    with pytest.warns(DamagedRunWarning, match=rf"sce.{name} is damaged"):
-        page = report_on(tmp_path)
-    assert [row.label for row in page.sections[0].tables[0].rows] == ["ce", "ce+b"]
-    assert page.sections[-1].title == "Damaged runs"
-    assert f"sce/{name}" in to_html(page)
+    with pytest.raises(DataError, match=rf"sce.{name} is damaged"):
+        report_on(tmp_path)
 
 
-def test_a_damaged_run_of_a_reproduction_is_named(tmp_path):
-    store, runs = RunStore(tmp_path), digit_runs(["ce", "ce+b", "sce"])
-    for run in runs:
-        execute(run, store, DataSources())
-    store.folder(runs[0]).experiment.write_text("{}")
-    store.folder(runs[1]).result.write_text("{")
-    with pytest.warns(DamagedRunWarning) as warned:
-        page = report_on(tmp_path)
-    assert [str(warning.message).count("a run is left out: ") for warning in warned] == [1, 1]
-    assert "2 runs" in page.sections[-1].text
+@pytest.mark.parametrize("name", ["run.json", "result.json"])
+def test_a_damaged_run_of_a_reproduction_is_named(tmp_path, name):
+    for run in digit_runs(["ce", "ce+b"]):
+        execute(run, RunStore(tmp_path), DataSources())
+    (RunStore(tmp_path).folder(run).path / name).write_text("{")
+    with pytest.raises(DataError, match=rf"{run.key}.{name} is damaged"):
+        report_on(tmp_path)
 
 
 def test_the_moment_of_memorization_in_a_reproduction(tmp_path):

@@ -1,6 +1,5 @@
 """The page about a folder written by ``reproduce``, ``demo`` or ``fit``."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from noisebound.data import Splits
-from noisebound.errors import DataError, InvalidValueError, NoiseboundError, RunError
+from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.monitor import memorizing_since
 from noisebound.pages.comparison_page import comparison_page
 from noisebound.pages.multi_label import labels_page
@@ -39,10 +38,6 @@ from noisebound.runs.result import read_result
 _FREE = OF_THE_METHOD | {"learning_rate", "measure_every"}  # may differ within a table
 
 
-class DamagedRunWarning(UserWarning):
-    """A run cannot be read and is missing from the page."""
-
-
 def report_on(path: Path) -> Page:
     """Return the page about one run, a folder of runs, or a folder with a subfolder ``runs``."""
     if not path.is_dir():
@@ -55,47 +50,26 @@ def report_on(path: Path) -> Page:
     if files.metrics.exists() or files.result.exists():
         run = Run(path)
         return run_page(run, _data_of(run), command)
-    experiments, trainings, damages = _read_runs(
-        path / "runs" if (path / "runs").is_dir() else path
-    )
-    if experiments:
-        page = _experiment_page(experiments, command)
-    elif trainings:
-        page = comparison_page(trainings, f"{len(trainings)} trainings", command)
-    else:
-        missing = f"{path} holds no finished run: expected the folder that `noisebound fit`, "
-        raise next(iter(damages), InvalidValueError(missing + "`demo` or `reproduce` wrote"))
-    for damage in damages:
-        warnings.warn(f"a run is left out: {damage}", DamagedRunWarning, stacklevel=2)
-    if damages:
-        lines = [Code(str(each).partition(":")[0], str(each), is_open=True) for each in damages]
-        words = f"{len(damages)} runs could not be read."
-        page = replace(page, sections=[*page.sections, Section("Damaged runs", words, code=lines)])
-    return page
+    folder = path / "runs" if (path / "runs").is_dir() else path
+    if experiments := _experiments(folder):
+        return _experiment_page(experiments, command)
+    trainings = [Run(run) for run in sorted(folder.iterdir()) if RunFolder(run).result.exists()]
+    if not trainings:
+        raise InvalidValueError(
+            f"{path} holds no finished run: expected the folder that `noisebound fit`, `demo` or "
+            "`reproduce` wrote"
+        )
+    return comparison_page(trainings, f"{len(trainings)} trainings", command)
 
 
-def _read_runs(folder: Path) -> tuple[list[FinishedRun], list[Run], list[NoiseboundError]]:
-    """Return the finished runs of `reproduce`, other finished runs, and the errors of damaged ones.
-
-    All files for the page are read here.
-    """
-    experiments: list[FinishedRun] = []
-    trainings: list[Run] = []
-    damages: list[NoiseboundError] = []
-    for path in sorted(folder.iterdir()):
-        files = RunFolder(path)
-        try:
-            if files.experiment.exists():
-                config, result = read_model(files.experiment, RunConfig), read_result(files)
-                read_metrics(files.metrics)
-                experiments += [] if result is None else [FinishedRun(config, files, result)]
-            elif files.result.exists():
-                run = Run(path)
-                _ = run.epochs, run.noise
-                trainings.append(run)
-        except NoiseboundError as error:
-            damages.append(error)
-    return experiments, trainings, damages
+def _experiments(folder: Path) -> list[FinishedRun]:
+    """Return the finished runs of `reproduce`."""
+    found = []
+    for files in map(RunFolder, sorted(folder.iterdir())):
+        if files.experiment.exists():
+            config, result = read_model(files.experiment, RunConfig), read_result(files)
+            found += [] if result is None else [FinishedRun(config, files, result)]
+    return found
 
 
 def _data_of(run: Run) -> Splits | None:
