@@ -9,6 +9,7 @@ would keep the last ones.
 
 import argparse
 import tempfile
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,6 +34,30 @@ def make_sentences(n: int, seed: int) -> tuple[Tensor, Tensor]:
     return words, words[:, 0] * NUM_CLASSES // WORDS
 
 
+def train(
+    model: torch.nn.Module, data: list[dict[str, Any]], level: float, epochs: int, **options: Any
+) -> BoundedLossFunction:
+    """Train the model with the mean loss held at a level, and return the loss function."""
+    rate = options.pop("learning_rate", 3e-3)
+    bounded = BoundedLossFunction(nb.BoundedLoss(nb.CrossEntropy(), level))
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            folder, num_train_epochs=epochs, per_device_train_batch_size=50,
+            gradient_accumulation_steps=2, learning_rate=rate, lr_scheduler_type="constant",
+            logging_strategy="no", save_strategy="no", report_to="none", disable_tqdm=True,
+            use_cpu=True,
+        )  # fmt: skip
+        Trainer(
+            model,
+            arguments,
+            train_dataset=data,
+            compute_loss_func=bounded,
+            callbacks=[bounded],
+            **options,
+        ).train()
+    return bounded
+
+
 def main(epochs: int) -> None:
     """Print the accuracy on clean test labels, plain and bounded."""
     (words, truth), (test_words, test_truth) = make_sentences(600, 1), make_sentences(600, 2)
@@ -48,21 +73,7 @@ def main(epochs: int) -> None:
             intermediate_size=64, max_position_embeddings=LENGTH, num_labels=NUM_CLASSES,
         )  # fmt: skip
         model = BertForSequenceClassification(config)
-        with tempfile.TemporaryDirectory() as folder:
-            arguments = TrainingArguments(
-                folder, num_train_epochs=epochs, per_device_train_batch_size=50,
-                gradient_accumulation_steps=2, learning_rate=3e-3, lr_scheduler_type="constant",
-                logging_strategy="no", save_strategy="no", report_to="none", disable_tqdm=True,
-                use_cpu=True,
-            )  # fmt: skip
-            bounded = BoundedLossFunction(nb.BoundedLoss(nb.CrossEntropy(), level))
-            Trainer(
-                model,
-                arguments,
-                train_dataset=data,
-                compute_loss_func=bounded,
-                callbacks=[bounded],
-            ).train()
+        bounded = train(model, data, level, epochs)
         hits = model.eval()(test_words).logits.argmax(1) == test_truth
         print(
             f"{name} at {level:.3f}: {bounded.share_below:.0%} of the steps uphill, accuracy on "

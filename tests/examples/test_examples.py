@@ -51,6 +51,7 @@ def run_here(monkeypatch, capsys):
         assert program == "python"
         monkeypatch.setattr(sys, "argv", arguments)
         monkeypatch.chdir(EXAMPLES.parent)
+        monkeypatch.syspath_prepend(EXAMPLES)  # as for a script
         with torch.random.fork_rng():
             runpy.run_path(arguments[0], run_name="__main__")
         return capsys.readouterr().out
@@ -94,6 +95,13 @@ def test_transformers(run_here):
     assert len(accuracies(printed)) == 2
     assert "plain at 0.000: 0% of the steps uphill" in printed
     assert "bounded at 1.112" in printed
+
+
+def test_transformers_tokens(run_here):
+    printed = run_here("transformers_tokens.py", epochs=1)
+    assert "plain at 0.000: 0% of the steps uphill" in printed
+    assert "bounded at 0.187" in printed
+    assert re.search(r"F1 on clean test labels [\d.]+%\n\d+ spans have probably lost", printed)
 
 
 def test_encoder(onnx_file):
