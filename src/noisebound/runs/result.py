@@ -1,9 +1,9 @@
 """``result.json``: the result of a finished run."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from noisebound.data import Dataset
 from noisebound.estimation import (
@@ -16,7 +16,7 @@ from noisebound.estimation import (
 from noisebound.estimation.noise import BoundOrigin
 from noisebound.estimation.predictions import are_several
 from noisebound.runs.folder import RunFolder, read_model
-from noisebound.runs.noise_record import AnnotatorsRecord, StoredNoise
+from noisebound.runs.noise_record import StoredAnnotators, StoredNoise
 from noisebound.search.choice import Choice
 from noisebound.training.metrics import EpochMetrics
 
@@ -53,13 +53,12 @@ class ChecksUsed(BaseModel):
         )
 
 
-def annotators_of(noise: Noise, train: Dataset) -> AnnotatorsRecord | None:
+def annotators_of(noise: Noise, train: Dataset) -> AnnotatorEstimate | None:
     """Return the annotators by their labels alone, unless the noise has them."""
     is_estimated = isinstance(noise, EstimatedNoise) and noise.annotators is not None
     if is_estimated or train.votes is None or not are_several(train.votes):
         return None
-    found = estimate_annotators(train.votes, names=train.annotators or None)
-    return AnnotatorsRecord.model_validate(found)
+    return estimate_annotators(train.votes, names=train.annotators or None)
 
 
 class RunResult(BaseModel):
@@ -101,23 +100,14 @@ class RunResult(BaseModel):
     best_on_validation: EpochMetrics | None
     checks: ChecksUsed | None = None
     examples: str | None = None
-    annotators: AnnotatorsRecord | None = None
-
-    @field_validator("choice", mode="before")
-    @classmethod
-    def _choice_of_one(cls, record: Any) -> Any:
-        """Accept the record of a choice from the time when one network was trained."""
-        if isinstance(record, dict) and "chosen" in record:
-            kept = ("tried", "regularize", "untried_because")
-            return {name: record[name] for name in kept} | {"members": [record["chosen"]]}
-        return record
+    annotators: StoredAnnotators | None = None
 
     @property
     def of_annotators(self) -> AnnotatorEstimate | None:
         """The noise of each annotator, given several labels per example; without the consensus."""
         if isinstance(self.noise, EstimatedNoise) and self.noise.annotators is not None:
             return self.noise.annotators
-        return None if self.annotators is None else self.annotators.estimate
+        return self.annotators
 
     @property
     def chosen(self) -> BoundChoice | None:
