@@ -116,7 +116,7 @@ def test_the_result_in_words(tmp_path):
     audit = make_audit(tmp_path, labels, suspicion)
     before = audit.result()
     assert before.estimate is None
-    assert before.rate == 0.1
+    assert before.run_rate == 0.1
     assert "10 more answers are needed" in before.words
     assert audit.size_for(0.03) > audit.size_for(0.05) == before.more_for(0.05) > 20
     first = audit.next(1)[0]
@@ -129,9 +129,10 @@ def test_the_result_in_words(tmp_path):
     assert sum(each.checked for each in result.reliability) == 150
     surest = result.reliability[-1]
     assert surest.found > surest.predicted  # half of what it should be
-    assert result.is_corrected
     assert "which is corrected" in result.words
-    assert abs(result.wrong / 150 - result.rate) > 0.01  # uncertain labels were drawn more often
+    assert (
+        abs(result.wrong / 150 - result.estimate.noise_rate) > 0.01
+    )  # uncertain labels were drawn more often
     assert "each answer counts for the labels that it represents" in result.words
 
 

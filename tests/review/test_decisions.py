@@ -133,7 +133,7 @@ def test_lines_of_older_versions_and_copied_by_hand_count(file, data):
     [
         ({"position": 99}, "`position` must be"),
         ({"label": "cow"}, "name of a class"),
-        ({"verdict": "maybe"}, "`verdict` must be one of"),
+        ({"verdict": "maybe"}, "`verdict` must be 'right', "),
         ({"by": None}, "`by` must be"),
         ({"comment": "sure"}, "`comment`"),
     ],
@@ -220,7 +220,7 @@ def test_the_same_examples_are_known_by_inputs_or_by_labels(file):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"position": 0}\n', "first line does not say which data"),
+        ('{"position": 0}\n', "is not a file of decisions"),
         ('{"noisebound": "decisions", "format": 9}\n', "another version"),
     ],
 )
@@ -238,8 +238,8 @@ def test_a_file_of_another_kind_is_refused(file, data, content, message):
         ((0, "wrong"), "needs the `label`"),
         ((0, "right", "dog"), "needs the `label`"),
         ((0, "wrong", "cat"), "already"),
-        ((0, "wrong", "dgo"), "such as dog"),
-        ((0, "maybe"), "`verdict` must be one of"),
+        ((0, "wrong", "dgo"), "did you mean 'dog'"),
+        ((0, "maybe"), "`verdict` must be 'right', "),
     ],
 )
 def test_invalid_decisions_are_refused(file, arguments, message):

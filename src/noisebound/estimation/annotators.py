@@ -191,11 +191,10 @@ def estimate_annotators(
     pairwise, agreement, is_by_chance = _agreement(table, num_classes)
     rejection = "labels of the same example agree no more than by chance" if is_by_chance else None
     warnings = _warnings(table, columns, shared, are_named=are_named)
-    counts = (table >= 0).sum(0)
     return AnnotatorEstimate(
         names=columns,
         are_named=are_named,
-        counts=counts,
+        counts=(table >= 0).sum(0),
         transitions=transitions,
         error_rates=error_rates,
         intervals=_intervals(error_rates, table, consensus, rate, interval),
@@ -243,8 +242,7 @@ def _check(labels: ArrayLike, probs: ArrayLike | None) -> tuple[LabelTable, Tens
         raise InvalidValueError("all `labels` are -1, so there is no label")
     if high == 0 and predictions is None:
         raise InvalidValueError("all `labels` are 0: at least two classes are needed")
-    per_example = (table >= 0).sum(1)
-    if int(per_example.max()) < 2:
+    if int((table >= 0).sum(1).max()) < 2:
         raise InvalidValueError(
             "no example has two `labels`, so annotators cannot be compared: label some examples "
             "again, or pass one label per example as a vector"
@@ -293,8 +291,8 @@ def _compare_correlations(
     counted = min(1.0, _TRUSTED_EXAMPLES / len(rows))
     weights = (counted * likelihoods - surprise).softmax(0)
     rates = torch.tensor([each.rate(votes.shares) for each in rated], dtype=torch.float64)
-    mean = float(weights @ rates)
-    return _Evidence(float(weights @ values), math.sqrt(float(weights @ (rates - mean).square())))
+    error = (weights @ (rates - weights @ rates).square()).sqrt()
+    return _Evidence(float(weights @ values), float(error))
 
 
 def _interval(
@@ -321,15 +319,14 @@ def _intervals(
     """Return an interval per annotator; a label counts as far as the consensus is sure."""
     chance = 1 / consensus.shape[1]
     sureness = (consensus.amax(1) - chance) / (1 - chance)
-    known = ((table >= 0).double() * sureness[:, None]).sum(0)
-    low, high = (abs(end - rate) / max(rate, _LEAST) for end in interval)
-    ends = []
-    for error, count in zip(rates.tolist(), known.tolist(), strict=True):
-        least, most = clopper_pearson(error * count, count) if count > 0 else (0.0, 1.0)
-        below = math.hypot(error - least, low * error)
-        above = math.hypot(most - error, high * error)
-        ends.append((max(0.0, error - below), min(1.0, error + above)))
-    return torch.tensor(ends, dtype=torch.float64)
+    known = sureness @ (table >= 0).double()
+    pairs = zip(rates.tolist(), known.tolist(), strict=True)
+    sampling = [
+        clopper_pearson(each * count, count) if count else (0.0, 1.0) for each, count in pairs
+    ]
+    relative = (torch.tensor(interval) - rate) / max(rate, _LEAST)
+    reach = torch.hypot(torch.tensor(sampling).double() - rates[:, None], relative * rates[:, None])
+    return (rates[:, None] + reach * torch.tensor([-1.0, 1.0])).clamp(0, 1)
 
 
 def _agreement(

@@ -122,7 +122,9 @@ def clean_score(
     """
     count = _num_classes(noise, predictions, other, labels)
     probs = _as_probabilities("predictions", predictions, count)
-    observed = check_labels(_flat(labels), probs, "predictions")
+    if np.ndim(labels) == 2 and np.shape(labels)[1] == 1:
+        labels = np.asarray(labels)[:, 0]
+    observed = check_labels(labels, probs, "predictions")
     predicted = probs.argmax(1)
     against = predicted if other is None else _as_probabilities("other", other, count).argmax(1)
     if len(against) != len(predicted):
@@ -135,16 +137,12 @@ def clean_score(
         noise = own_estimate(probs if are_probs else None, observed, checked)
     known = NoiseRange.of(noise, count)
     noisy_accuracy = (predicted == observed).double().mean().item()
-    warnings, condition, is_known = (
-        known.warnings(noisy_accuracy, len(observed)),
-        known.condition,
-        True,
-    )
     if checked is None:
         truths, is_known = known.truths(observed), known.is_informative
+        warnings, condition = known.warnings(noisy_accuracy, len(observed)), known.condition
     else:
         guess = _guess(probs.double(), observed, known, None if are_probs else noisy_accuracy)
-        truths, warnings = [checked_truth(guess, checked)], ()
+        truths, is_known, warnings = [checked_truth(guess, checked)], True, ()
         condition = f"by {len(checked.positions):,} checked labels"
 
     def scores(function: Callable[[Truth], Estimated], lowest: float = 0.0) -> list[Score | None]:
@@ -153,10 +151,10 @@ def clean_score(
     (accuracy,) = scores(lambda truth: accuracy_of(predicted, truth))
     (macro_f1,) = scores(lambda truth: macro_f1_of(predicted, truth))
     (difference,) = scores(lambda truth: difference_of(predicted, against, truth), -1.0)
-    assert accuracy is not None
-    assert macro_f1 is not None
     if checked is not None:
         accuracy = _audited_accuracy(predicted, guess, checked)
+    assert accuracy is not None
+    assert macro_f1 is not None
     return CleanScore(
         accuracy=accuracy.value,
         interval=accuracy.interval,
@@ -223,10 +221,3 @@ def _as_probabilities(name: str, given: ArrayLike, count: int) -> Float[Tensor, 
             f"`{name}` must have one column for each of {count} classes, got {probs.shape[1]}"
         )
     return probs
-
-
-def _flat(labels: ArrayLike) -> ArrayLike:
-    """Return labels in one column as a vector."""
-    if np.ndim(labels) == 2 and np.shape(labels)[1] == 1:
-        return np.asarray(labels)[:, 0]
-    return labels

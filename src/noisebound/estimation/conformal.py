@@ -8,7 +8,6 @@ stand-in for the truth as in `noisebound.estimation.truth` (Sesia et al., 2023; 
 
 import math
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -55,9 +54,8 @@ def conformal_threshold(
             f"a `coverage` of {coverage:g} needs at least {least} labels to calibrate, got "
             f"{len(observed)}: lower it, or give more labels"
         )
-    known = NoiseRange.of(
-        own_estimate(predictions, observed) if noise is None else noise, predictions.shape[1]
-    )
+    noise = own_estimate(predictions, observed) if noise is None else noise
+    known = NoiseRange.of(noise, predictions.shape[1])
     if len(known.middle) != predictions.shape[1]:
         raise InvalidValueError(
             f"`probs` must have one column for each of {len(known.middle)} classes of the noise, "
@@ -68,12 +66,12 @@ def conformal_threshold(
     truth = known.truth(observed, _SHARE) / len(observed)
     levels, order = predictions.flatten().sort(descending=True)
     covered = truth.flatten()[order].cumsum(0)
-    is_last = torch.cat([levels[1:] != levels[:-1], torch.tensor([True])])  # of equal ones
-    levels, covered = levels[is_last], covered[is_last]
-    too_small = (covered < needed - _ROUNDING).nonzero()
-    # The inverse may make the share fall again, so the last level that covers too few counts.
-    first = int(too_small[-1]) + 1 if len(too_small) else 0
-    return float(levels[first]) if first < len(levels) else 0.0
+    # Of equal levels, the last counts. The inverse may make the share fall again, so the last
+    # level that covers too few counts.
+    too_small = (covered < needed - _ROUNDING) & (levels != levels.roll(-1))
+    too_small[-1] = covered[-1] < needed - _ROUNDING
+    smaller = levels[int(too_small.nonzero()[-1]) + 1 :] if too_small.any() else levels
+    return float(smaller[0]) if len(smaller) else 0.0
 
 
 def prediction_sets(

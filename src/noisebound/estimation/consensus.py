@@ -95,24 +95,20 @@ def as_votes(labels: Int64[Tensor, "n annotators"], num_classes: int, *, are_nam
     for rows, found in zip(torch.split(example, sizes), torch.split(label, sizes), strict=True):
         repeated.append(seen[rows, found])
         seen[rows, found] += 1
-    return Votes(
-        example,
-        annotator if are_named else torch.zeros_like(annotator),
-        label,
-        place.double(),
-        torch.cat(repeated),
-        len(labels),
-        labels.shape[1] if are_named else 1,
-        num_classes,
-    )
+    if not are_named:
+        annotator = torch.zeros_like(annotator)
+    annotators = labels.shape[1] if are_named else 1
+    earlier, repeats = place.double(), torch.cat(repeated)
+    return Votes(example, annotator, label, earlier, repeats, len(labels), annotators, num_classes)
 
 
 def fit_votes(votes: Votes, log_probs: Probs | None, correlation: float) -> Fitted:
     """Return the likeliest matrices, prior and consensus for a correlation, by EM."""
-    consensus = _shares(votes)
+    counts = votes.counts
+    counts += 0.1 * counts.sum(0) / counts.sum()
+    consensus = counts / counts.sum(1, keepdim=True)
     if log_probs is not None:
-        consensus = consensus + log_probs.exp()
-        consensus /= consensus.sum(1, keepdim=True)
+        consensus = (consensus + log_probs.exp()) / 2
     own = torch.ones(len(votes.label), votes.classes, dtype=torch.float64)
     prior = _Prior(log_probs, consensus)
     before = -math.inf
@@ -157,13 +153,6 @@ def _next_label(votes: Votes, fitted: Fitted) -> Probs:
     if votes.annotators == 1 or not fitted.has_clear_classes:
         found = found @ fitted.pooled.T  # a named annotator may be a spammer, who would blur it
     return own * found + (1 - own) * counts / counts.sum(1, keepdim=True).clamp(min=1)
-
-
-def _shares(votes: Votes) -> Probs:
-    """Return each example's shares of labels, with a little of the overall shares."""
-    counts = votes.counts
-    counts += 0.1 * counts.sum(0) / counts.sum()
-    return counts / counts.sum(1, keepdim=True)
 
 
 def matrices(

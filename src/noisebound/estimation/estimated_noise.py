@@ -265,27 +265,19 @@ def among_labels(noise: Noise, num_labels: int) -> Noise:
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """Labels that a person has checked, by position among the training examples.
+    """Labels that a person has checked, by position among the training examples."""
 
-    Args:
-        is_trusted: whether the label is known to be right, after corrections
-        given: the labels before corrections
-        stands_for: the number of examples that a label drawn at random represents; else 0
-    """
-
-    is_trusted: Mask
-    given: Int64[Tensor, " n"]
-    stands_for: Float64[Tensor, " n"]
+    is_trusted: Mask  # whether the label is known to be right, after corrections
+    given: Int64[Tensor, " n"]  # the labels before corrections
+    stands_for: Float64[Tensor, " n"]  # examples that a label drawn at random represents, else 0
 
     def subset(self, kept: Int64[Tensor, " m"] | Mask) -> "Checked":
         return Checked(self.is_trusted[kept], self.given[kept], self.stands_for[kept])
 
     def untrusted_share(self, weights: Tensor | None) -> float:
         """Return the share of the weight on unchecked labels; by default, all weights are 1."""
-        if weights is None:
-            weights = torch.ones(len(self.is_trusted))
-        weights = weights.double()
-        return float(weights[~self.is_trusted].sum() / weights.sum())
+        weights = torch.ones(len(self.is_trusted)) if weights is None else weights
+        return float(weights[~self.is_trusted].double().sum() / weights.double().sum())
 
 
 def noise_of_unchecked(noise: Noise, checked: Checked) -> Noise:

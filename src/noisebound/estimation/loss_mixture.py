@@ -30,16 +30,15 @@ def log_odds_of_losses(losses: Values, labels: ArrayLike) -> Values:
         return torch.zeros_like(losses)  # no evidence
     share, _, _, variance = _fitted(losses, _upper_part(losses).double())
     low, high = torch.from_numpy(np.quantile(losses.numpy(), [0.1, 0.9]))
-    before = -torch.inf
+    before, likelihood = -torch.inf, torch.inf
     for _ in range(_ROUNDS):
-        log_odds = _log_odds(losses, share, low, high, variance)
-        log_low = (-share).log1p() - (losses - low) ** 2 / (2 * variance) - variance.log() / 2
-        likelihood = (log_low + F.softplus(log_odds)).mean().item()
-        share, low, high, variance = _fitted(losses, log_odds.sigmoid())
+        log_odds: Values = share.logit() + (high - low) / variance * (losses - (low + high) / 2)
         if abs(likelihood - before) < _TOLERANCE:
             break
-        before = likelihood
-    return _log_odds(losses, share, low, high, variance)
+        log_low = (-share).log1p() - (losses - low) ** 2 / (2 * variance) - variance.log() / 2
+        before, likelihood = likelihood, (log_low + F.softplus(log_odds)).mean().item()
+        share, low, high, variance = _fitted(losses, log_odds.sigmoid())
+    return log_odds
 
 
 def _fitted(losses: Values, is_high: Values) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -48,10 +47,6 @@ def _fitted(losses: Values, is_high: Values) -> tuple[Tensor, Tensor, Tensor, Te
     low, high = ((part * losses).sum() / part.sum().clamp(min=1e-12) for part in (is_low, is_high))
     spread = is_low * (losses - low) ** 2 + is_high * (losses - high) ** 2
     return is_high.mean(), low, high, spread.mean() + _LEAST_VARIANCE
-
-
-def _log_odds(losses: Values, share: Tensor, low: Tensor, high: Tensor, variance: Tensor) -> Values:
-    return share.logit() + (high - low) / variance * (losses - (low + high) / 2)
 
 
 def _upper_part(losses: Values) -> Mask:

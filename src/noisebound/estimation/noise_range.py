@@ -15,7 +15,7 @@ from noisebound.estimation.noise import GivenTransition, Noise
 from noisebound.estimation.predictions import Labels, Matrix
 from noisebound.estimation.transitions import rate_of, with_rate
 from noisebound.estimation.trusted import REACH, Trusted
-from noisebound.estimation.truth import Truth, noisy_truth, unmixed_truth
+from noisebound.estimation.truth import Truth, noisy_truth
 from noisebound.noise_models import symmetric_transition
 
 AnyNoise: TypeAlias = NoiseEstimate | Noise | ArrayLike
@@ -90,12 +90,12 @@ class NoiseRange(NamedTuple):
         if not self.is_informative:
             return [noisy_truth(labels, len(self.middle))]
         if self.depends_on_class_alone:
-            return [unmixed_truth(labels, self.middle)]
+            return [self.truth(labels)]
         middle = (1 + _LOW_SHARE) / 2  # between the shares at both ends
         matrices = {_LOW_SHARE: self.low, middle: self.middle, 1.0: self.high}
         return [_between(labels, matrix, share) for share, matrix in matrices.items()]
 
-    def truth(self, labels: Labels, share: float) -> Truth:
+    def truth(self, labels: Labels, share: float = 1.0) -> Truth:
         """Return the truth after a part of the correction for independent noise."""
         return _between(labels, self.middle, 1.0 if self.depends_on_class_alone else share)
 
@@ -113,8 +113,9 @@ class NoiseRange(NamedTuple):
 
 
 def _between(labels: Labels, transition: Matrix, share: float) -> Truth:
-    """Return what lies between the labels as they are and the inverse of the matrix."""
-    return noisy_truth(labels, len(transition)).lerp(unmixed_truth(labels, transition), share)
+    """Return labels between those as they are and those by the inverse of the matrix."""
+    inverse: Tensor = torch.linalg.inv(transition)
+    return noisy_truth(labels, len(transition)).lerp(inverse.T[labels], share)
 
 
 def own_estimate(

@@ -31,31 +31,19 @@ in 0.7 % of the cases, by 90 settings of sizes, class shares and sharpness."""
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """Predictions of the observed label by models that were not trained on the example.
-
-    Args:
-        logits: one row per example
-        labels: the observed labels
-        positions: positions in the whole training set, validation split included
-        is_underfit: True if a model was still learning, and had memorized nothing, after its last
-            epoch
-        hits: for each epoch, whether the predicted class is the observed label; of several labels,
-            the share that is
-        is_trusted: whether a person has checked the label
-        validation: the same models' predictions for the validation split
-        votes: the labels of several annotators, -1 where one gave none
-        annotators: their names, if they are known
-    """
+    """Predictions of the observed label by models that were not trained on the example."""
 
     logits: Float[Tensor, "n classes"]
     labels: Labels
-    positions: Int64[Tensor, " n"]
+    positions: Int64[Tensor, " n"]  # in the whole training set, validation split included
+    # True if a model was still learning, and had memorized nothing, after its last epoch.
     is_underfit: bool = False
+    # By epoch, whether the predicted class is the observed label; of several, the share that is.
     hits: Bool[Tensor, "epochs n"] | Float[Tensor, "epochs n"] | None = None
-    is_trusted: Mask | None = None
-    validation: "OutOfFold | None" = None
-    votes: Int64[Tensor, "n annotators"] | None = None
-    annotators: tuple[str, ...] = ()
+    is_trusted: Mask | None = None  # whether a person has checked the label
+    validation: "OutOfFold | None" = None  # the same models' predictions for that split
+    votes: Int64[Tensor, "n annotators"] | None = None  # -1 where an annotator gave no label
+    annotators: tuple[str, ...] = ()  # their names, if they are known
 
     @classmethod
     def joined(cls, folds: Sequence["OutOfFold"]) -> "OutOfFold":

@@ -21,19 +21,12 @@ of the rate is 0.01 to 0.14 for ten classes."""
 
 @dataclass(frozen=True)
 class RepeatedLabels:
-    """The noise by the labels of copies.
+    """The noise by the labels of copies."""
 
-    Args:
-        sets: the number of sets of copies
-        agreement: the share of pairs whose labels agree, each set counting once
-        noise_rate: the probability that a label is wrong
-        interval: the 95 % interval of the rate
-    """
-
-    sets: int
-    agreement: float
+    sets: int  # of copies
+    agreement: float  # the share of pairs whose labels agree, each set counting once
     noise_rate: float
-    interval: tuple[float, float]
+    interval: tuple[float, float]  # with 95 % confidence
 
     @property
     def words(self) -> str:
@@ -54,12 +47,7 @@ class RepeatedLabels:
 def noise_of_repeated(
     labels: Labels, sets: Sequence[Sequence[int]], num_classes: int
 ) -> RepeatedLabels | None:
-    """Return the noise rate by the labels of copies; None if there are too few.
-
-    Args:
-        labels: observed class indices
-        sets: the positions of the copies of each example
-        num_classes: the number of classes
+    """Return the noise rate by the labels of sets of copies; None if there are too few.
 
     Example:
         >>> import torch
@@ -81,13 +69,6 @@ def noise_of_repeated(
 
 
 def rate_of_agreement(agreement: float, num_classes: int) -> float:
-    """Return the noise rate at which two labels agree this often, ``1 - 1/c`` at most.
-
-    It is the smaller root of ``(1 - η)² + η² / (c - 1) = agreement``.
-
-    Example:
-        >>> [round(rate_of_agreement(each, 10), 3) for each in (1.0, 0.6444, 0.1)]
-        [0.0, 0.2, 0.9]
-    """
+    """Return the noise rate at which two labels agree this often, ``1 - 1/c`` at most."""
     spread = num_classes / (num_classes - 1)
     return (1 - math.sqrt(max(0.0, 1 - spread * (1 - agreement)))) / spread

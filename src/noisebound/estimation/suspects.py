@@ -339,22 +339,18 @@ def suspects_by_models(
 
     If the labels support the estimated noise, the log-odds of the model and of the out-of-fold
     evidence are averaged. Otherwise the model changes at most the ranking, separately within the
-    training and the validation examples: it has seen the labels of the former.
+    training and the validation examples: it has seen the labels of the former. Learners other than
+    networks reproduce the labels that they were trained on, so that only the evidence counts.
 
-    Args:
-        probs: class probabilities by the trained model, for every example
-        labels: the observed labels
-        loss: the loss of the training
-        transition: ``T[noisy, true]``
-        out_of_fold: out-of-fold predictions; if None, only the model rates the labels
-        estimate: the noise; by default estimated from the out-of-fold predictions
-        is_network: False if the model has other learners, which reproduce the labels that they were
-            trained on, so that only the evidence counts
+    The probabilities are the trained model's, for every example, and the noise is by default
+    estimated from the out-of-fold predictions.
     """
-    observed = _of_observed_label(probs, loss, transition)
+    # A loss that corrects the noise makes the model predict the true class; any other, the observed
+    # label through the loss's noise model (the paper's ``f``).
     if loss.predicts_true_class:
-        by_model = suspects_of(probs, labels, transition)
+        observed, by_model = probs @ transition.mT, suspects_of(probs, labels, transition)
     else:
+        observed = probs if loss.noise_model is None else loss.noise_model.forward(probs)
         by_model = suspects_through(observed, labels, transition)
     if out_of_fold is None:
         return by_model
@@ -434,14 +430,3 @@ def _may_judge(observed: Probs, out_of_fold: OutOfFold) -> bool:
     error = math.sqrt(on_unseen * (1 - on_unseen) / len(unseen.labels))
     has_memorized = on_own - on_unseen >= _MEMORIZED * (1 - on_unseen)
     return on_unseen >= before - _CLEAR * error and not has_memorized
-
-
-def _of_observed_label(probs: Probs, loss: Loss, transition: Matrix) -> Probs:
-    """Return the probabilities of the observed label by a model that was trained with this loss.
-
-    A loss that corrects the noise makes it predict the true class; any other, the observed label
-    through the loss's noise model (the paper's ``f``).
-    """
-    if loss.predicts_true_class:
-        return probs @ transition.mT
-    return probs if loss.noise_model is None else loss.noise_model.forward(probs)

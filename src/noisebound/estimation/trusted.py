@@ -86,14 +86,13 @@ def audited_rate(
     count, size = len(wrong), len(all_suspicion)
     parts = torch.full_like(wrong, 1 / count) if weights is None else weights / weights.sum()
     checked, others = (each.logit(eps=_LEAST) for each in (suspicion, all_suspicion))
+    if bool((checked == checked[0]).all() and (parts == parts[0]).all()):
+        return AuditedRate(float(wrong.mean()), clopper_pearson(int(wrong.sum()), count))
     curve = calibrated(wrong, checked, parts)
     rate = float(curve(others).mean() + parts @ (wrong - curve(checked)))
     rate = min(max(rate, 0.0), 1.0)
     # A label that represents only itself adds no variance.
     shares = parts**2 * (1 - 1 / (parts * size)).clamp(min=0)
-    if bool((checked == checked[0]).all() and (parts == parts[0]).all()):
-        exact = clopper_pearson(int(wrong.sum()), count)
-        return AuditedRate(float(wrong.mean()), exact)
     limit = float(stdtrit(count - 1, UPPER))
     low, high = _uncontradicted(rate, curve, checked, _thinned(others), shares, limit)
     # If all checked labels are right, the rate may be 0; if all are wrong, 1.
@@ -127,15 +126,14 @@ def calibrated(
     design = torch.stack([torch.ones_like(log_odds), log_odds], 1)
     pulled = design.T @ (weight * (answer - 0.5))
     ridge = _LEAST * torch.eye(2, dtype=torch.float64)  # for suspicions that are all equal
-    found = torch.zeros(2, dtype=torch.float64)
+    found, change = torch.zeros(2, dtype=torch.float64), math.inf
     for _ in range(_ROUNDS):
+        if change < _TOLERANCE:
+            break
         fitted = (design @ found).abs().clamp(min=_LEAST)
         bend = weight * (fitted / 2).tanh() / (2 * fitted)
         better = torch.linalg.solve((design * bend[:, None]).T @ design + ridge, pulled)
-        is_found = float((better - found).abs().max()) < _TOLERANCE
-        found = better
-        if is_found:
-            break
+        found, change = better, float((better - found).abs().max())
     return Curve(*found.tolist())
 
 
@@ -174,11 +172,6 @@ def _thinned(values: Float64[Tensor, " n"]) -> Float64[Tensor, " k"]:
 
 def labels_to_check(noise_rate: float, num_examples: int, precision: float = 0.03) -> int:
     """Return how many random labels to check by hand to know the noise rate to ``± precision``.
-
-    Args:
-        noise_rate: a guess of the rate
-        num_examples: the number of labels
-        precision: half the width of the 95 % interval
 
     Example:
         >>> labels_to_check(0.2, 3000), labels_to_check(0.2, 3000, precision=0.05)

@@ -20,7 +20,7 @@ from jaxtyping import Float64
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from noisebound.estimation.predictions import Labels, Matrix, Values, of_label
+from noisebound.estimation.predictions import Labels, Values, of_label
 from noisebound.estimation.trusted import REACH, Trusted
 
 Truth: TypeAlias = Float64[Tensor, "n classes"]  # S in the formulas
@@ -46,12 +46,6 @@ class Estimated(NamedTuple):
 def noisy_truth(labels: Labels, num_classes: int) -> Truth:
     """Return the labels as they are."""
     return one_hot(labels, num_classes).double()
-
-
-def unmixed_truth(labels: Labels, transition: Matrix) -> Truth:
-    """Return the truth as the inverse of the transition matrix gives it."""
-    inverse: Tensor = torch.linalg.inv(transition)
-    return inverse.T[labels]
 
 
 def checked_truth(guess: Truth, trusted: Trusted) -> Truth:
@@ -112,19 +106,18 @@ def hull(
     A score that does not exist is None.
     """
     values, errors = (torch.stack(each) for each in zip(*found, strict=True))
-    scores: list[Score | None] = []
-    for column, error in zip(values.T, errors.T, strict=True):
-        if not bool(torch.isfinite(column).all()):
-            scores.append(None)
-            continue
-        low, high = (
-            float(column[at] + sign * REACH * error[at])
-            for at, sign in ((column.argmin(), -1), (column.argmax(), 1))
-        )
-        if not is_known:
-            low, high = lowest, 1.0
-        value, low, high = (
-            min(1.0, max(lowest, each)) for each in (float(column[len(column) // 2]), low, high)
-        )
-        scores.append(Score(value, (low, high)))
-    return scores
+    (least, low), (most, high) = (
+        (each.values, each.indices) for each in (values.min(0), values.max(0))
+    )
+    ends = (
+        least - REACH * errors.gather(0, low[None])[0],
+        most + REACH * errors.gather(0, high[None])[0],
+    )
+    if not is_known:
+        ends = torch.full_like(least, lowest), torch.ones_like(least)
+    rows = torch.stack([values[len(values) // 2], *ends], 1).clamp(lowest, 1.0)
+    exists = torch.isfinite(values).all(0).tolist()
+    return [
+        Score(value, (low, high)) if is_there else None
+        for (value, low, high), is_there in zip(rows.tolist(), exists, strict=True)
+    ]

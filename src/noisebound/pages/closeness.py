@@ -7,7 +7,7 @@ from torch import Tensor
 from noisebound.data import Splits
 from noisebound.estimation.repeated import noise_of_repeated
 from noisebound.pages.examples import ShownExamples
-from noisebound.pages.page import Section, thumbnail
+from noisebound.pages.page import Section
 from noisebound.pages.table import Cell, Row, Table, number_cell
 
 _SETS, _OUTLIERS = 20, 10  # the most that are shown
@@ -50,25 +50,18 @@ def _outliers(splits: Splits) -> list[Section]:
         "These examples are far from all others: they may belong to none of the classes. Distances "
         "are those to the tenth neighbor, as multiples of the median."
     )
-    train, examples = splits.train, ShownExamples(splits)
-    facts = [
-        (splits.example_name(each), train.class_names[train.labels[each]], float(remoteness[each]))
-        for each in positions
-    ]
-    if splits.has_pictures:
-        gallery = []
-        for position, (name, label, distance) in zip(positions, facts, strict=True):
-            image = splits.picture(position)
-            assert image is not None
-            lines = [name, f"label: {label}", f"distance: {distance:.1f}"]
-            gallery.append(thumbnail(image, f"Example {name}", lines))
-        return [Section("Outliers", text, gallery=gallery)]
-    rows = [
-        Row(name, (Cell(label), number_cell(distance, ".1f"), Cell(examples.short(position))))
-        for position, (name, label, distance) in zip(positions, facts, strict=True)
-    ]
+    examples, train, gallery, rows = ShownExamples(splits), splits.train, [], []
+    for position in positions:
+        label, distance = train.class_names[train.labels[position]], float(remoteness[position])
+        if splits.has_pictures:
+            lines = [f"label: {label}", f"distance: {distance:.1f}"]
+            gallery.append(examples.thumbnail(position, lines))
+        else:
+            cells = (Cell(label), number_cell(distance, ".1f"), Cell(examples.short(position)))
+            rows.append(Row(splits.example_name(position), cells))
     header = ("example", "label", "distance", "content")
-    return [Section("Outliers", text, [Table("outliers", "Outliers", header, tuple(rows))])]
+    tables = [Table("outliers", "Outliers", header, tuple(rows))] if rows else []
+    return [Section("Outliers", text, tables, gallery=gallery)]
 
 
 def _far_out(remoteness: Float[Tensor, " n"]) -> list[int]:

@@ -1,6 +1,7 @@
 """Training examples for display: pictures, texts, the columns of a row, and neighbors."""
 
 import io
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -16,7 +17,7 @@ from noisebound.data.folders import find_trees
 from noisebound.data.images import open_image
 from noisebound.data.rows import Rows, TensorRows
 from noisebound.errors import DataError
-from noisebound.pages.page import as_picture, png
+from noisebound.pages.page import Thumbnail, as_picture, png, thumbnail
 from noisebound.runs.judgment import shortened
 
 Kind: TypeAlias = Literal["image", "text", "row"]
@@ -83,6 +84,12 @@ class ShownExamples:
         if image is None:
             raise DataError("these examples are not images")
         return png(as_picture(image)), "image/png"
+
+    def thumbnail(self, position: int, lines: Sequence[str]) -> Thumbnail:
+        """Return a small image with the example's name and some lines below it."""
+        image, name = self.splits.picture(position), self.splits.example_name(position)
+        assert image is not None
+        return thumbnail(image, f"Example {name}", [name, *lines])
 
     @cached_property
     def _texts(self) -> list[str] | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from noisebound.data import Splits
 from noisebound.estimation import Suspects
 from noisebound.pages.examples import ShownExamples
-from noisebound.pages.page import Page, Section, thumbnail
+from noisebound.pages.page import Page, Section
 from noisebound.pages.table import Cell, Row, Table
 from noisebound.runs.judgment import shortened
 
@@ -46,13 +46,11 @@ def _section(text: str, suspects: Suspects, splits: Splits, most: int, longest: 
     )
     if not splits.has_pictures:
         return Section(title, text, [_table(found, splits, longest)])
-    gallery, names = [], splits.train.class_names
+    gallery, names, examples = [], splits.train.class_names, ShownExamples(splits)
     for position, label, suggested, probability in found:
-        name, image = splits.example_name(position), splits.picture(position)
-        assert image is not None
-        lines = [name, f"label: {names[label]}", f"likelier: {names[suggested]}"]
+        lines = [f"label: {names[label]}", f"likelier: {names[suggested]}"]
         lines.append(f"wrong: {probability_text(probability)}")
-        gallery.append(thumbnail(image, f"Example {name}", lines))
+        gallery.append(examples.thumbnail(position, lines))
     return Section(title, text, gallery=gallery)
 
 

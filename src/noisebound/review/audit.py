@@ -50,12 +50,12 @@ class Reliability:
 
 @dataclass(frozen=True, eq=False)
 class AuditResult:
-    """The result of an audit."""
+    """The result of an audit: numbers of examples, and the noise rate."""
 
-    examples: int  # the number of all examples
-    answered: int  # the number of labels found right or wrong
-    wrong: int  # the number found wrong
-    undecided: int  # the number of unsure or unusable examples
+    examples: int
+    answered: int  # labels found right or wrong
+    wrong: int
+    undecided: int  # unsure or unusable examples
     estimate: NoiseEstimate | None  # the noise rate with its 95 % interval, from ten answers on
     confusions: tuple[Confusion, ...]  # the confused pairs of classes, the most frequent first
     reliability: tuple[Reliability, ...]  # the calibration of the suspects' probabilities
@@ -78,19 +78,6 @@ class AuditResult:
         return max(0, self.size_for(precision) - self.answered)
 
     @property
-    def is_corrected(self) -> bool:
-        """True if the run's own estimate lies outside the audit's interval."""
-        if self.estimate is None or self.run_rate is None:
-            return False
-        low, high = self.estimate.interval
-        return not low <= self.run_rate <= high
-
-    @property
-    def rate(self) -> float | None:
-        """The audit's noise rate; before ten answers, the run's own."""
-        return self.run_rate if self.estimate is None else self.estimate.noise_rate
-
-    @property
     def words(self) -> str:
         """The result in sentences."""
         if self.estimate is None:
@@ -107,7 +94,8 @@ class AuditResult:
             )
         if self.run_rate is None:
             return text
-        verdict = "which is corrected" if self.is_corrected else "which agrees"
+        low, high = self.estimate.interval
+        verdict = "which agrees" if low <= self.run_rate <= high else "which is corrected"
         return f"{text} The run's own estimate is {self.run_rate:.1%}, {verdict}."
 
 

@@ -12,7 +12,6 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
@@ -24,6 +23,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
 from noisebound.data import Dataset, Splits
+from noisebound.data.column_types import did_you_mean, listed_names
+from noisebound.data.options import validated
 from noisebound.errors import DataError, InvalidValueError
 from noisebound.system.files import add_lines, fingerprint
 
@@ -33,8 +34,6 @@ Manner: TypeAlias = Literal["person", "bulk"]
 
 TRUSTED: tuple[Verdict, ...] = ("right", "wrong")
 """The verdicts that settle a label."""
-
-_SHOWN_CLASSES = 5
 
 
 class _About(BaseModel):
@@ -111,12 +110,9 @@ class ReviewedData:
     def class_index(self, name: str) -> int:
         """Return the index of a class, or raise an error that suggests similar names."""
         if name not in self._index:
-            similar = get_close_matches(str(name), self.class_names, _SHOWN_CLASSES)
-            known = similar or self.class_names[:_SHOWN_CLASSES]
-            more = ", …" if len(known) < len(self.class_names) else ""
             raise InvalidValueError(
-                f"`label` must be the name of a class, such as {', '.join(known)}{more}; got "
-                f"{name!r}"
+                f"`label` must be the name of a class, {listed_names(self.class_names, most=5)}; "
+                f"got {name!r}{did_you_mean(str(name), self.class_names)}"
             )
         return self._index[name]
 
@@ -291,8 +287,7 @@ class DecisionFile:
     def undo(self, key: str, by: str | None = None) -> Decision:
         """Undo the decision with this key, and return it; an earlier one then counts again."""
         with self._lock:
-            self.refresh()
-            undone = self._find(key)
+            undone = self.refresh()._find(key)
             if undone is None:
                 raise InvalidValueError(f"there is no decision {key!r} to take back")
             self._append([{"undo": key, "by": by or current_user(), "at": now()}])
@@ -325,16 +320,18 @@ class DecisionFile:
             return
         if not isinstance(record, dict):
             self._note("is not a decision")
-        elif "noisebound" in record:
-            self._read_header(record)
-        elif not self._has_header:
-            raise DataError(
-                f"{self.path} is not a file of decisions: its first line does not say which data "
-                "they are about"
-            )
+        elif "noisebound" in record or not self._has_header:
+            try:
+                header = _Header.model_validate(record)
+            except ValidationError as error:
+                raise DataError(
+                    f"{self.path} is not a file of decisions, or of another version of "
+                    f"noisebound: its first line is {record}"
+                ) from error
+            self.data.check_same(header.data, self.path)
+            self._has_header = True
         elif "undo" in record:
-            undone = self._find(record["undo"])
-            if undone is not None:
+            if (undone := self._find(record["undo"])) is not None:
                 self._history.remove(undone)
         else:
             try:
@@ -342,29 +339,10 @@ class DecisionFile:
             except InvalidValueError as error:
                 self._note(f"is not a decision about this data: {error}")
 
-    def _read_header(self, record: Mapping[str, Any]) -> None:
-        try:
-            header = _Header.model_validate(record)
-        except ValidationError as error:
-            raise DataError(
-                f"{self.path} is no file of decisions, or of another version of noisebound: "
-                f"its first line is {record}"
-            ) from error
-        self.data.check_same(header.data, self.path)
-        self._has_header = True
-
     def _checked(self, record: Mapping[str, Any]) -> Decision:
         """Return a decision about an example and a class of this data."""
         self.data.check_position(record.get("position", "none"))
-        try:
-            decision = Decision.model_validate(record)
-        except ValidationError as error:
-            first = error.errors()[0]
-            must_be = "must be one of" if first["type"] == "literal_error" else "must be"
-            message = first["msg"].replace("Input should be", must_be)
-            raise InvalidValueError(
-                f"`{first['loc'][0]}` {message}; got {first['input']!r}"
-            ) from error
+        decision = validated(Decision, record)
         if decision.label is not None:
             self.data.class_index(decision.label)
         return decision

@@ -39,19 +39,19 @@ _LEAST = 1e-9  # curvature
 class Suspect:
     """A label that may be wrong."""
 
-    position: int  # the example's position among the training examples
-    label: str  # the label in the data
+    position: int  # of the example, among the training examples
+    label: str  # in the data
     suggested: str  # the likeliest other class
-    probability: float  # the probability that the label is wrong
+    probability: float  # that the label is wrong
 
 
 @dataclass(frozen=True)
 class ConfusedPair:
-    """Suspects with the same label and the same suggestion."""
+    """Undecided suspects with the same label and the same suggestion."""
 
-    label: str  # their label in the data
-    suggested: str  # the likelier class
-    waiting: int  # the number of undecided suspects
+    label: str
+    suggested: str
+    waiting: int  # their number
     expected_wrong: float  # the expected number of wrong labels among them
 
 
@@ -129,17 +129,17 @@ class ReviewQueue:
         """Return the confused pairs, the one with the most expected wrong labels first."""
         waiting, names = self.suspects(), self.data.class_names
         cells = self.data.labels[waiting] * len(names) + self.suggested[waiting]
-        distinct, place, counts = torch.unique(cells, return_inverse=True, return_counts=True)
-        expected = torch.zeros(len(distinct), dtype=torch.float64)
-        expected.index_add_(0, place, self.probability[waiting])
+        expected = cells.bincount(self.probability[waiting], minlength=1)
+        order = expected.argsort(descending=True, stable=True)[:most].tolist()
         return [
             ConfusedPair(
-                names[int(distinct[each]) // len(names)],
-                names[int(distinct[each]) % len(names)],
-                int(counts[each]),
-                float(expected[each]),
+                names[cell // len(names)],
+                names[cell % len(names)],
+                int((cells == cell).sum()),
+                float(expected[cell]),
             )
-            for each in expected.argsort(descending=True, stable=True)[:most].tolist()
+            for cell in order
+            if expected[cell] > 0
         ]
 
     @property

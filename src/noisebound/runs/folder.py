@@ -5,7 +5,7 @@ import re
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -27,27 +27,15 @@ _PATIENCE_SECONDS = 2.0
 written its name yet."""
 
 
-class _Owner(BaseModel):
-    """The process that owns a folder."""
-
-    pid: int
-    host: str
-    since: str
-
-
 class RunFolder:
-    """The files of a run.
-
-    Args:
-        path: the folder, which need not exist yet
-    """
+    """The files of a run, in a folder that need not exist yet."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
         # While a process trains here: the lock that dies with it, and who it is.
         self.owner_lock = self.path / ".owner.lock"
-        self.owner = self.path / ".owner.json"
+        self.owner = self.path / ".owner"
 
         # Written by a training, in this order.
         self.config = self.path / "config.json"
@@ -123,27 +111,22 @@ class RunFolder:
         try:
             lock.acquire()
         except Timeout as error:
+            owner = "another process"
+            with suppress(OSError):
+                owner = self.owner.read_text(encoding="utf-8")
             raise FolderTakenError(
-                f"{self.path} is in use: {self._owner_words()} is training there; wait until it "
-                "ends, stop it, or choose another folder: `out`"
+                f"{self.path} is in use: {owner} is training there; wait until it ends, stop it, "
+                "or choose another folder: `out`"
             ) from error
         try:
             now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-            owner = _Owner(pid=os.getpid(), host=socket.gethostname(), since=now)
-            write_model(self.owner, owner)
+            write_text(self.owner, f"process {os.getpid()} on {socket.gethostname()}, since {now},")
             for folder in (self.path, self.cross_fit, self.checkpoints):
                 for part in folder.glob(PARTS):  # of killed processes
                     part.unlink(missing_ok=True)
         except BaseException:
             lock.release()
             raise
-
-    def _owner_words(self) -> str:
-        try:
-            owner = read_model(self.owner, _Owner)
-        except (OSError, DataError):
-            return "another process"
-        return f"process {owner.pid} on {owner.host}, since {owner.since},"
 
     def check_replaceable(self) -> None:
         """Refuse to replace files that are not a run's, or decisions that people made."""
@@ -189,7 +172,6 @@ class RunFolder:
             )
 
     def read_config(self) -> TrainingConfig:
-        """Return the config of the run."""
         if not self.config.exists():
             raise RunError(f"{self.path} holds no run: there is no {self.config.name}")
         return read_model(self.config, TrainingConfig)
@@ -199,7 +181,6 @@ class RunFolder:
         write_model(self.data, origin.resolved())
 
     def read_origin(self) -> DataOrigin:
-        """Return where the data came from."""
         if not self.data.exists():
             raise RunError(f"{self.path} does not say what data it was trained on: name the `data`")
         return read_model(self.data, DataOrigin)
@@ -210,10 +191,9 @@ class RunFolder:
 
     def read_command(self) -> str | None:
         """Return the command that made the run, if it is kept."""
-        try:
+        with suppress(FileNotFoundError):
             return self.command.read_text(encoding="utf-8").strip()
-        except FileNotFoundError:
-            return None
+        return None
 
 
 def write_model(path: Path, model: BaseModel) -> None:

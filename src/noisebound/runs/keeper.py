@@ -33,12 +33,8 @@ class CheckpointWarning(UserWarning):
 class FolderKeeper(Keeper):
     """Keeps the finished parts of a training in a run folder; the first rank writes.
 
-    Args:
-        folder: the run folder
-        config: the run's config, written with the first file
-        identity: the run's hash; files of another run are not used
-        devices: launched devices
-        checkpoint_seconds: the least time between checkpoints
+    Files of a run with another ``identity`` are not used. The config is written with the first
+    file.
     """
 
     def __init__(
@@ -55,7 +51,6 @@ class FolderKeeper(Keeper):
         self._saved_at = 0.0
 
     def read_out_of_fold(self, name: str) -> OutOfFold | None:
-        """Return predictions that this run kept, if they are whole."""
         return read_out_of_fold(self.folder, name, self.identity)
 
     def keep_out_of_fold(self, name: str, found: OutOfFold) -> None:
@@ -119,10 +114,7 @@ def read_out_of_fold(
 ) -> OutOfFold | None:
     """Return a run's out-of-fold predictions, unless they are absent, damaged or another run's.
 
-    Args:
-        folder: the run folder
-        name: ``"all"`` for a cross-fit, one of its folds, or another name
-        identity: the run's hash (default: accept any run)
+    The name is ``"all"`` for a cross-fit, or that of one of its folds. By default, any run's count.
     """
     try:
         tensors, about = load_tensors(folder.out_of_fold(name))
@@ -135,9 +127,9 @@ def read_out_of_fold(
         for part in list(tensors)
         if part.startswith(_VALIDATION)
     }
-    names = tuple(about.get("annotators", ()))  # which earlier versions did not store
-    train: dict[str, Any] = {**tensors, "is_underfit": about["is_underfit"], "annotators": names}
-    return OutOfFold(**train, validation=OutOfFold(**inner) if inner else None)
+    train: dict[str, Any] = {**tensors, "is_underfit": about["is_underfit"]}
+    names, validation = tuple(about["annotators"]), OutOfFold(**inner) if inner else None
+    return OutOfFold(**train, annotators=names, validation=validation)
 
 
 def read_metrics(path: Path, *, until_damage: bool = False) -> list[EpochMetrics]:

@@ -62,45 +62,25 @@ def annotators_of(noise: Noise, train: Dataset) -> AnnotatorEstimate | None:
 
 
 class RunResult(BaseModel):
-    """The result of a run.
-
-    Attributes:
-        format: the version of this record
-        identity: hash of the config, the data and the network's shapes
-        inputs: hash of all inputs that were given, including those of validation
-        bound: the level that training was held at, if there is one
-        bound_origin: the source of the bound
-        bound_reason: why this bound was chosen, in words
-        noise: given, estimated or unknown
-        choice: the recipe and the evidence for it, unless a loss was named
-        floor: the least mean loss of an honest model where it is known; the bound if there is one
-        memorizing_since: the first epoch since which the loss of a plain training was below the
-            floor
-        final: the metrics of the last epoch
-        best_on_validation: the metrics of the epoch with the highest accuracy on the validation
-            split, whose labels are noisy
-        checks: how decisions about the labels were used, if there were any
-        examples: hash of the images or texts, where the inputs are their embeddings
-        annotators: the noise of each annotator by their labels alone, unless `noise` has it
-    """
+    """The result of a run."""
 
     model_config = ConfigDict(frozen=True)
 
     format: Literal[3] = 3
-    identity: str
-    inputs: str
-    bound: float | None
+    identity: str  # hash of the config, the data and the network's shapes
+    inputs: str  # hash of all inputs that were given, including those of validation
+    bound: float | None  # the level that training was held at
     bound_origin: BoundOrigin | None
-    bound_reason: str | None
+    bound_reason: str | None  # why this bound was chosen, in words
     noise: StoredNoise
-    choice: Choice | None
-    floor: float | None
-    memorizing_since: int | None
-    final: EpochMetrics
-    best_on_validation: EpochMetrics | None
-    checks: ChecksUsed | None = None
-    examples: str | None = None
-    annotators: StoredAnnotators | None = None
+    choice: Choice | None  # the recipe and the evidence for it, unless a loss was named
+    floor: float | None  # the least mean loss of an honest model; the bound if there is one
+    memorizing_since: int | None  # the epoch from which plain training was below the floor
+    final: EpochMetrics  # the last epoch
+    best_on_validation: EpochMetrics | None  # the epoch with the highest validation accuracy
+    checks: ChecksUsed | None = None  # how decisions about the labels were used
+    examples: str | None = None  # hash of the images or texts behind embeddings
+    annotators: StoredAnnotators | None = None  # by their labels alone, unless `noise` has them
 
     @property
     def of_annotators(self) -> AnnotatorEstimate | None:

@@ -51,8 +51,7 @@ from noisebound.runs.scores import (
     NO_SPLIT,
     HeldOut,
     RunScores,
-    audited_noise,
-    noise_to_correct,
+    asked_noise,
     test_scores,
     validation_scores,
 )
@@ -69,11 +68,8 @@ from noisebound.training.session import MEAN_PREDICTIONS
 class Run:
     """A training and its outcome, as `nb.fit` returns it and `nb.load_run` finds it again.
 
-    Args:
-        path: the run's folder
-        model: the network, if it is your own
-        splits: the training data, if it is already loaded
-        backbone: the backbone, if it is your own or was moved after training
+    Methods with the argument ``data`` load the training data again by default. Pass the same data
+    where it was in memory only, or has moved.
     """
 
     def __init__(
@@ -95,17 +91,14 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """The folder."""
         return self.folder.path
 
     @property
     def name(self) -> str:
-        """The name of the folder."""
         return self.path.resolve().name
 
     @cached_property
     def epochs(self) -> list[EpochMetrics]:
-        """The metrics of each epoch."""
         return read_metrics(self.folder.metrics)
 
     @property
@@ -204,31 +197,22 @@ class Run:
     def predict(self, new: Any) -> NDArray[Any]:
         """Return the likeliest class of each new example, in the type that labels had.
 
-        Args:
-            new: a path, the name of a data set, a table of polars, pandas or pyarrow, a ``Dataset``
-                of Hugging Face, an array, or texts
+        ``new`` is a path, the name of a data set, a table of polars, pandas or pyarrow, a
+        ``Dataset`` of Hugging Face, an array, or texts.
         """
         return self.saved_model.classes(self.predict_proba(new).argmax(1))
 
     def predict_proba(self, new: Any) -> NDArray[np.float32]:
-        """Return the class probabilities of each new example, ``[n, classes]``.
-
-        Args:
-            new: as in :meth:`predict`
-        """
+        """Return the class probabilities of each new example, ``[n, classes]``."""
         inputs = self.new_examples(new, ReadingOptions()).inputs
         probs: NDArray[np.float32] = self.saved_model.probabilities(inputs).numpy()
         return probs
 
     def predict_sets(self, new: Any, coverage: float = 0.9) -> list[tuple[Any, ...]]:
-        """Return sets of classes that contain the true class of new examples.
+        """Return sets of classes, of which the share ``coverage`` contains the true class.
 
         The sets are calibrated on the noisy labels of the validation split, with a correction for
         the noise.
-
-        Args:
-            new: as in :meth:`predict`
-            coverage: the share of sets that contain the true class, in ``(0, 1)``
         """
         threshold = self._threshold(coverage)
         probs = torch.from_numpy(self.predict_proba(new))
@@ -239,7 +223,7 @@ class Run:
         held_out = self._held_out()
         if not len(held_out.labels):
             raise RunError(f"prediction sets need a validation split, and {NO_SPLIT}")
-        noise = noise_to_correct(self.noise)
+        noise = asked_noise(self.noise)
         return conformal_threshold(held_out.probs, held_out.labels, noise, coverage)
 
     def predictions(
@@ -256,12 +240,11 @@ class Run:
 
         Args:
             new: as in :meth:`predict`
-            coverage: adds the prediction sets as in :meth:`predict_sets`, as the column ``set``
-            data_dir: a folder with published data sets
-            skip_bad: True to leave out images that cannot be read
-            encoding: character encoding of a table or text file (default: UTF-8)
-            id: the column that identifies the rows, which is copied to the result (default: the
-                `id` of `fit`)
+            coverage: adds the prediction sets of :meth:`predict_sets`, as the column ``set``
+            data_dir: as in `ReadingOptions`, like ``skip_bad`` and ``encoding``
+            skip_bad: see there
+            encoding: see there
+            id: a column to copy to the result (default: the `id` of `fit`)
         """
         given = {"data_dir": data_dir, "skip_bad": skip_bad, "encoding": encoding}
         column = id or (self.folder.read_origin().id if self.folder.data.exists() else None)
@@ -280,11 +263,7 @@ class Run:
         return new_examples(self.saved_model, new, options, lambda: self.backbone, id)
 
     def suspects(self, data: Any = None) -> pl.DataFrame:
-        """Return the probability that each training label is wrong, the most suspect first.
-
-        Args:
-            data: the run's training data (default: load it again from its source)
-        """
+        """Return the probability that each training label is wrong, the most suspect first."""
         splits = self.training_data(data)
         return suspects_frame(self.judgment(splits).suspects, splits)
 
@@ -294,7 +273,7 @@ class Run:
         return self.decisions_about()
 
     def decisions_about(self, data: Any = None) -> DecisionFile:
-        """Return the decisions about the labels; ``data`` is as in :meth:`suspects`."""
+        """Return the decisions about the labels."""
         reviewed = ReviewedData.of(self.training_data(data), self.result.inputs)
         return DecisionFile(self.folder.decisions, reviewed)
 
@@ -309,40 +288,29 @@ class Run:
     def decide(
         self, position: int, label: str | None, *, by: str | None = None, data: Any = None
     ) -> Decision:
-        """Record the right label of a training example, and return the decision.
+        """Record the right label of the training example at a position, and return the decision.
 
-        Args:
-            position: the example's position among the training examples
-            label: the name of the right class, or None if the example is unusable
-            by: who decided (default: the user of this computer)
-            data: as in :meth:`suspects`
+        None is the label of an unusable example. By default, the user of this computer decides.
         """
         made = self.decisions_about(data)
         if label is None:
             return made.decide(position, "unusable", by=by)
-        if label == made.data.given(position):
-            return made.decide(position, "right", by=by)
-        return made.decide(position, "wrong", label, by=by)
+        is_right = label == made.data.given(position)
+        return made.decide(
+            position, "right" if is_right else "wrong", None if is_right else label, by=by
+        )
 
     def review_queue(self, data: Any = None, *, least: float = 0.0) -> ReviewQueue:
         """Return the undecided labels, the one most worth checking first.
 
-        Args:
-            data: as in :meth:`suspects`
-            least: the least probability of being wrong for a label in the queue
+        Only labels that are wrong with at least the probability ``least`` are in the queue.
         """
         splits = self.training_data(data)
         judged, decisions = self.judgment(splits), self.decisions_about(splits)
         return ReviewQueue(judged.suspects, decisions, least, judged.probabilities)
 
     def second_opinion(self, data: Any = None) -> NoiseEstimate | None:
-        """Return the noise by the labels that people gave without seeing the given ones.
-
-        None if there are none.
-
-        Args:
-            data: as in :meth:`suspects`
-        """
+        """Return the noise by the labels that people gave without seeing the given ones, if any."""
         splits = self.training_data(data)
         train = with_second_labels(splits.train, self.decisions_about(splits))
         if train.votes is None or train.votes is splits.train.votes:
@@ -351,12 +319,7 @@ class Run:
         return estimate_noise(probs, train.votes, annotators=train.annotators or None)
 
     def audit(self, data: Any = None, *, seed: int = 0) -> Audit:
-        """Return the audit: a random sample of labels to check, and its result so far.
-
-        Args:
-            data: as in :meth:`suspects`
-            seed: another seed draws another sample
-        """
+        """Return the audit: a random sample of labels to check, and its result so far."""
         splits = self.training_data(data)
         judged, decisions = self.judgment(splits), self.decisions_about(splits)
         return Audit(judged.probabilities, judged.suspects, decisions, self.noise.rate, seed)
@@ -405,15 +368,9 @@ class Run:
         return found
 
     def _scored(self, splits: Splits) -> RunScores:
-        held_out = self._held_out(splits)
-        noise: Noise | NoiseEstimate | None = noise_to_correct(self.noise)
-        trusted = None
-        if self.folder.decisions.exists():
-            audit = self.audit(splits)
-            noise, trusted = audited_noise(noise_to_correct(self.noise), audit, held_out.positions)
-        found = validation_scores(held_out, noise, trusted)
-        test = self._model_splits(splits).test
-        if test is None:
+        audit = self.audit(splits) if self.folder.decisions.exists() else None
+        found = validation_scores(self._held_out(splits), self.noise, audit)
+        if (test := self._model_splits(splits).test) is None:
             return found
         probs = self.saved_model.probabilities(test.rows)
         return found.model_copy(update={"test": test_scores(probs, test.labels)})
@@ -484,9 +441,7 @@ class Run:
     def training_data(self, data: Any = None, options: ReadingOptions | None = None) -> Splits:
         """Return the data that the run was trained on, embedded if there is a backbone.
 
-        Args:
-            data: the same data, where it was in memory only or has moved, or as it was loaded
-            options: how to read it (default: as `fit` read it)
+        By default, ``data`` is read as `fit` read it. Data that is already loaded is returned.
         """
         splits = self.whole_data(data, options)
         if self.label is None or splits.train.label_matrix is None:

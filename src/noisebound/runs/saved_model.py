@@ -46,12 +46,9 @@ class ModelCard(BaseModel):
 
 
 class SavedModel:
-    """A model in evaluation mode, with its card.
+    """A model in evaluation mode, with its card; on embeddings, a head.
 
-    Args:
-        model: the network; on embeddings, the head
-        card: its description
-        encoder_weights: the weights of the backbone, if it was fine-tuned
+    The encoder's weights are those of the backbone, if it was fine-tuned.
     """
 
     def __init__(
@@ -64,8 +61,7 @@ class SavedModel:
     def probabilities(self, inputs: Any) -> Float[Tensor, "n classes"]:
         """Return the class probabilities of inputs that are not normalized yet.
 
-        Args:
-            inputs: a tensor or rows as a `Dataset` holds them, or an array
+        They are a tensor or rows as a `Dataset` holds them, or an array.
         """
         is_ready = isinstance(inputs, Tensor | Rows)
         given = as_rows(inputs if is_ready else inputs_from_array(inputs))
@@ -116,12 +112,7 @@ class SavedModel:
 
     @classmethod
     def load(cls, folder: str | Path, model: nn.Module | None = None) -> "SavedModel":
-        """Read a model back.
-
-        Args:
-            folder: the run's folder
-            model: the network, if it is your own
-        """
+        """Read a model back from a run's folder; pass the network if it is your own."""
         files = RunFolder(folder)
         for needed in (files.card, files.weights):
             if not needed.exists():

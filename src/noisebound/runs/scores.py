@@ -19,33 +19,21 @@ NO_SPLIT = "there is no validation split; train with a positive `validation_shar
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """The model's predictions for the validation split, with the noisy labels.
-
-    Args:
-        probs: the class probabilities
-        labels: the given labels
-        positions: the positions among all training examples, in ascending order
-    """
+    """The model's predictions for the validation split, with the noisy labels."""
 
     probs: Float[Tensor, "m classes"]
     labels: Int64[Tensor, " m"]
-    positions: Int64[Tensor, " m"]
+    positions: Int64[Tensor, " m"]  # among all training examples, in ascending order
 
 
 class RunScores(BaseModel):
-    """The scores of a run's model on true labels.
-
-    Attributes:
-        validation: by the validation split, whose labels are noisy
-        test: by the test set, whose labels count as right
-        unknown_because: the reason if there are no scores by the validation split
-    """
+    """The scores of a run's model on true labels."""
 
     model_config = ConfigDict(frozen=True)
 
-    validation: CleanScore | None = None
-    test: CleanScore | None = None
-    unknown_because: str | None = None
+    validation: CleanScore | None = None  # by the validation split, whose labels are noisy
+    test: CleanScore | None = None  # by the test set, whose labels count as right
+    unknown_because: str | None = None  # why there are no scores by the validation split
 
     @property
     def words(self) -> str:
@@ -57,22 +45,24 @@ class RunScores(BaseModel):
         return f"{found.summary}; by {found.examples:,} validation labels{notes}"
 
 
-def validation_scores(
-    held_out: HeldOut, noise: Noise | NoiseEstimate | None, trusted: Trusted | None
-) -> RunScores:
-    """Return the scores by a validation split."""
+def validation_scores(held_out: HeldOut, noise: Noise, audit: Audit | None) -> RunScores:
+    """Return the scores by a validation split, with the noise of an audit if there is one."""
     if not len(held_out.labels):
         return RunScores(unknown_because=NO_SPLIT)
-    if isinstance(noise, Noise) and noise.rate is None:
-        return RunScores(unknown_because=noise.unknown_because)
+    known: Noise | NoiseEstimate | None = asked_noise(noise)
+    trusted = None
+    if audit is not None and (estimate := audit.result().estimate) is not None:
+        known, trusted = estimate, _trusted(audit, held_out.positions)
+    if isinstance(known, Noise) and known.rate is None:
+        return RunScores(unknown_because=known.unknown_because)
     try:
-        found = clean_score(held_out.probs, held_out.labels, noise=noise, trusted=trusted)
+        found = clean_score(held_out.probs, held_out.labels, noise=known, trusted=trusted)
     except InvalidValueError as error:  # such as too few examples
         return RunScores(unknown_because=str(error))
     return RunScores(validation=found)
 
 
-def noise_to_correct(noise: Noise) -> Noise | None:
+def asked_noise(noise: Noise) -> Noise | None:
     """Return the noise; None if nobody asked for it, so that held-out predictions estimate it."""
     return None if noise.rate is None and noise.unknown_because is None else noise
 
@@ -86,19 +76,13 @@ def test_scores(
     return None
 
 
-def audited_noise(
-    noise: Noise | None, audit: Audit, validation: Int64[Tensor, " m"]
-) -> tuple[Noise | NoiseEstimate | None, Trusted | None]:
-    """Return the noise by the answers of an audit, and those in the validation split."""
+def _trusted(audit: Audit, validation: Int64[Tensor, " m"]) -> Trusted | None:
+    """Return the answers of an audit that are in the validation split, if they are enough."""
     settled = [each for each in audit.answers if each.is_trusted]
-    estimate = audit.result().estimate
-    if estimate is None:
-        return noise, None
     positions = torch.tensor([each.position for each in settled])
-    weights = audit.weights(settled)
     inside = torch.isin(positions, validation)
     if int(inside.sum()) < _ENOUGH:
-        return estimate, None
-    positions = positions[inside]
+        return None
+    positions, weights = positions[inside], audit.weights(settled)[inside]
     at = torch.searchsorted(validation, positions)
-    return estimate, Trusted(at, audit.decisions.corrected()[positions], weights[inside])
+    return Trusted(at, audit.decisions.corrected()[positions], weights)

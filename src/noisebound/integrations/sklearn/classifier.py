@@ -199,11 +199,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         a number, or `loss` has a transition matrix. The features are scaled as in the first call,
         and `suspects_` is not set.
 
-        Args:
-            X: features, dense or sparse, one row per example
-            y: labels
-            classes: all classes that there will be; needed in the first call
-            sample_weight: how much each example counts
+        The first call needs all ``classes`` that there will be.
         """
         from noisebound.integrations.sklearn.engine import fit_part
 
@@ -230,11 +226,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.floating[Any]]:
-        """Return the probability of each class, one column per class in the order of ``classes_``.
-
-        Args:
-            X: features, dense or sparse, one row per example
-        """
+        """Return the probability of each class, in the order of ``classes_``."""
         from noisebound.integrations.sklearn.engine import probabilities
 
         check_is_fitted(self, "network_")
@@ -244,11 +236,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         return probs.astype(self._dtype, copy=False)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class of each row.
-
-        Args:
-            X: features, dense or sparse, one row per example
-        """
+        """Return the likeliest class of each row."""
         likeliest = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 

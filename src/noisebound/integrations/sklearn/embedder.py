@@ -52,12 +52,7 @@ class Embedder(TransformerMixin, BaseEstimator):
         self.image_size = image_size
 
     def fit(self, X: Any, y: Any = None) -> "Embedder":
-        """Find the encoder, and embed the examples into the cache.
-
-        Args:
-            X: as in :meth:`transform`
-            y: is not used
-        """
+        """Find the encoder, and embed the examples into the cache; ``y`` is not used."""
         self.fit_transform(X)
         return self
 
@@ -70,9 +65,8 @@ class Embedder(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Return one vector per example.
 
-        Args:
-            X: a list, an array, a column or a frame of one column of texts, or of paths of images;
-                or images ``[n, height, width, channels]`` or with channels first
+        ``X`` is a list, an array, a column or a frame of one column of texts, or of paths of
+        images; or images ``[n, height, width, channels]`` or with channels first.
         """
         check_is_fitted(self, "backbone_")
         return self._vectors(X)

@@ -22,6 +22,7 @@ from noisebound.catalog import LOSS_NAMES, SPECS
 from noisebound.checks import check_count
 from noisebound.data import Dataset, Normalization, Splits
 from noisebound.data.groups import group_indices
+from noisebound.data.options import first_mistake
 from noisebound.data.rows import Rows, SparseRows
 from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.estimation import BoundChoice, EstimatedNoise, Noise
@@ -134,14 +135,9 @@ def probabilities(
 
 
 class InputScaling:
-    """Brings features to the form and scale of the first ones.
+    """Brings features to the form of the first ones, and to their scale if they are standardized.
 
     Sparse features keep their zeros: one factor scales all of them to a mean row length of 10.
-
-    Args:
-        X: features, dense or sparse
-        weights: how much each row counts
-        standardize: False to keep the scale
     """
 
     normalization: Normalization | None = None
@@ -264,8 +260,10 @@ def _config_of(estimator: NoiseBoundedClassifier) -> TrainingConfig:
     matrix = None
     if estimator.noise_rate == "auto" and estimator.loss_transition is not None:
         matrix = tuple(map(tuple, estimator.loss_transition.tolist()))
+    # A loss object takes the place of the named one in the objective.
+    loss = estimator.loss if isinstance(estimator.loss, str) and estimator.loss != "auto" else "ce"
     fields = {
-        "loss": None if estimator.is_by_recipe else _bounded_loss(estimator.loss),
+        "loss": None if estimator.is_by_recipe else f"{loss.removesuffix('+b')}+b",
         "recipe": estimator.recipe if estimator.is_by_recipe else None,
         "learner": _learner(estimator),
         "ensemble_size": estimator.ensemble_size,
@@ -284,14 +282,10 @@ def _config_of(estimator: NoiseBoundedClassifier) -> TrainingConfig:
     try:  # strict: neither "0.4" nor True is a number
         config = TrainingConfig.model_validate(plain, strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        message = first["msg"].removeprefix("Value error, ")
-        if not first["loc"]:  # about several parameters
-            raise InvalidValueError(message) from error
-        field = str(first["loc"][0])
-        raise InvalidValueError(
-            f"{_PARAMETERS.get(field, field)}: {message}; got {first['input']!r}"
-        ) from error
+        message = first_mistake(error)
+        for field, parameter in _PARAMETERS.items():
+            message = message.replace(f"`{field}`", f"`{parameter}`")
+        raise InvalidValueError(message) from error
     epochs = config.epochs
     return config.model_copy(
         update={
@@ -335,7 +329,7 @@ def _learner(estimator: NoiseBoundedClassifier) -> str:
             )
         return "estimator"
     has_layers = not isinstance(estimator.hidden_layer_sizes, str)
-    return "network" if estimator.learner == "auto" and has_layers else estimator.learner
+    return "network" if given == "auto" and has_layers else given
 
 
 def _check_method(estimator: NoiseBoundedClassifier, num_classes: int) -> None:
@@ -364,11 +358,6 @@ def _check_method(estimator: NoiseBoundedClassifier, num_classes: int) -> None:
         )
     if estimator.noise_rate is None:
         raise InvalidTypeError("noise_rate must be a number or 'auto', got None")
-
-
-def _bounded_loss(loss: str | Loss) -> str:
-    """Return the bounded loss of this name; an object takes its place in the objective."""
-    return "ce+b" if loss == "auto" or isinstance(loss, Loss) else f"{loss.removesuffix('+b')}+b"
 
 
 def _class_weight_by_position(

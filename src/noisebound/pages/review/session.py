@@ -111,22 +111,20 @@ class ReviewSession:
         done = {each.position for each in made if each.by == self.by}
         waiting = [each for each in self._sample if each not in done]
         result = self.run.second_opinion(self.splits) if not waiting else None
+        # By its position, because a file's name may contain its class.
+        unnamed = [{"position": each, "name": f"#{each}"} for each in waiting[:1]]
         return {
-            "next": self._unlabeled(waiting[0]) if waiting else None,
+            "next": unnamed[0] | self._content(waiting[0]) if waiting else None,
             "done": len(self._sample) - len(waiting),
             "of": len(self._sample),
             "words": result and f"Noise rate of all labels: {result.summary}.",
             "file": str(self.run.folder.decisions),
         }
 
-    def _unlabeled(self, position: int) -> Record:
-        return {
-            "position": position,
-            "name": f"#{position}",  # a file's name may contain its class
-            "kind": self.examples.kind,
-            "text": self.examples.text(position),
-            "columns": self.examples.columns(position),
-        }
+    def _content(self, position: int) -> Record:
+        examples = self.examples
+        text, columns = examples.text(position), examples.columns(position)
+        return {"kind": examples.kind, "text": text, "columns": columns}
 
     def progress(self) -> Record:
         """Return the progress of the review, over all windows."""
@@ -192,13 +190,9 @@ class ReviewSession:
         with self._lock:
             brief = self._brief(position)
         named = zip(self.splits.train.class_names, self._probs[position].tolist(), strict=True)
-        return brief | {
-            "kind": self.examples.kind,
-            "text": self.examples.text(position),
-            "columns": self.examples.columns(position),
-            "labels": labels_of(self.splits.train, position),
-            "probabilities": sorted(named, key=itemgetter(1), reverse=True),
-        }
+        probabilities = sorted(named, key=itemgetter(1), reverse=True)
+        labels = labels_of(self.splits.train, position)
+        return brief | self._content(position) | {"labels": labels, "probabilities": probabilities}
 
     def neighbors(self, position: int) -> list[Record]:
         """Return the examples most similar to one, the most similar first."""
