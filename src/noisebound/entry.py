@@ -100,7 +100,7 @@ def fit(
     is_shown = show and is_first
     network = model if isinstance(model, nn.Module) else None
     estimator = None if isinstance(learner, str) else learner
-    if estimator is None and learner == "estimator":
+    if learner == "estimator":
         raise InvalidValueError(
             "`learner` is the estimator itself, which only Python can pass, or the name of another "
             "learner: network, linear, boosting, trees or neighbors"

@@ -76,5 +76,5 @@ def test_labels_without_a_class():
 
 
 def test_as_many_labels_as_inputs():
-    with pytest.raises(DataError, match="3 inputs need as many labels"):
+    with pytest.raises(DataError, match=r"labels of 3 inputs must have shape \[3\], got \[2\]"):
         Dataset(torch.zeros(3, 1), torch.zeros(2, dtype=torch.long), ("a", "b"))

@@ -79,9 +79,9 @@ def check_binary(path):
 
 
 def check_human(path):
-    human = read_human_labels(Folder(path.parent), name=path.name, key="l", num_classes=10)
-    assert human.noisy.shape == human.clean.shape
-    assert set(human.noisy) <= set(range(10))
+    noisy, clean = read_human_labels(Folder(path.parent), name=path.name, key="l", num_classes=10)
+    assert noisy.shape == clean.shape
+    assert set(noisy) <= set(range(10))
 
 
 def check_zip(path):

@@ -73,10 +73,11 @@ def test_idx_folder_without_training_images(tmp_path):
 
 def test_summary():
     summary = summarize(load("digits"))
-    assert (summary.train.examples, summary.test.examples, summary.classes) == (1257, 540, 10)
-    assert sum(summary.train.class_counts.values()) == 1257
-    assert summary.train.imbalance == pytest.approx(128 / 122)
-    assert summary.train.noise_rate is None
+    train, test = summary["train"], summary["test"]
+    assert (train["examples"], test["examples"], summary["classes"]) == (1257, 540, 10)
+    assert sum(train["class_counts"].values()) == 1257
+    assert train["imbalance"] == pytest.approx(128 / 122)
+    assert train["noise_rate"] is None
 
 
 def write_pictures(folder):

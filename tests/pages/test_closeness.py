@@ -23,7 +23,7 @@ def test_copies_with_different_labels_come_first_and_measure_the_noise():
     assert section.text.startswith(
         "80 examples are copies or near copies of one another, in 40 sets"
     )
-    assert "2 sets have different labels" in section.text
+    assert "2 of them with different labels" in section.text
     assert "agree in 95.0% of the pairs" in section.text
     first, second, third, *_ = section.tables[0].rows
     assert (first.label, first.cells[0].text) == ("#7 = #47", "dog, cat")

@@ -1,11 +1,9 @@
 """Runs with every learner: they train, predict, find suspects, resume, and are the same again."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -17,7 +15,6 @@ from noisebound.errors import InvalidTypeError, InvalidValueError
 from noisebound.runs import train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.noise_record import noise_record
-from noisebound.runs.result import read_result
 from noisebound.search import estimate_label_noise, search
 from noisebound.search.recipes import OF_SEVERAL_LABELS
 from noisebound.training import TrainingConfig
@@ -227,22 +224,3 @@ def test_the_number_of_processes_changes_nothing(tmp_path, monkeypatch, whole):
     config = TrainingConfig(**BRIEF)
     two = train_run(noisy_clouds(), config, tmp_path / "run", show=False, n_jobs=2)
     assert are_the_same(whole[0], two)
-
-
-def test_a_result_from_when_one_network_was_trained(tmp_path):
-    """Its choice names the one that was chosen, and what came of training on all examples."""
-    run = fit(table(), tmp_path / "run", learner="network")
-    path = RunFolder(run.path).result
-    record = json.loads(path.read_text())
-    choice = record["choice"]
-    (chosen,) = choice.pop("members")
-    choice.pop("is_named")
-    record["choice"] = choice | {"chosen": chosen, "finals": [], "withdrawn": None}
-    for each in (chosen, *choice["tried"]):
-        del each["learner"], each["stage"]
-    path.write_text(json.dumps(record))
-    found = read_result(RunFolder(run.path)).choice
-    assert [replace(each, stage=0) for each in run.recipe.members] == list(found.members)
-    assert len(found.tried) == len(run.recipe.tried)
-    assert nb.load_run(run.path).recipe.label == run.recipe.label
-    assert torch.from_numpy(nb.load_run(run.path).predict_proba(table()[0])).isfinite().all()

@@ -1,7 +1,7 @@
 """List, download or inspect data sets, and clear the cache."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import App, Parameter
 from rich.filesize import decimal
@@ -13,7 +13,6 @@ from noisebound.data.column_types import ColumnType, listed_names
 from noisebound.system.console import Console, print_json, print_text, spell_arguments
 
 if TYPE_CHECKING:
-    from noisebound.data.load import DataSummary, PartSummary
     from noisebound.data.published.releases import Published
 
 data = App(name="data", help=__doc__)
@@ -80,7 +79,7 @@ def info(name_or_path: Source, *, reading: Reading = None, json: Json = False) -
 
     summary = summarize((reading or ReadingFlags()).origin(name_or_path).load())
     if json:
-        print_json(summary.model_dump(mode="json"))
+        print_json(summary)
     else:
         _print_summary(summary)
 
@@ -113,40 +112,40 @@ def cache(
     print_text(f"{total} {'removed' if clear else 'kept'} in {cache_folder()}")
 
 
-def _print_summary(summary: "DataSummary") -> None:
-    print_text(f"{summary.name} from {summary.source}", style="bold")
-    for part, name in ((summary.train, "train"), (summary.test, "test")):
-        if part is not None:
-            print_text(f"{name:<6}{_described(part)}")
-    if 0 < len(summary.mean) <= 4:
-        pairs = zip(summary.mean, summary.std, strict=True)
+def _print_summary(summary: dict[str, Any]) -> None:
+    print_text(f"{summary['name']} from {summary['source']}", style="bold")
+    for name in ("train", "test"):
+        if summary[name] is not None:
+            print_text(f"{name:<6}{_described(summary[name])}")
+    if 0 < len(summary["mean"]) <= 4:
+        pairs = zip(summary["mean"], summary["std"], strict=True)
         constants = ", ".join(f"{mean:.2f} ± {std:.2f}" for mean, std in pairs)
         print_text(f"mean ± deviation of each channel: {constants}")
     for kind in get_args(ColumnType):
-        names = [name for name, found in summary.columns.items() if found == kind]
+        names = [name for name, found in summary["columns"].items() if found == kind]
         if names:
             print_text(f"{kind + ' columns':<18}{listed_names(names)}")
-    for note in summary.notes:
+    for note in summary["notes"]:
         print_text(f"note: {spell_arguments(note)}")
-    Console().print(_class_table(summary))
-
-
-def _described(part: "PartSummary") -> str:
-    shape = "×".join(map(str, part.shape))
-    balance = "some classes without examples"
-    if part.imbalance is not None:
-        balance = f"largest class {part.imbalance:.2f} times the smallest"
-        balance = "classes balanced" if part.imbalance == 1 else balance
-    rate = "" if part.noise_rate is None else f", {part.noise_rate:.1%} of the labels wrong"
-    return f"{part.examples:,} examples of {shape} {part.dtype}, {balance}{rate}"
-
-
-def _class_table(summary: "DataSummary") -> Table:
     table = Table("class", "name", "train", "test", box=None, pad_edge=False)
-    test = summary.test.class_counts if summary.test else {}
-    counts = list(summary.train.class_counts.items())
+    test = summary["test"]["class_counts"] if summary["test"] else {}
+    counts = list(summary["train"]["class_counts"].items())
     for index, (name, count) in enumerate(counts[:_MANY_CLASSES]):
         table.add_row(str(index), escape(name), f"{count:,}", f"{test[name]:,}" if test else "-")
     if len(counts) > _MANY_CLASSES:
-        table.add_row("…", f"{summary.classes} classes in all", "", "")
-    return table
+        table.add_row("…", f"{summary['classes']} classes in all", "", "")
+    Console().print(table)
+
+
+def _described(part: dict[str, Any]) -> str:
+    shape, imbalance, rate = (
+        "×".join(map(str, part["shape"])),
+        part["imbalance"],
+        part["noise_rate"],
+    )
+    balance = "some classes without examples"
+    if imbalance is not None:
+        balance = f"largest class {imbalance:.2f} times the smallest"
+        balance = "classes balanced" if imbalance == 1 else balance
+    wrong = "" if rate is None else f", {rate:.1%} of the labels wrong"
+    return f"{part['examples']:,} examples of {shape} {part['dtype']}, {balance}{wrong}"

@@ -190,19 +190,14 @@ def print_annotators(found: "AnnotatorEstimate", class_names: Sequence[str]) -> 
     from noisebound.runs.annotators import annotators_frame
 
     frame = annotators_frame(found, class_names)
-    table = Table(*("annotator", "labels", "wrong", "95% interval", "agreement",
-                    "most frequent mistake"),
-                  box=None, pad_edge=False)  # fmt: skip
-    for row in frame.sort("labels", descending=True).head(_ANNOTATORS).iter_rows(named=True):
-        kappa = row["agreement"]
-        table.add_row(
-            escape(row["annotator"]),
-            f"{row['labels']:,}",
-            f"{row['error_rate']:.1%}",
-            f"{row['low']:.1%} to {row['high']:.1%}",
-            "" if kappa is None else f"{kappa:.2f}",
-            escape(row["most_frequent_mistake"] or ""),
-        )
+    header = ("annotator", "labels", "wrong", "95% interval", "agreement", "most frequent mistake")
+    table = Table(*header, box=None, pad_edge=False)
+    for row in frame.sort("labels", descending=True).head(_ANNOTATORS).iter_rows():
+        name, count, rate, low, high, kappa, mistake = row
+        interval = f"{low:.1%} to {high:.1%}"
+        agreement = "" if kappa is None else f"{kappa:.2f}"
+        cells = f"{count:,}", f"{rate:.1%}", interval, agreement, escape(mistake or "")
+        table.add_row(escape(name), *cells)
     Console(soft_wrap=True).print(table)
     if len(frame) > _ANNOTATORS:
         print_text(f"… and {len(frame) - _ANNOTATORS} more annotators")

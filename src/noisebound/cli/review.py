@@ -243,10 +243,10 @@ def labels(
         changed = int((table["label"] != table["corrected"]).sum())
         print_text(f"{len(table):,} labels, of which {changed:,} are corrected: {out}")
         return
-    queue = trained.review_queue(splits)
     tasks = label_studio_tasks if format == "label-studio" else argilla_records
-    write_text(out, json.dumps(tasks(queue, splits), ensure_ascii=False, indent=1) + "\n")
-    print_text(f"{len(queue.data):,} examples for {format}: {out}")
+    found_tasks = tasks(trained.review_queue(splits), splits)
+    write_text(out, json.dumps(found_tasks, ensure_ascii=False, indent=1) + "\n")
+    print_text(f"{len(splits.train):,} examples for {format}: {out}")
     if format == "label-studio":
         config = out.with_suffix(".xml")
         write_text(config, label_studio_config(splits))

@@ -1,7 +1,7 @@
 """Arrays in memory and in ``.npz`` and ``.npy`` files as examples."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -197,19 +197,22 @@ def read_arrays(path: Path, target: str | None) -> tuple[Pair, Pair | None]:
     ``target`` is the array of labels in it; for ``.npy``, the path of their file, or its name if it
     lies beside the inputs.
     """
+    if path.suffix.lower() == ".npy" and target is None:
+        raise DataError(
+            f"{path} holds only inputs: give the file of labels as `target`, such as y.npy"
+        )
     with _opened(path) as arrays:
         if path.suffix.lower() == ".npy":
-            if target is None:
-                raise DataError(
-                    f"{path} holds only inputs: give the file of labels as `target`, such as y.npy"
-                )
-            labels = Path(target) if Path(target).exists() else path.parent / target
-            return (arrays["X"], _load(labels)), None
+            labels = Path(str(target))
+            return (arrays["X"], _load(labels if labels.exists() else path.parent / labels)), None
         if target is not None:
             return _pair_with(arrays, target, path), None
-        train = _pair(arrays, _TRAIN_KEYS)
-        if train is not None:
-            return train, _pair(arrays, _TEST_KEYS)
+        pairs = [
+            next(((arrays[x], arrays[y]) for x, y in keys if x in arrays and y in arrays), None)
+            for keys in (_TRAIN_KEYS, _TEST_KEYS)
+        ]
+        if pairs[0] is not None:
+            return pairs[0], pairs[1]
         raise DataError(
             f"{path} has the arrays {sorted(arrays)}; expected X and y, or another usual pair of "
             "names: give the name of the labels as `target`"
@@ -244,12 +247,6 @@ def _pair_with(arrays: Mapping[str, NDArray[Any]], target: str, path: Path) -> P
             f"{path} must have one array of inputs beside {target!r}, got {sorted(others)}"
         )
     return arrays[others[0]], arrays[target]
-
-
-def _pair(arrays: Mapping[str, NDArray[Any]], keys: Iterable[tuple[str, str]]) -> Pair | None:
-    """Return the first of these pairs of arrays that the file has."""
-    found = ((arrays[x], arrays[y]) for x, y in keys if x in arrays and y in arrays)
-    return next(found, None)
 
 
 @contextmanager

@@ -48,46 +48,34 @@ class Dataset:
     label_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("labels", "true_labels", "weights", "groups"):
+        count, classes = len(self.inputs), self.num_classes
+        annotators = len(self.annotators) or (0 if self.votes is None else self.votes.shape[-1])
+        shapes: dict[str, tuple[int, ...]] = {
+            **dict.fromkeys(("labels", "true_labels", "weights", "groups"), (count,)),
+            "targets": (count, classes),
+            "votes": (count, annotators),
+            "label_matrix": (count, len(self.label_names)),
+        }
+        for name, shape in shapes.items():
             values: Tensor | None = getattr(self, name)
             if values is None:
                 continue
-            if values.shape != self.inputs.shape[:1]:
+            if tuple(values.shape) != shape:
                 raise DataError(
-                    f"{len(self.inputs)} inputs need as many {name}, got {list(values.shape)}"
+                    f"{name} of {count} inputs must have shape {list(shape)}, got "
+                    f"{list(values.shape)}"
                 )
-            if name == "weights":
-                if not bool((torch.isfinite(values) & (values >= 0)).all()):
-                    raise DataError("weights must be finite and not negative")
-            elif name != "groups" and len(values):
+            least = {"labels": 0, "true_labels": 0, "votes": -1}.get(name)
+            if least is not None and values.numel():
                 low, high = (int(extreme) for extreme in values.aminmax())
-                if low < 0 or high >= self.num_classes:
+                if low < least or high >= classes:
+                    none = ", or -1 for none" if least else ""
                     raise DataError(
-                        f"{name} must be indices of {self.num_classes} classes, got {low} … {high}"
+                        f"{name} must be indices of {classes} classes{none}, got {low} … {high}"
                     )
-        if self.targets is not None and self.targets.shape != (len(self), self.num_classes):
-            raise DataError(
-                f"targets must be class probabilities of shape {[len(self), self.num_classes]}, "
-                f"got {list(self.targets.shape)}"
-            )
-        if self.votes is not None:
-            self._check_votes(self.votes)
-        matrix, names = self.label_matrix, self.label_names
-        if matrix is not None and tuple(matrix.shape) != (len(self), len(names)):
-            raise DataError(
-                f"the matrix of labels must have shape {[len(self), len(names)]}, got "
-                f"{list(matrix.shape)}"
-            )
-
-    def _check_votes(self, votes: Tensor) -> None:
-        width = len(self.annotators) or votes.shape[-1]
-        if tuple(votes.shape) != (len(self), width):
-            raise DataError(f"votes must have shape {[len(self), width]}, got {list(votes.shape)}")
-        if votes.numel() and not -1 <= int(votes.min()) <= int(votes.max()) < self.num_classes:
-            raise DataError(
-                f"votes must be indices of {self.num_classes} classes, or -1 for none, got "
-                f"{int(votes.min())} … {int(votes.max())}"
-            )
+        weights = self.weights
+        if weights is not None and not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+            raise DataError("weights must be finite and not negative")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -122,7 +110,7 @@ class Dataset:
         return torch.bincount(self.labels, minlength=self.num_classes)
 
     def with_labels(self, labels: Int64[Tensor, " n"]) -> "Dataset":
-        """Return the same examples with other labels; the true ones stay known.
+        """Return the same examples with other labels.
 
         Unless ``true_labels`` are known already, they are the labels before the change.
         """

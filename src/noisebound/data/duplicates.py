@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,24 +67,26 @@ class Duplicates:
             found.setdefault(group, []).append(position)
         return [each for each in found.values() if len(each) > 1]
 
+    def described(self, labels: Int64[Tensor, " n"]) -> tuple[list[list[int]], str]:
+        """Return the sets, those with different labels first, and how many there are, in words."""
+        differs = {tuple(each): len(set(labels[each].tolist())) > 1 for each in self.sets}
+        sets = sorted(self.sets, key=lambda each: not differs[tuple(each)])
+        return sets, (
+            f"{sum(map(len, sets)):,} examples are copies or near copies of one another, in "
+            f"{len(sets):,} sets, {sum(differs.values()):,} of them with different labels"
+        )
+
     def note(self, labels: Int64[Tensor, " n"], name: Callable[[int], str]) -> str | None:
         """Return a sentence about the duplicates, with the names of some; None without any."""
-        if self.groups is None:
-            if not self.equal_by_chance:
-                return None
-            return (
-                f"{self.equal_by_chance:,} rows equal an earlier row; the columns have few values, "
-                "so they count as different examples"
-            )
-        sets = self.sets
-        # Those with different labels first: they are what to look at.
-        differing = [each for each in sets if len(set(labels[each].tolist())) > 1]
-        shown = [*differing, *(each for each in sets if each not in differing)][:_SHOWN]
-        listed = "; ".join(" = ".join(name(position) for position in each[:2]) for each in shown)
+        if self.groups is not None:
+            sets, words = self.described(labels)
+            shown = "; ".join(" = ".join(map(name, each[:2])) for each in sets[:_SHOWN])
+            return f"{words}, such as {shown}. No set is in both training and held-out data"
+        if not self.equal_by_chance:
+            return None
         return (
-            f"{sum(map(len, sets)):,} examples are copies or near copies of one another, in "
-            f"{len(sets):,} sets, {len(differing):,} of them with different labels, such as "
-            f"{listed}. A set is never divided between training and held-out data"
+            f"{self.equal_by_chance:,} rows equal an earlier row; the columns have few values, "
+            "so they count as different examples"
         )
 
 
@@ -94,16 +97,10 @@ def find_duplicates(
     has_texts: bool = False,
     is_embedded: bool = False,
 ) -> Duplicates:
-    """Return the duplicates among examples.
+    """Return the duplicates among examples, by their inputs and the columns of a table, if any.
 
     Embeddings are compared by their cosine, other features by their distance once they are
     standardized, and images as pixels and the words of texts only for equality.
-
-    Args:
-        rows: the inputs
-        table: for tables, the columns behind them
-        has_texts: True if columns of the table are texts
-        is_embedded: True if a backbone made the inputs
     """
     n = len(rows)
     if not (rows.shape[1:].numel() if table is None else table.width):
@@ -115,21 +112,17 @@ def find_duplicates(
     copies = torch.arange(n) if by_chance else content
     groups, remoteness = copies, None
     is_dense = rows.ndim == 2 and rows.shape[1] > 0 and not isinstance(rows, SparseRows)
-    if (
-        is_dense
-        and not by_chance
-        and (is_embedded or not has_texts)
-        and rows.nbytes <= HELD_IN_MEMORY
-    ):
-        first = _first_of_each(content)
-        if len(first) > 2 * NEIGHBORS:
-            is_one_vector = is_embedded and not isinstance(rows, JoinedRows)
-            vectors = _comparable(rows.dense(first), by_angle=is_one_vector)
-            distances, neighbors = nearest_neighbors(vectors, NEIGHBORS)
-            pairs = _near_pairs(distances, neighbors)
-            groups = _joined(copies, first[pairs])
-            far = distances[:, -1]
-            remoteness = (far / far.median().clamp(min=torch.finfo(far.dtype).tiny))[content]
+    is_near = is_dense and (is_embedded or not has_texts) and rows.nbytes <= HELD_IN_MEMORY
+    # Numbers are in the order of appearance.
+    before = torch.cat([torch.tensor([-1]), content.cummax(0).values[:-1]])
+    first = (content > before).nonzero().squeeze(1)
+    if is_near and not by_chance and len(first) > 2 * NEIGHBORS:
+        is_one_vector = is_embedded and not isinstance(rows, JoinedRows)
+        vectors = _comparable(rows.dense(first), by_angle=is_one_vector)
+        distances, neighbors = nearest_neighbors(vectors, NEIGHBORS)
+        groups = _joined(copies, first[_near_pairs(distances, neighbors)])
+        far = distances[:, -1]
+        remoteness = (far / far.median().clamp(min=torch.finfo(far.dtype).tiny))[content]
     groups = _without_large(groups)
     has_sets = int(groups.max()) + 1 < n
     return Duplicates(groups if has_sets else None, remoteness, equal if by_chance else 0)
@@ -141,9 +134,7 @@ def _contents(rows: Rows) -> Int64[Tensor, " n"]:
     def keys() -> Iterator[Hashable]:
         if isinstance(rows, SparseRows):
             matrix = rows.matrix
-            for place, (start, stop) in enumerate(
-                zip(matrix.indptr, matrix.indptr[1:], strict=False)
-            ):
+            for place, (start, stop) in enumerate(pairwise(matrix.indptr.tolist())):
                 values = matrix.indices[start:stop].tobytes() + matrix.data[start:stop].tobytes()
                 yield _digest(values) if start < stop else place  # empty ones are not compared
             return
@@ -163,12 +154,6 @@ def _numbered(keys: Iterable[Hashable]) -> Int64[Tensor, " n"]:
     """Return a number for each key, in the order of their first appearance."""
     known: dict[Hashable, int] = {}
     return torch.tensor([known.setdefault(key, len(known)) for key in keys])
-
-
-def _first_of_each(content: Int64[Tensor, " n"]) -> Int64[Tensor, " m"]:
-    """Return the first position of each number; numbers are in the order of appearance."""
-    is_first = content > torch.cat([torch.tensor([-1]), content.cummax(0).values[:-1]])
-    return is_first.nonzero().squeeze(1)
 
 
 def _cleaned(table: pl.DataFrame) -> pl.DataFrame:
@@ -191,7 +176,8 @@ def _is_chance(rows: Rows, table: pl.DataFrame | None, content: Int64[Tensor, " 
         array = rows.dense(torch.arange(len(rows))).numpy()
         columns = [np.unique(column, return_inverse=True)[1] for column in array.T]
     else:
-        columns = [column.rank("dense").to_numpy() for column in _hashed(table)]
+        hashes = (column.to_frame().hash_rows() for column in _cleaned(table))
+        columns = [column.rank("dense").to_numpy() for column in hashes]
     random = np.random.default_rng(0)
     marks = [random.integers(2**63, size=int(each.max()) + 1)[each] for each in columns]
     left_out = _categories(columns)
@@ -222,10 +208,6 @@ def _categories(columns: list[NDArray[Any]]) -> list[list[int]]:
             found.append([index])
             are_set = is_set
     return found
-
-
-def _hashed(table: pl.DataFrame) -> list[pl.Series]:
-    return [column.to_frame().hash_rows() for column in _cleaned(table)]
 
 
 def _pairs(keys: NDArray[Any]) -> int:

@@ -12,10 +12,9 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import pooch
 from rich.filesize import decimal
@@ -26,7 +25,6 @@ UNPACKED_VARIABLE = "NOISEBOUND_MAX_UNPACKED"
 
 _ALWAYS_ALLOWED = 2**30  # bytes; heuristic: this fits into the memory of any machine
 _USUAL_RATIO = 100  # heuristic: text and images compress 2 to 20 times, a file of zeros 1,000 times
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _CHUNK = 2**20  # bytes unpacked at a time
 
 
@@ -56,13 +54,13 @@ def check_unpacked(name: str, packed: int, unpacked: int) -> None:
     ``NOISEBOUND_MAX_UNPACKED``, such as 8G, replaces the gigabyte. Sizes are in bytes.
     """
     text = os.environ.get(UNPACKED_VARIABLE) or str(_ALWAYS_ALLOWED)
-    match = re.fullmatch(r"(\d{1,15})\s*([KMGT]?)B?", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(r"(\d{1,15})([KMGT]?)", text.strip().upper())
     if match is None:
         raise InvalidValueError(
             f"the environment variable {UNPACKED_VARIABLE} must be a number such as 8G, got "
             f"{text!r}"
         )
-    limit = max(int(match[1]) * _UNITS[match[2].upper()], _USUAL_RATIO * packed)
+    limit = max(int(match[1]) * 1000 ** " KMGT".index(match[2] or " "), _USUAL_RATIO * packed)
     if unpacked > limit:
         raise DataError(
             f"{name} of {decimal(packed)} would unpack to {decimal(unpacked)} or more, over the "
@@ -84,8 +82,7 @@ class Files(ABC):
         self.path = path.absolute()
 
     @abstractmethod
-    def read(self, name: str) -> bytes:
-        """Return the whole content of one file."""
+    def read(self, name: str) -> bytes: ...
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -97,16 +94,13 @@ class Files(ABC):
 
     def fingerprint(self, names: Sequence[str]) -> str:
         """Return a hash that changes when one of these files is written again."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(os.fsencode("\n".join(names)))
         for path in self._paths(names):
-            digest.update(os.fsencode(path))
-            try:
-                status = path.stat()
-            except OSError as error:  # such as a broken link; reading it will raise
-                digest.update(str(error.errno).encode())
-                continue
-            marks = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-            digest.update(repr(marks).encode())
+            marks: tuple[int, ...] = ()
+            with suppress(OSError):  # such as a broken link; reading it will raise
+                found = path.stat()
+                marks = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+            digest.update(os.fsencode(path) + repr(marks).encode())
         return digest.hexdigest()
 
     def _paths(self, names: Sequence[str]) -> Iterable[Path]:
@@ -168,7 +162,7 @@ class Zip(Files):
             return zipfile.ZipFile(self.path)
 
     def read(self, name: str) -> bytes:
-        """Return the whole content of one file; its checksum is verified."""
+        """Return the content of one file; its checksum is verified."""
         with as_data_error(self.where(name)):
             member = self._archive.getinfo(name)
             check_unpacked(self.where(name), member.compress_size, member.file_size)
@@ -268,22 +262,20 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
     return [*first, cache_folder(), DEBIAN_DATASETS]
 
 
-@dataclass(frozen=True)
-class CachedFiles:
-    """The files in one subfolder of the cache; ``is_cleared`` if they can be made again."""
+class CachedFiles(NamedTuple):
+    """The files in one subfolder of the cache."""
 
     folder: Path
     what: str
     files: int
     nbytes: int
-    is_cleared: bool
+    is_cleared: bool  # True if they can be made again
 
 
 def cached_files(downloads: Iterable[str] = ()) -> list[CachedFiles]:
     """Return the content of the cache folder, folder by folder, without files of other programs.
 
-    Unfinished files of killed processes count too. ``downloads`` are the subfolders of published
-    data sets.
+    ``downloads`` are the subfolders of published data sets.
     """
     found = []
     for name, what in (KINDS | dict.fromkeys(sorted(downloads), "downloaded data set")).items():

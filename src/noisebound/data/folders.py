@@ -32,15 +32,12 @@ IMAGES, TEXTS = "images", ".txt files"
 
 @dataclass(frozen=True, eq=False)
 class ClassTree:
-    """Images or texts in one folder per class: their paths, and the names of the folders, sorted.
-
-    ``ignored`` is the number of files that are not examples.
-    """
+    """Images or texts in one folder per class, with their paths and the sorted class names."""
 
     files: Folder
     names: tuple[str, ...]
     class_names: tuple[str, ...]
-    ignored: int
+    ignored: int  # the number of files that are not examples
 
     @property
     def labels(self) -> Int64[Tensor, " n"]:

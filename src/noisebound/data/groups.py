@@ -19,12 +19,7 @@ _LARGEST_SHARE = 1 / 4  # of the examples, for a group that a small part consist
 
 
 def group_indices(values: Any, count: int, of: str = "`groups`") -> Int64[Tensor, " n"]:
-    """Return the number of each example's group.
-
-    Args:
-        values: one value per example; examples with equal values are one group
-        count: the number of examples
-        of: the values, as messages name them
+    """Return the number of each example's group, which has equal values; messages name them.
 
     Example:
         >>> group_indices(["ann", "bob", "ann"], 3)
@@ -95,13 +90,8 @@ def whole_groups(
     """Return the positions of groups of several examples that have this share of each class.
 
     One group after the other, the largest first, is taken if this brings the number of examples,
-    and of those of each class, nearer to their share of the groups so far.
-
-    Args:
-        labels: the class of each example
-        groups: the group of each example
-        share: of the examples of each class to take
-        shuffled: all positions, in the order that decides between groups of equal size
+    and of those of each class, nearer to their share of the groups so far. The shuffled positions
+    decide between groups of equal size.
     """
     group, sizes = numbered(groups)
     classes = int(labels.max()) + 1

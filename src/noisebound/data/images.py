@@ -18,6 +18,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from rich.filesize import decimal
 from torch import Tensor
 
+from noisebound.data.column_types import listed_names
 from noisebound.data.files import Files, cache_folder
 from noisebound.data.rows import TensorRows
 from noisebound.errors import DataError, InvalidValueError
@@ -74,9 +75,8 @@ def done_ahead(
 
 def unreadable_reason(error: Exception) -> str:
     """Return why an image could not be read."""
-    if isinstance(error, UnidentifiedImageError):
-        return "not an image"
-    return str(error).strip() or type(error).__name__
+    is_other = isinstance(error, UnidentifiedImageError)
+    return "not an image" if is_other else str(error).strip() or type(error).__name__
 
 
 def open_image(
@@ -148,9 +148,7 @@ def decode_once(
     key = f"{files.where()}|{names[0]}|{mode}|{size}|{skip_bad}"
     digest = hashlib.sha256(os.fsencode(key)).hexdigest()[:24]
     path = cache_folder() / "decoded" / f"{digest}.safetensors"
-    # The names, sizes and times of the files, which are not read for it.
-    marks = os.fsencode("\n".join([files.fingerprint(names), *names]))
-    fingerprint = hashlib.sha256(marks).hexdigest()
+    fingerprint = files.fingerprint(names)  # of names, sizes and times: no file is read for it
     decoding = _Decoding(files, names, mode, size, skip_bad)
     if (cached := _read_cache(path, fingerprint)) is not None:
         return decoding.result(*cached)
@@ -163,7 +161,7 @@ def decode_once(
         try:
             return _decode_all(decoding, *form, path, fingerprint)
         except _OtherFormError as error:
-            form = error.form
+            form = error.args
 
 
 def _read_cache(path: Path, fingerprint: str) -> tuple[Tensor, Tensor] | None:
@@ -208,10 +206,7 @@ def _decode_all(
 
 
 class _OtherFormError(Exception):
-    """An image needs another mode or size than the images before it."""
-
-    def __init__(self, form: tuple[Mode, Size]) -> None:
-        self.form = form
+    """An image needs another mode or size, its arguments, than the images before it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +242,7 @@ class _Decoding:
             needed_mode = self.mode or ("RGB" if "RGB" in (mode, own_mode) else "L")
             needed_size = self.size or (size if size == own_size else DEFAULT_SIZE)
             if (needed_mode, needed_size) != (mode, size):
-                raise _OtherFormError((needed_mode, needed_size))
+                raise _OtherFormError(needed_mode, needed_size)
             sizes[place] = torch.tensor(own_size)
             yield pixels
         if bad and not self.skip_bad:
@@ -268,5 +263,4 @@ class _Decoding:
 
 def listed(lines: Sequence[str]) -> str:
     """Return the first lines of a list, indented, and how many more there are."""
-    more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-    return "\n".join(f"  {line}" for line in [*lines[:_SHOWN], *more])
+    return "  " + listed_names(lines, _SHOWN, separator="\n  ")

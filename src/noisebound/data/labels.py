@@ -119,11 +119,8 @@ def _shortened(names: Sequence[str]) -> str:
 def spellings(counts: Mapping[str, int], usual: Collection[str] = ()) -> list[list[str]]:
     """Return groups of labels that differ only by case and spaces, the usual spelling first.
 
-    The usual spelling is the most frequent one without spaces around it, if there is one.
-
-    Args:
-        counts: how often each label occurs
-        usual: labels that are the usual spelling however rare they are, such as known classes
+    This is one of the ``usual`` labels, such as known classes, else the most frequent one without
+    spaces around it, if there is one.
 
     Example:
         >>> spellings({"stay": 5, " stay": 1, "Stay": 2, "go": 3})
@@ -137,8 +134,3 @@ def spellings(counts: Mapping[str, int], usual: Collection[str] = ()) -> list[li
     for label in sorted(counts, key=rank):
         groups.setdefault(" ".join(label.casefold().split()), []).append(label)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def listed_spellings(groups: list[list[str]]) -> str:
-    """Return groups of labels as text, at most the first five."""
-    return listed_names([", ".join(map(repr, group)) for group in groups], 5, separator="; ")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, overload
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from noisebound.data.arrays import (
@@ -16,7 +15,7 @@ from noisebound.data.arrays import (
     read_arrays,
     read_inputs,
 )
-from noisebound.data.column_types import ColumnType, did_you_mean
+from noisebound.data.column_types import did_you_mean
 from noisebound.data.dataset import Dataset
 from noisebound.data.embeddings import holds_embeddings, read_embeddings
 from noisebound.data.files import Files, Folder
@@ -88,21 +87,15 @@ def load(source: Source, **options: Any) -> Splits:
 class Unlabeled:
     """Examples without labels; exactly one of ``images``, ``frame`` and ``inputs`` is set.
 
-    Args:
-        names: the file or the position of each example
-        source: the place that the data came from
-        images: image files, and the names of the images among them
-        frame: rows of a table; texts without a table have the one column `TEXT_COLUMN`
-        inputs: images or features
-        embedded_by: the backbone that made ``inputs``, if one did
+    Texts without a table are a frame with the one column `TEXT_COLUMN`.
     """
 
-    names: list[str] | list[int]
-    source: str
-    images: tuple[Files, list[str]] | None = None
+    names: list[str] | list[int]  # the file or the position of each example
+    source: str  # the place that the data came from
+    images: tuple[Files, list[str]] | None = None  # files, and the names of the images among them
     frame: pl.DataFrame | None = None
-    inputs: Tensor | Rows | None = None
-    embedded_by: EmbeddedBy | None = None
+    inputs: Tensor | Rows | None = None  # images or features
+    embedded_by: EmbeddedBy | None = None  # the backbone that made the inputs
 
 
 @overload
@@ -154,17 +147,11 @@ def read_undecoded(source: Source, options: ReadingOptions) -> Splits:
 
 
 class DataOrigin(ReadingOptions):
-    """The arguments that loaded a data set, kept so that it can be loaded again.
+    """The arguments that loaded a data set, kept so that it can be loaded again."""
 
-    Attributes:
-        data: a known name or a path; None for data that was in memory only
-        backbone: the name of the backbone that embedded the data, if one did
-        label: the label that was trained, if an example may have several at once
-    """
-
-    data: str | None
-    backbone: str | None = None
-    label: str | None = None
+    data: str | None  # a known name or a path; None for data that was in memory only
+    backbone: str | None = None  # the name of the backbone that embedded the data, if one did
+    label: str | None = None  # the label that was trained, if an example may have several at once
 
     def read(self) -> Splits:
         """Return the data with texts that are not encoded, as `read` gives it."""
@@ -362,70 +349,42 @@ def _existing(source: str | Path) -> Path:
     )
 
 
-class PartSummary(BaseModel):
-    """Summary of the training or of the test examples; ``shape`` is that of one example.
+def summarize(splits: Splits) -> dict[str, Any]:
+    """Return the summary of a data set, as JSON can hold it.
+
+    The statistics are those of each channel or feature of the training inputs, if they are dense.
+    The columns are those of a table that are used, with their types.
+    """
+    is_sparse = isinstance(splits.train.inputs, SparseRows)
+    normalization = Normalization.identity() if is_sparse else Normalization.of(splits.train.rows)
+    return {
+        "name": splits.name,
+        "source": splits.source,
+        "classes": len(splits.train.label_names or splits.train.class_names),
+        "train": _part_summary(splits.train),
+        "test": _part_summary(splits.test) if splits.test else None,
+        "mean": normalization.mean,
+        "std": normalization.std,
+        "columns": {} if splits.encoder is None else splits.encoder.types,
+        "notes": splits.with_duplicates_together().notes,
+    }
+
+
+def _part_summary(data: Dataset) -> dict[str, Any]:
+    """Return the summary of training or test examples; the shape is that of one example.
 
     If an example may have several labels, ``class_counts`` has the examples with each of them.
     The imbalance is the largest class count divided by the smallest, unless that is zero. The noise
     rate is the share of wrong labels, if the true labels are known.
     """
-
-    model_config = ConfigDict(frozen=True)
-    examples: int
-    shape: tuple[int, ...]
-    dtype: str
-    class_counts: dict[str, int]
-    imbalance: float | None
-    noise_rate: float | None
-
-    @classmethod
-    def of(cls, data: Dataset) -> "PartSummary":
-        counts, names = data.class_counts(), data.class_names
-        if data.label_matrix is not None:
-            counts, names = (data.label_matrix == 1).sum(0), data.label_names
-        is_wrong = None if data.true_labels is None else data.true_labels != data.labels
-        return cls(
-            examples=len(data),
-            shape=data.input_shape,
-            dtype=str(data.inputs.dtype).removeprefix("torch."),
-            class_counts=dict(zip(names, counts.tolist(), strict=True)),
-            imbalance=(counts.max() / counts.min()).item() if counts.min() > 0 else None,
-            noise_rate=None if is_wrong is None else is_wrong.double().mean().item(),
-        )
-
-
-class DataSummary(BaseModel):
-    """Summary of a data set.
-
-    Mean and standard deviation are those of the training inputs, per channel or feature, and empty
-    for sparse features. ``columns`` has the type of each used column of a table, and ``notes`` say
-    what reading left out or changed.
-    """
-
-    model_config = ConfigDict(frozen=True)
-    name: str
-    source: str
-    classes: int
-    train: PartSummary
-    test: PartSummary | None
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    columns: dict[str, ColumnType]
-    notes: tuple[str, ...]
-
-
-def summarize(splits: Splits) -> DataSummary:
-    """Return the summary of a data set."""
-    is_sparse = isinstance(splits.train.inputs, SparseRows)
-    normalization = Normalization.identity() if is_sparse else Normalization.of(splits.train.rows)
-    return DataSummary(
-        name=splits.name,
-        source=splits.source,
-        classes=len(splits.train.label_names or splits.train.class_names),
-        train=PartSummary.of(splits.train),
-        test=PartSummary.of(splits.test) if splits.test else None,
-        mean=normalization.mean,
-        std=normalization.std,
-        columns={} if splits.encoder is None else splits.encoder.types,
-        notes=splits.with_duplicates_together().notes,
-    )
+    counts, names, true = data.class_counts(), data.class_names, data.true_labels
+    if data.label_matrix is not None:
+        counts, names = (data.label_matrix == 1).sum(0), data.label_names
+    return {
+        "examples": len(data),
+        "shape": data.input_shape,
+        "dtype": str(data.inputs.dtype).removeprefix("torch."),
+        "class_counts": dict(zip(names, counts.tolist(), strict=True)),
+        "imbalance": (counts.max() / counts.min()).item() if counts.min() > 0 else None,
+        "noise_rate": None if true is None else (true != data.labels).double().mean().item(),
+    }

@@ -51,13 +51,10 @@ class Normalization:
         *,
         least_deviation: float = 0.0,
     ) -> "Normalization":
-        """Return the constants of these inputs; a constant channel is only shifted.
+        """Return the constants of images of bytes, or of features; a constant one is only shifted.
 
-        Args:
-            inputs: images of bytes, or features
-            weights: weight of each example (default: all equal)
-            least_deviation: features whose deviation is below this share of the median deviation
-                count as constant; only for features of one unit
+        Features of one unit are constant if their deviation is below ``least_deviation`` times the
+        median deviation.
         """
         if inputs.dtype == torch.uint8:
             mean, variance = _byte_moments(as_rows(inputs).blocks())
@@ -181,21 +178,13 @@ class CropAndFlip:
 
 
 class Batch(NamedTuple):
-    """One rank's share of a batch.
+    """One rank's share of a batch."""
 
-    Attributes:
-        x: normalized inputs
-        y: class indices, or class probabilities where the data set has targets
-        indices: the examples' positions in the data set
-        weights: weight of each example, or None if all are one
-        total: the weight of the whole batch, over all ranks
-    """
-
-    x: Float[Tensor, "batch ..."]
-    y: Num[Tensor, "batch ..."]
-    indices: Int64[Tensor, " batch"]
-    weights: Float[Tensor, " batch"] | None
-    total: float
+    x: Float[Tensor, "batch ..."]  # normalized inputs
+    y: Num[Tensor, "batch ..."]  # class indices, or probabilities where the data set has targets
+    indices: Int64[Tensor, " batch"]  # the examples' positions in the data set
+    weights: Float[Tensor, " batch"] | None  # None if all are one
+    total: float  # the weight of the whole batch, over all ranks
 
 
 class Loader:

@@ -1,7 +1,6 @@
 """How to read a data set: the options that every command and every function shares."""
 
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -15,7 +14,7 @@ from pydantic import (
     field_validator,
 )
 
-from noisebound.data.column_types import ColumnType
+from noisebound.data.column_types import ColumnType, did_you_mean
 from noisebound.errors import DataError, InvalidValueError
 
 
@@ -72,9 +71,7 @@ class ReadingOptions(BaseModel):
     @field_validator("target", "targets", "text", "exclude", mode="before")
     @classmethod
     def _one_name_is_a_list(cls, given: Any) -> Any:
-        if given is None:  # as earlier versions stored a target that was not given
-            return ()
-        return (given,) if isinstance(given, str) else given
+        return (given,) if isinstance(given, str) else given or ()
 
     @field_validator("types", "map_labels", mode="before")
     @classmethod
@@ -83,15 +80,16 @@ class ReadingOptions(BaseModel):
         if isinstance(given, Mapping):
             return given
         words = [str(word) for word in ((given,) if isinstance(given, str) else given)]
+        known = get_args(ColumnType)
         if info.field_name == "map_labels":
             pairs = [word.partition("=") for word in words]
-            if not all(label and new for label, _, new in pairs):
-                raise InvalidValueError("expected LABEL=NEW, such as Y=Yes")
+            expected, are_right = "LABEL=NEW, such as Y=Yes", all(new for *_, new in pairs)
         else:
             pairs = [word.rpartition("=") for word in words]
-            known = get_args(ColumnType)
-            if not all(name and kind in known for name, _, kind in pairs):
-                raise InvalidValueError(f"expected COLUMN=TYPE with a type of {', '.join(known)}")
+            expected = f"COLUMN=TYPE with a type of {', '.join(known)}"
+            are_right = all(kind in known for *_, kind in pairs)
+        if not are_right or not all(name for name, *_ in pairs):
+            raise InvalidValueError(f"expected {expected}")
         return {name: value for name, _, value in pairs}
 
     @property
@@ -127,16 +125,13 @@ def validated(model: type[_Model], fields: Mapping[str, Any]) -> _Model:
 def first_mistake(error: ValidationError, known: Collection[str] = ()) -> str:
     """Return the first error of a validation as a sentence, with the field in backticks.
 
-    Args:
-        error: the error
-        known: the names of all fields, to suggest one
+    One of the ``known`` names of fields is suggested in place of an unknown one.
     """
     first, place = error.errors()[0], error.errors()[0]["loc"][:1]
     if not place:  # about several fields
         return first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        near = get_close_matches(str(place[0]), known, n=1)
-        text = ": there is no such option" + (f"; did you mean `{near[0]}`?" if near else "")
+        text = f": there is no such option{did_you_mean(str(place[0]), known)}"
     elif first["msg"].startswith("Input should be "):  # of a union, each type has an error
         expected = [each["msg"] for each in error.errors() if each["loc"][:1] == place]
         kinds = (text.removeprefix("Input should be ").split(", unable")[0] for text in expected)

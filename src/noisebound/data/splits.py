@@ -27,21 +27,13 @@ _SAID = 3  # notes of one kind
 
 @dataclass(frozen=True)
 class EmbeddedBy:
-    """The backbone that made the inputs of a data set.
+    """The backbone that made the inputs of a data set."""
 
-    Args:
-        name: name of the backbone, such as ``"hf:folder"``
-        fingerprint: hash of its weights and its preprocessing, if there is one
-        modality: the kind of its inputs: ``"image"``, ``"text"`` or ``"features"``
-        text_columns: the columns of a table whose texts it embedded
-        image_size: height and width of the images, for a backbone of the user's own
-    """
-
-    name: str
-    fingerprint: str | None
-    modality: str
-    text_columns: tuple[str, ...] = ()
-    image_size: int | None = None
+    name: str  # such as "hf:folder"
+    fingerprint: str | None  # hash of its weights and its preprocessing
+    modality: str  # the kind of its inputs: "image", "text" or "features"
+    text_columns: tuple[str, ...] = ()  # the columns of a table whose texts it embedded
+    image_size: int | None = None  # of the images, for a backbone of the user's own
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +97,7 @@ class Splits:
     def grouped_by(self, groups: Any) -> "Splits":
         """Return the same data with training examples in groups that no fold divides.
 
-        Args:
-            groups: the name of a column of the table, or one value per training example
+        They are a column of the table, by its name, or one value per training example.
         """
         if groups is None:
             return self
@@ -224,11 +215,8 @@ class Splits:
         """Return the same data with a table's columns encoded by the statistics of these rows.
 
         Means, deviations, categories and vocabularies must come from the training rows, without
-        those of the validation split. Data other than tables is unchanged.
-
-        Args:
-            rows: True for each training row
-            weigh: False to use texts even if they do not help
+        those of the validation split. Texts that do not help are left out, if they are weighed.
+        Data other than tables is unchanged.
         """
         if self.frame is None or self.encoder is None:
             return self
@@ -271,17 +259,17 @@ class Splits:
         """Return the same data with a table's columns encoded by this rule, if there is one."""
         if encoder is None or self.frame is None:
             return self
+
+        def encoded(data: Dataset, frame: pl.DataFrame) -> Dataset:
+            features = encoder.transform(frame)
+            if self.embedded_by is None:
+                return replace(data, inputs=features)
+            return replace(data, inputs=JoinedRows(_vectors(data), as_rows(features)))
+
         test = self.test
         if test is not None and self.test_frame is not None:
-            test = replace(test, inputs=self._features(encoder, self.test_frame, test))
-        train = replace(self.train, inputs=self._features(encoder, self.frame, self.train))
-        return replace(self, train=train, test=test, encoder=encoder)
-
-    def _features(self, encoder: TableEncoder, frame: pl.DataFrame, data: Dataset) -> Tensor | Rows:
-        features = encoder.transform(frame)
-        if self.embedded_by is None:
-            return features
-        return JoinedRows(_vectors(data), as_rows(features))
+            test = encoded(test, self.test_frame)
+        return replace(self, train=encoded(self.train, self.frame), test=test, encoder=encoder)
 
     @property
     def to_predict(self) -> tuple[Dataset, pl.DataFrame | None]:

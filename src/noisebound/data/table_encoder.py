@@ -166,10 +166,8 @@ class CategoryColumn(BaseModel):
             raise DataError(f"column {self.name!r} must hold text, got {column.dtype}")
         texts = as_category(column)
         features = [(texts == category).fill_null(False) for category in self.categories]
-        if self.has_other:
-            features.append(~texts.is_in(list(self.categories)).fill_null(True))
-        if self.has_missing:
-            features.append(texts.is_null())
+        features += [~texts.is_in(list(self.categories)).fill_null(True)] * self.has_other
+        features += [texts.is_null()] * self.has_missing
         return np.stack([flags.to_numpy() for flags in features], axis=1).astype(np.float32)
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import itertools
 import json
 import zipfile
 from collections.abc import Collection, Iterator
@@ -18,9 +17,7 @@ from noisebound.data.frames import refuse_repeated
 from noisebound.data.label_studio import is_export, table_of_export
 from noisebound.errors import DataError, needed_for
 
-_ROWS_FOR_SEPARATOR = 20  # lines; heuristic
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_MARKS = ",;\t|"
 _JSON_LINES = frozenset({".jsonl", ".ndjson"})
 _JSON = ".json"
 _PARQUET = frozenset({".parquet", ".pq"})
@@ -126,28 +123,10 @@ def _narrowest(texts: pl.Series) -> pl.Series:
 
 
 def _separator(content: bytes, usual: str) -> str:
-    """Return the usual separator, unless the first records fit another one better.
-
-    A separator fits if every record has as many fields as the header. The one with most fields
-    wins, so commas in names and numbers do no harm in a file of semicolons.
-    """
-    lines = list(itertools.islice(_lines(content), _ROWS_FOR_SEPARATOR))
-    marks = [usual, *(mark for mark in _MARKS if mark != usual)]  # the first of equals wins
-    best = max(marks, key=lambda mark: _width(lines, mark))
-    if _width(lines, best) > 1 or not lines:
-        return best
-    return usual if usual in lines[0] else max(marks, key=lines[0].count)
-
-
-def _width(lines: list[str], mark: str) -> int:
-    """Return how many fields all records have, 0 if they differ; the last one may be cut."""
-    try:
-        records = [record for record in csv.reader(lines, delimiter=mark) if record]
-    except csv.Error:  # such as a field larger than any
-        return 0
-    is_cut = len(lines) == _ROWS_FOR_SEPARATOR
-    widths = {len(record) for record in (records[:-1] if is_cut else records)}
-    return widths.pop() if len(widths) == 1 else 0
+    """Return the mark that divides the header into most fields; of equals, the usual one."""
+    header = next(_lines(content), "")
+    marks = [usual, *(mark for mark in ",;\t|" if mark != usual)]
+    return max(marks, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
 
 
 def _read_json(content: bytes) -> pl.DataFrame:

@@ -22,7 +22,7 @@ from noisebound.data.column_types import (
 from noisebound.data.dataset import Dataset, refuse_unwritable
 from noisebound.data.frames import TEXT_COLUMN, as_table, is_frame, texts_frame
 from noisebound.data.input_columns import input_column, with_inputs
-from noisebound.data.labels import encode_labels, is_missing, listed_spellings, spellings
+from noisebound.data.labels import encode_labels, is_missing, spellings
 from noisebound.data.multi_label import (
     PRESENCE,
     LabelMatrix,
@@ -109,15 +109,15 @@ def texts_as_splits(
     """Return texts with their columns of labels; ``test`` has those to evaluate on."""
     if TEXT_COLUMN in labels:
         raise DataError(f"no annotator can be called {TEXT_COLUMN!r}: rename this column of labels")
-
-    def frame(texts: Any, labels: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
-        return texts_frame(texts).hstack(pl.DataFrame(labels))
-
-    test_frame = None if test is None else frame(*test)
+    frame, *tests = (
+        texts_frame(each[0]).hstack(pl.DataFrame(each[1]))
+        for each in ((texts, labels), *filter(None, (test,)))
+    )
     columns: dict[str, Any] = {"text": (TEXT_COLUMN,), "encoding": None}
     columns |= {} if options.targets else {"target": tuple(labels)}
     options = options.model_copy(update=columns)
-    return frame_splits(frame(texts, labels), options, name=name, source=source, test=test_frame)
+    test_frame = tests[0] if tests else None
+    return frame_splits(frame, options, name=name, source=source, test=test_frame)
 
 
 def frame_splits(
@@ -379,15 +379,16 @@ def _in_one_spelling(
     texts = labels.cast(pl.String)
     counts = dict(texts.alias("label").value_counts(name="rows").iter_rows())
     groups = spellings(dict.fromkeys(class_names if merge else (), 0) | counts, class_names)
-    note = "labels that differ by case or spaces only were merged: {}"
+    if not groups:
+        return texts, []
+    found = listed_names([", ".join(map(repr, group)) for group in groups], 5, separator="; ")
     if merge:
         texts = texts.replace({label: group[0] for group in groups for label in group[1:]})
-    else:
-        note = (
-            "labels differ by case or spaces only, and count as different classes: {}; to make "
-            "them one: `merge_labels`"
-        )
-    return texts, [note.format(listed_spellings(groups))] if groups else []
+        return texts, [f"labels that differ by case or spaces only were merged: {found}"]
+    return texts, [
+        f"labels differ by case or spaces only, and count as different classes: {found}; to make "
+        "them one: `merge_labels`"
+    ]
 
 
 def _encode(

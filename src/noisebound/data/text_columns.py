@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int64
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 from scipy.sparse import csr_matrix, hstack, issparse
 from torch import Tensor
 
-from noisebound.errors import DataError, InvalidValueError
+from noisebound.errors import DataError
 
 _MOST_WORDS = 20_000  # terms; heuristic: ten thousand texts use about this many often
 _MOST_RUNS = 30_000
@@ -31,12 +31,6 @@ class Terms(BaseModel):
     terms: Annotated[tuple[str, ...], Field(min_length=1)]
     # Inverse document frequencies.
     weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
-
-    @model_validator(mode="after")
-    def _fits(self) -> "Terms":
-        if len(self.terms) != len(self.weights) or len(set(self.terms)) != len(self.terms):
-            raise InvalidValueError("a vocabulary needs distinct terms, and one weight for each")
-        return self
 
     @classmethod
     def fit(cls, kind: Literal["words", "letters"], texts: list[str]) -> "Terms | None":
@@ -186,10 +180,11 @@ def weigh_text(
     gain = without - by_scale[scale]
     error = gain.std(ddof=1) / len(gain) ** 0.5
     helps = gain.mean() > error
+    verdict = f"used, scaled by {scale:g}" if helps else "not used: it does not help"
     return scale if helps else 0.0, (
-        f"{f'used, scaled by {scale:g}' if helps else 'not used: it does not help'} (held-out log "
-        f"loss {without.mean():.4f} without the text, {by_scale[scale].mean():.4f} with it, by "
-        f"linear models; standard error of the difference {error:.4f})"
+        f"{verdict} (held-out log loss {without.mean():.4f} without the text, "
+        f"{by_scale[scale].mean():.4f} with it, by linear models; standard error of the difference "
+        f"{error:.4f})"
     )
 
 

@@ -23,23 +23,14 @@ CROWD_COLUMNS = ("task", "worker", "label")
 
 
 class Annotations(NamedTuple):
-    """Labels by annotators, one entry per label.
-
-    Args:
-        labels: the labels that are there
-        rows: the example of each label, by position
-        columns: the annotator of each label, by position in `names`
-        names: the annotators
-        are_named: False if labels have places, but nobody knows by whom they are
-        are_rows: True if the table has one row per label
-    """
+    """Labels by annotators, one entry per label."""
 
     labels: pl.Series
-    rows: Int64[Tensor, " labels"]
-    columns: Int64[Tensor, " labels"]
+    rows: Int64[Tensor, " labels"]  # the position of the example
+    columns: Int64[Tensor, " labels"]  # the position of the annotator in `names`
     names: tuple[str, ...]
-    are_named: bool = True
-    are_rows: bool = False
+    are_named: bool = True  # False if nobody knows who gave the labels
+    are_rows: bool = False  # True if the table has one row per label
 
     def votes(self, indices: Int64[Tensor, " labels"], count: int) -> Int64[Tensor, "n annotators"]:
         """Return the matrix of class indices for ``count`` examples."""
@@ -60,17 +51,20 @@ def _of_one_type(labels: pl.DataFrame, where: str) -> list[pl.Series]:
     """Return the columns with a common type; refuse text beside numbers."""
     if len(set(labels.dtypes)) == 1:
         return labels.get_columns()
-    used = [each for each in labels if each.null_count() < len(each)]
-    kinds = {each.name: _kind(each.dtype) for each in used}
+    kinds = {
+        each.name: "truth values"
+        if each.dtype == pl.Boolean
+        else "numbers"
+        if is_number(each.dtype)
+        else "text"
+        for each in labels
+        if each.null_count() < len(each)
+    }
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name!r} holds {kind}" for name, kind in kinds.items())
         raise DataError(f"{where} must hold labels of one type, but {listed}")
     is_text = "text" in kinds.values()
     return [each.cast(pl.String if is_text else pl.Float64) for each in labels]
-
-
-def _kind(dtype: pl.DataType) -> str:
-    return "truth values" if dtype == pl.Boolean else "numbers" if is_number(dtype) else "text"
 
 
 def of_lists(lists: pl.Series) -> pl.DataFrame:
@@ -93,14 +87,10 @@ class LongTable(NamedTuple):
 def of_long_table(
     frame: pl.DataFrame, item: str | None, annotator: str | None, target: str, source: str
 ) -> LongTable:
-    """Return the examples and labels of a table with one row per label.
+    """Return the examples and labels of a table with one row per label, which messages call so.
 
-    Args:
-        frame: the table, with a label in every row
-        item: the column that identifies the example; by default, each row is one
-        annotator: the column with who gave the label, if it is known
-        target: the column with the label
-        source: the table, as messages name it
+    The column ``item`` identifies the example; by default, each row is one. The annotators may be
+    unknown.
     """
     for name in (item, annotator):
         if name is not None and (gone := frame[name].null_count()):
@@ -124,7 +114,7 @@ def of_long_table(
     notes = []
     if varying:
         notes.append(f"{_listed(varying)} differs among the labels of one item, and was left out")
-    if not int(rows.bincount().max()) > 1:
+    if int(rows.bincount().max()) == 1:
         notes.append("no example has two labels, so annotators cannot be compared")
     annotations = Annotations(frame[target], rows, columns, names, annotator is not None, True)
     return LongTable(examples.drop(varying), annotations, tuple(notes))
@@ -138,14 +128,11 @@ def _codes(values: pl.Series, distinct: pl.Series) -> Int64[Tensor, " n"]:
 
 def _varying(frame: pl.DataFrame, item: str, but: Sequence[str | None]) -> list[str]:
     """Return the columns with several values for one item, such as how long a label took."""
-    names = [
-        name
-        for name, dtype in frame.schema.items()
-        if name != item and name not in but and not (dtype.is_nested() or dtype.is_object())
-    ]
-    if not names:
-        return []
-    counts = frame.group_by(item).agg(pl.col(names).drop_nulls().n_unique())
+    is_compared = {
+        name: not (dtype.is_nested() or dtype.is_object()) for name, dtype in frame.schema.items()
+    }
+    names = [name for name, is_so in is_compared.items() if is_so and name not in (item, *but)]
+    counts = frame.group_by(item).agg(pl.col(name).drop_nulls().n_unique() for name in names)
     return [name for name in names if (counts[name] > 1).any()]
 
 
@@ -264,11 +251,12 @@ def notes_on_votes(votes: Int64[Tensor, "n annotators"], names: Sequence[str]) -
         f"{total:,} labels by {len(names):,} annotators: {repeated:,} of {len(votes):,} examples "
         "have several labels, and their majority vote counts as their label"
     ]
-    alike = []
-    for place, name in enumerate(names):
-        given = votes[cast[:, place], place]
-        if len(given) >= _ALIKE and bool((given == given[0]).all()):
-            alike.append(name)
+    by_annotator = {name: votes[cast[:, place], place] for place, name in enumerate(names)}
+    alike = [
+        name
+        for name, given in by_annotator.items()
+        if len(given) >= _ALIKE and bool((given == given[0]).all())
+    ]
     if alike:
         notes.append(
             f"{_listed(alike)} gave the same label to every example: these labels carry no "

@@ -20,23 +20,18 @@ def closeness_sections(splits: Splits) -> list[Section]:
 
 
 def _duplicates(splits: Splits) -> list[Section]:
-    sets, train = splits.duplicates.sets, splits.train
+    train = splits.train
+    sets, text = splits.duplicates.described(train.labels)
     if not sets:
         return []
-    labels = [[train.class_names[k] for k in train.labels[each].tolist()] for each in sets]
-    order = sorted(range(len(sets)), key=lambda index: -len(set(labels[index])))
-    differing = sum(len(set(each)) > 1 for each in labels)
-    text = (
-        f"{sum(map(len, sets)):,} examples are copies or near copies of one another, in "
-        f"{len(sets):,} sets. {differing:,} sets have different labels, so some of them are wrong."
-    )
+    text += ". Different labels of copies cannot all be right."
     found = noise_of_repeated(train.labels, sets, train.num_classes)
     text += "" if found is None else f" {found.words}"
     examples, rows = ShownExamples(splits), []
-    for index in order[:_SETS]:
-        names = " = ".join(map(splits.example_name, sets[index]))
-        shown = Cell(examples.short(sets[index][0]))
-        rows.append(Row(names, (Cell(", ".join(labels[index])), shown)))
+    for each in sets[:_SETS]:
+        names = " = ".join(map(splits.example_name, each))
+        labels = ", ".join(train.class_names[k] for k in train.labels[each].tolist())
+        rows.append(Row(names, (Cell(labels), Cell(examples.short(each[0])))))
     header = ("examples", "labels", "content of the first")
     return [Section("Duplicates", text, [Table("duplicates", "Copies", header, tuple(rows))])]
 

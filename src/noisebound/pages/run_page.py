@@ -11,7 +11,6 @@ from torch import Tensor
 from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import EstimatedNoise, GivenRate, GivenTransition, Noise
-from noisebound.estimation.truth import Score
 from noisebound.pages.annotators import annotators_section
 from noisebound.pages.closeness import closeness_sections
 from noisebound.pages.page import Code, Fact, Page, Picture, Section
@@ -52,7 +51,10 @@ def run_page(run: Run, splits: Splits | None = None, command: str | None = None)
             if auroc is not None:
                 facts.append(Fact(f"{auroc:.3f}", "AUROC on the test set, mean over the classes"))
     sections += [*_checks_sections(run), *_choice_sections(run), *noise_sections(run, splits)]
-    sections += [*_annotators_sections(run, splits), *_suspects_sections(run, splits)]
+    if (annotators := run.result.of_annotators) is not None:
+        classes = run.saved_model.card.class_names
+        sections.append(annotators_section(annotators, classes))
+    sections += _suspects_sections(run, splits)
     sections += [] if splits is None else closeness_sections(splits)
     sections.append(repeat_section([run], command))
     return Page(run.name, in_words(run), sections, facts)
@@ -87,8 +89,7 @@ def in_words(run: Run) -> str:
 
 
 def _facts(run: Run) -> list[Fact]:
-    facts = []
-    noise = run.result.noise
+    facts, noise = [], run.result.noise
     if noise.unknown_because is not None:
         facts.append(Fact("unknown", "share of the labels that are wrong"))
     elif isinstance(noise, EstimatedNoise):
@@ -118,20 +119,18 @@ def _clean_scores(run: Run) -> tuple[Fact, Section] | None:
             f"labels, which are noisy too. Its accuracy on true labels: {run.scores.words}. To "
             f"know it to ±3 points, check {found.labels_to_check:,} labels by hand."
         )
-        rows = [_interval_row("macro-F1", found.macro_f1)]
-        rows += [
-            _interval_row(f"recall of {name}", score)
-            for name, score in zip(names, found.recall, strict=True)
+        recalls = {
+            f"recall of {each}": score for each, score in zip(names, found.recall, strict=True)
+        }
+        rows = [
+            Row(name, tuple(number_cell(each, ".1%") for each in (score.value, *score.interval)))
+            for name, score in {"macro-F1": found.macro_f1, **recalls}.items()
             if score is not None
         ]
         header = ("on true labels", "estimate", "lowest", "highest")
         table = Table("clean-scores", "With 95 % confidence", header, tuple(rows))
         return fact, Section("Scores on true labels", text, folded=[table])
     return None
-
-
-def _interval_row(name: str, score: Score) -> Row:
-    return Row(name, tuple(number_cell(each, ".1%") for each in (score.value, *score.interval)))
 
 
 def curves(run: Run) -> list[Picture]:
@@ -166,9 +165,8 @@ def scores_section(
     for k, name in enumerate(names):
         shares = (right[k] / total[k] if total[k] else None for total in (guessed, labeled))
         cells = (number_cell(share, ".1%") for share in shares)
-        rows.append(
-            Row(name, (number_cell(labeled[k], ",d"), *cells, number_cell(aurocs[k], ".3f")))
-        )
+        ends = number_cell(labeled[k], ",d"), number_cell(aurocs[k], ".3f")
+        rows.append(Row(name, (ends[0], *cells, ends[1])))
     header = ("class", "examples", "precision", "recall", "AUROC")
     table = Table("scores", "Scores by class", header, tuple(rows))
     title = "Predictions for the examples of each class"
@@ -262,14 +260,6 @@ def _noise_in_words(run: Run, noise: Noise) -> str:
         words.append(f"{noise.estimate.words} To know the rate to ±3 points, check")
         words.append(f"{noise.estimate.labels_to_check:,} labels by hand.")
     return " ".join(words)
-
-
-def _annotators_sections(run: Run, splits: Splits | None) -> list[Section]:
-    found = run.result.of_annotators
-    if found is None:
-        return []
-    names = map(str, range(len(found.class_prior))) if splits is None else splits.train.class_names
-    return [annotators_section(found, tuple(names))]
 
 
 def _suspects_sections(run: Run, splits: Splits | None) -> list[Section]:

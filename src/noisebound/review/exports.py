@@ -63,12 +63,11 @@ def label_studio_tasks(queue: ReviewQueue, splits: Splits) -> list[dict[str, Any
     Decided examples have an annotation, the others a prediction. The project needs the labeling
     configuration from :func:`label_studio_config`.
     """
-    content, tasks = _content(splits), []
-    for position in _in_order(queue):
-        label, probability, by = _best_label(queue, position)
-        item, value = content(position), {"choices": [label]}
+    tasks = []
+    for position, item, label, probability, by in _best_labels(queue, splits):
         if splits.has_pictures:  # Label Studio serves local files under this address
             item = f"/data/local-files/?d={quote(item)}"
+        value = {"choices": [label]}
         choice = {"from_name": _QUESTION, "to_name": _ITEM, "type": "choices", "value": value}
         task: dict[str, Any] = {"data": {_ITEM: item, **_about(queue, position)}}
         if by is not None:
@@ -98,29 +97,22 @@ def argilla_records(queue: ReviewQueue, splits: Splits) -> list[dict[str, Any]]:
 
     The question ``label`` has a suggestion: the decision, or else the likeliest class.
     """
-    content, records = _content(splits), []
-    field, folder = "text", None
+    records, field, folder = [], "text", None
     if splits.has_pictures:  # argilla reads an image from its full path
         field, folder = "image", find_trees(Path(splits.source))[0].files.path.resolve()
-    for position in _in_order(queue):
-        label, score, by = _best_label(queue, position)
-        item, agent = content(position), by or _AGENT
+    for position, item, label, score, by in _best_labels(queue, splits):
+        suggestion = {"value": label, "score": score, "agent": by or _AGENT}
         records.append(
             {
                 "id": str(position),
                 "fields": {field: item if folder is None else str(folder / item)},
                 "metadata": _about(queue, position),
-                "suggestions": {_QUESTION: {"value": label, "score": score, "agent": agent}},
+                "suggestions": {_QUESTION: suggestion},
                 "responses": {},
                 "vectors": {},
             }
         )
     return records
-
-
-def _in_order(queue: ReviewQueue) -> list[int]:
-    """Return the undecided positions, in order, and then the decided ones."""
-    return [*queue.positions().tolist(), *(each.position for each in queue.decisions)]
 
 
 def _about(queue: ReviewQueue, position: int) -> dict[str, Any]:
@@ -129,14 +121,23 @@ def _about(queue: ReviewQueue, position: int) -> dict[str, Any]:
     return about if ids is None else about | {"id": ids[position]}
 
 
-def _best_label(queue: ReviewQueue, position: int) -> tuple[str, float, str | None]:
-    """Return the best known label, its probability, and who settled it if someone did."""
-    made, suspect = queue.decisions.get(position), queue.suspect(position)
-    if made is not None and made.is_trusted:
-        return made.label or suspect.label, 1.0, made.by
-    if suspect.probability > IS_SUSPECT:
-        return suspect.suggested, suspect.probability, None
-    return suspect.label, 1 - suspect.probability, None
+def _best_labels(
+    queue: ReviewQueue, splits: Splits
+) -> Iterator[tuple[int, str, str, float, str | None]]:
+    """Yield the position, content and best known label of each example, undecided ones first.
+
+    The label has its probability, and who settled it if someone did.
+    """
+    content = _content(splits)
+    decided = [each.position for each in queue.decisions]
+    for position in [*queue.positions().tolist(), *decided]:
+        made, suspect = queue.decisions.get(position), queue.suspect(position)
+        best: tuple[str, float, str | None] = suspect.label, 1 - suspect.probability, None
+        if made is not None and made.is_trusted:
+            best = made.label or suspect.label, 1.0, made.by
+        elif suspect.probability > IS_SUSPECT:
+            best = suspect.suggested, suspect.probability, None
+        yield position, content(position), *best
 
 
 def _content(splits: Splits) -> Callable[[int], str]:

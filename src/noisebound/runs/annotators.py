@@ -16,18 +16,17 @@ def annotators_frame(found: AnnotatorEstimate, class_names: Sequence[str]) -> pl
 
     Labels by unknown people have one row.
     """
-    rows = range(len(found.names)) if found.are_named else range(1)
-    counts = found.counts if found.are_named else found.counts.sum()[None]
     names = found.names if found.are_named else ("all annotators",)
+    counts, rows = found.counts if found.are_named else found.counts.sum()[None], len(names)
     return pl.DataFrame(
         {
             "annotator": names,
             "labels": counts.tolist(),
-            "error_rate": [float(found.error_rates[row]) for row in rows],
-            "low": [float(found.intervals[row, 0]) for row in rows],
-            "high": [float(found.intervals[row, 1]) for row in rows],
-            "agreement": [float(found.agreement[row]) for row in rows],
-            "most_frequent_mistake": [_worst(found, row, class_names) for row in rows],
+            "error_rate": found.error_rates[:rows].tolist(),
+            "low": found.intervals[:rows, 0].tolist(),
+            "high": found.intervals[:rows, 1].tolist(),
+            "agreement": found.agreement[:rows].tolist(),
+            "most_frequent_mistake": [_worst(found, row, class_names) for row in range(rows)],
         }
     ).with_columns(pl.col("agreement").fill_nan(None))
 

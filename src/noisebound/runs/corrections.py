@@ -40,7 +40,8 @@ def corrected_data(data: TrainingData, decisions: DecisionFile) -> TrainingData:
     """
     whole = len(decisions.data)
     positions = torch.arange(whole) if data.positions is None else data.positions
-    is_settled = decisions.with_verdict(*TRUSTED)[positions]
+    settled = decisions.with_verdict(*TRUSTED)
+    is_settled = settled[positions]
     labels = torch.where(is_settled, decisions.corrected()[positions], data.train.labels)
     votes = data.train.votes
     if votes is not None:  # a settled label counts alone
@@ -55,11 +56,7 @@ def corrected_data(data: TrainingData, decisions: DecisionFile) -> TrainingData:
     for each in decisions:
         if each.where == "audit":
             stands_for[each.position] = 1.0 if each.stands_for is None else each.stands_for
-    checked = Checked(
-        decisions.with_verdict(*TRUSTED)[positions],
-        decisions.data.labels[positions],
-        stands_for[positions],
-    )
+    checked = Checked(settled[positions], decisions.data.labels[positions], stands_for[positions])
     return replace(data, train=train, positions=positions, checked=checked)
 
 

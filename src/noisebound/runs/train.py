@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -213,9 +214,9 @@ def _conclude(
 def _best_on_validation(history: list[EpochMetrics]) -> EpochMetrics | None:
     """Return the most accurate epoch, by the averaged weights if there are any."""
     averaged = bool(history) and history[-1].averaged_validation_top1 is not None
-    accuracies = {each: each.evaluated("validation_top1", averaged=averaged) for each in history}
-    known = {each: accuracy for each, accuracy in accuracies.items() if accuracy is not None}
-    return max(known, key=known.__getitem__, default=None)
+    found = [(each.evaluated("validation_top1", averaged=averaged), each) for each in history]
+    known = [(accuracy, each) for accuracy, each in found if accuracy is not None]
+    return max(known, key=itemgetter(0), default=(None, None))[1]
 
 
 def _checks_used(decisions: DecisionFile, fitted: Fitted, splits: Splits) -> ChecksUsed:
@@ -251,13 +252,9 @@ def run_identity(config: TrainingConfig, data: TrainingData, network: nn.Module)
     digest.update(repr(data.train.class_names).encode())
     for name, weight in network.state_dict().items():
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
-    for marks in (data.train.rows.fingerprint(), fingerprint(data.train.labels)):
-        digest.update(marks.encode())
-    if data.train.votes is not None:
-        digest.update(f"{data.train.annotators} {fingerprint(data.train.votes)}".encode())
-    if data.train.groups is not None:
-        digest.update(fingerprint(data.train.groups).encode())
-    if data.checked is not None:
-        for part in (data.checked.is_trusted, data.checked.given, data.checked.stands_for):
-            digest.update(fingerprint(part).encode())
+    train, marks = data.train, [data.train.rows.fingerprint(), fingerprint(data.train.labels)]
+    marks += [] if train.votes is None else [f"{train.annotators} {fingerprint(train.votes)}"]
+    marks += [] if train.groups is None else [fingerprint(train.groups)]
+    marks += [] if data.checked is None else map(fingerprint, vars(data.checked).values())
+    digest.update("".join(marks).encode())
     return digest.hexdigest()

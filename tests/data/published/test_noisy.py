@@ -33,9 +33,9 @@ read = partial(read_human_labels, name="x.pt", key="worse_label", num_classes=10
 
 def test_reads_what_torch_saved(tmp_path):
     (tmp_path / "x.pt").write_bytes(human_labels_file(CLEAN, NOISY, "worse_label"))
-    human = read(Folder(tmp_path))
-    np.testing.assert_array_equal(human.noisy, NOISY)
-    np.testing.assert_array_equal(human.clean, CLEAN)
+    noisy, clean = read(Folder(tmp_path))
+    np.testing.assert_array_equal(noisy, NOISY)
+    np.testing.assert_array_equal(clean, CLEAN)
 
 
 @pytest.mark.parametrize(

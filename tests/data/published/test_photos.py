@@ -7,7 +7,6 @@ import pytest
 from noisebound.data.files import Folder, Tar, Zip
 from noisebound.data.published import DATASETS
 from noisebound.data.published.photos import (
-    CIFAR10,
     read_binary,
     read_cifar,
     read_lines,
@@ -35,7 +34,7 @@ def test_cifar10(tmp_path, packed):
         with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
             archive.add(tmp_path / folder, folder)
         files = Tar(tmp_path / "x.tar.gz")
-    splits = read_cifar(files, CIFAR10)
+    splits = read_cifar(files, 10)
     np.testing.assert_array_equal(splits.train.inputs, images)
     np.testing.assert_array_equal(splits.train.labels, labels)
     assert splits.train.class_names == tuple(TEN)
@@ -83,7 +82,7 @@ def test_truncated_archive(tmp_path):
         archive.add(tmp_path / "cifar-10-batches-bin", "cifar-10-batches-bin")
     path.write_bytes(path.read_bytes()[:-2000])
     with pytest.raises(DataError, match=r"x\.tar\.gz"):
-        read_cifar(Tar(path), CIFAR10)
+        read_cifar(Tar(path), 10)
 
 
 @pytest.fixture

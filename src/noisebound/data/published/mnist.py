@@ -5,6 +5,7 @@ dimensions, the dimensions as big-endian 32-bit integers, and the values row by 
 """
 
 import struct
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,9 +112,9 @@ _CHARACTERS = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt")
 _EMNIST = "emnist-balanced-"
 
 
-def read_mnist(files: Files, class_names: tuple[str, ...]) -> "Splits":
+def read_mnist(files: Files, class_names: Sequence[str]) -> "Splits":
     """Return the examples of MNIST's four files."""
-    return read_pairs(files, f"train{_IMAGES}.gz", f"t10k{_IMAGES}.gz", class_names)
+    return read_pairs(files, f"train{_IMAGES}.gz", f"t10k{_IMAGES}.gz", tuple(class_names))
 
 
 def read_emnist(files: Files) -> "Splits":
@@ -127,7 +128,7 @@ _TRAIN = 1257  # 70 % of the 1,797 images
 _SPLIT_SEED = 0  # fixed, so that everyone has the same test examples
 
 
-def read_digits(class_names: tuple[str, ...]) -> "Splits":
+def read_digits() -> "Splits":
     """Return the digits with pixels scaled to bytes; 30 % are drawn as test examples."""
     import torch
 
@@ -142,9 +143,7 @@ def read_digits(class_names: tuple[str, ...]) -> "Splits":
     pixels = np.rint(rows[:, :-1] * (255 / 16)).astype(np.uint8)
     inputs = torch.from_numpy(pixels.reshape(-1, 1, 8, 8))
     labels = torch.from_numpy(rows[:, -1].astype(np.int64))
-    chosen = stratified_indices(labels, _TRAIN, _SPLIT_SEED)
-    is_train = torch.zeros(len(labels), dtype=torch.bool).index_fill_(0, chosen, True)
-    train, test = (
-        Dataset(inputs[part], labels[part], class_names) for part in (is_train, ~is_train)
-    )
+    names, is_train = tuple("0123456789"), torch.zeros(len(labels), dtype=torch.bool)
+    is_train[stratified_indices(labels, _TRAIN, _SPLIT_SEED)] = True
+    train, test = (Dataset(inputs[each], labels[each], names) for each in (is_train, ~is_train))
     return Splits("digits", train, test, source="scikit-learn")

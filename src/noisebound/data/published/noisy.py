@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePosixPath
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from noisebound.data.column_types import check_named
 from noisebound.data.files import Files, as_data_error, check_zip
 from noisebound.data.labels import check_label_range
-from noisebound.data.published.photos import CifarForm, decoded, read_cifar
+from noisebound.data.published.photos import decoded, read_cifar
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -43,16 +43,10 @@ _NUMPY_GLOBALS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
 ]
 
 
-class HumanLabels(NamedTuple):
-    """The labels of CIFAR's training images, in their order: by people, and the true ones."""
-
-    noisy: Labels
-    clean: Labels
-    source: str
-
-
-def read_human_labels(files: Files, *, name: str, key: str, num_classes: int) -> HumanLabels:
-    """Return the noisy labels under ``key`` and the clean labels."""
+def read_human_labels(
+    files: Files, *, name: str, key: str, num_classes: int
+) -> tuple[Labels, Labels]:
+    """Return the labels of CIFAR's training images: by people, under ``key``, and the true ones."""
     where, found = files.where(name), []
     arrays = _saved_arrays(files.read(name), where)
     for column in (key, "clean_label"):
@@ -61,9 +55,10 @@ def read_human_labels(files: Files, *, name: str, key: str, num_classes: int) ->
             raise DataError(f"{where} must hold a vector of whole numbers {column!r}")
         found.append(labels.astype(np.int64))
         check_label_range(found[-1], num_classes, where)
-    if len(found[0]) != len(found[1]):
-        raise DataError(f"{where} has {len(found[0])} labels {key!r}, {len(found[1])} others")
-    return HumanLabels(found[0], found[1], where)
+    noisy, clean = found
+    if len(noisy) != len(clean):
+        raise DataError(f"{where} has {len(noisy)} labels {key!r}, {len(clean)} others")
+    return noisy, clean
 
 
 def _saved_arrays(content: bytes, where: str) -> dict[str, object]:
@@ -82,21 +77,20 @@ def _saved_arrays(content: bytes, where: str) -> dict[str, object]:
     return arrays if isinstance(arrays, dict) else {}
 
 
-def read_cifar_n(files: Files, labels: Files, *, form: CifarForm, key: str) -> "Splits":
+def read_cifar_n(files: Files, labels: Files, *, classes: int, key: str) -> "Splits":
     """Return CIFAR with one kind of its labels by people; the true labels are kept."""
     import torch
 
-    splits, classes = read_cifar(files, form), form.num_classes
-    human = read_human_labels(
-        labels, name=f"CIFAR-{classes}_human.pt", key=key, num_classes=classes
-    )
-    if not torch.equal(torch.from_numpy(human.clean), splits.train.labels):
+    splits, name = read_cifar(files, classes), f"CIFAR-{classes}_human.pt"
+    source = labels.where(name)
+    noisy, clean = read_human_labels(labels, name=name, key=key, num_classes=classes)
+    if not torch.equal(torch.from_numpy(clean), splits.train.labels):
         raise DataError(
-            f"{human.source} belongs to other images than those in {splits.source}, or to the same "
+            f"{source} belongs to other images than those in {splits.source}, or to the same "
             "images in another order: the true labels differ"
         )
-    train = splits.train.with_labels(torch.from_numpy(human.noisy))
-    return replace(splits, train=train, source=f"{splits.source}, labels from {human.source}")
+    train = splits.train.with_labels(torch.from_numpy(noisy))
+    return replace(splits, train=train, source=f"{splits.source}, labels from {source}")
 
 
 _ANIMALS = (
@@ -128,7 +122,6 @@ def _labeled(files: Files, part: str) -> list[tuple[str, int]]:
 
 AG_NEWS_CLASSES = ("World", "Sports", "Business", "Sci/Tech")
 _LABEL, _TRUTH, _TEXT = "label", "gt", "text"
-_FILES = ("train.csv", "test.csv")
 
 
 def read_noisy_ag_news(files: Files) -> "Splits":
@@ -140,8 +133,8 @@ def read_noisy_ag_news(files: Files) -> "Splits":
     from noisebound.data.splits import Splits
     from noisebound.data.table_encoder import TableEncoder
 
-    texts, noisy, true = _read_texts(files, _FILES[0], _LABEL, _TRUTH)
-    test_texts, test_true = _read_texts(files, _FILES[1], _TRUTH)
+    texts, noisy, true = _read_texts(files, "train.csv", _LABEL, _TRUTH)
+    test_texts, test_true = _read_texts(files, "test.csv", _TRUTH)
     encoder = TableEncoder.fit(texts, {_TEXT: "text"})
     return Splits(
         "noisy-ag-news",

@@ -10,7 +10,7 @@ images have no labels, so ``val`` is the test set, as in the paper.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from noisebound.data.labels import check_label_range
 from noisebound.errors import DataError
 
 if TYPE_CHECKING:
-    from noisebound.data.dataset import Dataset
     from noisebound.data.splits import Splits
 
 _PIXELS = 3 * 32 * 32
@@ -60,38 +59,26 @@ def read_lines(files: Files, name: str, count: int | None = None) -> list[str]:
     return lines
 
 
-class CifarForm(NamedTuple):
-    """A binary release: its folder, its files of images (the last for tests), and its classes."""
-
-    root: str
-    images: tuple[str, ...]
-    class_names: str
-    num_classes: int
-    label_bytes: int
-
-
-_BATCHES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
-CIFAR10 = CifarForm("cifar-10-batches-bin", _BATCHES, "batches.meta.txt", 10, 1)
-CIFAR100 = CifarForm("cifar-100-binary", ("train.bin", "test.bin"), "fine_label_names.txt", 100, 2)
-
-
-def read_cifar(files: Files, form: CifarForm) -> "Splits":
-    """Return training and test examples."""
+def read_cifar(files: Files, classes: int) -> "Splits":
+    """Return the training and test examples of CIFAR-10 or CIFAR-100."""
     import torch
 
     from noisebound.data.dataset import Dataset
     from noisebound.data.splits import Splits
 
-    lines = read_lines(files, f"{form.root}/{form.class_names}", form.num_classes)
-    classes = tuple(line.strip() for line in lines)
+    if classes == 10:
+        root, named, images = "cifar-10-batches-bin", "batches.meta.txt", ["test_batch.bin"]
+        images += [f"data_batch_{number}.bin" for number in range(1, 6)]
+    else:
+        root, named, images = "cifar-100-binary", "fine_label_names.txt", ["test.bin", "train.bin"]
+    names = tuple(line.strip() for line in read_lines(files, f"{root}/{named}", classes))
 
-    def dataset(names: Sequence[str]) -> "Dataset":
-        names = [f"{form.root}/{name}" for name in names]
-        images, labels = read_binary(files, names, form.num_classes, form.label_bytes)
-        return Dataset(torch.from_numpy(images), torch.from_numpy(labels), classes)
+    def dataset(batches: Sequence[str]) -> Dataset:
+        paths = [f"{root}/{name}" for name in batches]
+        pixels, labels = read_binary(files, paths, classes, 1 if classes == 10 else 2)
+        return Dataset(torch.from_numpy(pixels), torch.from_numpy(labels), names)
 
-    train, test = dataset(form.images[:-1]), dataset(form.images[-1:])
-    return Splits(form.root, train, test, source=files.where())
+    return Splits(root, dataset(images[1:]), dataset(images[:1]), source=files.where())
 
 
 def decoded(files: Files, class_names: tuple[str, ...], *parts: list[tuple[str, int]]) -> "Splits":

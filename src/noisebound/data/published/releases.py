@@ -30,13 +30,10 @@ class _Record(BaseModel):
 
 
 class PublishedFile(_Record):
-    """A file as its authors publish it.
+    """A file as its authors publish it, by its path in the data set's folder.
 
-    Attributes:
-        name: its path, relative to the data set's folder
-        hashes: ``algorithm:digest`` of every version in circulation, first that of ``url``; empty
-            for files of an unpacked archive
-        url: where to download it, if that is possible
+    The hashes are ``algorithm:digest`` of every version in circulation, first that of the URL. A
+    file of an unpacked archive has none.
     """
 
     name: str
@@ -49,14 +46,11 @@ Release: TypeAlias = tuple[PublishedFile, ...]
 
 
 class Part(_Record):
-    """A part of a data set, in every release in which it may be on a disk.
+    """A part of a data set, in every release in which it may be on a disk, the preferred first.
 
-    Attributes:
-        folders: the names that its folder may have, first the one for downloads; ``""`` if the
-            names of its files are distinctive, so that they need no folder of their own
-        releases: in the order of preference; the first downloadable one is downloaded
-        how_to_obtain: the beginning of a sentence that ends with the folder to put the files in,
-            if no release is downloadable
+    The first name of its folder is the one for downloads; ``""`` if the names of its files are
+    distinctive. `how_to_obtain` begins a sentence that ends with that folder, if nothing can be
+    downloaded.
     """
 
     folders: tuple[str, ...]
@@ -65,16 +59,13 @@ class Part(_Record):
 
 
 class Published(_Record):
-    """A published data set: its title in lists, its number of training and test examples.
-
-    ``read`` returns its `Splits` from the files of each part, in any release.
-    """
+    """A published data set."""
 
     name: str
-    title: str
+    title: str  # in lists
     parts: tuple[Part, ...]
-    counts: tuple[int, int]
-    read: Callable[..., Any]
+    counts: tuple[int, int]  # of training and test examples
+    read: Callable[..., Any]  # returns its `Splits` from the `Files` of each part
 
 
 _CHUNK = 1 << 16  # bytes
