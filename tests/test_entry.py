@@ -36,7 +36,7 @@ def test_all_files_of_the_command_are_written(run):
     files = {path.name for path in run.path.iterdir()}
     assert files >= {
         "config.json", "metrics.jsonl", "result.json", "model.safetensors", "model.json",
-        "data.json", "command.txt", "training.png", "report.html",
+        "data.json", "command.txt", "report.html",
     }  # fmt: skip
     command = (run.path / "command.txt").read_text()
     assert command.startswith("noisebound.fit('digits', out=")

@@ -188,7 +188,7 @@ def fit(
 def _conclude(run: Run, splits: Splits, command: str, *, report: bool) -> None:
     run.folder.save_command(command)
     if report:
-        _write_pages(run, splits)
+        _write_report(run, splits)
     with suppress(DataError, RunError):  # such as a user's network on other inputs
         _ = run.scores  # keeps the predictions for the validation split, whose groups are known
 
@@ -205,21 +205,12 @@ def _write_labels_page(run: MultiLabelRun, splits: Splits) -> None:
         print_note(f"{run.folder.report.name} could not be written: {trouble}")
 
 
-def _write_pages(run: Run, splits: Splits) -> None:
+def _write_report(run: Run, splits: Splits) -> None:
     """Write the report; an error in it must not hide that the model is saved."""
-    from noisebound.pages.page import write_page
-    from noisebound.pages.plots import (
-        evidence_figure,  # takes a second to import
-        save_figure,
-        training_figure,
-    )
+    from noisebound.pages.page import write_page  # takes a second to import
     from noisebound.pages.run_page import run_page
 
     try:
-        if run.epochs:
-            save_figure(training_figure(run.epochs), run.folder.picture)
-        elif run.recipe is not None and run.recipe.tried:
-            save_figure(evidence_figure(run.recipe), run.folder.picture)
         write_page(run_page(run, splits, run.folder.read_command()), run.folder.report)
     except Exception as error:
         trouble = f"{type(error).__name__}: {error}"

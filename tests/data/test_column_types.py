@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from noisebound.cli.options import ReadingFlags
-from noisebound.data import DataError, DataOrigin, TableEncoder, load
+from noisebound.data import DataError, DataOrigin, TableEncoder, load, read
 from noisebound.data.column_types import decide_type
 from noisebound.data.options import ReadingOptions, validated
 from noisebound.errors import InvalidValueError
@@ -507,7 +507,7 @@ def test_new_names_for_labels_are_remembered(tmp_path):
     frame_of(a=RNG.normal(size=200)).write_csv(tmp_path / "x.csv")
     origin = DataOrigin(data=str(tmp_path / "x.csv"), target="y", map_labels={"u": "up"})
     again = DataOrigin.model_validate_json(origin.model_dump_json())
-    assert again.load().train.class_names == ("up", "v")
+    assert read(again.data, again.options).train.class_names == ("up", "v")
 
 
 def test_unseen_categories_of_a_test_table(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import noisebound as nb
-from noisebound.data import DataError, ReadingOptions, load, read
+from noisebound.data import DataError, ReadingOptions, load, read, read_unlabeled
 from noisebound.features.examples import load_raw
 from published_files import encoded_image, plain_image, some_images
 
@@ -47,7 +47,7 @@ def test_one_table_from_every_package(origin):
     assert torch.equal(found.labels, expected.labels)
     assert torch.equal(found.inputs, expected.inputs)
     new = tables()[origin]
-    assert read(new, labeled=False).frame.equals(read(tables()["polars"], labeled=False).frame)
+    assert read_unlabeled(new).frame.equals(read_unlabeled(tables()["polars"]).frame)
 
 
 def test_columns_of_one_name_are_refused():
@@ -102,7 +102,7 @@ def test_a_dict_of_splits():
     assert (len(splits.train), len(splits.test)) == (20, 6)  # the labels of test are kept back
     assert splits.notes[-1].endswith("left out: test, more")
     both = datasets.DatasetDict(train=part(20, KIND), test=part(4, [-1] * 4))
-    assert len(read(both, labeled=False).names) == 4
+    assert len(read_unlabeled(both).names) == 4
     assert load(datasets.DatasetDict(only=part(20, KIND))).test is None
     with pytest.raises(DataError, match="no split 'train', only a, b"):
         load(datasets.DatasetDict(a=part(20, KIND), b=part(20, KIND)))
@@ -192,4 +192,4 @@ def test_a_run_on_images_of_a_column(tmp_path):
     vectors = nb.fit(data, backbone=lambda batch: batch.mean((2, 3)), image_size=8, **options)
     assert vectors.predict_proba(data).shape == (20, 2)
     with pytest.raises(DataError, match="all hold images"):
-        read(data.add_column("b", images, feature=datasets.Image()), labeled=False)
+        read_unlabeled(data.add_column("b", images, feature=datasets.Image()))

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 import torch
 
-from noisebound.data import DataError, load, read
+from noisebound.data import DataError, load, read_unlabeled
 from noisebound.data.files import Folder
 from noisebound.data.load import summarize
 from published_files import plain_image, some_images, write_idx_pair
@@ -106,11 +106,11 @@ def test_a_folder_is_listed_once_and_each_image_read_once(tmp_path, monkeypatch)
 
 def test_unlabeled_images(tmp_path):
     folder = write_pictures(tmp_path / "new")
-    found = read(folder, labeled=False)
+    found = read_unlabeled(folder)
     assert found.names == ["cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png"]
     assert found.images is not None
     assert found.frame is found.inputs is None
-    one = read(folder / "cat" / "1.png", labeled=False)
+    one = read_unlabeled(folder / "cat" / "1.png")
     files, (name,) = one.images
     assert files.read(name) == (folder / "cat" / "1.png").read_bytes()
 
@@ -123,22 +123,22 @@ def test_unlabeled_texts(tmp_path):
         (tmp_path / "b.txt", ["second"], ["b.txt"]),
         (["x", None], ["x", None], [0, 1]),
     ):
-        found = read(source, labeled=False)
+        found = read_unlabeled(source)
         assert found.names == names
         assert found.frame["text"].to_list() == texts
 
 
 def test_unlabeled_tables(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n01,2\n4,5\n")
-    found = read(tmp_path / "x.csv", labeled=False, raw_columns={"a"})
+    found = read_unlabeled(tmp_path / "x.csv", raw_columns={"a"})
     assert found.names == [0, 1]
     assert found.frame["a"].to_list() == ["01", "4"]
     frame = pl.DataFrame({"a": [1, 2]})
-    assert read(frame, labeled=False).frame.equals(frame)
+    assert read_unlabeled(frame).frame.equals(frame)
 
 
 def test_unlabeled_arrays_and_test_examples():
-    assert read(np.eye(3), labeled=False).inputs.shape == (3, 3)
-    assert len(read("digits", labeled=False).names) == 540
+    assert read_unlabeled(np.eye(3)).inputs.shape == (3, 3)
+    assert len(read_unlabeled("digits").names) == 540
     with pytest.raises(DataError, match=r"'digts' is neither .* \(did you mean 'digits'\?\)"):
-        read("digts", labeled=False)
+        read_unlabeled("digts")

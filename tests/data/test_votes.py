@@ -247,12 +247,6 @@ def test_matrices_that_cannot_be_used(labels, complaint):
         load((X, labels))
 
 
-def test_an_annotator_with_one_answer_is_noted():
-    votes = np.column_stack([np.arange(40) % 2 + 1, np.ones(40, int)])
-    notes = load((np.arange(80.0).reshape(40, 2), votes)).notes
-    assert any("'2' gave the same label to every example: these" in note for note in notes)
-
-
 def test_a_tie_goes_to_the_annotator_who_agrees_with_the_others():
     # The last two agree everywhere else, and the first with nobody.
     votes = torch.tensor([[0, 1, 1]] * 5 + [[1, 0, 0]] * 5 + [[1, 0, -1]])

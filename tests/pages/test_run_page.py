@@ -160,7 +160,6 @@ def test_learners_without_epochs(tmp_path, ensemble_size):
     assert shaded == {f"{each.learner}: {each.recipe}" for each in run.recipe.members}
     assert any("neighbors by" in row.cells[0].text for row in table.rows)
     assert (tmp_path / "run" / "report.html").exists()
-    assert (tmp_path / "run" / "training.png").exists()
     assert report_on(tmp_path / "run").headline == page.headline
     comparison = comparison_page([run, run], "two")
     assert [len(section.pictures) for section in comparison.sections if section.title == "run"] == [

@@ -65,11 +65,6 @@ def test_suspects_are_the_labels_that_are_more_likely_wrong_than_right(queue):
     assert positions(queue.next(5)) == [1, 4, 0, 2]  # the queue goes on beyond them
 
 
-def test_least_leaves_out_labels_that_are_hardly_suspect(tmp_path):
-    queue = make_queue(tmp_path, [0.0, 3.0, -1.0], [0, 0, 0], [1, 1, 1], least=0.5)
-    assert positions(queue.next(9)) == [1, 0]
-
-
 def test_look_alikes_have_the_same_label_and_suggestion(tmp_path):
     queue = make_queue(tmp_path, [1.0] * 5, [0, 0, 1, 0, 0], [1, 1, 0, 2, 1])
     queue.decisions.decide(1, "right")

@@ -75,9 +75,9 @@ def info(name_or_path: Source, *, reading: Reading = None, json: Json = False) -
 
     Example: `noisebound data info table.csv --target species`
     """
-    from noisebound.data.load import summarize
+    from noisebound.data.load import read, summarize
 
-    summary = summarize((reading or ReadingFlags()).origin(name_or_path).load())
+    summary = summarize(read(name_or_path, (reading or ReadingFlags()).options).encoded())
     if json:
         print_json(summary)
     else:

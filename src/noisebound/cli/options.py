@@ -12,7 +12,7 @@ from pydantic import BaseModel, SkipValidation
 from noisebound.data.options import ReadingOptions, validated
 
 if TYPE_CHECKING:
-    from noisebound.data import DataOrigin, Splits
+    from noisebound.data import Splits
     from noisebound.runs import MultiLabelRun, Run
 
 Source = Annotated[
@@ -80,14 +80,7 @@ class ReadingFlags(ReadingOptions):
 
     @property
     def options(self) -> ReadingOptions:
-        """The same, with the words read."""
         return validated(ReadingOptions, dict(self))
-
-    def origin(self, data: str) -> "DataOrigin":
-        """Return the data together with the reading options."""
-        from noisebound.data import DataOrigin
-
-        return DataOrigin(data=data, **dict(self.options))
 
     def load_run(self, path: Path, data: str | None) -> "tuple[Run | MultiLabelRun, Splits]":
         """Return a run and its training data, by default from where the run read it."""

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from noisebound.data.arrays import dataset_from_arrays
     from noisebound.data.dataset import Dataset
     from noisebound.data.labels import encode_labels
-    from noisebound.data.load import DataOrigin, Unlabeled, load, read
+    from noisebound.data.load import DataOrigin, Unlabeled, load, read, read_unlabeled
     from noisebound.data.loader import Batch, CropAndFlip, Loader, Normalization
     from noisebound.data.options import ReadingOptions
     from noisebound.data.published import DATASETS
@@ -36,4 +36,5 @@ __all__ = [
     "encode_labels",
     "load",
     "read",
+    "read_unlabeled",
 ]

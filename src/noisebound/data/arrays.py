@@ -18,7 +18,7 @@ from noisebound.data.frames import as_table, is_frame
 from noisebound.data.labels import encode_labels
 from noisebound.data.multi_label import PRESENCE, matrix_in_memory
 from noisebound.data.splits import Splits
-from noisebound.data.votes import check_votes, is_matrix, majority_vote, notes_on_votes, of_matrix
+from noisebound.data.votes import check_votes, is_matrix, majority_vote, note_on_votes, of_matrix
 from noisebound.errors import DataError
 
 _CHANNELS = (1, 3, 4)
@@ -91,7 +91,7 @@ def _with_notes(
         columns = annotators or [str(place + 1) for place in range(votes.shape[1])]
         check_votes(votes, columns, "the labels")
         indices = majority_vote(votes, len(names), are_named=bool(annotators))
-        notes += notes_on_votes(votes, columns)
+        notes += (note_on_votes(votes, columns),)
     else:
         found, names = encode_labels(labels, class_names)
         indices = torch.from_numpy(found)

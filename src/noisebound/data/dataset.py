@@ -174,7 +174,7 @@ def stratified_indices(
     counts = torch.bincount(labels)
     exact = counts * n
     quotas = exact // len(labels)
-    # What rounding down left over goes to the largest remainders.
+    # The rest after rounding down goes to the largest remainders.
     quotas[(-(exact % len(labels))).argsort(stable=True)[: n - int(quotas.sum())]] += 1
     shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     chosen = torch.empty(0, dtype=torch.int64)

@@ -59,7 +59,6 @@ class Duplicates:
 
     @property
     def sets(self) -> list[list[int]]:
-        """The positions in each set of duplicates, in order."""
         if self.groups is None:
             return []
         found: dict[int, list[int]] = {}
@@ -211,7 +210,6 @@ def _categories(columns: list[NDArray[Any]]) -> list[list[int]]:
 
 
 def _pairs(keys: NDArray[Any]) -> int:
-    """Return how many pairs of rows have the same key."""
     counts = np.unique(keys, return_counts=True)[1].astype(np.int64)
     return int((counts * (counts - 1) // 2).sum())
 

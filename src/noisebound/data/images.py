@@ -179,7 +179,6 @@ def _read_cache(path: Path, fingerprint: str) -> tuple[Tensor, Tensor] | None:
 def _decode_all(
     decoding: "_Decoding", mode: Mode, size: Size, path: Path, fingerprint: str
 ) -> DecodedImages:
-    """Return the images in one form, written to ``path`` in the cache if they are many or large."""
     shape = (len(decoding.names), 1 if mode == "L" else 3, *size)
     sizes = torch.zeros(len(decoding.names), 2, dtype=torch.int64)
     rows = decoding.pixels(mode, size, sizes)
@@ -254,7 +253,6 @@ class _Decoding:
             raise DataError(f"{self.files.where()} has no image that can be read")
 
     def outcome(self, name: str, mode: Mode, size: Size) -> tuple[Mode, Size, np.ndarray] | str:
-        """Return the mode, the size and the pixels of a file, or why it cannot be read."""
         try:
             return _decode(self.files.read(name), mode, size)
         except Exception as error:  # Pillow may raise anything on damaged files

@@ -41,12 +41,11 @@ def encode_labels(
         distinct = np.char.decode(distinct, errors="backslashreplace")
     found = [str(value) for value in distinct]
     names = tuple(found if class_names is None else class_names)
-    index_of = {name: index for index, name in enumerate(names)}
-    unknown = [name for name in found if name not in index_of]
-    if unknown:
+    if unknown := [name for name in found if name not in names]:
         raise DataError(
             f"unknown labels {_shortened(unknown)}; the classes are {_shortened(names)}"
         )
+    index_of = {name: index for index, name in enumerate(names)}
     return np.array([index_of[name] for name in found], np.int64)[inverse], names
 
 

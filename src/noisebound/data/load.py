@@ -4,7 +4,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, TypeAlias
 
 import polars as pl
 from torch import Tensor
@@ -98,37 +98,9 @@ class Unlabeled:
     embedded_by: EmbeddedBy | None = None  # the backbone that made the inputs
 
 
-@overload
-def read(
-    source: Source, options: ReadingOptions | None = None, *, labeled: Literal[True] = True
-) -> Splits: ...
-@overload
-def read(
-    source: Source,
-    options: ReadingOptions | None = None,
-    *,
-    labeled: Literal[False],
-    raw_columns: Collection[str] = (),
-) -> Unlabeled: ...
-def read(
-    source: Source,
-    options: ReadingOptions | None = None,
-    *,
-    labeled: bool = True,
-    raw_columns: Collection[str] = (),
-) -> Splits | Unlabeled:
-    """Return data as it was read: texts are not encoded, unlabeled images are not decoded.
-
-    Args:
-        source: what `load` takes; without labels also one image or .txt file, a list of texts, or
-            an array
-        options: how to read it
-        labeled: False for data to predict or embed; a data set then gives its test examples
-        raw_columns: for unlabeled tables, the columns to read as text even if they are all digits
-    """
+def read(source: Source, options: ReadingOptions | None = None) -> Splits:
+    """Return what `load` returns, but texts are not encoded yet."""
     options = options or ReadingOptions()
-    if not labeled:
-        return _unlabeled(source, options, raw_columns)
     found = read_undecoded(source, options)
     return found.decoded(options) if isinstance(found, ImageSplits) else found
 
@@ -153,21 +125,11 @@ class DataOrigin(ReadingOptions):
     backbone: str | None = None  # the name of the backbone that embedded the data, if one did
     label: str | None = None  # the label that was trained, if an example may have several at once
 
-    def read(self) -> Splits:
-        """Return the data with texts that are not encoded, as `read` gives it."""
-        if self.data is None:
-            raise DataError("the data was in memory and is not kept: pass the same `data` again")
-        return read(self.data, self.options)
-
-    def load(self) -> Splits:
-        return self.read().encoded()
-
     @property
     def options(self) -> ReadingOptions:
         return ReadingOptions(**self.model_dump(exclude={"data", "backbone", "label"}))
 
     def resolved(self) -> "DataOrigin":
-        """Return the same with absolute paths, which mean the same from any folder."""
         is_path = self.data is not None and find_published(self.data) is None
         return self.model_copy(
             update={
@@ -280,7 +242,15 @@ def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:
     return image_splits(folder)
 
 
-def _unlabeled(data: Any, options: ReadingOptions, raw_columns: Collection[str]) -> Unlabeled:
+def read_unlabeled(
+    data: Any, options: ReadingOptions | None = None, raw_columns: Collection[str] = ()
+) -> Unlabeled:
+    """Return data to predict or embed; a data set gives its test examples, images as files.
+
+    It is what `load` takes, or an image, a .txt file, a list of texts, or an array. A table gives
+    ``raw_columns`` as text even if they are all digits.
+    """
+    options = options or ReadingOptions()
     published = find_published(data)
     if published is not None:
         data = load_published(published, options.data_dir)

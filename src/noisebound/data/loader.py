@@ -133,8 +133,8 @@ def _moments(rows: Rows, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         total += weight
         share = weight / total
         between = (1 - share) * (block_mean - mean).square()
-        variance = (1 - share) * variance + share * (block_variance + between)
-        mean = (1 - share) * mean + share * block_mean
+        variance = torch.lerp(variance, block_variance + between, share)
+        mean = torch.lerp(mean, block_mean, share)
     return mean, variance
 
 
@@ -231,9 +231,7 @@ class Loader:
         keep_sparse: bool = False,
     ) -> None:
         check_count("batch_size", batch_size)
-        check_count("world_size", world_size)
-        check_count("rank", rank, least=0)
-        if rank >= world_size:
+        if not 0 <= rank < world_size:
             raise InvalidValueError(f"rank must be below world_size {world_size}, got {rank}")
         if min(len(data), batch_size) < world_size:
             raise InvalidValueError(

@@ -152,13 +152,10 @@ class SparseRows(Rows):
         """Return these rows as a sparse tensor, for a network that `takes_sparse`."""
         rows = self.matrix[indices.numpy()]
         row_of_value = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        places = np.stack([row_of_value, rows.indices.astype(np.int64)])
+        places = torch.from_numpy(np.stack([row_of_value, rows.indices.astype(np.int64)]))
+        is_coalesced, values = bool(rows.has_canonical_format), torch.from_numpy(rows.data)
         return torch.sparse_coo_tensor(
-            torch.from_numpy(places),
-            torch.from_numpy(rows.data),
-            rows.shape,
-            is_coalesced=bool(rows.has_canonical_format),
-            check_invariants=False,
+            places, values, rows.shape, is_coalesced=is_coalesced, check_invariants=False
         )
 
     def fingerprint(self) -> str:

@@ -116,11 +116,10 @@ class Splits:
         notes = [
             f"all examples of the class {self.train.class_names[k]!r} are in one group, so models "
             "that predict them do not know the class, and its labels look wrong"
-            for k in single
+            for k in single[:_SAID]
         ]
-        return replace(
-            self, train=replace(self.train, groups=found), notes=(*self.notes, *notes[:_SAID])
-        )
+        train = replace(self.train, groups=found)
+        return replace(self, train=train, notes=(*self.notes, *notes))
 
     def of_label(self, name: str) -> "Splits":
         """Return the examples whose label of this name is known, with it as their label."""
@@ -157,7 +156,6 @@ class Splits:
 
     @cached_property
     def duplicates(self) -> Duplicates:
-        """The copies and near copies among the training examples."""
         return find_duplicates(
             self.train.rows,
             self.frame,
@@ -224,8 +222,7 @@ class Splits:
         encoder = TableEncoder.fit(kept, self.encoder.types, styles=self.encoder.styles)
         if self.embedded_by is None:
             encoder = encoder.with_words(kept)
-        weighed = self._weigh_texts(encoder, rows) if weigh else None
-        if weighed is None:
+        if not weigh or (weighed := self._weigh_texts(encoder, rows)) is None:
             return self.encoded_with(encoder)
         scale, reason = weighed
         note = f"text {', '.join(map(repr, encoder.text_columns))}: {reason}"

@@ -289,7 +289,6 @@ class TableEncoder(BaseModel):
 
     @property
     def styles(self) -> dict[str, Style]:
-        """The style of each column of numbers or dates that was read from text."""
         columns = [column for column in self.columns if isinstance(column, NumberColumn)]
         return {column.name: column.style for column in columns if column.style is not None}
 

@@ -41,7 +41,7 @@ from noisebound.data.votes import (
     check_votes,
     is_matrix,
     majority_vote,
-    notes_on_votes,
+    note_on_votes,
     of_columns,
     of_lists,
     of_long_table,
@@ -422,7 +422,8 @@ def _encode(
 
 
 def _notes_of(several: dict[str, Any], part: _LabeledRows) -> tuple[str, ...]:
-    return notes_on_votes(several["votes"], part.annotations.names) if "votes" in several else ()
+    votes = several.get("votes")
+    return () if votes is None else (note_on_votes(votes, part.annotations.names),)
 
 
 def _with_test(

@@ -16,8 +16,6 @@ from noisebound.errors import DataError
 MISSING = -1
 """The vote of an annotator who did not label an example."""
 
-_ALIKE = 20  # labels from which an annotator with one class is noted; heuristic
-
 CROWD_COLUMNS = ("task", "worker", "label")
 """The columns of a long table in crowd-kit: the item, the annotator and the label."""
 
@@ -243,26 +241,14 @@ def _counts(
     return counts.scatter_add(1, votes + 1, weights)[:, 1:]
 
 
-def notes_on_votes(votes: Int64[Tensor, "n annotators"], names: Sequence[str]) -> tuple[str, ...]:
-    """Return a note on the number of labels, and one on annotators who gave one label to all."""
-    cast = votes != MISSING
-    total, repeated = int(cast.sum()), int((cast.sum(1) > 1).sum())
-    notes = [
-        f"{total:,} labels by {len(names):,} annotators: {repeated:,} of {len(votes):,} examples "
-        "have several labels, and their majority vote counts as their label"
-    ]
-    by_annotator = {name: votes[cast[:, place], place] for place, name in enumerate(names)}
-    alike = [
-        name
-        for name, given in by_annotator.items()
-        if len(given) >= _ALIKE and bool((given == given[0]).all())
-    ]
-    if alike:
-        notes.append(
-            f"{_listed(alike)} gave the same label to every example: these labels carry no "
-            "information"
-        )
-    return tuple(notes)
+def note_on_votes(votes: Int64[Tensor, "n annotators"], names: Sequence[str]) -> str:
+    """Return how many labels there are, in words."""
+    given = (votes != MISSING).sum(1)
+    return (
+        f"{int(given.sum()):,} labels by {len(names):,} annotators: {int((given > 1).sum()):,} of "
+        f"{len(votes):,} examples have several labels, and their majority vote counts as their "
+        "label"
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

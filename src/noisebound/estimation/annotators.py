@@ -107,12 +107,10 @@ class AnnotatorEstimate:
 
     @property
     def transition(self) -> Matrix:
-        """``T[noisy, true]`` of a label drawn from all labels."""
         return torch.einsum("a,ajk->jk", self.counts.double() / self.counts.sum(), self.transitions)
 
     @property
     def consensus_transition(self) -> Matrix:
-        """``T[noisy, true]`` of the consensus labels."""
         counts = torch.diag(torch.full((len(self.class_prior),), _LEAST, dtype=torch.float64))
         counts.index_add_(0, self.consensus_labels, self.consensus)
         return counts / counts.sum(0)

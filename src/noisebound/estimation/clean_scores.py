@@ -77,7 +77,6 @@ class CleanScore:
 
     @property
     def summary(self) -> str:
-        """The accuracy and its interval, with the condition of the interval."""
         low, high = (f"{end:.1%}" for end in self.interval)
         return f"{self.accuracy:.1%} ({low} to {high} with 95% confidence, {self.condition})"
 

@@ -66,8 +66,8 @@ def conformal_threshold(
     truth = known.truth(observed, _SHARE) / len(observed)
     levels, order = predictions.flatten().sort(descending=True)
     covered = truth.flatten()[order].cumsum(0)
-    # Of equal levels, the last counts. The inverse may make the share fall again, so the last
-    # level that covers too few counts.
+    # The last of equal levels counts. The share may fall again because of the inverse, so the last
+    # level that covers too few labels decides.
     too_small = (covered < needed - _ROUNDING) & (levels != levels.roll(-1))
     too_small[-1] = covered[-1] < needed - _ROUNDING
     smaller = levels[int(too_small.nonzero()[-1]) + 1 :] if too_small.any() else levels

@@ -46,14 +46,12 @@ class Votes(NamedTuple):
 
     @property
     def counts(self) -> Probs:
-        """How often each example has each label."""
         counts = torch.zeros(self.examples, self.classes, dtype=torch.float64)
         ones = torch.ones((), dtype=torch.float64)
         return counts.index_put_((self.example, self.label), ones, accumulate=True)
 
     @property
     def shares(self) -> Float64[Tensor, " annotators"]:
-        """Each annotator's share of all labels."""
         return self.annotator.bincount(minlength=self.annotators).double() / len(self.label)
 
 

@@ -261,7 +261,6 @@ def _audited(
     labels: Labels,
     trusted: tuple[ArrayLike, ArrayLike] | Trusted,
 ) -> NoiseEstimate:
-    """Return the estimate with the rate and the matrix of the checked labels."""
     checked = check_trusted(trusted, labels, probs.shape[1])
     at, suspicion = checked.positions, checked.suspicion
     if suspicion is None:
@@ -286,7 +285,6 @@ def _by_annotators(
     names: Sequence[str] | None,
     trusted: tuple[ArrayLike, ArrayLike] | Trusted | None,
 ) -> NoiseEstimate:
-    """Return the estimate from several labels per example."""
     if method != "agreement":
         raise InvalidValueError(f"method {method!r} takes one label per example, not a matrix")
     by_annotator = estimate_annotators(labels, probs, names=names)
@@ -457,7 +455,6 @@ def _jackknife_interval(
 def _diagnose(
     method: str, rate: float, probs: Tensor, labels: Tensor, *, is_audited: bool
 ) -> Diagnostics:
-    """Return the problems with an estimate; checked labels do not depend on the model."""
     num_classes = probs.shape[1]
     predicted = probs.argmax(1)
     warnings = []

@@ -39,13 +39,11 @@ class ShownExamples:
 
     @cached_property
     def kind(self) -> Kind:
-        """The kind of content that every example has."""
         if self.splits.has_pictures:
             return "image"
         return "row" if self._texts is None else "text"
 
     def text(self, position: int) -> str | None:
-        """Return the example's text, if it has one."""
         return None if self._texts is None else self._texts[position][:_LONG]
 
     def columns(self, position: int) -> list[tuple[str, str]]:
@@ -107,7 +105,6 @@ class ShownExamples:
 
     @cached_property
     def _folder(self) -> Path | None:
-        """The folder that the names of the training images are relative to."""
         source = Path(self.splits.source)
         if self.splits.train_names is None or not self.splits.has_pictures or not source.is_dir():
             return None
@@ -115,7 +112,6 @@ class ShownExamples:
 
 
 def _scaled(content: bytes, longest_side: int) -> bytes:
-    """Return an image as a JPEG file, upright and at most this large."""
     image = open_image(content, "RGB", at_least=longest_side)
     image.thumbnail((longest_side, longest_side))
     stream = io.BytesIO()

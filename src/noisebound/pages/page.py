@@ -40,7 +40,6 @@ class Picture:
 
     @property
     def is_wide(self) -> bool:
-        """True if the figure has panels side by side, too wide for a phone."""
         return self.figure.get_figwidth() > _WIDEST_PANEL
 
     @cached_property

@@ -46,15 +46,6 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(part, format=path.suffix.lstrip("."), dpi=150)
 
 
-def training_figure(epochs: Sequence[EpochMetrics]) -> Figure:
-    """Return a figure of the training loss against its floor, beside the accuracies."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    draw_loss_against_floor(left, {"training loss": epochs}, epochs[-1].bound)
-    draw_accuracies(right, epochs)
-    return figure
-
-
 def draw_accuracies(axes: Axes, epochs: Sequence[EpochMetrics]) -> None:
     """Draw all accuracies of one training; those of averaged weights are dashed."""
     for name, (label, color) in _LINES.items():

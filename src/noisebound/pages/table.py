@@ -78,7 +78,6 @@ class Table:
 
     @property
     def is_heat_map(self) -> bool:
-        """True if the cells are colored by their shares."""
         return any(cell.share is not None for row in self.rows for cell in row.cells)
 
 

@@ -79,7 +79,6 @@ class AuditResult:
 
     @property
     def words(self) -> str:
-        """The result in sentences."""
         if self.estimate is None:
             missing = FEWEST_TRUSTED - self.answered
             return f"{missing} more answers are needed to estimate the noise rate."
@@ -121,11 +120,9 @@ class Audit:
         self._place = {position: place for place, position in enumerate(self.order.tolist())}
 
     def size_for(self, precision: float) -> int:
-        """Return :meth:`AuditResult.size_for` of the answers so far."""
         return self.result().size_for(precision)
 
     def next(self, count: int = 1) -> list[int]:
-        """Return the positions of the next examples to check."""
         check_count("count", count)
         self.decisions.refresh()
         waiting = (place for place in self.order.tolist() if self.decisions.get(place) is None)
@@ -163,7 +160,6 @@ class Audit:
         return [made for each in positions if (made := self.decisions.get(each)) is not None]
 
     def result(self) -> AuditResult:
-        """Return the result of the answers so far."""
         answers = self.answers
         settled = [each for each in answers if each.is_trusted]
         return AuditResult(

@@ -83,18 +83,15 @@ class ReviewedData:
 
     @cached_property
     def inputs(self) -> str:
-        """The hash of all inputs."""
         return self._inputs if isinstance(self._inputs, str) else self._inputs()
 
     @cached_property
     def marks(self) -> str:
-        """The hash of the classes, the labels and the names."""
         digest = hashlib.sha256(repr((self.class_names, self.names)).encode())
         digest.update(fingerprint(self.labels).encode())
         return digest.hexdigest()
 
     def given(self, position: int) -> str:
-        """Return the label of an example in the data."""
         return self.class_names[int(self.labels[self.check_position(position)])]
 
     def check_position(self, position: int) -> int:
@@ -148,7 +145,6 @@ class Decision(BaseModel):
 
     @property
     def is_trusted(self) -> bool:
-        """True if the decision settles the label."""
         return self.verdict in TRUSTED
 
 
@@ -200,7 +196,6 @@ class DecisionFile:
         return list({(each.position, each.by): each for each in given}.values())
 
     def get(self, position: int) -> Decision | None:
-        """Return the latest decision about an example."""
         return self._latest.get(position)
 
     def corrected(self) -> Int64[Tensor, " n"]:

@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from noisebound.checks import check_number
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import Suspects
 from noisebound.estimation.predictions import of_label
@@ -58,15 +57,14 @@ class ConfusedPair:
 class ReviewQueue:
     """The undecided labels, the one most worth checking first.
 
-    It has those that are wrong with at least the probability ``least``, and follows decisions of
-    other processes. The probabilities of the observed labels improve the order.
+    It follows decisions of other processes. The probabilities of the observed labels improve the
+    order.
     """
 
     def __init__(
         self,
         suspects: Suspects,
         decisions: DecisionFile,
-        least: float = 0.0,
         probs: Float64[Tensor, "n classes"] | None = None,
     ) -> None:
         if suspects.suggested is None:
@@ -78,13 +76,11 @@ class ReviewQueue:
         if probs is not None:  # they make other mistakes than the suspects, so the mean is better
             surprise = -of_label(probs, self.data.labels).logit(eps=_LEAST_PROBABILITY)
             self._score = (suspects.score + surprise) / 2
-        self._is_queued = self.probability >= check_number("least", least, "[0, 1]")
         self._ranked_by = -1
         self._ranking = suspects.ranking
 
     def __len__(self) -> int:
-        """The number of undecided labels, suspects or not."""
-        return int(self._waits(self._is_queued.nonzero().squeeze(1)).sum())
+        return len(self.data) - len(self.decisions.refresh())
 
     def next(
         self, count: int = 1, *, label: str | None = None, suggested: str | None = None
@@ -116,7 +112,6 @@ class ReviewQueue:
         return waiting[self.probability[waiting] > IS_SUSPECT]
 
     def suspect(self, position: int) -> Suspect:
-        """Return the label and suggestion of one example, decided or not."""
         self.data.check_position(position)
         return Suspect(
             position,
@@ -176,13 +171,13 @@ class ReviewQueue:
         """
         near = torch.as_tensor(nearest, dtype=torch.long)
         near = near[near != position]
-        alike = self._waits(near) & self._is_queued[near]
+        alike = self._waits(near)
         for classes in (self.data.labels, self.suggested):
             alike &= classes[near] == classes[position]
         return [self.suspect(each) for each in [position, *near[alike][: most - 1].tolist()]]
 
     def _learned_ranking(self) -> Int64[Tensor, " m"]:
-        """Return all queued positions, in the order learned from the decisions so far."""
+        """Return all positions, in the order learned from the decisions so far."""
         settled = [each for each in self.decisions.refresh().history if each.is_trusted]
         count = len(settled) // _LEARNS_EVERY * _LEARNS_EVERY
         if count != self._ranked_by:
@@ -191,8 +186,7 @@ class ReviewQueue:
             decided = torch.tensor(list(latest), dtype=torch.long)
             was_wrong = torch.tensor(list(latest.values()), dtype=torch.bool)
             score = _learned_scores(self._score, pair, decided, was_wrong)
-            ranking = score.argsort(descending=True, stable=True)
-            self._ranking, self._ranked_by = ranking[self._is_queued[ranking]], count
+            self._ranking, self._ranked_by = score.argsort(descending=True, stable=True), count
         return self._ranking
 
     def _waits(self, positions: Int64[Tensor, " m"]) -> Bool[Tensor, " m"]:

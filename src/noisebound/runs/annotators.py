@@ -32,7 +32,6 @@ def annotators_frame(found: AnnotatorEstimate, class_names: Sequence[str]) -> pl
 
 
 def _worst(found: AnnotatorEstimate, row: int, class_names: Sequence[str]) -> str | None:
-    """Return the most frequent mistake of an annotator in words, if there are any."""
     joint = (found.transitions[row] * found.class_prior).fill_diagonal_(0)
     noisy, true = divmod(int(joint.argmax()), len(joint))
     if joint[noisy, true] < _RARE:

@@ -59,7 +59,6 @@ class RunFolder:
         # Written beside it for people: by `nb.fit`, the command line and the pages.
         self.data = self.path / "data.json"
         self.command = self.path / "command.txt"
-        self.picture = self.path / "training.png"
         self.report = self.path / "report.html"
 
         # Written by a review of the labels.
@@ -74,7 +73,6 @@ class RunFolder:
         self.lock = self.path / ".lock"
 
     def out_of_fold(self, name: str = "all") -> Path:
-        """Return the file of out-of-fold predictions with this name."""
         return self.cross_fit / f"{name}.safetensors"
 
     def of_label(self, place: int, name: str) -> "RunFolder":
@@ -186,11 +184,9 @@ class RunFolder:
         return read_model(self.data, DataOrigin)
 
     def save_command(self, command: str) -> None:
-        """Write the command that made the run, so that it can be repeated."""
         write_text(self.command, f"{command}\n")
 
     def read_command(self) -> str | None:
-        """Return the command that made the run, if it is kept."""
         with suppress(FileNotFoundError):
             return self.command.read_text(encoding="utf-8").strip()
         return None

@@ -54,7 +54,6 @@ class FolderKeeper(Keeper):
         return read_out_of_fold(self.folder, name, self.identity)
 
     def keep_out_of_fold(self, name: str, found: OutOfFold) -> None:
-        """Write predictions, whole or not at all."""
         write_model(self.folder.config, self.config)
         tensors = _tensors(found)
         if found.validation is not None:
@@ -67,7 +66,6 @@ class FolderKeeper(Keeper):
         save_tensors(self.folder.out_of_fold(name), tensors, about)
 
     def resume(self, state: TrainingState) -> list[EpochMetrics]:
-        """Restore the last epoch of both checkpoints and metrics; return the metrics."""
         known = read_metrics(self.folder.metrics, until_damage=True)
         newest = max(_checkpoints(self.folder.checkpoints), default=0)
         if newest > 0 and not known:
@@ -88,7 +86,6 @@ class FolderKeeper(Keeper):
         return known[: state.epoch]
 
     def keep_epoch(self, state: TrainingState, metrics: EpochMetrics, *, is_last: bool) -> None:
-        """Write the epoch's metrics, and a checkpoint if one is due."""
         path = self.folder.metrics
         if not self._has_begun:
             write_model(self.folder.config, self.config)

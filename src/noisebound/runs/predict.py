@@ -16,7 +16,7 @@ from noisebound.data.arrays import inputs_from_array
 from noisebound.data.frames import TEXT_COLUMN
 from noisebound.data.images import decode_once
 from noisebound.data.input_columns import vector_column, vectors_of
-from noisebound.data.load import Unlabeled, read
+from noisebound.data.load import Unlabeled, read_unlabeled
 from noisebound.data.rows import Rows, TensorRows, as_rows
 from noisebound.data.splits import joined_texts
 from noisebound.errors import DataError, RunError
@@ -66,7 +66,7 @@ def unlabeled(
     raw_columns |= frozenset(() if made_by is None else made_by.text_columns)
     if id is not None and (encoder is None or id not in encoder.types):
         raw_columns |= {id}
-    return read(data, options, labeled=False, raw_columns=raw_columns)
+    return read_unlabeled(data, options, raw_columns)
 
 
 def new_examples(

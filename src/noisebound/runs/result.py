@@ -39,7 +39,6 @@ class ChecksUsed(BaseModel):
 
     @property
     def words(self) -> str:
-        """Sentences that account for every decision."""
         second = f"{self.second_labels:,} second labels were used beside the given ones."
         if self.second_labels and not self.trusted + self.unusable:
             return second
@@ -91,7 +90,6 @@ class RunResult(BaseModel):
 
     @property
     def chosen(self) -> BoundChoice | None:
-        """The bound with its origin."""
         if self.bound is None or self.bound_origin is None:
             return None
         return BoundChoice(self.bound, self.bound_origin, self.bound_reason or "")

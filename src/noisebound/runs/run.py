@@ -300,14 +300,11 @@ class Run:
             position, "right" if is_right else "wrong", None if is_right else label, by=by
         )
 
-    def review_queue(self, data: Any = None, *, least: float = 0.0) -> ReviewQueue:
-        """Return the undecided labels, the one most worth checking first.
-
-        Only labels that are wrong with at least the probability ``least`` are in the queue.
-        """
+    def review_queue(self, data: Any = None) -> ReviewQueue:
+        """Return the undecided labels, the one most worth checking first."""
         splits = self.training_data(data)
         judged, decisions = self.judgment(splits), self.decisions_about(splits)
-        return ReviewQueue(judged.suspects, decisions, least, judged.probabilities)
+        return ReviewQueue(judged.suspects, decisions, judged.probabilities)
 
     def second_opinion(self, data: Any = None) -> NoiseEstimate | None:
         """Return the noise by the labels that people gave without seeing the given ones, if any."""
@@ -460,7 +457,9 @@ class Run:
         if data is None:
             origin = self.folder.read_origin()
             if origin.data is None:
-                return origin.read()  # which raises an error
+                raise DataError(
+                    "the data was in memory and is not kept: pass the same `data` again"
+                )
             data, options = origin.data, options or origin.options
         is_path = isinstance(data, str | Path)
         has_names = is_path or is_frame(data) or self.label is not None

@@ -37,7 +37,6 @@ class RunScores(BaseModel):
 
     @property
     def words(self) -> str:
-        """The accuracy on true labels by the validation split, or why it is unknown."""
         found = self.validation
         if found is None:
             return f"unknown: {self.unknown_because}"

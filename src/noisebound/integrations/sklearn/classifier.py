@@ -266,5 +266,4 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def loss_transition(self) -> Tensor | None:
-        """The transition matrix of a loss object that has one."""
         return self.loss.assumed_transition if isinstance(self.loss, Loss) else None

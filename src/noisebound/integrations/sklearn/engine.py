@@ -150,7 +150,6 @@ class InputScaling:
             self.factor = _ROW_LENGTH / mean if mean > 0 else 1.0
 
     def inputs(self, X: Any) -> Tensor | SparseRows:
-        """Return features in the form of the first ones."""
         is_sparse: bool = issparse(X)
         if not self.is_sparse:
             dense = X.toarray() if is_sparse else X
@@ -223,7 +222,6 @@ def _network(estimator: NoiseBoundedClassifier) -> nn.Module:
 def _conclude(
     estimator: NoiseBoundedClassifier, model: nn.Module, noise: Noise, objective: Objective
 ) -> None:
-    """Set the fitted attributes."""
     model = without_factors(model, _network(estimator))
     estimator.network_ = model.double() if estimator._dtype == np.float64 else model
     estimator.n_iter_ = 1 if estimator._state is None else estimator._state.epoch
@@ -254,7 +252,6 @@ def _judge(estimator: NoiseBoundedClassifier, whole: Dataset, plan: Plan) -> Non
 
 
 def _config_of(estimator: NoiseBoundedClassifier) -> TrainingConfig:
-    """Return the config of an estimator; invalid parameters raise an error that names them."""
     classes = estimator.classes_.tolist()
     _check_method(estimator, len(classes))
     matrix = None
@@ -379,5 +376,4 @@ def _class_weight_by_position(
 
 
 def _plain(value: Any) -> Any:
-    """Return a number of numpy's as one of Python's."""
     return value.item() if isinstance(value, np.generic) else value

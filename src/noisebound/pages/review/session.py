@@ -89,7 +89,6 @@ class ReviewSession:
         self._lock = threading.RLock()
 
     def about(self) -> Record:
-        """Return the run, its classes, and the step to begin with."""
         with self._lock:
             is_audited = self._queue.last_decisions or self._audit.result().more_for(0.05) == 0
         return {
@@ -144,7 +143,6 @@ class ReviewSession:
             }
 
     def audit(self) -> Record:
-        """Return the next example of the audit, and the result so far."""
         with self._lock:
             following, result = self._audit.next(), self._audit.result()
         looked_at = result.answered + result.undecided
@@ -163,7 +161,6 @@ class ReviewSession:
         }
 
     def queue(self, asked: AskedQueue) -> Record:
-        """Return some of the labels, the most suspect first."""
         with self._lock:
             if asked.waiting:
                 found = self._queue.positions(label=asked.label, suggested=asked.suggested)
@@ -186,7 +183,6 @@ class ReviewSession:
         }
 
     def example(self, position: int) -> Record:
-        """Return one example without its picture and neighbors."""
         with self._lock:
             brief = self._brief(position)
         named = zip(self.splits.train.class_names, self._probs[position].tolist(), strict=True)
@@ -195,7 +191,6 @@ class ReviewSession:
         return brief | self._content(position) | {"labels": labels, "probabilities": probabilities}
 
     def neighbors(self, position: int) -> list[Record]:
-        """Return the examples most similar to one, the most similar first."""
         self._decisions.data.check_position(position)
         found = nearest(self._vectors, position, _NEIGHBORS).tolist()
         with self._lock:
@@ -216,7 +211,6 @@ class ReviewSession:
             ]
 
     def picture(self, position: int, size: Size) -> tuple[bytes, str]:
-        """Return the file of a picture and its media type."""
         self._decisions.data.check_position(position)
         return self.examples.picture(position, size)
 
@@ -272,7 +266,6 @@ class ReviewSession:
         }
 
     def labels(self) -> bytes:
-        """Return the given and the corrected labels, as a CSV file for spreadsheets."""
         table = corrected_labels(self._decisions.refresh())
         return quote_formulas(table).write_csv().encode()
 
