@@ -187,7 +187,7 @@ def _show_labels(noise: "pl.DataFrame", out: Path | None, *, json: bool) -> None
 
 def print_annotators(found: "AnnotatorEstimate", class_names: Sequence[str]) -> None:
     """Print a table of those with most labels, and how many consensus labels are wrong."""
-    from noisebound.runs.annotators import annotators_frame
+    from noisebound.runs.judgment import annotators_frame
 
     frame = annotators_frame(found, class_names)
     header = ("annotator", "labels", "wrong", "95% interval", "agreement", "most frequent mistake")

@@ -204,7 +204,7 @@ def labels(
         read_answers,
     )
     from noisebound.runs import MultiLabelRun
-    from noisebound.runs.annotators import consensus_columns
+    from noisebound.runs.judgment import consensus_columns
     from noisebound.runs.predict import check_writable, write_frame
     from noisebound.system.files import write_text
 

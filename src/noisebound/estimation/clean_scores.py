@@ -17,7 +17,6 @@ from torch import Tensor
 
 from noisebound.checks import ArrayLike, check_indices
 from noisebound.errors import InvalidValueError
-from noisebound.estimation.noise_range import AnyNoise, NoiseRange, own_estimate
 from noisebound.estimation.predictions import (
     Labels,
     Probs,
@@ -34,7 +33,9 @@ from noisebound.estimation.trusted import (
     labels_to_check,
 )
 from noisebound.estimation.truth import (
+    AnyNoise,
     Estimated,
+    NoiseRange,
     Score,
     Truth,
     accuracy_of,
@@ -43,6 +44,7 @@ from noisebound.estimation.truth import (
     hull,
     macro_f1_of,
     noisy_truth,
+    own_estimate,
     recall_of,
 )
 

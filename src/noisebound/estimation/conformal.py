@@ -13,8 +13,8 @@ from torch import Tensor
 
 from noisebound.checks import ArrayLike, check_number
 from noisebound.errors import InvalidValueError
-from noisebound.estimation.noise_range import AnyNoise, NoiseRange, own_estimate
 from noisebound.estimation.predictions import check_labels, check_predictions
+from noisebound.estimation.truth import AnyNoise, NoiseRange, own_estimate
 
 _SHARE = 0.6
 """Part of the correction for noise that is independent of the model's mistakes. All of it makes the

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from noisebound.estimation import AnnotatorEstimate
 from noisebound.pages.page import Section
 from noisebound.pages.table import EMPTY, Cell, Row, Table, confusions, number_cell
-from noisebound.runs.annotators import annotators_frame
+from noisebound.runs.judgment import annotators_frame
 
 _MATRICES = 12  # annotators with a heat map of their own; heuristic
 _COMPARED = 20  # annotators in the table of pairs; more do not fit on a page

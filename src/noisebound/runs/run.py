@@ -33,10 +33,15 @@ from noisebound.features.examples import ExampleSplits, Modality, load_raw
 from noisebound.features.load import embedded
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
 from noisebound.review.decisions import TRUSTED
-from noisebound.runs.annotators import annotators_frame
 from noisebound.runs.corrections import with_second_labels
 from noisebound.runs.folder import RunFolder, read_model, write_model
-from noisebound.runs.judgment import Judgment, check_same_data, judge, suspects_frame
+from noisebound.runs.judgment import (
+    Judgment,
+    annotators_frame,
+    check_same_data,
+    judge,
+    suspects_frame,
+)
 from noisebound.runs.keeper import read_metrics, read_out_of_fold
 from noisebound.runs.predict import (
     NewExamples,

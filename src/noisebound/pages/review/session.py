@@ -18,8 +18,8 @@ from noisebound.review.decisions import Manner, Place
 from noisebound.review.exports import corrected_labels
 from noisebound.review.queue import IS_SUSPECT, LAST, WORTH
 from noisebound.runs import Run
-from noisebound.runs.annotators import labels_of
 from noisebound.runs.corrections import fit_again
+from noisebound.runs.judgment import labels_of
 from noisebound.system.spreadsheets import quote_formulas
 
 Record = dict[str, Any]
