@@ -176,42 +176,33 @@ def fit(
     if is_first:
         place = None if is_temporary else out
         command = command or _this_call(data, place, network, encoder, options)
-        for each in run.runs.values() if isinstance(run, MultiLabelRun) else [run]:
-            _conclude(each, each.training_data(splits), command, report=report)
-        run.folder.save_command(command)
-        if report and isinstance(run, MultiLabelRun):
-            _write_labels_page(run, splits)
+        runs: list[Run | MultiLabelRun] = [run]
+        if isinstance(run, MultiLabelRun):
+            runs = [*run.runs.values(), run]
+        for each in runs:
+            each.folder.save_command(command)
+            if report:
+                _write_report(each, each.training_data(splits))
+            with suppress(DataError, RunError):  # such as a user's network on other inputs
+                if isinstance(each, Run):
+                    _ = each.scores  # keeps validation predictions, while groups are known
     run.folder = folder  # a temporary folder lives as long as this object
     return run
 
 
-def _conclude(run: Run, splits: Splits, command: str, *, report: bool) -> None:
-    run.folder.save_command(command)
-    if report:
-        _write_report(run, splits)
-    with suppress(DataError, RunError):  # such as a user's network on other inputs
-        _ = run.scores  # keeps the predictions for the validation split, whose groups are known
-
-
-def _write_labels_page(run: MultiLabelRun, splits: Splits) -> None:
-    """Write the report on all labels; an error in it must not hide that the models are saved."""
-    from noisebound.pages.multi_label import labels_page
-    from noisebound.pages.page import write_page
-
-    try:
-        write_page(labels_page(run, splits, run.folder.read_command()), run.folder.report)
-    except Exception as error:
-        trouble = f"{type(error).__name__}: {error}"
-        print_note(f"{run.folder.report.name} could not be written: {trouble}")
-
-
-def _write_report(run: Run, splits: Splits) -> None:
+def _write_report(run: Run | MultiLabelRun, splits: Splits) -> None:
     """Write the report; an error in it must not hide that the model is saved."""
-    from noisebound.pages.page import write_page  # takes a second to import
+    from noisebound.pages.multi_label import labels_page  # takes a second to import
+    from noisebound.pages.page import write_page
     from noisebound.pages.run_page import run_page
 
+    command = run.folder.read_command()
     try:
-        write_page(run_page(run, splits, run.folder.read_command()), run.folder.report)
+        if isinstance(run, MultiLabelRun):
+            page = labels_page(run, splits, command)
+        else:
+            page = run_page(run, splits, command)
+        write_page(page, run.folder.report)
     except Exception as error:
         trouble = f"{type(error).__name__}: {error}"
         print_note(f"{run.folder.report.name} could not be written: {trouble}")

@@ -202,9 +202,9 @@ class TestWeightsAndTargets:
     @pytest.mark.parametrize(
         ("changes", "complaint"),
         [
-            ({"weights": torch.ones(3)}, "as many weights"),
+            ({"weights": torch.ones(3)}, r"weights of 10 inputs must have shape \[10\]"),
             ({"weights": -torch.ones(10)}, "not negative"),
-            ({"targets": torch.ones(10, 2)}, "targets must be class probabilities"),
+            ({"targets": torch.ones(10, 2)}, r"targets of 10 inputs must have shape \[10, 3\]"),
         ],
     )
     def test_of_another_shape(self, changes, complaint):
