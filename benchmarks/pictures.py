@@ -1,6 +1,6 @@
-"""Draw the pictures of the README and the docs, from real runs.
+"""Draw the pictures of the README and the docs, and run the notebooks, whose outputs are stored.
 
-``floor`` needs no download; ``review`` needs FashionMNIST and Chromium.
+``floor`` and ``notebooks`` need no download; ``review`` needs FashionMNIST and Chromium.
 """
 
 import argparse
@@ -13,9 +13,11 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
+import nbformat
 import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
+from nbclient import NotebookClient
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
@@ -27,7 +29,8 @@ from noisebound.pages.review.serve import ReviewServer
 from noisebound.pages.review.session import ReviewSession
 from noisebound.runs import Run
 
-PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
+ROOT = Path(__file__).parent.parent
+PICTURES = ROOT / "docs" / "pictures"
 NOISE_RATE = 0.4
 PHOTOS = 1500
 ADVANCE = 1100  # milliseconds that an example is shown
@@ -182,8 +185,25 @@ def _answer(page: Page, truth: dict[str, str], shoot: Callable[[int], None]) -> 
     )
 
 
+def run_notebooks() -> None:
+    """Run the notebooks of ``examples/``, and store their outputs without times and progress."""
+    for path in sorted((ROOT / "examples").glob("*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        with tempfile.TemporaryDirectory() as folder:
+            place = {"metadata": {"path": folder}}
+            NotebookClient(notebook, timeout=600, record_timing=False, resources=place).execute()
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.outputs = [each for each in cell.outputs if not _is_progress(each)]
+        nbformat.write(notebook, path)
+
+
+def _is_progress(output: nbformat.NotebookNode) -> bool:
+    return output.output_type == "stream" and output.name == "stderr"
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pictures", nargs="+", choices=["floor", "review"])
+    parser.add_argument("pictures", nargs="+", choices=["floor", "review", "notebooks"])
     for picture in parser.parse_args().pictures:
-        {"floor": draw_floor, "review": draw_review}[picture]()
+        {"floor": draw_floor, "review": draw_review, "notebooks": run_notebooks}[picture]()

@@ -1,4 +1,4 @@
-"""Add the folders `results/` and `benchmarks/`, which are next to `docs/`, to the site.
+"""Add the folders next to `docs/`, `results/`, `benchmarks/` and `examples/`, to the site.
 
 A link between these folders, such as `../results/paper/README.md`, works both on the site and in
 the repository.
@@ -12,7 +12,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-_FOLDERS = ("results", "benchmarks")
+_FOLDERS = ("results", "benchmarks", "examples")
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
 
 

@@ -1,4 +1,4 @@
-"""Every example runs with the command from the README of examples/, but for fewer epochs."""
+"""Every example runs: scripts by their commands, for fewer epochs, and notebooks as they are."""
 
 import re
 import runpy
@@ -65,6 +65,8 @@ def accuracies(printed):
 
 def test_every_example_is_listed():
     listed = {word for command in COMMANDS for word in command.split() if "/" in word}
+    notebooks = re.findall(r"\]\((\w+\.ipynb)\)", (EXAMPLES / "README.md").read_text())
+    listed |= {f"examples/{name}" for name in notebooks}
     found = {f"examples/{path.name}" for path in EXAMPLES.iterdir() if path.suffix != ".md"}
     assert listed == found - {"examples/__pycache__"}
 
@@ -111,16 +113,51 @@ def test_encoder(onnx_file):
     assert vectors.shape == (1, 1280)
 
 
-def test_notebook(tmp_path):
-    """The notebook runs in its own kernel and prints what it should."""
-    notebook = nbformat.read(EXAMPLES / "digits.ipynb", as_version=4)
-    assert not any(cell.get("outputs") for cell in notebook.cells)  # stored without outputs
-    resources = {"metadata": {"path": str(tmp_path)}}
+def runs(name, folder):
+    """Run a notebook in its own kernel; return what it prints, and whether it draws."""
+    notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
+    assert any(cell.get("outputs") for cell in notebook.cells)  # for readers on the web
+    assert f"blob/main/examples/{name}.ipynb" in notebook.cells[0].source  # on Colab
+    resources = {"metadata": {"path": str(folder)}}
     NotebookClient(notebook, timeout=300, resources=resources).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     printed = "".join(output.text for output in outputs if output.get("name") == "stdout")
+    return printed, any("image/png" in output.get("data", {}) for output in outputs)
+
+
+def percents(pattern, printed):
+    return [float(figure) for figure in re.findall(rf"{pattern} +([\d.]+)%", printed)]
+
+
+def test_photos(tmp_path):
+    printed, draws = runs("photos", tmp_path)
+    assert draws
+    assert int(re.search(r"(\d+) of the 30 most suspect labels are wrong", printed)[1]) > 20
+
+
+def test_table(tmp_path):
+    printed, _ = runs("table", tmp_path)
+    (boosting,), (ours,) = percents("boosting", printed), percents("noisebound", printed)
+    assert ours > boosting + 3
+    assert int(re.search(r"(\d+) of the 50 most suspect labels are wrong", printed)[1]) > 40
+
+
+def test_texts(tmp_path):
+    printed, _ = runs("texts", tmp_path)
+    assert int(re.search(r"(\d+) of the 50 most suspect labels are wrong", printed)[1]) > 30
+
+
+def test_annotators(tmp_path):
+    printed, _ = runs("annotators", tmp_path)
+    (majority,), (consensus,) = percents("vote right", printed), percents("sus right", printed)
+    assert consensus > majority + 1
+    assert percents("on new digits:", printed)[0] > 85
+
+
+def test_own_loop(tmp_path):
+    printed, draws = runs("own_loop", tmp_path)
+    assert draws
     assert "no honest model gets below 7.706" in printed
     assert re.search(r"memorizing since epoch \d+", printed)
     plain, bounded = map(float, re.findall(r"plain ([\d.]+)%, bounded ([\d.]+)%", printed)[0])
     assert bounded > plain + 10
-    assert any("image/png" in output.get("data", {}) for output in outputs)

@@ -42,7 +42,7 @@ class Span(NamedTuple):
 class SpanSuspect(NamedTuple):
     """How suspect a span is; without a label, it is a span that the labels miss.
 
-    Args:
+    Attributes:
         sentence: the position of the sentence
         label: the labeled span
         suggested: the span that is likelier; None if there is likelier none. It may be the same.
