@@ -25,8 +25,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import noisebound as nb
+from multi_label_data import examples
 from noisebound.data import Normalization, Splits
+from noisebound.errors import InvalidValueError
 from noisebound.integrations.sklearn import (
+    ConstantLabelWarning,
     InterruptedTrainingWarning,
     NoiseBoundedClassifier,
     UnknownNoiseWarning,
@@ -581,3 +584,38 @@ def test_one_class():
 def test_labels_that_are_missing_are_counted(labels):
     with pytest.raises(ValueError, match="1 of 3 labels are missing: drop these examples"):
         known().fit(np.eye(3), labels)
+
+
+def test_a_matrix_of_labels_gives_one_of_each_label():
+    X, true, noisy = examples(240)
+    model = NoiseBoundedClassifier(learner="linear", recipe="plain", random_state=0)
+    model.fit(X[:160], noisy[:160])
+    assert model.predict(X[160:]).shape == true[160:].shape
+    assert model.predict_proba(X[160:]).shape == true[160:].shape
+    assert model.score(X[160:], true[160:]) == (model.predict(X[160:]) == true[160:]).all(1).mean()
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.noise_rate_.shape == (3,)
+    assert model.suspicion_.shape == (160, 3)
+    assert all(model.suspicion_[row, label] > 0.5 for row, label in model.suspects_)
+    first = model.suspects_[:20]
+    assert np.mean([noisy[row, label] != true[row, label] for row, label in first]) > 0.5
+    alone = clone(model).set_params(random_state=model.estimators_[1].random_state)
+    alone.fit(X[:160], noisy[:160, 1])
+    np.testing.assert_array_equal(
+        alone.predict_proba(X)[:, 1].astype(np.float32), model.predict_proba(X)[:, 1]
+    )
+
+
+def test_missing_constant_and_wrong_labels_of_a_matrix():
+    X, _, noisy = examples(120)
+    labels = noisy.copy()
+    labels[:, 0], labels[::4, 1] = 1, -1
+    model = NoiseBoundedClassifier(learner="linear", recipe="plain", random_state=0)
+    with pytest.warns(ConstantLabelWarning, match="label 0 is always there: it is predicted so"):
+        model.fit(X, labels)
+    assert model.predict_proba(X)[:, 0].tolist() == [1] * 120
+    assert np.isnan(model.suspicion_[::4, 1]).all()
+    assert not np.isnan(model.suspicion_[1::4, 1]).any()
+    with pytest.raises(InvalidValueError, match="must hold 1 for each label that an example has"):
+        model.fit(X, noisy + 1)
+    assert not hasattr(model, "estimators_")

@@ -16,11 +16,13 @@ from noisebound.integrations.sklearn.classifier import (  # noqa: E402 (after th
     InterruptedTrainingWarning,
     NoiseBoundedClassifier,
 )
+from noisebound.integrations.sklearn.multi_label import ConstantLabelWarning  # noqa: E402
 
 if TYPE_CHECKING:
     from noisebound.integrations.sklearn.embedder import Embedder
 
 __all__ = [
+    "ConstantLabelWarning",
     "Embedder",
     "InterruptedTrainingWarning",
     "NoiseBoundedClassifier",

@@ -14,6 +14,11 @@ from torch import Tensor
 
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import NoiseEstimate
+from noisebound.integrations.sklearn.multi_label import (
+    fit_labels,
+    is_label_matrix,
+    label_probabilities,
+)
 from noisebound.losses import Loss
 
 # Methods import the training engine when they need it: its packages take a second to import.
@@ -82,7 +87,10 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         verbose: True to show the progress
 
     Attributes:
-        classes_: the classes, sorted
+        classes_: the classes, sorted; with several labels, their columns
+        estimators_: with several labels per example, the classifier of each. The attributes
+            ``noise_rate_``, ``noise_estimate_`` and ``recipe_`` have an entry per label then,
+            ``suspects_`` has pairs of an example and a label, and ``suspicion_`` a column per label
         noise_rate_: the given or estimated noise rate; 0 if it is unknown, for the reason in
             ``noise_estimate_.diagnostics.rejection``
         noise_estimate_: the `NoiseEstimate`, with its interval, its transition matrix and its
@@ -111,8 +119,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         (True, True)
     """
 
-    noise_estimate_: NoiseEstimate | None
-    recipe_: "Choice | None"
+    estimators_: list[Any]
+    noise_estimate_: NoiseEstimate | list[NoiseEstimate | None] | None
+    recipe_: "Choice | list[Choice | None] | None"
     bound_: float | None
     loss_curve_: list[float]
     _state: "TrainingState | None"
@@ -167,7 +176,8 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
 
         Args:
             X: features, dense or sparse, one row per example
-            y: labels: numbers, text or truth values
+            y: labels: numbers, text or truth values; or a 0/1 matrix with a column for each of
+                several labels that an example may have, -1 where one is missing
             sample_weight: how much each example counts; one without weight is left out
             groups: one value per example; examples with equal values, such as the rows of one
                 patient, are never in both training and held-out data
@@ -176,6 +186,9 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         from noisebound.integrations.sklearn.engine import fit
 
         self._forget()
+        if is_label_matrix(y):
+            fit_labels(self, X, y, sample_weight, groups, _FLOATS)
+            return self
         if y is not None:  # for None, scikit-learn raises its own error
             check_none_missing(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_FLOATS)
@@ -226,23 +239,29 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.floating[Any]]:
-        """Return the probability of each class, in the order of ``classes_``."""
+        """Return the probability of each class, in the order of ``classes_``, or of each label."""
         from noisebound.integrations.sklearn.engine import probabilities
 
-        check_is_fitted(self, "network_")
+        check_is_fitted(self, ["network_", "estimators_"], all_or_any=any)
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
+        if hasattr(self, "estimators_"):
+            return label_probabilities(self.estimators_, X)
         assert self._scaling is not None
         probs: NDArray[np.floating[Any]] = probabilities(self, self._scaling.inputs(X)).numpy()
         return probs.astype(self._dtype, copy=False)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class of each row."""
-        likeliest = self.predict_proba(X).argmax(axis=1)
+        """Return the likeliest class of each row; with several labels, 0 or 1 for each."""
+        probs = self.predict_proba(X)
+        if hasattr(self, "estimators_"):
+            return (probs > 1 / 2).astype(np.int64)
+        likeliest = probs.argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
         return tags
 
     def _forget(self) -> None:
