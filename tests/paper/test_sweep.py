@@ -12,7 +12,7 @@ import pytest
 from noisebound.cli import main
 from noisebound.errors import RunError
 from noisebound.paper.run import DataSources, RunStore, execute
-from noisebound.paper.sweep import progress_line, run_sweep
+from noisebound.paper.sweep import run_sweep
 from paper_runs import (
     LONGER,
     QUICK,
@@ -99,19 +99,6 @@ def test_an_interrupted_sweep_goes_on(tmp_path, capsys):
     assert len(list(store.path.glob("*/result.json"))) == 4
     assert {path: path.stat().st_mtime_ns for path in done} == done
     assert "CE+B" in capsys.readouterr().out
-
-
-def test_progress_in_words(tmp_path):
-    runs = digit_runs(["ce", "sce", "gce"])
-    store = RunStore(tmp_path)
-
-    def line():
-        return progress_line({run: store.state(run) for run in runs}, 0, 1.0)
-
-    assert line() == "3 runs: 0 finished, 0 failed"
-    execute(runs[0], store, DataSources())
-    store.record_failure(runs[1], "no")
-    assert line() == "3 runs: 1 finished, 1 failed, about 0:00:00 left"
 
 
 SCRIPT = Path(__file__).parent / "ray_sweep.py"

@@ -3,9 +3,7 @@
 All results are in the runs' folders, so any process can continue a run.
 """
 
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,11 +12,10 @@ from joblib import Parallel, cpu_count, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from noisebound.errors import RunError
-from noisebound.paper.run import DataSources, RunConfig, RunStore, State, execute
-from noisebound.system.progress import ProgressText, time_left
+from noisebound.paper.run import DataSources, RunConfig, RunStore, execute
+from noisebound.system.progress import counting
 from noisebound.system.ray_cluster import connected, first_line
 
-_LOG_SECONDS = 60.0  # between lines of a log: sweeps take hours
 _CONTINUED = "finished runs are kept, and the same command continues the others"
 
 
@@ -44,26 +41,25 @@ def run_sweep(
         checkpoint_seconds: the least time between checkpoints, which are written after an epoch
     """
     store = RunStore(store.path.resolve())  # workers may run in another folder
-    states = {run: store.state(run) for run in runs}
-    to_do = [run for run, state in states.items() if state != "finished"]
-    done_before, begun = len(states) - len(to_do), time.monotonic()
+    distinct = dict.fromkeys(runs)
+    to_do = [run for run in distinct if store.state(run) != "finished"]
     for run in to_do:
         store.folder(run).failure.unlink(missing_ok=True)
     train = partial(
         execute, store=store, sources=sources.resolved(), checkpoint_seconds=checkpoint_seconds
     )
     done = _on_cluster(train, to_do, jobs, cluster) if cluster else _here(train, to_do, jobs)
-    with ProgressText(log_seconds=_LOG_SECONDS) as text:
+    with counting("training", len(distinct), done=len(distinct) - len(to_do)) as advance:
         for _ in done:
-            states.update({run: store.state(run) for run in to_do if states[run] != "finished"})
-            text.show(progress_line(states, done_before, time.monotonic() - begun))
-    for run in to_do:
-        if store.state(run) == "waiting":
+            advance(1)
+    states = {run: store.state(run) for run in to_do}
+    for run, state in states.items():
+        if state == "waiting":
             raise FileNotFoundError(
                 f"{run.description} was done, but there is no result in {store.folder(run).path}: "
                 "can all machines see that folder?"
             )
-    return {run: store.error(run) or "" for run in states if states[run] == "failed"}
+    return {run: store.error(run) or "" for run, state in states.items() if state == "failed"}
 
 
 def _here(train: "partial[None]", runs: Sequence[RunConfig], jobs: int | None) -> Iterator[None]:
@@ -99,11 +95,3 @@ def _on_cluster(
             except ray.exceptions.RayError as error:
                 raise RunError(f"the cluster failed ({first_line(error)}); {_CONTINUED}") from error
             yield
-
-
-def progress_line(states: Mapping[RunConfig, State], done_before: int, seconds: float) -> str:
-    """Return the progress as text; ``done_before`` runs were finished ``seconds`` ago."""
-    counts = Counter(states.values())
-    line = f"{len(states)} runs: {counts['finished']} finished, {counts['failed']} failed"
-    done, left = counts["finished"] + counts["failed"] - done_before, counts["waiting"]
-    return f"{line}, {time_left(seconds / done * left)}" if left and done > 0 else line
