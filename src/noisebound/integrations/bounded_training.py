@@ -5,7 +5,6 @@ import math
 from torch import nn
 
 from noisebound.averaging import AveragedWeights
-from noisebound.bounded import Monitored
 from noisebound.checks import check_number
 from noisebound.step_bound import GradientBound
 
@@ -13,24 +12,14 @@ _LARGEST_SHARE = 0.1  # of a training: in a longer average the first weights wou
 _STEPS_OF_A_STREAM = 1000.0  # heuristic, if neither an epoch nor the training has a known length
 
 
-class BoundedTraining(Monitored):
+class BoundedTraining(GradientBound):
     """A training whose mean loss is held at a bound, and whose weights are averaged."""
 
     def __init__(self, bound: float, average_epochs: float) -> None:
-        self._gradients = GradientBound(bound)
-        self.monitor = self._gradients.monitor
+        super().__init__(bound)
         self.average_epochs = check_number("average_epochs", average_epochs, "[0, ∞)")
         self._average: AveragedWeights | None = None
         self._is_shown = False
-
-    @property
-    def bound(self) -> float:
-        """The level that the mean loss is held at; it may be changed at any time."""
-        return self._gradients.bound
-
-    @bound.setter
-    def bound(self, bound: float) -> None:
-        self._gradients.bound = bound
 
     def _start_averaging(self, model: nn.Module, epoch_steps: float, all_steps: float) -> None:
         """Start a new average; both numbers of steps may be infinite."""

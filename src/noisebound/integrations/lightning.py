@@ -85,7 +85,7 @@ class NoiseBoundCallback(BoundedTraining, Callback):
                 "LBFGS searches along a line by the values of the loss, which are not bounded: use "
                 "another optimizer, or nb.BoundedLoss in training_step"
             )
-        self._gradients.forget()
+        self.forget()
         self._averaged_step = trainer.global_step
         epoch_steps = trainer.num_training_batches / trainer.accumulate_grad_batches
         self._start_averaging(pl_module, epoch_steps, trainer.estimated_stepping_batches)
@@ -127,19 +127,19 @@ class NoiseBoundCallback(BoundedTraining, Callback):
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
     ) -> None:
         """Forget the losses of an abandoned step, whose gradients are zeroed here."""
-        self._gradients.forget()
+        self.forget()
 
     def on_before_backward(
         self, trainer: Trainer, pl_module: LightningModule, loss: Float[Tensor, ""]
     ) -> None:
-        self._gradients.observe(_plain_loss(loss, trainer), count=1)
+        self.observe(_plain_loss(loss, trainer), count=1)
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
     ) -> None:
-        if not self._gradients.has_observed:  # training_step returned None
+        if not self.has_observed:  # training_step returned None
             return
-        self._gradients.apply(optimizer)
+        self.apply(optimizer)
         below = self.monitor.last_below.float()
         readings = {"raw_mean": self.monitor.last_mean, "share_below": below}
         # All ranks have the same values; without sync_dist Lightning warns.

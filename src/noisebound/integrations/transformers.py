@@ -97,7 +97,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
                     "BoundedLossFunction is the loss of this Trainer, but not its callback, so "
                     "that nothing would be bounded: pass callbacks=[bounded] too"
                 )
-            self._gradients.observe((losses.sum() / weight).detach(), count=weight / whole)
+            self.observe((losses.sum() / weight).detach(), count=weight / whole)
         return losses.sum() / whole
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
@@ -127,14 +127,14 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Start a new step with the last weights, even if the step before was abandoned."""
-        self._gradients.forget()
+        self.forget()
         if self._is_shown:
             self._show_average(others["model"], show=False)
             _take_last_weights(others["optimizer"])
         self._is_in_step = True
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        if not self._gradients.has_observed:
+        if not self.has_observed:
             raise MisuseError(
                 "BoundedLossFunction is a callback of this Trainer, but not its loss: pass "
                 "compute_loss_func=bounded too; an overridden compute_loss must call it"
@@ -144,7 +144,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
                 f"the optimizer {args.optim!r} steps within the backward pass and leaves no "
                 "gradients to flip: choose another one"
             )
-        self._gradients.apply(others["optimizer"])
+        self.apply(others["optimizer"])
         self._is_in_step = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
