@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate.utils.deepspeed import DeepSpeedOptimizerWrapper
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import BertConfig, BertLMHeadModel, Trainer, TrainerCallback
 from transformers_ranks import (
     BATCH,
@@ -207,6 +208,17 @@ def test_readings_are_logged(tmp_path):
     assert sum(shares) / len(shares) == pytest.approx(bounded.share_below)
     assert entries[-1]["raw_mean"] == bounded.raw_mean
     assert [entry["share_below"] for entry in listener.heard if "loss" in entry] == shares
+
+
+def test_the_trainers_own_reporters_get_the_readings(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "logs"))
+    bounded = bounded_at(CROSSED)
+    trainer = train("sequences", tmp_path, bounded, report_to="tensorboard", **IN_FOUR)
+    trainer.train()  # a second time: one set of readings
+    entries = [entry for entry in trainer.state.log_history if "loss" in entry]
+    events = EventAccumulator(str(tmp_path / "logs")).Reload()
+    values = [event.value for event in events.Scalars("train/share_below")]
+    assert values[-EPOCHS:] == pytest.approx([entry["share_below"] for entry in entries])
 
 
 @every_kind

@@ -6,6 +6,7 @@ loss, and ``on_pre_optimizer_step`` flips the gradients when all parts are done.
 comes before that and treats both signs alike.
 """
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ with needed_for(__name__, "transformers and accelerate", "transformers"):
     from accelerate.utils.deepspeed import DeepSpeedOptimizerWrapper
     from transformers import TrainerCallback
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    from transformers.trainer_callback import CallbackHandler
 
 IGNORED = -100
 """The label that the Trainer does not count."""
@@ -116,6 +118,7 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
                 f"{type(others['model']).__name__} predicts the next token, with shifted labels; "
                 "BoundedLossFunction is for sequence and token classification"
             )
+        _log_first(self)
         epoch_steps = state.max_steps / state.num_train_epochs
         self._start_averaging(others["model"], epoch_steps, state.max_steps)
         last_weights = _take_last_weights(others["optimizer"])
@@ -174,8 +177,31 @@ class BoundedLossFunction(BoundedTraining, TrainerCallback):
             return
         self._logged = counts
         readings = {"raw_mean": self.raw_mean, "share_below": below / steps}
-        others["logs"].update(readings)  # for the callbacks after this one
+        others["logs"].update(readings)
         state.log_history[-1].update(readings)
+
+
+class _Readings(TrainerCallback):
+    """Lets a loss function add its readings to a log entry before any reporter sees the entry."""
+
+    def __init__(self, function: BoundedLossFunction) -> None:
+        self.on_log = function.on_log
+
+
+def _log_first(function: BoundedLossFunction) -> None:
+    """Put the readings before all callbacks of the handler that is calling.
+
+    The Trainer puts its own reporters before the user's callbacks, and tells callbacks nothing of
+    their handler, so it is looked up among the callers.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        handler = frame.f_locals.get("self")
+        if isinstance(handler, CallbackHandler):
+            others = [each for each in handler.callbacks if not isinstance(each, _Readings)]
+            handler.callbacks = [_Readings(function), *others]
+            return
+        frame = frame.f_back
 
 
 _LAST_WEIGHT = "noisebound_last_weight"
