@@ -21,6 +21,7 @@ EXTRAS = {
     "cli",
     "excel",
     "hf",
+    "hub",
     "images",
     "lightning",
     "onnx",

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import noisebound as nb
+from hub_on_disk import use_hub_on_disk
 from noisebound.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +36,8 @@ def text_of(page):
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     """The blocks of a page run in order, as a reader would type them, in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    if "push_to_hub" in text_of(page):
+        use_hub_on_disk(monkeypatch, tmp_path / "hub")
     blocks = re.findall(r"```python\n(.*?)```", text_of(page), flags=re.DOTALL)
     model = torch.nn.Linear(4, 10)
     readers_loop = {

@@ -21,6 +21,7 @@ from noisebound.errors import DataError, RunError
 from noisebound.estimation import Noise
 from noisebound.features import BackboneLike
 from noisebound.runs.folder import RunFolder, read_model, write_model
+from noisebound.runs.hub import HUB, downloaded
 from noisebound.runs.judgment import shortened
 from noisebound.runs.predict import NewExamples, unlabeled
 from noisebound.runs.run import Run
@@ -416,12 +417,13 @@ def _decisions_of(folder: RunFolder, record: LabelsRecord) -> dict[str, Path]:
 def load_run(
     path: str | Path, model: nn.Module | None = None, backbone: BackboneLike | None = None
 ) -> Run | MultiLabelRun:
-    """Return the run that `fit` left in a folder.
+    """Return the run that `fit` left in a folder, or one from the Hugging Face hub.
 
     Args:
-        path: the folder
+        path: the folder; or ``"hf:user/name"`` for what `Run.push_to_hub` uploaded
         model: the network, if it is your own
         backbone: the backbone, if it is your own or was moved after training
     """
+    path = downloaded(str(path)) if str(path).startswith(HUB) else path
     is_of_labels = RunFolder(path).labels_record.exists()
     return (MultiLabelRun if is_of_labels else Run)(path, model, backbone=backbone)

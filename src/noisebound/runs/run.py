@@ -35,6 +35,7 @@ from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, Revie
 from noisebound.review.decisions import TRUSTED
 from noisebound.runs.corrections import with_second_labels
 from noisebound.runs.folder import RunFolder, read_model, write_model
+from noisebound.runs.hub import push
 from noisebound.runs.judgment import (
     Judgment,
     annotators_frame,
@@ -266,6 +267,20 @@ class Run:
         if not isinstance(new, Unlabeled):
             new = unlabeled(self.saved_model.card, new, options, id)
         return new_examples(self.saved_model, new, options, lambda: self.backbone, id)
+
+    def push_to_hub(self, repo: str, *, private: bool = True, with_examples: bool = False) -> str:
+        """Upload the model, its results and a model card to the Hugging Face hub.
+
+        Returns its address. Neither the training data nor where it is, decisions about labels,
+        reports and logs leave this machine.
+
+        Args:
+            repo: the name, such as ``"user/flowers"``
+            private: False to let everyone read a new repository
+            with_examples: True to upload nearest neighbors, which hold the features of all training
+                examples
+        """
+        return push(self, repo, private=private, with_examples=with_examples)
 
     def suspects(self, data: Any = None) -> pl.DataFrame:
         """Return the probability that each training label is wrong, the most suspect first."""
