@@ -98,7 +98,7 @@ def out_of_fold(train: Dataset, config: TrainingConfig) -> Tensor:
     data, session = TrainingData.unsplit(train), Session(OneDevice("cpu"), show=False)
     with torch.random.fork_rng(devices=[]):
         problem = Problem(data, config, network_for(train, config), session)
-        prepare = partial(prepared, problem, Candidate("network", "plain"), None, False)
+        prepare = partial(prepared, problem, Candidate("network", "plain"), None)
         halves = half_folds(train.labels, config.seed)
         return cross_fit(data, halves, prepare, config.seed).probabilities
 
@@ -168,7 +168,7 @@ def accuracy(
 
     Hyperparameters of scikit-learn's methods are those that predict most noisy labels out of fold.
     """
-    (x, labels), (test_x, true) = ((_matrix(each), each.labels.numpy()) for each in (train, test))
+    (x, labels), (test_x, true) = ((matrix_of(each), each.labels.numpy()) for each in (train, test))
     around, _, name = method.rpartition(" ")
     started = time.process_time()
     with warnings.catch_warnings():
@@ -176,7 +176,7 @@ def accuracy(
         if name in ("auto", "plain"):
             model: Any = NoiseBoundedClassifier(recipe=name, max_iter=epochs, random_state=seed)
         else:
-            model = _best_of(_candidates(name, x.shape[1], seed), x, labels, seed)
+            model = best_of(candidates_of(name, x.shape[1], seed), x, labels, seed)
         if around:
             model = CleanLearning(model, seed=seed, find_label_issues_kwargs={"n_jobs": 1})
         model.fit(x, labels)
@@ -207,13 +207,15 @@ def _noise_of(model: NoiseBoundedClassifier, train: Dataset) -> dict[str, Any]:
     }
 
 
-def _matrix(examples: Dataset) -> Any:
+def matrix_of(examples: Dataset) -> Any:
+    """Return inputs as scikit-learn takes them."""
     if isinstance(examples.inputs, SparseRows):
         return examples.inputs.matrix
     return examples.dense_inputs.flatten(1).float().numpy()
 
 
-def _candidates(name: str, columns: int, seed: int) -> list[Any]:
+def candidates_of(name: str, columns: int, seed: int) -> list[Any]:
+    """Return the estimators of a method, with the hyperparameters to choose from."""
     scaler = StandardScaler(with_mean=False)
     match name:
         case "logistic":
@@ -237,7 +239,8 @@ def _candidates(name: str, columns: int, seed: int) -> list[Any]:
     return [make_pipeline(PCA(_MOST_COLUMNS, random_state=seed), each) for each in boosting]
 
 
-def _best_of(candidates: Sequence[Any], x: Any, labels: NDArray[Any], seed: int) -> Any:
+def best_of(candidates: Sequence[Any], x: Any, labels: NDArray[Any], seed: int) -> Any:
+    """Return the estimator that predicts most noisy labels out of fold."""
     folds = KFold(3, shuffle=True, random_state=seed)
     scores = [cross_val_score(each, x, labels, cv=folds).mean() for each in candidates]
     return candidates[int(np.argmax(scores))]

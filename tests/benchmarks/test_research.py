@@ -17,7 +17,7 @@ SCRIPTS = [
     ("estimates", "rates"),
     ("estimates", "suspects"),
     ("estimates", "accuracy"),
-    ("trials", None),
+    ("rules", None),
     ("review", None),
     ("memorizing", None),
     ("twins", None),

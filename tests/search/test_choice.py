@@ -139,7 +139,7 @@ class TestRuns:
             "neighbors": (0.5, 0.6, 0.7, 0.7, 0.7),
         }
 
-        def on_all(problem, choice, member, noise):
+        def on_all(problem, member, noise):
             found = torch.stack([level < share for share in curves[member.learner]])
             labels = torch.zeros(400, dtype=torch.int64)
             right = found[confirmation.soonest_agreeing(found)]

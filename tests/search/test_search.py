@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from noisebound.data import Dataset
 from noisebound.estimation import OutOfFold
 from noisebound.learners.network import judged_epochs
+from noisebound.search import search as search_module
 from noisebound.search.choice import Choice
 from noisebound.search.confirmation import soonest_agreeing
 from noisebound.search.cross_fit import best_stage
@@ -254,6 +255,25 @@ class TestSeveralLearners:
         assert [each.learner for each in choice.members] == ["linear"]
         assert choice.agreement == choice.chosen.agreement
 
+    @pytest.mark.parametrize(
+        ("few", "size", "recipes"),
+        [(800, 3, {"plain", "dropped"}), (800, 1, {"plain"}), (799, 3, {"plain"})],
+        ids=["few", "one", "many"],
+    )
+    def test_among_few_examples_suspects_are_both_kept_and_dropped(
+        self, few, size, recipes, monkeypatch
+    ):
+        """Networks are trained once, and by whichever recipe predicted more labels."""
+        monkeypatch.setattr(search_module, "_FEW", few)
+        dropped = {Candidate("trees", "dropped"): [hits([0.6] * 3, seed=5)]}
+        dropped |= {"dropped": [hits([0.7] * 3, seed=6)]}
+        choice = choice_by(PLAIN | others(trees=0.8) | dropped, ensemble_size=size)
+        found = [each for each in choice.members if each.learner == "trees"]
+        assert {each.recipe for each in found} == recipes
+        networks = [each.recipe for each in choice.members if each.learner == "network"]
+        assert networks in ([], ["dropped"])
+        assert stored_again(choice) == choice
+
     @pytest.mark.parametrize("size", [1, 3])
     def test_an_ensemble_has_a_size(self, size):
         trials = PLAIN | others(linear=0.7, boosting=0.7, trees=0.7, neighbors=0.7)
@@ -309,7 +329,7 @@ def test_trials_run_at_least_until_plain_training_is_best():
         TrainingData.unsplit(train), config, torch.nn.Linear(2, 2), Session(show=False)
     )
     search = Search(problem)
-    search._race_of_learners()
+    search.race_of_learners()
     plain = search.trials[Candidate("network", "plain")]
     stage = best_stage(torch.cat([each.hits for each in plain], dim=1))
     assert search.problem.fewest_epochs == judged_epochs(6)[stage] > 0

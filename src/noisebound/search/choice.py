@@ -61,7 +61,7 @@ class Choice:
         """A short name, for a plot or a table."""
         if len(self.members) == 1:
             return self.chosen.name
-        return f"average of {listed([each.learner for each in self.members])}"
+        return f"average of {listed(list(dict.fromkeys(each.learner for each in self.members)))}"
 
     @property
     def label(self) -> str:

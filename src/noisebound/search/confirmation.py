@@ -33,7 +33,7 @@ def confirmed(problem: Problem, choice: Choice, noise: EstimatedNoise) -> Choice
     """Return the choice with the stages that suit all examples."""
     if choice.is_plain:
         return choice
-    found = [_on_all(problem, choice, member, noise) for member in choice.members]
+    found = [_on_all(problem, member, noise) for member in choice.members]
     last = [each.are_hits.double() for each in found]
     best = max(last, key=lambda hits: hits.mean().item())
     epochs = judged_epochs(problem.head_config.epochs)
@@ -51,14 +51,14 @@ def confirmed(problem: Problem, choice: Choice, noise: EstimatedNoise) -> Choice
     return replace(choice, members=tuple(kept))
 
 
-def _on_all(problem: Problem, choice: Choice, member: Evidence, noise: EstimatedNoise) -> OutOfFold:
+def _on_all(problem: Problem, member: Evidence, noise: EstimatedNoise) -> OutOfFold:
     """Train a member on all examples but some, and predict these at each stage."""
 
     def train() -> OutOfFold:
         whole, seed = problem.data, problem.config.seed
         prepared = RECIPES[member.recipe].prepare(whole, noise)
         data, held_out = held_out_split(whole, prepared, seed)
-        learner = problem.learner(member.candidate, data, noise, regularize=choice.regularize)
+        learner = problem.learner(member.candidate, data, noise)
         (staged,) = learner.predict_stages(data, [replace(held_out, true_labels=None)], seed)
         hits = hits_of(staged.argmax(2), held_out.labels, held_out.votes)
         probs = staged[soonest_agreeing(hits)].clamp(min=torch.finfo(torch.float32).tiny)

@@ -123,6 +123,8 @@ def plan_training(problem: Problem) -> Plan:
     problem = replace(problem, data=problem.data.with_checked_weight(weight))
     whole = problem.data
     searched = _choose(problem)
+    if searched is not None:
+        problem = replace(problem, regularize=searched.choice.regularize)
     noise = known_noise(problem.config, whole.train) or _estimate(problem, searched)
     weights = class_weights(problem.config, whole.train)
     seen_noise = noise if weights is None else _weighted(noise, weights, whole)
@@ -135,7 +137,7 @@ def plan_training(problem: Problem) -> Plan:
         config, data = recipe.config(config), _prepared(member, whole, noise)
         if problem.unfrozen is None:
             config = config.model_copy(update={"epochs": member.epochs})
-        network = recipe.network(problem.network, regularize=choice.regularize)
+        network = recipe.network(problem.network, regularize=problem.regularize)
     elif choice is not None:
         config, network = RECIPES["plain"].config(config), None
     data = data.with_class_weights(weights)
@@ -148,7 +150,7 @@ def plan_training(problem: Problem) -> Plan:
     for each in () if choice is None else choice.members:
         if each.learner != "network":
             own = _prepared(each, whole, noise).with_class_weights(weights)
-            learner = problem.learner(each.candidate, own, noise, regularize=False)
+            learner = problem.learner(each.candidate, own, noise)
             assert isinstance(learner, EstimatorLearner | Neighbors)
             others.append(PlannedLearner(learner, own, each.stage))
     return Plan(
@@ -309,23 +311,19 @@ def _by_leaders(problem: Problem, searched: Searched) -> OutOfFold:
     """
     quick = [each for each in searched.leaders if each.learner not in ("network", "neighbors")]
     leaders = quick or searched.leaders[:1]
-    regularize = searched.choice.regularize
-    first, *others = (
-        _out_of_fold(problem, each, name=each.learner, regularize=regularize) for each in leaders
-    )
+    problem = replace(problem, regularize=searched.choice.regularize)
+    first, *others = (_out_of_fold(problem, each, name=each.learner) for each in leaders)
     return first.averaged_with(others)
 
 
-def _out_of_fold(
-    problem: Problem, candidate: Candidate, *, name: str = "", regularize: bool = False
-) -> OutOfFold:
+def _out_of_fold(problem: Problem, candidate: Candidate, *, name: str = "") -> OutOfFold:
     """Return predictions for all examples by a candidate; a network trains for fewer epochs."""
     head = problem.head_config
     epochs = head.cross_fit_epochs or cross_fit_epochs(head.epochs)
     # A longer average of weights would lag behind the best epoch.
     changes = {"epochs": epochs, "average_epochs": 1.0}
     brief = replace(problem, config=head.model_copy(update=changes), unfrozen=None)
-    prepare = partial(prepared, brief, candidate, None, regularize)
+    prepare = partial(prepared, brief, candidate, None)
     data, seed = problem.data, problem.config.seed
     halves = half_folds(data.train.labels, seed, data.train.groups)
     return problem.session.kept_or_computed(

@@ -66,6 +66,7 @@ class Problem:
         estimator: the user's own, if the config's learner is ``"estimator"``
         fewest_epochs: no trial of a network stops before; set to the best epoch of plain training,
             since a recipe that learns slowly is compared with it at the same epoch
+        regularize: True if the networks of all recipes but plain training are regularized
     """
 
     data: TrainingData
@@ -76,6 +77,7 @@ class Problem:
     unfrozen: Unfrozen | None = None
     estimator: Any = None
     fewest_epochs: int = 0
+    regularize: bool = False
 
     @property
     def head_config(self) -> TrainingConfig:
@@ -117,16 +119,13 @@ class Problem:
                 names = (*names, "elr")  # the best loss on embeddings in `results/pretrained`
         return for_labels(names, are_several=are_several(self.data.train.votes))
 
-    def learner(
-        self, candidate: Candidate, data: TrainingData, noise: Noise, *, regularize: bool
-    ) -> Learner:
+    def learner(self, candidate: Candidate, data: TrainingData, noise: Noise) -> Learner:
         """Return the untrained learner of a candidate.
 
         Args:
             candidate: the learner and the recipe
             data: the examples, with the weights and targets of the recipe
             noise: of the labels
-            regularize: True if regularized networks predict more labels
         """
         other = self._other_learner(candidate.learner)
         if other is not None:
@@ -134,7 +133,7 @@ class Problem:
         recipe = RECIPES[candidate.recipe]
         config = recipe.config(self.head_config)
         return Network(
-            recipe.network(self.network, regularize=regularize),
+            recipe.network(self.network, regularize=self.regularize),
             config,
             self.objective(config, noise, data),
             self.session.of_trials,

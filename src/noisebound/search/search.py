@@ -46,11 +46,13 @@ _DIVISIONS = 2
 divisions, the accuracy on the dev tables of ``benchmarks/estimates.py`` is the same."""
 
 _FEW, _MORE_DIVISIONS = 600, 3
-"""One division of a few examples depends on chance, and another takes little time; heuristic."""
+"""One division of a few examples depends on chance, and another takes little time; heuristic. Among
+so few, the suspects of a trial are too poor to judge whether dropping suspects helps, so ensembles
+have both: +1.6 ± 0.6 points with 150 and 350 examples (``benchmarks/rules.py``)."""
 
-_LEADERS = 3  # learners whose mean predictions estimate the noise; heuristic
+LEADERS = 3  # learners whose mean predictions estimate the noise; heuristic
 
-_PLAIN, _REGULARIZED = Candidate("network", "plain"), Candidate("network", "regularized")
+_PLAIN, REGULARIZED = Candidate("network", "plain"), Candidate("network", "regularized")
 
 _FAR = 3.0
 """Standard errors behind the best after which a candidate gets no more trials. The best of several
@@ -111,14 +113,13 @@ class Search:
             for number in range(count)
         ]
         self.trials: dict[Candidate, list[OutOfFold]] = {}
-        self.regularize = False
 
     def run(self) -> Searched:
         """Try all candidates, and choose."""
         is_named = self.problem.config.method != "auto"
         self.session.announce(self._announcement(recipes=not is_named))
-        rivals = self._race_of_learners()
-        leaders = rivals[:_LEADERS]
+        rivals = self.race_of_learners()
+        leaders = rivals[:LEADERS]
         if is_named:
             members = self._named(leaders)
             agreement = members[0].agreement
@@ -127,14 +128,15 @@ class Search:
                 self._race_of_recipes(rivals)
             members, agreement = self._members()
         evidence = sorted(map(self._evidence, self._results()), key=lambda each: -each.agreement)
-        choice = Choice(members, tuple(evidence), self.regularize, agreement, is_named=is_named)
+        regularize = self.problem.regularize
+        choice = Choice(members, tuple(evidence), regularize, agreement, is_named=is_named)
         return self._searched(choice, leaders)
 
     def run_for_noise(self) -> Searched:
         """Do only the trials of `run` that the noise estimate needs, with the same results."""
         self.session.announce(self._announcement(recipes=False))
-        leaders = self._race_of_learners()[:_LEADERS]
-        choice = replace(Choice.named("plain", self.epochs), regularize=self.regularize)
+        leaders = self.race_of_learners()[:LEADERS]
+        choice = replace(Choice.named("plain", self.epochs), regularize=self.problem.regularize)
         return self._searched(choice, leaders)
 
     def _searched(self, choice: Choice, leaders: tuple[Candidate, ...]) -> Searched:
@@ -142,21 +144,23 @@ class Search:
             return Searched(choice, leaders)
         has_rivals = choice.tried and len(self.learners) > 1
         members = [each.candidate for each in choice.members if has_rivals]
-        by_members = self._mean_predictions(members) if members else ()
+        whole = [each for each in members if len(self.trials[each]) == len(self.divisions)]
+        by_members = self._mean_predictions(whole) if whole else ()
         return Searched(choice, leaders, self._mean_predictions(leaders), by_members)
 
-    def _race_of_learners(self) -> tuple[Candidate, ...]:
+    def race_of_learners(self) -> tuple[Candidate, ...]:
         """Try all learners on the labels as they are; return those in the race, the best first."""
         racing = [Candidate(name, "plain") for name in self.learners]
         if "network" in self.learners and self.problem.can_regularize:
-            racing.append(_REGULARIZED)
+            racing.append(REGULARIZED)
         for number in range(len(self.divisions)):
-            self._try(racing, number)
+            self.attempt(racing, number)
             racing = self._in_the_race(racing)
             if number == 0 and len(self.learners) > 1:  # one kind of network is enough
-                worse = _PLAIN if self._is_ahead(_REGULARIZED, _PLAIN) else _REGULARIZED
+                worse = _PLAIN if self._is_ahead(REGULARIZED, _PLAIN) else REGULARIZED
                 racing = [each for each in racing if each != worse]
-        self.regularize = self._is_ahead(_REGULARIZED, _PLAIN)
+        regularize = self._is_ahead(REGULARIZED, _PLAIN)
+        self.problem = replace(self.problem, regularize=regularize)
         if _PLAIN in self.trials:
             best_epoch = judged_epochs(self.epochs)[self._best_stage(_PLAIN)]
             self.problem = replace(self.problem, fewest_epochs=best_epoch)
@@ -170,7 +174,7 @@ class Search:
             for recipe in self.problem.recipes(rival.learner)
         ]
         for number in range(len(self.divisions) if racing else 0):
-            self._try(racing, number, self._noise_of_halves(rivals[:_LEADERS], number))
+            self.attempt(racing, number, self.noise_of_halves(rivals[:LEADERS], number))
             racing = self._in_the_race(racing)
             if len(self.learners) == 1:
                 racing = [each for each in racing if self._is_ahead(each, rivals[0])]
@@ -186,11 +190,11 @@ class Search:
         candidate = Candidate(self.learners[0], recipe)
         if candidate not in self.trials:
             for number in range(len(self.divisions)):
-                self._try([candidate], number, self._noise_of_halves(leaders, number))
+                self.attempt([candidate], number, self.noise_of_halves(leaders, number))
         (found,) = (each for each in self._results() if each.candidate == candidate)
         return (self._evidence(found),)
 
-    def _try(
+    def attempt(
         self,
         candidates: Iterable[Candidate],
         number: int,
@@ -199,7 +203,7 @@ class Search:
         """Try candidates on one division."""
         halves, tasks = self.divisions[number], {}
         for candidate in candidates:
-            prepare = partial(prepared, self.problem, candidate, noises, self.regularize)
+            prepare = partial(prepared, self.problem, candidate, noises)
             name = f"{candidate.learner}-{candidate.recipe}-{number + 1}"
             tasks[name] = partial(cross_fit, self.data, halves, prepare, self.seed)
         kind = "trying learners" if noises is None else "trying recipes"
@@ -223,7 +227,7 @@ class Search:
         if not self.problem.is_on_pixels:
             return ""
         noise = UnknownNoise(self.data.train.num_classes)
-        network = self.problem.learner(_PLAIN, self.data, noise, regularize=False)
+        network = self.problem.learner(_PLAIN, self.data, noise)
         assert isinstance(network, Network)
         trainings = len(self.divisions)
         if has_recipes:  # the noise of the halves takes one more
@@ -236,7 +240,7 @@ class Search:
         count = len(self.divisions)
         return kind if count == 1 else f"{kind}, division {number + 1} of at most {count}"
 
-    def _noise_of_halves(self, leaders: Sequence[Candidate], number: int) -> list[EstimatedNoise]:
+    def noise_of_halves(self, leaders: Sequence[Candidate], number: int) -> list[EstimatedNoise]:
         """Estimate the noise of each half within that half, by the mean of the leaders."""
         # Networks take longest, and the others know enough of the noise.
         leaders = [each for each in leaders if each.learner != "network"] or leaders
@@ -245,7 +249,7 @@ class Search:
             part = replace(self.data.subset(positions), validation=None)
             folds = half_folds(part.train.labels, self.seed, part.train.groups)
             for leader in leaders:
-                prepare = partial(prepared, self.problem, leader, None, self.regularize)
+                prepare = partial(prepared, self.problem, leader, None)
                 name = f"inner-{leader.learner}-{number + 1}-{half + 1}"
                 tasks[name] = partial(cross_fit, part, folds, prepare, self.seed)
         found = self.session.kept_or_computed_all(
@@ -339,8 +343,24 @@ class Search:
         shares = [self._shares_of_mean(best[:count]) for count in range(1, size + 1)]
         most = max(shares, key=lambda each: each.mean().item())
         near = [each for each in enumerate(shares, 1) if not is_behind(each[1], most, _NEAR)]
-        count, chosen = near[-1]
-        return tuple(map(self._evidence, best[:count])), chosen.mean().item()
+        count, _ = near[-1]
+        members = self._with_both_label_uses(best[:count])
+        return tuple(map(self._evidence, members)), self._shares_of_mean(members).mean().item()
+
+    def _with_both_label_uses(self, members: Sequence["_Result"]) -> list["_Result"]:
+        """Return the members, and the same learners on labels as given and without suspects.
+
+        Trials cannot compare these two on a few examples: suspects that are found within half of
+        them are much worse than those found among all.
+        """
+        found = {each.candidate: each for each in members}
+        are_few = len(self.labels) <= _FEW and self.data.train.votes is None
+        if are_few and len(self.learners) > 1 and self.problem.config.ensemble_size > 1:
+            for learner in [each.learner for each in found if each.learner != "network"]:
+                for other in (Candidate(learner, "plain"), Candidate(learner, "dropped")):
+                    if other in self.trials:  # a quick search tries no recipes
+                        found.setdefault(other, self._results_of(other)[0])
+        return list(found.values())
 
     def _shares_of_mean(self, members: Sequence["_Result"]) -> Float64[Tensor, " n"]:
         """Return how often the mean of some candidates predicted each label."""
@@ -364,8 +384,8 @@ class Search:
         return best if is_ahead else plain
 
     def _mean_predictions(self, candidates: Sequence[Candidate]) -> tuple[OutOfFold, ...]:
-        """Return the mean predictions of some candidates by each division."""
-        found = zip(*(self.trials[each] for each in candidates), strict=True)
+        """Return the mean predictions of some candidates by each division that they share."""
+        found = zip(*(self.trials[each] for each in candidates), strict=False)
         return tuple(first.averaged_with(others) for first, *others in found)
 
 
@@ -405,7 +425,6 @@ def prepared(
     problem: Problem,
     candidate: Candidate,
     noises: Sequence[EstimatedNoise] | None,
-    regularize: bool,
     half: TrainingData,
     number: int,
 ) -> tuple[Learner, TrainingData]:
@@ -415,4 +434,4 @@ def prepared(
     else:
         noise = noises[number]
         half = RECIPES[candidate.recipe].prepare(half, noises[number])
-    return problem.learner(candidate, half, noise, regularize=regularize), half
+    return problem.learner(candidate, half, noise), half
