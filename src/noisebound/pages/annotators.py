@@ -21,36 +21,27 @@ def annotators_section(found: AnnotatorEstimate, class_names: Sequence[str]) -> 
     who = f"{len(found.names):,} annotators" if found.are_named else "Unknown annotators"
     words = f"{who} gave {int(found.counts.sum()):,} labels to the examples that were trained on."
     order = found.counts.argsort(descending=True, stable=True).tolist()
+    titles, tables = {0: "Labels by all annotators"}, [_table(found, class_names)]
     if found.are_named:
-        folded = [
-            _matrix(f"Labels by {found.names[each]}", found, each, class_names)
-            for each in order[:_MATRICES]
-        ]
-    else:
-        folded = [_matrix("Labels by all annotators", found, 0, class_names)]
-    tables = [_table(found, class_names)]
-    if found.are_named:
+        titles = {each: f"Labels by {found.names[each]}" for each in order[:_MATRICES]}
         tables.append(_pairs(found, order[:_COMPARED]))
+    folded = [
+        confusions(title, "label", "true class", class_names, found.transitions[each].tolist())
+        for each, title in titles.items()
+    ]
     return Section("The annotators", words, tables, folded=folded)
 
 
 def _table(found: AnnotatorEstimate, class_names: Sequence[str]) -> Table:
     rows = []
-    for each in annotators_frame(found, class_names).iter_rows(named=True):
-        cells = (
-            number_cell(each["labels"], ",d"),
-            number_cell(each["error_rate"], ".1%"),
-            Cell(f"{each['low']:.1%} to {each['high']:.1%}", "", each["low"]),
-            number_cell(each["agreement"], ".2f"),
-            Cell(each["most_frequent_mistake"] or "–"),
-        )
-        rows.append(Row(each["annotator"], cells))
+    for each in annotators_frame(found, class_names).iter_rows():
+        name, count, rate, low, high, kappa, mistake = each
+        numbers = number_cell(count, ",d"), number_cell(rate, ".1%")
+        interval = Cell(f"{low:.1%} to {high:.1%}", "", low)
+        cells = (*numbers, interval, number_cell(kappa, ".2f"), Cell(mistake or "–"))
+        rows.append(Row(name, cells))
     header = ("annotator", "labels", "wrong", "95% interval", "agreement", "most frequent mistake")
     return Table("annotators", "Annotators", header, tuple(rows), notes=_NOTES)
-
-
-def _matrix(title: str, found: AnnotatorEstimate, place: int, class_names: Sequence[str]) -> Table:
-    return confusions(title, "label", "true class", class_names, found.transitions[place].tolist())
 
 
 def _pairs(found: AnnotatorEstimate, shown: Sequence[int]) -> Table:

@@ -47,8 +47,8 @@ def comparison_page(runs: Sequence[Run], title: str, command: str | None = None)
             f"The bound helps in {len(gains)} of {len(judged)} pairs: on average the "
             f"{METRIC_LABELS[name]} is {plain:.1%} without it, and {bounded:.1%} with it."
         )
-    table = _table(runs, name, gains)
-    sections = [Section("Plain against bounded" if pairs else "Trainings", tables=[table])]
+    title_of_table = "Plain against bounded" if pairs else "Trainings"
+    sections = [Section(title_of_table, tables=[_table(runs, name, gains)])]
     sections += [Section(pair[1].name, pictures=_paired_curves(pair)) for pair in pairs]
     for run in runs:
         if not any(run in pair for pair in pairs):
@@ -88,11 +88,9 @@ def _paired_curves(pair: _Pair) -> list[Picture]:
 def _table(runs: Sequence[Run], judged_by: Evaluated, gains: Sequence[Run]) -> Table:
     rows = []
     for run in runs:
-        cells = [
-            number_cell(run.floor, ".3f"),
-            number_cell(run.result.final.train_loss, ".3f"),
-            number_cell(run.result.memorizing_since, "d"),
-        ]
+        losses = run.floor, run.result.final.train_loss
+        cells = [number_cell(each, ".3f") for each in losses]
+        cells.append(number_cell(run.result.memorizing_since, "d"))
         cells += [
             number_cell(run.final(name), ".1%", is_gain=name == judged_by and run in gains)
             for name in METRIC_LABELS

@@ -17,16 +17,10 @@ _OF_PARAMETERS = {
     "gce": "nb.GeneralizedCrossEntropy(a={a})",
     "sce": "nb.SymmetricCrossEntropy(A={A})",
 }
-_OF_NOISE = ("fce", "cep", "backward")
-
-
-def _python(name: str) -> str:
-    noise = ", noise_rate={rate}, num_classes={classes}" if name in _OF_NOISE else ""
-    return _OF_PARAMETERS.get(name, f'nb.create_loss("{name}"{noise})')
-
+_OF_NOISE = dict.fromkeys(("fce", "cep", "backward"), ", noise_rate={rate}, num_classes={classes}")
 
 LOSSES = {
-    name: _python(name)
+    name: _OF_PARAMETERS.get(name, f'nb.create_loss("{name}"{_OF_NOISE.get(name, "")})')
     for name, spec in SPECS.items()
     if spec.has_floor and spec.make is not None and name not in _SEARCHED
 }

@@ -63,8 +63,7 @@ def _table(found: Iterable[tuple[int, int, int, float]], splits: Splits, longest
         text, content = examples.text(position), dict(examples.columns(position))
         if splits.table is not None:  # unlike arrays, whose numbers have no names
             columns = [name for name in content if name != splits.id_column][:_MOST_COLUMNS]
-        shown = [] if text is None else [text]
-        shown += [content[name] for name in columns]
+        shown = [*([] if text is None else [text]), *(content[name] for name in columns)]
         cells = [Cell(names[label]), Cell(names[suggested])]
         cells.append(Cell(probability_text(probability), "", probability))
         cells += [Cell(shortened(each, longest)) for each in shown]

@@ -19,7 +19,7 @@ from noisebound.checks import check_count
 from noisebound.errors import InvalidValueError
 from noisebound.estimation import NoiseEstimate, Suspects, estimate_noise
 from noisebound.estimation.trusted import FEWEST_TRUSTED, Trusted, labels_to_check
-from noisebound.review.decisions import Decision, DecisionFile, Verdict
+from noisebound.review.decisions import Decision, DecisionDetails, DecisionFile, Verdict
 
 _STRATA = 25  # four answers each out of a hundred; heuristic
 _SEED = 9_218_403  # differs from the seeds of validation and folds: samples must not coincide
@@ -132,15 +132,10 @@ class Audit:
         self, position: int, verdict: Verdict, label: str | None = None, *, by: str | None = None
     ) -> Decision:
         """Write an answer to the disk, with the label's probability and the answer's weight."""
-        return self.decisions.decide(
-            position,
-            verdict,
-            label,
-            by=by,
-            where="audit",
-            probability=float(self.probability[position]),
-            stands_for=self.stands_for(position),
-        )
+        details: DecisionDetails = {"by": by, "where": "audit"}
+        details["probability"] = float(self.probability[position])
+        details["stands_for"] = self.stands_for(position)
+        return self.decisions.decide(position, verdict, label, **details)
 
     def stands_for(self, position: int) -> float:
         """Return the number of examples that an answer about this one represents."""
@@ -162,13 +157,16 @@ class Audit:
     def result(self) -> AuditResult:
         answers = self.answers
         settled = [each for each in answers if each.is_trusted]
+        pairs = Counter(
+            (self.data.given(each.position), each.label) for each in settled if each.label
+        )
         return AuditResult(
             examples=len(self.data),
             answered=len(settled),
             wrong=sum(each.verdict == "wrong" for each in settled),
             undecided=len(answers) - len(settled),
             estimate=self._estimate(settled),
-            confusions=self._confusions(settled),
+            confusions=tuple(Confusion(*pair, count) for pair, count in pairs.most_common()),
             reliability=self._reliability(settled),
             run_rate=self._run_rate,
         )
@@ -194,11 +192,6 @@ class Audit:
         true_labels = self.decisions.corrected()[positions]
         trusted = Trusted(positions, true_labels, self.weights(settled), self.probability)
         return estimate_noise(self.probs, self.data.labels, trusted=trusted)
-
-    def _confusions(self, settled: list[Decision]) -> tuple[Confusion, ...]:
-        given = self.data.given
-        pairs = Counter((given(each.position), each.label) for each in settled if each.label)
-        return tuple(Confusion(*pair, count) for pair, count in pairs.most_common())
 
     def _reliability(self, settled: list[Decision]) -> tuple[Reliability, ...]:
         predicted = self.probability[[each.position for each in settled]]

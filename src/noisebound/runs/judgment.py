@@ -28,7 +28,7 @@ from noisebound.search.problem import class_weights
 from noisebound.training.config import TrainingConfig
 from noisebound.training.objective import make_criterion
 
-_LONGEST_TEXT = 200  # characters of a text in a table
+LONGEST_TEXT = 200  # characters of a text in a table
 _RARE = 0.005  # rarer confusions would be rounded to 0 %
 
 
@@ -116,7 +116,7 @@ def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
         columns["suggested"] = classes(suspects.suggested)
     texts = splits.texts()
     if texts is not None:
-        columns["text"] = [shortened(texts[place], _LONGEST_TEXT) for place in positions]
+        columns["text"] = [shortened(texts[place], LONGEST_TEXT) for place in positions]
     if train.true_labels is not None:
         columns["true_label"] = classes(train.true_labels)
     return pl.DataFrame(columns)

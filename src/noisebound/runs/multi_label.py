@@ -15,6 +15,7 @@ from sklearn.metrics import average_precision_score, f1_score
 from torch import nn
 
 from noisebound.data import DataOrigin, ReadingOptions, Splits
+from noisebound.data.column_types import listed_names
 from noisebound.data.multi_label import FEWEST, unlearnable
 from noisebound.data.options import validated
 from noisebound.errors import DataError, RunError
@@ -22,7 +23,7 @@ from noisebound.estimation import Noise
 from noisebound.features import BackboneLike
 from noisebound.runs.folder import RunFolder, read_model, write_model
 from noisebound.runs.hub import HUB, downloaded
-from noisebound.runs.judgment import shortened
+from noisebound.runs.judgment import LONGEST_TEXT, shortened
 from noisebound.runs.predict import NewExamples, unlabeled
 from noisebound.runs.run import Run
 from noisebound.runs.scores import RunScores
@@ -30,8 +31,6 @@ from noisebound.runs.train import train_run
 from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
-
-_LONGEST_TEXT = 200  # characters of a text in a table
 
 
 class LabelsRecord(BaseModel):
@@ -49,30 +48,19 @@ class MultiLabelScores:
     """The scores of a run with several labels.
 
     Those on a test set are None without one. Its missing labels do not count.
-
-    Args:
-        macro_f1: the mean F1 of the labels on the test set
-        micro_f1: the F1 of all labels together
-        average_precision: the mean average precision of the labels
-        subset_accuracy: the share of test examples with all labels right
-        labels: the scores of each label, on true labels by its validation split
     """
 
-    macro_f1: float | None
-    micro_f1: float | None
-    average_precision: float | None
-    subset_accuracy: float | None
-    labels: Mapping[str, RunScores]
+    macro_f1: float | None  # the mean F1 of the labels on the test set
+    micro_f1: float | None  # the F1 of all labels together
+    average_precision: float | None  # the mean of the labels
+    subset_accuracy: float | None  # the share of test examples with all labels right
+    labels: Mapping[str, RunScores]  # of each label, on true labels by its validation split
 
 
 class MultiLabelRun:
     """A training on several labels at once, which is one two-class run per label.
 
-    Args:
-        path: the folder
-        model: the network, if it is your own
-        splits: the training data, if it is already loaded
-        backbone: the backbone, if it is your own or was moved after training
+    Methods take the same data as those of `Run`.
     """
 
     def __init__(
@@ -101,12 +89,10 @@ class MultiLabelRun:
 
     @property
     def path(self) -> Path:
-        """The folder."""
         return self.folder.path
 
     @property
     def name(self) -> str:
-        """The name of the folder."""
         return self.path.resolve().name
 
     @property
@@ -128,19 +114,11 @@ class MultiLabelRun:
         return noise_frame({name: run.noise for name, run in self.runs.items()})
 
     def predict(self, new: Any) -> NDArray[np.int64]:
-        """Return which labels each new example has, 0 or 1, ``[n, labels]``.
-
-        Args:
-            new: as in `Run.predict`
-        """
+        """Return which labels each new example has, 0 or 1, ``[n, labels]``."""
         return (self.predict_proba(new) > 0.5).astype(np.int64)
 
     def predict_proba(self, new: Any) -> NDArray[np.float32]:
-        """Return the probability that an example has a label, ``[n, labels]``.
-
-        Args:
-            new: as in `Run.predict`
-        """
+        """Return the probability that an example has a label, ``[n, labels]``."""
         return self._probabilities(self._new_examples(new, ReadingOptions()))
 
     def predictions(
@@ -148,11 +126,7 @@ class MultiLabelRun:
     ) -> pl.DataFrame:
         """Return one row per new example: its name, 0 or 1 per label, and all probabilities.
 
-        Args:
-            new: as in `Run.predict`
-            coverage: is for runs with one label per example
-            id: the column that identifies the rows, as in `Run.predictions`
-            options: ``data_dir``, ``skip_bad`` and ``encoding``, as in `Run.predictions`
+        The arguments are those of `Run.predictions`, except for ``coverage``.
         """
         if coverage is not None:
             raise DataError(
@@ -184,12 +158,7 @@ class MultiLabelRun:
         return np.stack(columns, axis=1)
 
     def training_data(self, data: Any = None, options: ReadingOptions | None = None) -> Splits:
-        """Return the data that the run was trained on, with all its labels.
-
-        Args:
-            data: as in `Run.training_data`
-            options: how to read it (default: as `fit` read it)
-        """
+        """Return the data that the run was trained on, with all its labels."""
         splits = self._first.whole_data(data, options)
         if data is None and options is None:
             for run in self.runs.values():
@@ -201,9 +170,6 @@ class MultiLabelRun:
 
         The first rows are the most suspect pairs of an example and a label. ``suspect`` says what
         is wrong then: the label is ``missing``, or it was ``added``.
-
-        Args:
-            data: as in `Run.suspects`
         """
         splits = self.training_data(data)
         frames = [self._suspects_of(name, splits) for name in self.labels]
@@ -215,30 +181,23 @@ class MultiLabelRun:
         place = splits.train.label_names.index(name)
         at, texts = splits.train.knows(place).nonzero().flatten().tolist(), part.texts()
         names, is_present = splits.train_names, part.train.labels.bool().tolist()
-        return pl.DataFrame(
-            {
-                "example": at if names is None else [names[position] for position in at],
-                **({} if part.ids is None else {"id": part.ids}),
-                "label": [name] * len(at),
-                "suspect": ["added" if has else "missing" for has in is_present],
-                "probability_wrong": found.probability.tolist(),
-                "score": found.score.tolist(),
-                **(
-                    {}
-                    if texts is None
-                    else {"text": [shortened(text, _LONGEST_TEXT) for text in texts]}
-                ),
-            }
-        )
+        columns = {
+            "example": at if names is None else [names[position] for position in at],
+            **({} if part.ids is None else {"id": part.ids}),
+            "label": [name] * len(at),
+            "suspect": ["added" if has else "missing" for has in is_present],
+            "probability_wrong": found.probability.tolist(),
+            "score": found.score.tolist(),
+        }
+        if texts is not None:
+            columns["text"] = [shortened(text, LONGEST_TEXT) for text in texts]
+        return pl.DataFrame(columns)
 
     def corrected_labels(self, data: Any = None, *, drop_unusable: bool = False) -> pl.DataFrame:
         """Return one row per training example with its labels, 0 or 1, corrected by decisions.
 
-        Missing labels are null. ``changed`` names the labels that a person has changed.
-
-        Args:
-            data: as in `Run.suspects`
-            drop_unusable: True for null where an example was marked as unusable for a label
+        Missing labels are null, and if ``drop_unusable``, also those of unusable examples.
+        ``changed`` names the labels that a person has changed.
         """
         splits = self.training_data(data)
         count, changed = len(splits.train), [list[str]() for _ in range(len(splits.train))]
@@ -395,10 +354,9 @@ def learnable_labels(splits: Splits, *, may_leave_out: bool) -> LabelsRecord:
 
 def _left_out_note(record: LabelsRecord) -> str:
     listed = [f"{name!r} {why}" for name, why in record.left_out.items()]
-    more = f"; and {len(listed) - 5} more" if len(listed) > 5 else ""
     return (
         f"{len(listed)} labels are left out, because fewer than {FEWEST} examples have or lack "
-        f"them: {'; '.join(listed[:5])}{more}"
+        f"them: {listed_names(listed, 5, separator='; ')}"
     )
 
 
@@ -419,10 +377,8 @@ def load_run(
 ) -> Run | MultiLabelRun:
     """Return the run that `fit` left in a folder, or one from the Hugging Face hub.
 
-    Args:
-        path: the folder; or ``"hf:user/name"`` for what `Run.push_to_hub` uploaded
-        model: the network, if it is your own
-        backbone: the backbone, if it is your own or was moved after training
+    The path is a folder; or ``"hf:user/name"`` for a run that `Run.push_to_hub` uploaded. Pass the
+    model if the network is your own, and the backbone if it is your own or was moved.
     """
     path = downloaded(str(path)) if str(path).startswith(HUB) else path
     is_of_labels = RunFolder(path).labels_record.exists()

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from noisebound.errors import MissingExtraError
-from noisebound.estimation import UnknownNoiseWarning
+from noisebound.estimation import UnknownNoiseWarning as UnknownNoiseWarning
 from noisebound.extras import packages_of
 
 # Most of these packages are imported when they are used. If one is missing, say so now.
@@ -13,21 +13,15 @@ for _module, _package in packages_of("sklearn").items():
         raise MissingExtraError("noisebound.integrations.sklearn", _package, "sklearn")
 
 from noisebound.integrations.sklearn.classifier import (  # noqa: E402 (after the check)
-    InterruptedTrainingWarning,
-    NoiseBoundedClassifier,
+    InterruptedTrainingWarning as InterruptedTrainingWarning,
+    NoiseBoundedClassifier as NoiseBoundedClassifier,
 )
-from noisebound.integrations.sklearn.multi_label import ConstantLabelWarning  # noqa: E402
+from noisebound.integrations.sklearn.multi_label import (  # noqa: E402
+    ConstantLabelWarning as ConstantLabelWarning,
+)
 
 if TYPE_CHECKING:
-    from noisebound.integrations.sklearn.embedder import Embedder
-
-__all__ = [
-    "ConstantLabelWarning",
-    "Embedder",
-    "InterruptedTrainingWarning",
-    "NoiseBoundedClassifier",
-    "UnknownNoiseWarning",
-]
+    from noisebound.integrations.sklearn.embedder import Embedder as Embedder
 
 
 def __getattr__(name: str) -> Any:
