@@ -26,38 +26,23 @@ _NAMES = "classes"
 
 @dataclass(frozen=True, eq=False)
 class TaggedSentence:
-    """The words of a sentence and their tags: a name, the index of a class, or None.
-
-    Args:
-        words: the words
-        tags: their tags
-        line: the line of the file that has the first word
-        probs: the probabilities of each word's classes, if the file has them
-    """
+    """The words of a sentence and their tags: a name, the index of a class, or None."""
 
     words: tuple[str, ...]
     tags: tuple[str | int | None, ...]
-    line: int
-    probs: NDArray[np.float64] | None = None
+    line: int  # of the file, with the first word
+    probs: NDArray[np.float64] | None = None  # of each word's classes, if the file has them
 
 
 @dataclass(frozen=True, eq=False)
 class TaggedText:
-    """The sentences of a file, with the probabilities of each word's classes.
-
-    Args:
-        sentences: the sentences
-        labels: the classes of each sentence's words; -100 for words without a tag
-        probs: one array ``[words, classes]`` per sentence
-        class_names: the tag of each class
-        lines: True if each word has a line of its own
-    """
+    """The sentences of a file, with the probabilities of each word's classes."""
 
     sentences: tuple[TaggedSentence, ...]
-    labels: tuple[NDArray[np.int64], ...]
-    probs: tuple[NDArray[Any], ...]
-    class_names: tuple[str, ...]
-    lines: bool
+    labels: tuple[NDArray[np.int64], ...]  # by sentence; -100 for words without a tag
+    probs: tuple[NDArray[Any], ...]  # one array [words, classes] per sentence
+    class_names: tuple[str, ...]  # the tag of each class
+    lines: bool  # True if each word has a line of its own
 
     def line_of(self, sentence: int, position: int) -> int:
         """Return the line of the file that has a word, or its sentence."""
@@ -74,15 +59,9 @@ def read_tagged_text(
 
     A CoNLL file has one word per line, in the first column, its tag in the last one, and blank
     lines between sentences. Each line of a JSONL file has the fields ``tokens`` and ``tags``, and
-    ``probs`` unless these are in a file.
-
-    Args:
-        path: the file
-        probs: a ``.npy`` or ``.npz`` file of probabilities: one row per word of the file, or one
-            array per sentence
-        class_names: the tags in the order of the probabilities' columns; by default, the array
-            ``classes`` of an ``.npz`` file, or the file's tags in alphabetical order
-        encoding: the character encoding
+    ``probs`` unless these are in a ``.npy`` or ``.npz`` file: one row per word, or one array per
+    sentence. Their columns are in the order of the class names: by default, of the array
+    ``classes`` of an ``.npz`` file, else of the alphabet.
     """
     is_json = Path(path.name.lower().removesuffix(".gz")).suffix in _JSON_LINES
     text = read_utf8(path, encoding).decode(errors="replace").removeprefix("\ufeff")

@@ -21,19 +21,12 @@ IGNORED = -100
 
 @dataclass(frozen=True, eq=False)
 class JoinedTokens:
-    """All labeled tokens, sentence after sentence.
-
-    Args:
-        probs: one row per labeled token
-        labels: their labels
-        places: the sentence of each, and its position there
-        sentences: the number of sentences
-    """
+    """All labeled tokens, sentence after sentence."""
 
     probs: Float[Tensor, "n classes"]
     labels: Int64[Tensor, " n"]
-    places: Int64[Tensor, "n 2"]
-    sentences: int
+    places: Int64[Tensor, "n 2"]  # the sentence of each, and its position there
+    sentences: int  # their number
 
     def positions_of(self, places: ArrayLike) -> Int64[Tensor, " m"]:
         """Return the rows of tokens that are given as pairs of sentence and position."""

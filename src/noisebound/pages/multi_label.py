@@ -62,29 +62,22 @@ def _labels_table(run: MultiLabelRun, splits: Splits, scores: Mapping[str, RunSc
         if score is not None and not score.warnings:
             low, high = score.interval
             honest = Cell(f"{score.accuracy:.1%}", f"{low:.1%} to {high:.1%}", score.accuracy)
-        rows.append(
-            Row(
-                name,
-                (
-                    number_cell(int((column == 1).sum()), ",d"),
-                    number_cell(int((column == 0).sum()), ",d"),
-                    number_cell(noise["missed"], ".1%"),
-                    number_cell(noise["added"], ".1%"),
-                    number_cell(noise["noise_rate"], ".1%")._replace(beside=interval),
-                    honest,
-                    Cell("" if choice is None else choice.name),
-                ),
-                link=f"{run.folder.of_label(place, name).report.relative_to(run.path)}",
-            )
+        cells = (
+            *(number_cell(int((column == value).sum()), ",d") for value in (1, 0)),
+            *(number_cell(noise[each], ".1%") for each in ("missed", "added")),
+            number_cell(noise["noise_rate"], ".1%")._replace(beside=interval),
+            honest,
+            Cell("" if choice is None else choice.name),
         )
+        report = run.folder.of_label(place, name).report.relative_to(run.path)
+        rows.append(Row(name, cells, link=str(report)))
     header = ("label", "with it", "without", "missed", "added", "wrong", "accuracy", "learner")
     notes = (
         "wrong: the estimated share of wrong labels, with its 95 % interval",
         "accuracy: on true labels, by the validation split, with its 95 % interval",
     )
-    return Table(
-        "labels", "Each label, with a link to its report", header, tuple(rows), notes=notes
-    )
+    title = "Each label, with a link to its report"
+    return Table("labels", title, header, tuple(rows), notes=notes)
 
 
 def _suspects_section(run: MultiLabelRun, splits: Splits) -> Section:

@@ -72,10 +72,9 @@ def tokens_page(
         shown = [each for each in spans if each.score > 0][:most]
         about = "Spans whose labels are probably wrong, and spans that have no label."
         sections.insert(0, Section("The most suspect spans", about, [_span_table(shown, text)]))
-    title = "Labels by true class"
-    matrix = estimate.transition.tolist()
+    title, matrix = "Labels by true class", estimate.transition.tolist()
     table = confusions(title, "label", "true class", text.class_names, matrix)
-    sections.append(Section("The noise by class", f"{estimate.words}", [table]))
+    sections.append(Section("The noise by class", estimate.words, [table]))
     return Page(f"Suspect labels of {name}", headline, sections)
 
 
@@ -97,16 +96,14 @@ def _token_table(found: TokenSuspects, text: TaggedText, most: int) -> Table:
 def _span_table(spans: Sequence[SpanSuspect], text: TaggedText) -> Table:
     rows = []
     for each in spans:
-        words = text.sentences[each.sentence].words
-        label, suggested = (
-            Cell(
-                _NONE if span is None else f"{span.type}: {' '.join(words[span.start : span.stop])}"
-            )
+        words, reach = text.sentences[each.sentence].words, _reach(each)
+        shown = (
+            _NONE if span is None else f"{span.type}: {' '.join(words[span.start : span.stop])}"
             for span in (each.label, each.suggested)
         )
         sure = Cell(probability_text(each.probability), "", each.probability)
-        cells = (in_context(words, *_reach(each)), label, suggested, sure)
-        rows.append(Row(f"line {text.line_of(each.sentence, _reach(each)[0])}", cells))
+        cells = (in_context(words, *reach), *map(Cell, shown), sure)
+        rows.append(Row(f"line {text.line_of(each.sentence, reach[0])}", cells))
     header = ("span", "sentence", "label", "likelier", "probability that it is wrong")
     return Table("spans", "Spans", header, tuple(rows))
 
