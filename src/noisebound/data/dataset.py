@@ -10,7 +10,7 @@ from torch import Tensor
 
 from noisebound.checks import check_count
 from noisebound.data.groups import are_alone, whole_groups
-from noisebound.data.rows import Rows, SparseRows, TensorRows, as_rows
+from noisebound.data.rows import Rows, SparseRows, as_rows
 from noisebound.errors import DataError
 
 
@@ -100,7 +100,7 @@ class Dataset:
         rows = self.rows
         if isinstance(rows, SparseRows):
             raise DataError("dense inputs are needed here, and these are sparse")
-        return rows.whole() if isinstance(rows, TensorRows) else rows.dense(torch.arange(len(self)))
+        return rows.whole()
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -172,7 +172,7 @@ def _is_chance(rows: Rows, table: pl.DataFrame | None, content: Int64[Tensor, " 
     if isinstance(rows, SparseRows):
         return len(np.unique(rows.matrix.data)) <= 1
     if table is None:
-        array = rows.dense(torch.arange(len(rows))).numpy()
+        array = rows.whole().numpy()
         columns = [np.unique(column, return_inverse=True)[1] for column in array.T]
     else:
         hashes = (column.to_frame().hash_rows() for column in _cleaned(table))

@@ -38,6 +38,10 @@ class Rows(ABC):
     def dense(self, indices: Int64[Tensor, " m"]) -> Shaped[Tensor, "m ..."]:
         """Return a copy of these rows as a tensor."""
 
+    def whole(self) -> Shaped[Tensor, "n ..."]:
+        """Return all rows as one tensor, a copy unless they are one."""
+        return self.dense(torch.arange(len(self)))
+
     def on(self, device: torch.device) -> "Rows":
         """Return the rows on a device; unchanged if batches should be moved one by one."""
         return self
@@ -84,8 +88,7 @@ class TensorRows(Rows):
         return self.tensor.index_select(0, self._at(indices).to(self.tensor.device))
 
     def whole(self) -> Shaped[Tensor, "n ..."]:
-        """Return all rows as one tensor: the underlying one, or a copy of a selection."""
-        return self.tensor if self.positions is None else self.dense(torch.arange(len(self)))
+        return self.tensor if self.positions is None else super().whole()
 
     def on(self, device: torch.device) -> "TensorRows":
         if device == self.tensor.device or self.nbytes > _MOST_ON_DEVICE:

@@ -38,6 +38,7 @@ def conformal_threshold(
         coverage: the share of sets that contain the true class, in ``(0, 1)``
 
     Example:
+        >>> import torch
         >>> probs = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4], [0.2, 0.2, 0.6]]).repeat(10, 1)
         >>> labels = torch.tensor([0, 2, 2]).repeat(10)
         >>> threshold = conformal_threshold(probs, labels, noise=0.0, coverage=0.9)

@@ -7,6 +7,7 @@ import json
 import math
 import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +31,17 @@ class CheckpointWarning(UserWarning):
     """A run goes back to an earlier checkpoint, because later files are damaged."""
 
 
+@dataclass(eq=False)
 class FolderKeeper(Keeper):
-    """Keeps the finished parts of a training in a run folder; the first rank writes.
+    """Keeps the finished parts of a training in a run folder; the first rank writes."""
 
-    Files of a run with another ``identity`` are not used. The config is written with the first
-    file.
-    """
-
-    def __init__(
-        self,
-        folder: RunFolder,
-        config: TrainingConfig,
-        identity: str,
-        devices: Devices,
-        checkpoint_seconds: float,
-    ) -> None:
-        self.folder, self.config, self.identity = folder, config, identity
-        self.devices, self.checkpoint_seconds = devices, checkpoint_seconds
-        self._has_begun = False
-        self._saved_at = 0.0
+    folder: RunFolder
+    config: TrainingConfig  # written with the first file
+    identity: str  # files of a run with another one are not used
+    devices: Devices
+    checkpoint_seconds: float
+    _has_begun: bool = False
+    _saved_at: float = 0.0
 
     def read_out_of_fold(self, name: str) -> OutOfFold | None:
         return read_out_of_fold(self.folder, name, self.identity)
@@ -58,11 +51,8 @@ class FolderKeeper(Keeper):
         tensors = _tensors(found)
         if found.validation is not None:
             tensors |= _tensors(found.validation, _VALIDATION)
-        about = {
-            "identity": self.identity,
-            "is_underfit": found.is_underfit,
-            "annotators": found.annotators,
-        }
+        about = {"is_underfit": found.is_underfit, "annotators": found.annotators}
+        about |= {"identity": self.identity}
         save_tensors(self.folder.out_of_fold(name), tensors, about)
 
     def resume(self, state: TrainingState) -> list[EpochMetrics]:

@@ -17,7 +17,7 @@ from noisebound.data.frames import TEXT_COLUMN
 from noisebound.data.images import decode_once
 from noisebound.data.input_columns import vector_column, vectors_of
 from noisebound.data.load import Unlabeled, read_unlabeled
-from noisebound.data.rows import Rows, TensorRows, as_rows
+from noisebound.data.rows import Rows, as_rows
 from noisebound.data.splits import joined_texts
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import prediction_sets
@@ -148,10 +148,7 @@ def _embedded(
         examples, columns = _texts(card, made_by, found.frame, names)
     else:
         assert found.inputs is not None
-        rows = as_rows(found.inputs)
-        inputs = (
-            rows.whole() if isinstance(rows, TensorRows) else rows.dense(torch.arange(len(rows)))
-        )
+        inputs = as_rows(found.inputs).whole()
         is_raw = inputs.ndim != 2 or made_by.modality == "features"
         if found.embedded_by is not None or not is_raw:
             _check_embedded(card, made_by, found)
