@@ -19,7 +19,9 @@ _LARGEST_SHARE = 1 / 4  # of the examples, for a group that a small part consist
 
 
 def group_indices(values: Any, count: int, of: str = "`groups`") -> Int64[Tensor, " n"]:
-    """Return the number of each example's group, which has equal values; messages name them.
+    """Return the number of each example's group: examples with equal values are one group.
+
+    Messages call the values ``of``.
 
     Example:
         >>> group_indices(["ann", "bob", "ann"], 3)

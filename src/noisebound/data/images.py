@@ -205,7 +205,7 @@ def _decode_all(
 
 
 class _OtherFormError(Exception):
-    """An image needs another mode or size, its arguments, than the images before it."""
+    """An image needs another mode or size than assumed: the arguments of this error."""
 
 
 @dataclass(frozen=True, eq=False)

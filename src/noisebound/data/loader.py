@@ -53,8 +53,8 @@ class Normalization:
     ) -> "Normalization":
         """Return the constants of images of bytes, or of features; a constant one is only shifted.
 
-        Features of one unit are constant if their deviation is below ``least_deviation`` times the
-        median deviation.
+        Features of the same unit also count as constant if their deviation is below
+        ``least_deviation`` times the median deviation.
         """
         if inputs.dtype == torch.uint8:
             mean, variance = _byte_moments(as_rows(inputs).blocks())

@@ -39,7 +39,7 @@ class Rows(ABC):
         """Return a copy of these rows as a tensor."""
 
     def whole(self) -> Shaped[Tensor, "n ..."]:
-        """Return all rows as one tensor, a copy unless they are one."""
+        """Return all rows as one tensor: the underlying one, or a copy."""
         return self.dense(torch.arange(len(self)))
 
     def on(self, device: torch.device) -> "Rows":

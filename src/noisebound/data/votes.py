@@ -85,10 +85,10 @@ class LongTable(NamedTuple):
 def of_long_table(
     frame: pl.DataFrame, item: str | None, annotator: str | None, target: str, source: str
 ) -> LongTable:
-    """Return the examples and labels of a table with one row per label, which messages call so.
+    """Return the examples and labels of a table with one row per label.
 
-    The column ``item`` identifies the example; by default, each row is one. The annotators may be
-    unknown.
+    The column ``item`` identifies the example; without it, each row is an example. Messages name
+    the table by ``source``.
     """
     for name in (item, annotator):
         if name is not None and (gone := frame[name].null_count()):

@@ -340,10 +340,10 @@ def suspects_by_models(
     If the labels support the estimated noise, the log-odds of the model and of the out-of-fold
     evidence are averaged. Otherwise the model changes at most the ranking, separately within the
     training and the validation examples: it has seen the labels of the former. Learners other than
-    networks reproduce the labels that they were trained on, so that only the evidence counts.
+    networks reproduce the labels that they were trained on, so only the evidence counts for them.
 
-    The probabilities are the trained model's, for every example, and the noise is by default
-    estimated from the out-of-fold predictions.
+    The trained model gives ``probs``, for every example. By default, the noise is estimated from
+    the out-of-fold predictions.
     """
     # A loss that corrects the noise makes the model predict the true class; any other, the observed
     # label through the loss's noise model (the paper's ``f``).

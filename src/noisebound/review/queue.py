@@ -104,11 +104,9 @@ class ReviewQueue:
                 keep &= classes[ranking] == self.data.class_index(name)
         return ranking[keep]
 
-    def suspects(
-        self, *, label: str | None = None, suggested: str | None = None
-    ) -> Int64[Tensor, " m"]:
+    def suspects(self) -> Int64[Tensor, " m"]:
         """Return those of :meth:`positions` that are more likely wrong than right."""
-        waiting = self.positions(label=label, suggested=suggested)
+        waiting = self.positions()
         return waiting[self.probability[waiting] > IS_SUSPECT]
 
     def suspect(self, position: int) -> Suspect:
