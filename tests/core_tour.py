@@ -23,7 +23,7 @@ def hide(packages):
     def find_visible(name, path=None, target=None):
         return None if name.partition(".")[0] in packages else find(name, path, target)
 
-    PathFinder.find_spec = find_visible
+    PathFinder.find_spec = staticmethod(find_visible)  # dill calls it on an instance
 
 
 def core_modules():
