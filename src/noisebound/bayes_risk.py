@@ -115,22 +115,17 @@ class _Risk:
         self.present = self.mass > 0
         self.is_scanned = groups <= _SCANNED_GROUPS
 
-    def __call__(self, logits: Tensor) -> Tensor:
+    def __call__(self, logits: Float[Tensor, "points groups"]) -> Float[Tensor, " points"]:
+        """Return the risk of each of these logits."""
         labels = self.member[self.present]
-        rows = logits[self.group_of_class].expand(len(labels), -1)
-        return (self.mass[self.present] * self.class_losses(rows, labels)).sum()
+        rows = logits[:, self.group_of_class].repeat_interleave(len(labels), 0)
+        losses = self.class_losses(rows, labels.repeat(len(logits)))
+        return losses.view(len(logits), -1) @ self.mass[self.present]
 
     def at_points(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the risk of many logits, one row each; it is infinite where it is not finite."""
-        labels = self.member[self.present]
-        logits = torch.from_numpy(points)[:, self.group_of_class]
-        at_once = max(1, _SCANNED_AT_ONCE // (logits.shape[1] * len(labels)))
-        risks = []
-        for chunk in torch.split(logits, at_once):
-            losses = self.class_losses(
-                chunk.repeat_interleave(len(labels), 0), labels.repeat(len(chunk))
-            )
-            risks.append(losses.view(len(chunk), -1) @ self.mass[self.present])
+        """Return the risk of many logits; it is infinite where it is not finite."""
+        at_once = max(1, _SCANNED_AT_ONCE // (len(self.group_of_class) * len(self.mass)))
+        risks = [self(chunk) for chunk in torch.split(torch.from_numpy(points), at_once)]
         return torch.cat(risks).nan_to_num(np.inf, np.inf, np.inf).numpy()
 
     def best_starts(self) -> list[NDArray[np.float64]]:
@@ -185,7 +180,7 @@ def _descend(risk: _Risk, start: NDArray[np.float64]) -> tuple[float, NDArray[np
 
     def value_and_gradient(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits = torch.tensor(flat, requires_grad=True)
-        value = risk(logits)
+        value = risk(logits[None])[0]
         (gradient,) = torch.autograd.grad(value, logits)
         if not bool(torch.isfinite(value)) or not bool(torch.isfinite(gradient).all()):
             return np.inf, np.zeros_like(flat)
@@ -214,7 +209,7 @@ def _limit_along(risk: _Risk, logits: NDArray[np.float64], value: float) -> floa
     least, last_fall = value, 0.0
     with torch.no_grad():
         for doubling in range(1, _DOUBLINGS + 1):
-            further = risk(2.0**doubling * direction).item()
+            further = risk(2.0**doubling * direction[None]).item()
             if not np.isfinite(further):
                 if further == -np.inf:
                     raise _no_minimum(least)
