@@ -275,8 +275,8 @@ def _exactly(
     """Choose the expected number of labels, rounded, each in proportion to its rate.
 
     This is systematic sampling: the rates are laid end to end on a line, class by class and in
-    random order within each class. Chosen are the labels that cover one of the points offset,
-    offset + 1, and so on.
+    random order within each class. The labels that cover one of the points offset, offset + 1, and
+    so on are chosen.
     """
     n = len(rates)
     is_constant = bool((rates == rates[0]).all())

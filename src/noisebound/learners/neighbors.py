@@ -45,9 +45,9 @@ class Neighbors:
 
 
 class FittedNeighbors(nn.Module):
-    """The nearest of some examples as a network: normalized inputs to log-probabilities.
+    """Votes of the nearest examples, as a network from normalized inputs to log-probabilities.
 
-    The votes are the weighted class probabilities of each example.
+    The votes of an example are its weighted class probabilities.
     """
 
     votes: Float32[Tensor, "n classes"]

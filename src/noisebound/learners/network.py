@@ -23,7 +23,7 @@ _TIMED_EXAMPLES = 512
 
 
 class Network:
-    """A network, of which a copy is trained by one objective.
+    """Trains copies of a network by one objective.
 
     After ``fewest_epochs``, if they are given, training stops 5 epochs past twice the best epoch.
     """

@@ -26,7 +26,6 @@ from torch import Tensor
 from noisebound.catalog import LossName
 from noisebound.corruption import NoiseKind, corrupt, linear_probabilities
 from noisebound.data import ReadingOptions, Splits, load
-from noisebound.data.files import cache_folder
 from noisebound.errors import DataError, InvalidValueError, RunError
 from noisebound.features import Backbone, load_embedded, parse_backbone
 from noisebound.paper.presets import Preset
@@ -35,7 +34,7 @@ from noisebound.runs import train_run
 from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult, read_result
 from noisebound.system.console import warnings_as_notes
-from noisebound.system.files import fingerprint, load_tensors, save_tensors, write_json, write_text
+from noisebound.system.files import write_json, write_text
 from noisebound.system.memory import keep_freed_memory
 from noisebound.training import TrainingConfig
 from noisebound.training.config import Precision
@@ -154,18 +153,9 @@ def _hash(backbone: str) -> str:
 
 @lru_cache(maxsize=1)
 def _linear_probabilities(name: str, data_dir: Path | None) -> Float64[Tensor, "n classes"]:
-    """Return the predictions. Workers share a file, because computing them takes minutes."""
+    """Return the predictions, which take minutes for a large data set."""
     train = _load(name, data_dir).train
-    digest = hashlib.sha256((train.rows.fingerprint() + fingerprint(train.labels)).encode())
-    path = cache_folder() / "linear" / f"{digest.hexdigest()[:24]}.safetensors"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock")):
-        try:
-            return load_tensors(path)[0]["probabilities"]
-        except (OSError, DataError):  # absent or damaged
-            probs = linear_probabilities(train.dense_inputs, train.labels, train.num_classes)
-            save_tensors(path, {"probabilities": probs}, {})
-            return probs
+    return linear_probabilities(train.dense_inputs, train.labels, train.num_classes)
 
 
 @dataclass(frozen=True)

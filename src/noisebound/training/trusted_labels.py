@@ -46,8 +46,8 @@ def trusting(
 def best_weight(found: Mapping[float, OutOfFold]) -> float:
     """Return the weight with which training predicts checked labels best.
 
-    Of the weights whose mean loss on checked labels is within a standard error of the least, it is
-    the one that predicts most of them correctly; of several, the lowest.
+    Candidates have a mean loss on checked labels within a standard error of the least. The one that
+    predicts most of these labels correctly wins; in a tie, the lowest.
     """
     losses, hits = {}, {}
     for weight, predictions in found.items():
