@@ -1,10 +1,10 @@
 """Image encoders: ``onnx:FILE``, ``timm:NAME`` and EfficientNet-lite0; how images are prepared."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from noisebound.errors import DataError, InvalidValueError, MissingExtraError, needed_for
 from noisebound.features.backbone import (
-    Backbone,
     NetworkBackbone,
     hash_of_file,
     hash_of_weights,
@@ -55,7 +54,46 @@ class ImagePreparation(BaseModel):
         return scaled
 
 
-class OnnxBackbone(Backbone):
+class ImageNetwork(NetworkBackbone):
+    """An image encoder without its classifier; ``load`` returns it when it is needed."""
+
+    modalities = frozenset[Modality]({"image"})
+    words = "the network's own pooling"
+
+    def __init__(
+        self, name: str, load: Callable[[], tuple[nn.Module, ImagePreparation]], batch_size: int
+    ) -> None:
+        self.name, self.batch_size, self._load = name, batch_size, load
+
+    @cached_property
+    def _loaded(self) -> tuple[nn.Module, ImagePreparation]:
+        network, preparation = self._load()
+        return network.eval().to(usual_device()), preparation
+
+    @property
+    def preparation(self) -> ImagePreparation:
+        """How images become inputs of the network."""
+        return self._loaded[1]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        network, preparation = self._loaded
+        digest = hashlib.sha256(preparation.model_dump_json().encode()).hexdigest()
+        model = self.name.partition(":")[2].partition("?")[0]
+        return hash_of_weights(network.state_dict(), f"{model} {digest}")
+
+    def describe(self, modality: Modality) -> str:
+        size = self.preparation.size
+        return f"images of {size}×{size} pixels, {self.words}"
+
+    def prepare(self, example: Example) -> Float32[Tensor, "3 height width"]:
+        return self.preparation(example)
+
+    def network_for(self, modality: Modality) -> nn.Module:
+        return self._loaded[0]
+
+
+class OnnxBackbone(ImageNetwork):
     """An image encoder in an ONNX file.
 
     By default, images are cropped to the input size of the graph and normalized by ImageNet's mean
@@ -63,7 +101,7 @@ class OnnxBackbone(Backbone):
     two dimensions, or else the first. The options are the fields of `ImagePreparation`.
     """
 
-    modalities = frozenset[Modality]({"image"})
+    is_trainable = False
 
     def __init__(self, path: str, output: str | None = None, **options: str | list[str]) -> None:
         self.path, self.output, self._has_size = Path(path), output, "size" in options
@@ -82,7 +120,16 @@ class OnnxBackbone(Backbone):
             f"{name}={','.join(value) if isinstance(value, list) else value}"
             for name, value in given.items()
         )
-        self.name = f"onnx:{self.path.resolve()}" + (f"?{query}" if query else "")
+        name = f"onnx:{self.path.resolve()}" + (f"?{query}" if query else "")
+        super().__init__(name, self._read, batch_size=32)
+
+    def _read(self) -> tuple[nn.Module, ImagePreparation]:
+        graph, preparation = _OnnxGraph(self.path, self.output), self._options
+        sides = [side for side in graph.input.shape[1:] if isinstance(side, int) and side > 4]
+        if sides and not self._has_size:
+            preparation = preparation.model_copy(update={"size": sides[0]})
+        self.words = graph.words
+        return graph, preparation
 
     @cached_property
     def fingerprint(self) -> str:
@@ -93,32 +140,58 @@ class OnnxBackbone(Backbone):
         parts = [*map(hash_of_file, files), options, self.output or ""]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def describe(self, modality: Modality) -> str:
-        size, output = self.preparation.size, self._graph.output
-        pooled = "" if len(output.shape) == 2 else ", its mean over all positions"
-        return f"images of {size}×{size} pixels, the output {output.name!r}{pooled}"
 
-    def prepare(self, example: Example) -> Float32[Tensor, "3 height width"]:
-        return self.preparation(example)
+class _OnnxGraph(nn.Module):
+    """An ONNX file as a network from images to vectors."""
 
-    def embed(self, prepared: Sequence[Tensor]) -> Float32[Tensor, "batch dimension"]:
-        wanted, images = self._graph.input, torch.stack(list(prepared)).numpy()
-        if wanted.shape[3] == 3:  # the channels come last
-            images = images.transpose(0, 2, 3, 1)
-        if wanted.type == "tensor(float16)":
-            images = images.astype(np.float16)
-        fixed, vectors = wanted.shape[0], []
-        size = fixed if isinstance(fixed, int) else len(images)
-        for start in range(0, len(images), size):
-            part = images[start : start + size]
+    def __init__(self, path: Path, output: str | None) -> None:
+        super().__init__()
+        with needed_for(f"the backbone onnx:{path}", "onnxruntime", "onnx"):
+            import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.log_severity_level = 3  # errors only
+        preferred = ("CUDAExecutionProvider", "CPUExecutionProvider")
+        providers = [each for each in preferred if each in onnxruntime.get_available_providers()]
+        try:
+            self.session = onnxruntime.InferenceSession(str(path), options, providers=providers)
+        except Exception as error:
+            raise DataError(f"{path} is damaged, or not an ONNX graph: {error}") from error
+        inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
+        if len(inputs) != 1 or len(inputs[0].shape) != 4:
+            listed = ", ".join(f"{each.name} {each.shape}" for each in inputs)
+            raise DataError(
+                f"{path} takes {listed}: a backbone takes one batch of images, of shape "
+                "[batch, 3, height, width]"
+            )
+        fitting = [each for each in outputs if output in (None, each.name)]
+        if not fitting:
+            names = ", ".join(each.name for each in outputs)
+            raise InvalidValueError(f"{path} has no output {output!r}; it has {names}")
+        self.path, self.input = path, inputs[0]
+        self.output = next((each for each in fitting if len(each.shape) == 2), fitting[0])
+        pooled = "" if len(self.output.shape) == 2 else ", its mean over all positions"
+        self.words = f"the output {self.output.name!r}{pooled}"
+
+    def forward(
+        self, images: Float32[Tensor, "batch 3 height width"]
+    ) -> Float32[Tensor, "batch dimension"]:
+        arrays = images.numpy()
+        if self.input.shape[3] == 3:  # the channels come last
+            arrays = arrays.transpose(0, 2, 3, 1)
+        if self.input.type == "tensor(float16)":
+            arrays = arrays.astype(np.float16)
+        fixed, vectors = self.input.shape[0], []
+        size = fixed if isinstance(fixed, int) else len(arrays)
+        for start in range(0, len(arrays), size):
+            part = arrays[start : start + size]
             filler = part[-1:].repeat(size - len(part), axis=0)  # if the batch size is fixed
             vectors.append(self._run(np.concatenate([part, filler]))[: len(part)])
         return torch.cat(vectors)
 
     def _run(self, images: NDArray[Any]) -> Float32[Tensor, "batch dimension"]:
-        graph = self._graph
         try:
-            (found,) = graph.session.run([graph.output.name], {graph.input.name: images})
+            (found,) = self.session.run([self.output.name], {self.input.name: images})
         except Exception as error:  # onnxruntime's errors have no common class
             raise DataError(
                 f"{self.path} cannot embed images of shape {list(images.shape[1:])}: "
@@ -129,85 +202,6 @@ class OnnxBackbone(Backbone):
             return vectors
         # Maps have their channels first, and tokens have theirs last.
         return vectors.mean(tuple(range(2, vectors.ndim)) if vectors.ndim == 4 else (1,))
-
-    @cached_property
-    def preparation(self) -> ImagePreparation:
-        """How images become inputs of the graph."""
-        shape = self._graph.input.shape
-        sides = [side for side in shape[1:] if isinstance(side, int) and side > 4]
-        is_free = self._has_size or not sides
-        return self._options if is_free else self._options.model_copy(update={"size": sides[0]})
-
-    @cached_property
-    def _graph(self) -> "_Graph":
-        with needed_for(f"the backbone {self.name}", "onnxruntime", "onnx"):
-            import onnxruntime
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        options.log_severity_level = 3  # errors only
-        preferred = ("CUDAExecutionProvider", "CPUExecutionProvider")
-        providers = [each for each in preferred if each in onnxruntime.get_available_providers()]
-        try:
-            session = onnxruntime.InferenceSession(str(self.path), options, providers=providers)
-        except Exception as error:
-            raise DataError(f"{self.path} is damaged, or not an ONNX graph: {error}") from error
-        inputs, outputs = session.get_inputs(), session.get_outputs()
-        if len(inputs) != 1 or len(inputs[0].shape) != 4:
-            listed = ", ".join(f"{each.name} {each.shape}" for each in inputs)
-            raise DataError(
-                f"{self.path} takes {listed}: a backbone takes one batch of images, of shape "
-                "[batch, 3, height, width]"
-            )
-        names = [each.name for each in outputs]
-        if self.output is not None:
-            outputs = [each for each in outputs if each.name == self.output]
-        if not outputs:
-            raise InvalidValueError(
-                f"{self.path} has no output {self.output!r}; it has {', '.join(names)}"
-            )
-        output = next((each for each in outputs if len(each.shape) == 2), outputs[0])
-        return _Graph(session, inputs[0], output)
-
-
-class _Graph(NamedTuple):
-    """A loaded ONNX file, its only input, and the output with the vectors."""
-
-    session: Any
-    input: Any
-    output: Any
-
-
-class ImageNetwork(NetworkBackbone):
-    """An image encoder in torch, without its classifier; ``load`` returns it when it is needed."""
-
-    modalities = frozenset[Modality]({"image"})
-
-    def __init__(
-        self, name: str, load: Callable[[], tuple[nn.Module, ImagePreparation]], batch_size: int
-    ) -> None:
-        self.name, self.batch_size, self._load = name, batch_size, load
-
-    @cached_property
-    def _loaded(self) -> tuple[nn.Module, ImagePreparation]:
-        network, preparation = self._load()
-        return network.eval().to(usual_device()), preparation
-
-    @cached_property
-    def fingerprint(self) -> str:
-        network, preparation = self._loaded
-        digest = hashlib.sha256(preparation.model_dump_json().encode()).hexdigest()
-        model = self.name.partition(":")[2].partition("?")[0]
-        return hash_of_weights(network.state_dict(), f"{model} {digest}")
-
-    def describe(self, modality: Modality) -> str:
-        size = self._loaded[1].size
-        return f"images of {size}×{size} pixels, the network's own pooling"
-
-    def prepare(self, example: Example) -> Float32[Tensor, "3 height width"]:
-        return self._loaded[1](example)
-
-    def network_for(self, modality: Modality) -> nn.Module:
-        return self._loaded[0]
 
 
 def timm_backbone(model: str, weights: str | None = None) -> ImageNetwork:
