@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 import noisebound
 from noisebound.cli import ISSUES
-from noisebound.extras import packages_of
+from noisebound.errors import packages_of
 
 ROOT = Path(__file__).parent.parent
 CORE = {"torch", "numpy", "scipy", "jaxtyping"}

@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from noisebound.extras import missing_extra
+from noisebound.errors import missing_extra
 
 
 def main() -> None:

@@ -6,11 +6,15 @@ of Python's own errors, so that ``except ValueError`` works.
 """
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import distribution
+from functools import cache
+from importlib.metadata import distribution, requires
 from urllib.parse import urlsplit
+
+_IMPORTED_AS = {"pillow": "PIL", "scikit-learn": "sklearn"}
 
 
 class NoiseboundError(Exception):
@@ -75,3 +79,29 @@ def install_command(extra: str) -> str:
         wanted = f"{wanted} @ {kind}{url}"
     editable = "-e " if source.get("dir_info", {}).get("editable") else ""
     return f"pip install {editable}{shlex.quote(wanted)}"
+
+
+@cache
+def packages_of(extra: str) -> dict[str, str]:
+    """Return the packages that an extra installs, by the names that they are imported by."""
+    requirement = re.compile(rf"([\w-]+).*extra == ['\"]{extra}['\"]")
+    found = filter(None, map(requirement.match, requires("noisebound") or ()))
+    return {_IMPORTED_AS.get(each[1], each[1].replace("-", "_")): each[1] for each in found}
+
+
+def missing_extra(what: str, error: BaseException | None) -> MissingExtraError | None:
+    """Return the error that names the extra to install, or None if none of its packages is missing.
+
+    ``what`` is the subject of the message, such as ``"noisebound fit"``. If errors are chained,
+    pass the last one.
+    """
+    while isinstance(error, ImportError):
+        if isinstance(error, MissingExtraError):
+            return error
+        # A name with a dot is a module that is missing inside an installed package.
+        for extra in ("cli", "review"):
+            package = packages_of(extra).get(error.name or "")
+            if isinstance(error, ModuleNotFoundError) and package is not None:
+                return MissingExtraError(what, package, extra)
+        error = error.__cause__
+    return None

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from noisebound.extras import missing_extra
+from noisebound.errors import missing_extra
 
 
 class LazyPackage(ModuleType):

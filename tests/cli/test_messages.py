@@ -23,8 +23,8 @@ from noisebound.errors import (
     MissingExtraError,
     MisuseError,
     install_command,
+    missing_extra,
 )
-from noisebound.extras import missing_extra
 
 TESTS = Path(__file__).parent.parent
 FLAGS = {"noise_rate": "--noise-rate", "set_": "--set", "resume": "--resume", "data": "DATA"}

@@ -93,8 +93,7 @@ def estimate(
     from noisebound.search import estimate_label_noise
     from noisebound.search.problem import takes_pixels, with_head
     from noisebound.system.files import write_json
-    from noisebound.system.memory import keep_freed_memory
-    from noisebound.training.devices import use_threads
+    from noisebound.training.devices import keep_freed_memory, use_threads
 
     use_threads(threads)
     keep_freed_memory()

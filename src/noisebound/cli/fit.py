@@ -126,9 +126,8 @@ def fit(
     from noisebound.cli.multi_label import labels_record, print_labels
     from noisebound.entry import fit as run_fit
     from noisebound.runs import MultiLabelRun
-    from noisebound.system.memory import keep_freed_memory
     from noisebound.training import UnknownNoiseWarning
-    from noisebound.training.devices import leave_ranks, use_threads
+    from noisebound.training.devices import keep_freed_memory, leave_ranks, use_threads
 
     fabric = _launch(accelerator, devices, nodes, precision)
     keep_freed_memory()

@@ -7,8 +7,7 @@ from cyclopts import App, Argument, CycloptsError, MissingArgumentError, UnusedC
 from pydantic_core import ValidationError
 
 from noisebound.data.options import first_mistake
-from noisebound.errors import NoiseboundError
-from noisebound.extras import missing_extra
+from noisebound.errors import NoiseboundError, missing_extra
 
 _ARGUMENT = re.compile(r"`(\w+)`")
 

@@ -90,7 +90,7 @@ def embed(
     from noisebound.features.examples import load_raw
     from noisebound.features.load import embed_folder
     from noisebound.features.parse import needed_backbone
-    from noisebound.system.memory import keep_freed_memory
+    from noisebound.training.devices import keep_freed_memory
 
     keep_freed_memory()
     options = (reading or ReadingFlags()).options

@@ -14,8 +14,8 @@ from noisebound.errors import (
     InvalidValueError,
     MissingExtraError,
     install_command,
+    packages_of,
 )
-from noisebound.extras import packages_of
 from noisebound.features.backbone import Backbone, CustomBackbone
 from noisebound.features.examples import Modality, Texts
 from noisebound.features.hugging_face import HuggingFaceBackbone, cached_model, fetch_model

@@ -1,6 +1,5 @@
 """Learners: a network, linear models, boosting, trees, neighbors, anyone's estimator."""
 
-from noisebound.learners.ensemble import Ensemble as Ensemble
 from noisebound.learners.estimators import (
     AnyEstimator as AnyEstimator,
     Boosting as Boosting,
@@ -12,3 +11,4 @@ from noisebound.learners.estimators import (
 from noisebound.learners.learner import Learner as Learner
 from noisebound.learners.neighbors import FittedNeighbors as FittedNeighbors, Neighbors as Neighbors
 from noisebound.learners.network import Network as Network
+from noisebound.learners.stored import Ensemble as Ensemble

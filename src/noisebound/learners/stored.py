@@ -1,4 +1,4 @@
-"""Fitted estimators as bytes, by skops: nothing is unpickled, and only known types are loaded."""
+"""Fitted models: ensembles, and estimators as bytes by skops, which loads only known types."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
@@ -14,7 +15,6 @@ from torch import Tensor, nn
 
 from noisebound.data.dataset import stratified_indices
 from noisebound.errors import DataError, InvalidTypeError
-from noisebound.learners.ensemble import Ensemble
 from noisebound.learners.estimators import AnyEstimator, FittedEstimator
 from noisebound.learners.neighbors import FittedNeighbors
 from noisebound.training.data import TrainingData
@@ -35,6 +35,20 @@ _TRUSTED = (
 """Types of fitted estimators that skops does not trust by itself."""
 
 _ENOUGH = 1_000  # examples that show which types a fitted estimator has
+
+
+class Ensemble(nn.Module):
+    """The mean of the probabilities of several models, as logits."""
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, inputs: Float[Tensor, "n ..."]) -> Float[Tensor, "n classes"]:
+        total = torch.zeros((), device=inputs.device)
+        for member in self.members:  # one by one, because networks may compute in float64
+            total = total + member(inputs).softmax(1)
+        return (total / len(self.members)).clamp(min=torch.finfo(torch.float32).tiny).log()
 
 
 def members_of(model: nn.Module) -> list[nn.Module]:

@@ -35,9 +35,9 @@ from noisebound.runs.folder import RunFolder
 from noisebound.runs.result import RunResult, read_result
 from noisebound.system.console import warnings_as_notes
 from noisebound.system.files import write_json, write_text
-from noisebound.system.memory import keep_freed_memory
 from noisebound.training import TrainingConfig
 from noisebound.training.config import Precision
+from noisebound.training.devices import keep_freed_memory
 
 State: TypeAlias = Literal["waiting", "finished", "failed"]
 

@@ -13,9 +13,14 @@ from threadpoolctl import threadpool_limits
 
 from noisebound.estimation import OutOfFold
 from noisebound.system.console import Console
-from noisebound.system.memory import keep_freed_memory
 from noisebound.system.progress import ProgressText
-from noisebound.training.devices import Devices, OneDevice, Value, first_rank_does
+from noisebound.training.devices import (
+    Devices,
+    OneDevice,
+    Value,
+    first_rank_does,
+    keep_freed_memory,
+)
 from noisebound.training.loggers import Logger
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.state import TrainingState

@@ -3,9 +3,8 @@
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from noisebound.errors import MissingExtraError
+from noisebound.errors import MissingExtraError, packages_of
 from noisebound.estimation import UnknownNoiseWarning as UnknownNoiseWarning
-from noisebound.extras import packages_of
 
 # Most of these packages are imported when they are used. If one is missing, say so now.
 for _module, _package in packages_of("sklearn").items():

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from noisebound.system.memory import keep_freed_memory
+from noisebound.training.devices import keep_freed_memory
 
 FAULTS = """
 import resource
-from noisebound.system.memory import keep_freed_memory
+from noisebound.training.devices import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
