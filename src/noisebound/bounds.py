@@ -7,8 +7,8 @@ vectors and the bounds, in float64. A float gives a float, a tensor a tensor, an
 """
 
 import copy
-from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 import torch
@@ -20,14 +20,18 @@ from noisebound.bayes_risk import ClassLosses, bayes_risk, treats_classes_alike
 from noisebound.checks import (
     ArrayLike,
     check_class_prior,
+    check_count,
     check_distribution,
+    check_label_probabilities,
+    check_label_transitions,
     check_noise_rate,
     check_num_classes,
+    check_per_label,
     check_posteriors,
     check_transition,
 )
 from noisebound.errors import InvalidValueError
-from noisebound.losses import Loss
+from noisebound.losses import Loss, PerLabel
 from noisebound.noise_models import symmetric_transition
 
 AnyLoss: TypeAlias = Loss | nn.Module | Callable[[Tensor, Tensor], Tensor]
@@ -91,25 +95,47 @@ def entropy(loss: AnyLoss, p: ArrayLike) -> Any:
     return _like(_entropy(loss, distributions), p)
 
 
+@overload
 def noise_bound(
     loss: AnyLoss, noise_rate: Rate, num_classes: int, class_prior: ArrayLike | None = None
-) -> Rate:
+) -> Rate: ...
+@overload
+def noise_bound(
+    loss: PerLabel,
+    noise_rate: tuple[ArrayLike, ArrayLike],
+    num_classes: int,
+    class_prior: ArrayLike | None = None,
+) -> float: ...
+def noise_bound(
+    loss: AnyLoss, noise_rate: Any, num_classes: int, class_prior: ArrayLike | None = None
+) -> Any:
     """Return the paper's noise-bound ``B(η, c) = H(u_sym(η, c))``.
 
     It is the highest entropy that labels wrong at rate η can have. A mean training loss below it
     means that noise is being memorized. The loss must treat all classes alike.
 
+    For a loss per label it is the mean over the labels of ``π H(ρ⁻) + (1-π) H(ρ⁺)``, for labels
+    that are missed at rate ``ρ⁻`` and added at rate ``ρ⁺``.
+
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)``.
-        noise_rate: η, the probability that a label changes, in ``[0, 1]``; one or many.
-        num_classes: c, at least two.
+        noise_rate: η, the probability that a label changes, in ``[0, 1]``; one or many. For a loss
+            per label the rates ``(missed, added)``, each one number or one per label; one number
+            stands for both.
+        num_classes: c, at least two; for a loss per label the number of labels.
         class_prior: the share of each true class, summing to one; needed only with class weights.
+            For a loss per label π, the share of examples to which each label truly belongs, one
+            number or one per label; needed unless both rates are equal. From the share ``s`` of
+            observed labels it follows as ``(s - ρ⁺) / (1 - ρ⁻ - ρ⁺)``.
 
     Example:
         >>> import noisebound as nb
         >>> round(noise_bound(nb.GeneralizedCrossEntropy(a=0.4), noise_rate=0.4, num_classes=10), 4)
         0.8965
     """
+    if isinstance(loss, PerLabel):
+        transitions = label_transitions(noise_rate, num_classes)
+        return _mean_of_labels(label_entropies(loss, transitions), class_prior)
     vectors = symmetric_noise(noise_rate, num_classes)
     if class_prior is None:
         _require_alike(loss, vectors.shape[-1])
@@ -122,8 +148,7 @@ def noise_bound(
             for rate in rates.flatten()
         ]
         floors = torch.stack(by_rate).reshape(rates.shape)
-    bound: Rate = _like(floors, noise_rate)
-    return bound
+    return _like(floors, noise_rate)
 
 
 def entropy_interval(loss: AnyLoss, noise_rate: Rate, num_classes: int) -> tuple[Rate, Rate]:
@@ -155,15 +180,19 @@ def transition_bound(
 
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)``.
-        transition: ``T[noisy, true]``, columns summing to one.
+        transition: ``T[noisy, true]``, columns summing to one. For a loss per label a matrix of the
+            classes absent and present, or one per label.
         class_prior: the share of each true class, summing to one; by default equal shares. A loss
-            with class weights needs it.
+            with class weights needs it. For a loss per label see `noise_bound`.
 
     Example:
         >>> import noisebound as nb
         >>> round(transition_bound(nb.CrossEntropy(), [[1.0, 0.4], [0.0, 0.6]]), 4)
         0.3365
     """
+    if isinstance(loss, PerLabel):
+        matrices = check_label_transitions(transition)
+        return _mean_of_labels(label_entropies(loss, matrices), class_prior)
     columns = check_transition(transition).mT
     if class_prior is None:
         _refuse_weights(loss, len(columns))
@@ -187,6 +216,11 @@ def nonuniform_bound(loss: AnyLoss, noise_rates: ArrayLike, num_classes: int) ->
         >>> round(nonuniform_bound(nb.CrossEntropy(), [0.0, 0.5], num_classes=2), 4)
         0.3466
     """
+    if isinstance(loss, PerLabel):
+        raise InvalidValueError(
+            "a loss per label has no single rate per example: use posterior_bound(loss, probs) "
+            "with probabilities [examples, labels]"
+        )
     num_classes = check_num_classes(num_classes)
     rates = check_noise_rate(noise_rates, num_classes)
     if rates.numel() == 0:
@@ -204,17 +238,71 @@ def posterior_bound(loss: AnyLoss, probs: ArrayLike) -> float:
 
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)``.
-        probs: calibrated out-of-fold probabilities of the observed label, one row per example.
+        probs: calibrated out-of-fold probabilities of the observed label, one row per example; for
+            a loss per label, one probability for each label.
 
     Example:
         >>> import noisebound as nb
         >>> round(posterior_bound(nb.CrossEntropy(), [[1.0, 0.0], [0.5, 0.5]]), 4)
         0.3466
     """
-    posterior = check_posteriors(probs)
+    if isinstance(loss, PerLabel):
+        present = check_label_probabilities(probs).flatten()
+        posterior = torch.stack([1 - present, present], dim=1)
+    else:
+        posterior = check_posteriors(probs)
     _refuse_weights(loss, posterior.shape[1])
     distinct, count = torch.unique(posterior, dim=0, return_counts=True)
     return float((_entropy(loss, distinct) * count).sum() / count.sum())
+
+
+def label_transitions(noise_rate: Any, num_labels: int) -> Float[Tensor, "labels 2 2"]:
+    """Return ``T[noisy, true]`` of each label from the rates ``(missed, added)``, or from both."""
+    num_labels = check_count("num_classes", num_labels)
+    is_pair = isinstance(noise_rate, Sequence) or np.ndim(noise_rate) > 0
+    pair = noise_rate if is_pair else (noise_rate, noise_rate)
+    if len(pair) != 2:
+        raise InvalidValueError(
+            "`noise_rate` of a loss per label must be the pair (missed, added), each one number or "
+            f"one per label; got {len(pair)} entries"
+        )
+    missed, added = (
+        check_per_label(f"noise_rate[{k}]", rates, num_labels) for k, rates in enumerate(pair)
+    )
+    return torch.stack([1 - added, missed, added, 1 - missed], dim=1).view(-1, 2, 2)
+
+
+def label_entropies(
+    loss: PerLabel, transitions: Float[Tensor, "labels 2 2"]
+) -> Float[Tensor, "labels 2"]:
+    """Return the entropy of each observed label, where it is truly absent and truly present."""
+    _refuse_weights(loss, 2)
+    if not loss.is_shared:
+        losses = loss.label_losses
+        if len(losses) != len(transitions):
+            raise InvalidValueError(
+                f"the loss has {len(losses)} labels, the noise is of {len(transitions)}"
+            )
+        pairs = zip(losses, transitions, strict=True)
+        return torch.stack([_entropy(each, matrix.mT) for each, matrix in pairs])
+    distinct, at = torch.unique(transitions.mT.reshape(-1, 2), dim=0, return_inverse=True)
+    return _entropy(loss, distinct)[at].view(-1, 2)  # each distinct column is searched once
+
+
+def _mean_of_labels(entropies: Float[Tensor, "labels 2"], prior: ArrayLike | None) -> float:
+    """Return the floor of the mean loss, from the share of examples to which a label belongs."""
+    absent, present = entropies.unbind(1)
+    if prior is not None:
+        shares = check_per_label("class_prior", prior, len(entropies))
+    elif torch.allclose(absent, present):
+        shares = torch.zeros_like(absent)
+    else:
+        raise InvalidValueError(
+            "labels that are missed and added at different rates have no noise-bound without "
+            "`class_prior`, the share of examples to which each label truly belongs: "
+            "(s - added) / (1 - missed - added) for the share s of observed labels"
+        )
+    return float(torch.lerp(absent, present, shares).mean())
 
 
 def _entropy(loss: AnyLoss, p: Float[Tensor, "*batch classes"]) -> Float[Tensor, "*batch"]:

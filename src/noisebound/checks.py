@@ -76,6 +76,34 @@ def check_targets(targets: Tensor) -> Tensor:
     return targets
 
 
+def check_label_probabilities(probs: ArrayLike) -> Float[Tensor, "examples labels"]:
+    """Return multi-label probabilities, one row per example."""
+    values = as_float64(probs)
+    if values.ndim != 2:
+        raise InvalidValueError(
+            f"multi-label `probs` must have shape [examples, labels], got {tuple(values.shape)}"
+        )
+    if not bool(((values >= 0) & (values <= 1)).all()):
+        raise InvalidValueError(
+            "multi-label `probs` must be probabilities in [0, 1], such as sigmoid(logits), got "
+            f"{values.min():g} to {values.max():g}"
+        )
+    return values
+
+
+def check_per_label(name: str, values: ArrayLike, num_labels: int) -> Float[Tensor, " labels"]:
+    """Return one number in ``[0, 1]`` per label; a single number stands for all labels."""
+    numbers = as_float64(values)
+    if numbers.shape not in ((), (num_labels,)):
+        raise InvalidValueError(
+            f"`{name}` must be one number or one per label, {num_labels}; got shape "
+            f"{tuple(numbers.shape)}"
+        )
+    if not bool(((numbers >= 0) & (numbers <= 1)).all()):
+        raise InvalidValueError(f"`{name}` must lie in [0, 1], got {values!r}")
+    return numbers.expand(num_labels)
+
+
 def check_noise_rate(noise_rate: ArrayLike, num_classes: int) -> Float[Tensor, "*rates"]:
     """Return noise rates in ``[0, 1]``; warn if the true label is not the likeliest one."""
     if isinstance(noise_rate, str):
@@ -172,6 +200,21 @@ def check_transition(transition: ArrayLike) -> Float[Tensor, "classes classes"]:
             f"`transition` must be T[noisy, true] with columns summing to one; {got}"
         )
     return matrix
+
+
+def check_label_transitions(
+    transition: ArrayLike, num_labels: int | None = None
+) -> Float[Tensor, "labels 2 2"]:
+    """Return ``T[noisy, true]`` of the classes absent and present, one matrix for each label."""
+    matrices = as_float64(transition)
+    shape = tuple(matrices.shape)
+    wanted = num_labels or (shape[0] if len(shape) == 3 else 1)
+    if shape not in ((2, 2), (wanted, 2, 2)):
+        raise InvalidValueError(
+            "multi-label `transition` must have shape (2, 2), or (labels, 2, 2) with one matrix "
+            f"per label; got {shape}" + ("" if num_labels is None else f" for {num_labels} labels")
+        )
+    return torch.stack([check_transition(each) for each in matrices.expand(wanted, 2, 2)])
 
 
 def _are_ones(sums: Tensor) -> bool:

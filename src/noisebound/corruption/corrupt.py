@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from noisebound.checks import (
     check_num_classes,
     check_number,
     check_posteriors,
+    check_targets,
     check_transition,
 )
 from noisebound.corruption.kinds import (
@@ -28,13 +30,20 @@ from noisebound.corruption.kinds import (
     rates_by_ambiguity,
     wrong_class_of_column,
 )
+from noisebound.corruption.multi_label import (
+    LABEL_NOISE_KINDS,
+    LabelNoiseKind,
+    changed_labels,
+    realized_transitions,
+)
 from noisebound.errors import InvalidTypeError, InvalidValueError
 
 NoiseKind: TypeAlias = Literal[
     "symmetric", "pairwise", "superclass", "transition", "classifier", "instance", "human"
 ]
+"""The kinds of noise for one class per example; those of multi-label data are `LabelNoiseKind`."""
 NOISE_KINDS: tuple[NoiseKind, ...] = get_args(NoiseKind)
-Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
+Labels: TypeAlias = Tensor | NDArray[Any] | Sequence[int] | Sequence[Sequence[int]]
 
 # Returns new labels from the old ones, their positions and their random numbers.
 _Replace: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -48,19 +57,20 @@ class NoisyLabels:
         labels: the noisy labels, to train on
         is_noisy: True where they differ from the clean labels
         noise_rate: the share of labels that differ
-        transition: the realized ``T[noisy, true]``; a class without examples has no noise
+        transition: the realized ``T[noisy, true]``; a class without examples has no noise. For
+            multi-label data one matrix per label, of the classes absent and present
     """
 
-    labels: Int64[Tensor, " n"]
-    is_noisy: Bool[Tensor, " n"]
+    labels: Int64[Tensor, "n *labels"]
+    is_noisy: Bool[Tensor, "n *labels"]
     noise_rate: float
-    transition: Float64[Tensor, "classes classes"]
+    transition: Float64[Tensor, "*labels classes classes"]
 
 
 def corrupt(
     labels: Labels,
-    kind: NoiseKind = "symmetric",
-    noise_rate: float | None = None,
+    kind: NoiseKind | LabelNoiseKind = "symmetric",
+    noise_rate: ArrayLike | None = None,
     num_classes: int | None = None,
     *,
     generator: Generator | None = None,
@@ -92,11 +102,17 @@ def corrupt(
       linearly with its rank and has the mean ``noise_rate``.
     - ``"human"``: labels are replaced by those that people gave, such as CIFAR-10N.
 
+    Multi-label data, a matrix of labels 0 and 1 (-1: not given), has three kinds of its own:
+
+    - ``"missing"``: a label that is present is left out
+    - ``"added"``: a label that is absent is added
+    - ``"flip"``: a label changes, whether it is present or absent
+
     Args:
-        labels: clean class indices
+        labels: clean class indices, or 0/1 labels ``[examples, labels]``
         kind: the kind of noise, one of the above
         noise_rate: the probability that a label changes, in ``[0, 1]``; for all kinds except
-            ``"transition"`` and ``"human"``
+            ``"transition"`` and ``"human"``; for multi-label data one number, or one per label
         num_classes: the number of classes; may be left out with ``transition`` or ``probs``
         generator: source of randomness; without one, every call draws other noise
         exact: True to replace exactly ``round(noise_rate * n)`` labels, with every entry of the
@@ -124,11 +140,23 @@ def corrupt(
         "probs": probs,
         "human_labels": human_labels,
     }
-    _check_options(kind, {name for name, value in options.items() if value is not None})
+    given_options = {name for name, value in options.items() if value is not None}
     generator = _check_generator(generator)
+    if kind in LABEL_NOISE_KINDS:
+        foreign = sorted(given_options - {"noise_rate"})
+        if foreign or num_classes is not None:
+            name = foreign[0] if foreign else "num_classes"
+            raise InvalidTypeError(f"`{name}` does not apply to {kind} noise: leave it out")
+        return _corrupt_each_label(labels, kind, noise_rate, generator, exact)
+    _check_options(kind, given_options)
     matrix = None if transition is None else check_transition(transition).to(generator.device)
     distributions = None if probs is None else check_posteriors(probs).detach().to(generator.device)
     c = _agreed_classes(kind, num_classes, transition=matrix, probs=distributions)
+    if np.ndim(labels) == 2:
+        raise InvalidValueError(
+            f"{kind} noise takes one class per example: for multi-label data use the `kind` "
+            f"{', '.join(LABEL_NOISE_KINDS)}"
+        )
     given = check_indices("labels", labels, c)
     clean = given.to(generator.device)
     rate = _check_rate(kind, noise_rate, c, include_self)
@@ -186,9 +214,30 @@ _ALLOWED = {
 }  # the arguments that each kind needs, and those that it takes besides
 
 
+def _corrupt_each_label(
+    labels: Any, kind: str, noise_rate: ArrayLike | None, generator: Generator, exact: bool
+) -> NoisyLabels:
+    given = torch.as_tensor(labels)
+    if given.ndim != 2 or not given.numel():
+        raise InvalidValueError(
+            f"{kind} noise takes multi-label data, a matrix of labels 0 and 1; got shape "
+            f"{tuple(given.shape)}"
+        )
+    clean = check_targets(given).long().to(generator.device)
+    is_noisy = changed_labels(clean, kind, noise_rate, generator, exact=exact)
+    noisy = torch.where(is_noisy, 1 - clean, clean)
+    return NoisyLabels(
+        labels=noisy.to(given.device),
+        is_noisy=is_noisy.to(given.device),
+        noise_rate=float(is_noisy.sum() / (clean >= 0).sum().clamp(min=1)),
+        transition=realized_transitions(noisy, clean).to(given.device),
+    )
+
+
 def _check_options(kind: str, given: set[str]) -> None:
     if kind not in _ALLOWED:
-        raise InvalidValueError(f"`kind` must be one of {', '.join(NOISE_KINDS)}, got {kind!r}")
+        kinds = ", ".join((*NOISE_KINDS, *LABEL_NOISE_KINDS))
+        raise InvalidValueError(f"`kind` must be one of {kinds}, got {kind!r}")
     needed, optional = _ALLOWED[kind]
     missing, foreign = sorted(needed - given), sorted(given - needed - optional)
     if missing:
@@ -210,7 +259,7 @@ def _agreed_classes(kind: str, num_classes: int | None, **shown: Tensor | None) 
     return c
 
 
-def _check_rate(kind: str, noise_rate: float | None, c: int, include_self: bool) -> float:
+def _check_rate(kind: str, noise_rate: Any, c: int, include_self: bool) -> float:
     if noise_rate is None:
         return 0.0
     if kind == "classifier" or include_self:  # the rate of replacement, not of change

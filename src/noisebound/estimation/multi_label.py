@@ -21,8 +21,9 @@ from torch import Tensor
 from noisebound.checks import (
     ArrayLike,
     as_float64,
+    check_label_probabilities,
+    check_label_transitions,
     check_targets,
-    check_transition,
     frames_to_caller,
 )
 from noisebound.errors import InvalidValueError
@@ -182,7 +183,8 @@ def find_label_suspects(
 ) -> MultiLabelSuspects:
     """Return the suspects of multi-label data; see `find_suspects`."""
     predicted, observed = _check(probs, labels)
-    matrices = _check_transitions(transition, observed.shape[1])
+    count = observed.shape[1]
+    matrices = None if transition is None else check_label_transitions(transition, count).cpu()
     score = torch.full(observed.shape, -torch.inf, dtype=torch.float64)
     unknown = []
     for k, (p, y) in enumerate(_each_label(predicted, observed)):
@@ -294,16 +296,12 @@ def _check(
     probs: ArrayLike, labels: ArrayLike
 ) -> tuple[Float64[Tensor, "n labels"], Int64[Tensor, "n labels"]]:
     """Return predictions and labels on the CPU; refuse those that are not multi-label data."""
-    predicted, given = as_float64(probs).detach().cpu(), torch.as_tensor(labels).detach().cpu()
-    if predicted.ndim != 2 or given.shape != predicted.shape:
+    predicted = check_label_probabilities(probs).detach().cpu()
+    given = torch.as_tensor(labels).detach().cpu()
+    if given.shape != predicted.shape:
         raise InvalidValueError(
             "multi-label `probs` and `labels` must have the same shape [examples, labels], got "
             f"{tuple(predicted.shape)} and {tuple(given.shape)}"
-        )
-    if not bool(((predicted >= 0) & (predicted <= 1)).all()):
-        raise InvalidValueError(
-            "multi-label `probs` must be probabilities in [0, 1], such as sigmoid(logits), got "
-            f"{predicted.min():g} to {predicted.max():g}"
         )
     observed = check_targets(given).long()
     present, absent = ((observed == value).sum(0) for value in (1, 0))
@@ -320,18 +318,3 @@ def _check(
             f"each label must be given for at least {FEWEST_JUDGED} examples, got {fewest}"
         )
     return predicted, observed
-
-
-def _check_transitions(
-    transition: ArrayLike | None, num_labels: int
-) -> Float64[Tensor, "labels 2 2"] | None:
-    """Return one matrix per label."""
-    if transition is None:
-        return None
-    given = as_float64(transition).detach().cpu()
-    if given.shape not in ((2, 2), (num_labels, 2, 2)):
-        raise InvalidValueError(
-            f"multi-label `transition` must have shape (2, 2) or ({num_labels}, 2, 2), got "
-            f"{tuple(given.shape)}"
-        )
-    return torch.stack([check_transition(each) for each in given.expand(num_labels, 2, 2)])

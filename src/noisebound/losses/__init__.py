@@ -24,6 +24,11 @@ from noisebound.losses.likelihood import (
     TaylorCrossEntropy as TaylorCrossEntropy,
 )
 from noisebound.losses.loss import LikelihoodLoss as LikelihoodLoss, Loss as Loss
+from noisebound.losses.per_label import (
+    AsymmetricFocal as AsymmetricFocal,
+    BinaryCrossEntropy as BinaryCrossEntropy,
+    PerLabel as PerLabel,
+)
 from noisebound.losses.whole_prediction import (
     ActivePassive as ActivePassive,
     Bootstrapping as Bootstrapping,
