@@ -72,14 +72,16 @@ class Examples:
         top 5 of no more than five classes are None.
         """
         logits = self._logits(model)
-        labels, classes = self._data.labels.to(logits.device), logits.shape[1]
+        labels = self._data.labels.to(logits.device)
         with _evaluating(criterion):
             loss = criterion(logits, labels).item()
-        hits = logits.topk(min(5, classes), dim=1).indices == labels[:, None]
+        top5 = None
+        if logits.shape[1] > 5:
+            top5 = (logits.topk(5).indices == labels[:, None]).sum().item() / len(labels)
         return {
             "loss": loss if math.isfinite(loss) else None,
-            "top1": hits[:, 0].double().mean().item(),
-            "top5": hits.any(1).double().mean().item() if classes > 5 else None,
+            "top1": (logits.argmax(1) == labels).sum().item() / len(labels),
+            "top5": top5,
         }
 
     @torch.no_grad()
