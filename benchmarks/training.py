@@ -26,7 +26,7 @@ from noisebound.models import create_model, linear, mlp
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import OneDevice
-from noisebound.training.evaluation import Examples
+from noisebound.training.evaluation import EvaluationSet
 from noisebound.training.loop import Training
 from noisebound.training.objective import make_objective
 from noisebound.training.state import initial_state
@@ -108,7 +108,7 @@ def our_loop(setting: Setting, loss: str) -> Callable[[], None]:
     objective = make_objective(config, CLASSES, setting.examples, GivenRate(0.4, CLASSES))
     model = setting.network(setting.shape, CLASSES)
     state = initial_state(model, objective, config, setting.examples, devices)
-    others = Examples(left_out, data.normalization, devices)
+    others = EvaluationSet(left_out, data.normalization, devices)
     epochs = Training(state, objective, data, config, devices).epochs()
 
     def train() -> None:

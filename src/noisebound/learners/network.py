@@ -12,7 +12,7 @@ from noisebound.learners.learner import Staged
 from noisebound.training.config import LearnerName, TrainingConfig
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import Devices
-from noisebound.training.evaluation import Examples
+from noisebound.training.evaluation import EvaluationSet
 from noisebound.training.loop import Training
 from noisebound.training.objective import Objective
 from noisebound.training.state import initial_state
@@ -71,7 +71,7 @@ class Network:
         config = self.config.model_copy(update={"measure_every": self.config.epochs, "seed": seed})
         training = self._training(data, config)
         fewest = config.epochs if self.fewest_epochs is None else self.fewest_epochs
-        judged = [Examples(other, data.normalization, self.devices) for other in others]
+        judged = [EvaluationSet(other, data.normalization, self.devices) for other in others]
         found: list[list[torch.Tensor]] = [[] for _ in others]
         agreement: list[float] = []
         for metrics in training.epochs():

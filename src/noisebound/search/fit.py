@@ -36,7 +36,7 @@ from noisebound.search.search import Search, Searched, prepared
 from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import first_rank_does
-from noisebound.training.evaluation import Evaluator, Examples
+from noisebound.training.evaluation import EvaluationSet, Evaluator
 from noisebound.training.fine_tuning import FineTuned
 from noisebound.training.loop import Training
 from noisebound.training.metrics import Display, EpochMetrics
@@ -208,7 +208,7 @@ def _evaluated(plan: Plan, model: nn.Module, session: Session) -> EpochMetrics:
     whole, devices, loss = plan.whole, session.devices, CrossEntropy()
     found: dict[str, Any] = Evaluator(whole, loss, devices).evaluate(model, None)
     some = some_examples(whole.train, plan.config.seed)
-    own = Examples(some, whole.normalization, devices).evaluate(model, loss)
+    own = EvaluationSet(some, whole.normalization, devices).evaluate(model, loss)
     epoch = session.history[-1].epoch if session.history else 1
     return EpochMetrics(epoch=epoch, learning_rate=0.0, train_loss=own["loss"] or 0.0, **found)
 

@@ -39,7 +39,7 @@ class Evaluator:
             wrong = train.subset(is_wrong) if is_wrong.any() else None
         splits = {"validation": data.validation, "test": data.test, "mislabeled": wrong}
         self._splits = {
-            name: Examples(split, data.normalization, devices)
+            name: EvaluationSet(split, data.normalization, devices)
             for name, split in splits.items()
             if split is not None
         }
@@ -55,7 +55,7 @@ class Evaluator:
         return metrics
 
 
-class Examples:
+class EvaluationSet:
     """A data set that is evaluated once or after every epoch; small inputs are normalized once."""
 
     def __init__(self, data: Dataset, normalization: Normalization, devices: Devices) -> None:

@@ -39,7 +39,7 @@ from noisebound.search.problem import Problem, known_noise
 from noisebound.training import TrainingConfig
 from noisebound.training.data import TrainingData, normalization_of
 from noisebound.training.devices import OneDevice
-from noisebound.training.evaluation import Examples
+from noisebound.training.evaluation import EvaluationSet
 from noisebound.training.loop import Training
 from noisebound.training.objective import Objective, make_criterion, make_objective
 from noisebound.training.session import Session
@@ -130,7 +130,7 @@ def probabilities(
     assert scaling.normalization is not None
     labels = torch.zeros(len(inputs), dtype=torch.int64)
     data = Dataset(inputs, labels, _class_names(estimator))
-    examples = Examples(data, scaling.normalization, _devices(estimator))
+    examples = EvaluationSet(data, scaling.normalization, _devices(estimator))
     return examples.logits(estimator.network_).softmax(1)
 
 
