@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from noisebound.data import Dataset, Splits
-from noisebound.pages.closeness import closeness_sections
+from noisebound.pages.suspects import closeness_sections
 
 
 def closeness_of(inputs, labels, **parts):

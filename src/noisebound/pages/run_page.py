@@ -10,9 +10,13 @@ from torch import Tensor
 
 from noisebound.data import Dataset, Splits
 from noisebound.errors import DataError, RunError
-from noisebound.estimation import EstimatedNoise, GivenRate, GivenTransition, Noise
-from noisebound.pages.annotators import annotators_section
-from noisebound.pages.closeness import closeness_sections
+from noisebound.estimation import (
+    AnnotatorEstimate,
+    EstimatedNoise,
+    GivenRate,
+    GivenTransition,
+    Noise,
+)
 from noisebound.pages.page import Code, Fact, Page, Picture, Section
 from noisebound.pages.plots import (
     draw_accuracies,
@@ -21,11 +25,20 @@ from noisebound.pages.plots import (
     one_panel,
     short_label,
 )
-from noisebound.pages.suspects import suspects_section
-from noisebound.pages.table import Cell, Row, Table, confusions, number_cell
+from noisebound.pages.suspects import closeness_sections, suspects_section
+from noisebound.pages.table import EMPTY, Cell, Row, Table, confusions, number_cell
 from noisebound.runs import Run
+from noisebound.runs.judgment import annotators_frame
 from noisebound.search.choice import Choice
 from noisebound.training.metrics import METRIC_LABELS
+
+_MATRICES = 12  # annotators with a heat map of their own; heuristic
+_COMPARED = 20  # annotators in the table of pairs; more do not fit on a page
+
+_ANNOTATOR_NOTES = (
+    "wrong: the estimated share of the annotator's labels that are wrong",
+    "agreement: with the other annotators, beyond chance; 1 is full agreement (Cohen's kappa)",
+)
 
 
 def run_page(run: Run, splits: Splits | None = None, command: str | None = None) -> Page:
@@ -53,7 +66,7 @@ def run_page(run: Run, splits: Splits | None = None, command: str | None = None)
     sections += [*_checks_sections(run), *_choice_sections(run), *noise_sections(run, splits)]
     if (annotators := run.result.of_annotators) is not None:
         classes = run.saved_model.card.class_names
-        sections.append(annotators_section(annotators, classes))
+        sections.append(_annotators_section(annotators, classes))
     sections += _suspects_sections(run, splits)
     sections += [] if splits is None else closeness_sections(splits)
     sections.append(repeat_section([run], command))
@@ -260,6 +273,50 @@ def _noise_in_words(run: Run, noise: Noise) -> str:
         words.append(f"{noise.estimate.words} To know the rate to ±3 points, check")
         words.append(f"{noise.estimate.labels_to_check:,} labels by hand.")
     return " ".join(words)
+
+
+def _annotators_section(found: AnnotatorEstimate, class_names: Sequence[str]) -> Section:
+    """Return the section on the annotators of a run."""
+    who = f"{len(found.names):,} annotators" if found.are_named else "Unknown annotators"
+    words = f"{who} gave {int(found.counts.sum()):,} labels to the examples that were trained on."
+    order = found.counts.argsort(descending=True, stable=True).tolist()
+    titles, tables = {0: "Labels by all annotators"}, [_annotator_table(found, class_names)]
+    if found.are_named:
+        titles = {each: f"Labels by {found.names[each]}" for each in order[:_MATRICES]}
+        tables.append(_disagreement(found, order[:_COMPARED]))
+    folded = [
+        confusions(title, "label", "true class", class_names, found.transitions[each].tolist())
+        for each, title in titles.items()
+    ]
+    return Section("The annotators", words, tables, folded=folded)
+
+
+def _annotator_table(found: AnnotatorEstimate, class_names: Sequence[str]) -> Table:
+    rows = []
+    for each in annotators_frame(found, class_names).iter_rows():
+        name, count, rate, low, high, kappa, mistake = each
+        numbers = number_cell(count, ",d"), number_cell(rate, ".1%")
+        interval = Cell(f"{low:.1%} to {high:.1%}", "", low)
+        cells = (*numbers, interval, number_cell(kappa, ".2f"), Cell(mistake or "–"))
+        rows.append(Row(name, cells))
+    header = ("annotator", "labels", "wrong", "95% interval", "agreement", "most frequent mistake")
+    return Table("annotators", "Annotators", header, tuple(rows), notes=_ANNOTATOR_NOTES)
+
+
+def _disagreement(found: AnnotatorEstimate, shown: Sequence[int]) -> Table:
+    """Return how often two annotators give the same label, as a heat map of disagreement."""
+    rows = []
+    for one in shown:
+        cells = []
+        for other in shown:
+            share = float(found.pairwise_agreement[one, other])
+            is_known = one != other and share == share
+            shade = 1 - share
+            cells.append(Cell(f"{100 * shade:.0f}", "", shade, share=shade) if is_known else EMPTY)
+        rows.append(Row(found.names[one], tuple(cells)))
+    names = [found.names[each] for each in shown]
+    title = "Disagreement of two annotators on the examples that both labeled, %"
+    return Table("disagreement", title, ("annotator", *names), tuple(rows))
 
 
 def _suspects_sections(run: Run, splits: Splits | None) -> list[Section]:
