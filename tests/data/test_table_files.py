@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 from noisebound.data import DataError, load
-from noisebound.data.files import UNPACKED_VARIABLE
 
 DRINKS = ("caf\xe9", "th\xe9")
 ROWS = [f"{i % 7}.5,{DRINKS[i % 3 == 0]},{'u' if i % 2 else 'v'}" for i in range(40)]
@@ -103,10 +102,12 @@ def test_a_broken_excel_file(tmp_path):
 def test_a_compressed_table_that_would_fill_the_disk(tmp_path, monkeypatch):
     rows = b"0.0,u\n1.0,v\n" * 50_000
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"a,y\n" + rows))
-    monkeypatch.setenv(UNPACKED_VARIABLE, "100K")
-    with pytest.raises(DataError, match=rf"would unpack to .* or more.*{UNPACKED_VARIABLE}"):
+    monkeypatch.setattr("noisebound.data.files._ALWAYS_ALLOWED", 100_000)
+    with pytest.raises(
+        DataError, match=r"would unpack to .* or more.*: if you trust it, unpack it"
+    ):
         load(tmp_path / "x.csv.gz", target="y")
-    monkeypatch.setenv(UNPACKED_VARIABLE, "1M")
+    monkeypatch.setattr("noisebound.data.files._ALWAYS_ALLOWED", 1_000_000)
     assert len(load(tmp_path / "x.csv.gz", target="y").train) == 100_000
 
 

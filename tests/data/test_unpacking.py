@@ -22,12 +22,12 @@ ZEROS = 32 * 10**6  # bytes, which deflate stores in a thousandth of that
 @pytest.fixture
 def low_limit(monkeypatch):
     """Half a megabyte stands in for the gigabyte that is always allowed."""
-    monkeypatch.setenv("NOISEBOUND_MAX_UNPACKED", "500k")
+    monkeypatch.setattr("noisebound.data.files._ALWAYS_ALLOWED", 500_000)
 
 
 def test_archive_bombs_are_refused():
     for packed, unpacked in ((200_000, 1.3e9), (180_000, 2.1e9), (300_000, 4.2e9)):
-        with pytest.raises(DataError, match=r"x of .* kB would unpack to .*=[235]G$"):
+        with pytest.raises(DataError, match=r"x of .* kB would unpack to .* without compression$"):
             check_unpacked("x", packed, int(unpacked))
 
 
@@ -36,13 +36,7 @@ def test_honest_files_are_not_refused(packed, unpacked):
     check_unpacked("x", packed, unpacked)
 
 
-def test_an_invalid_limit_is_refused(monkeypatch):
-    monkeypatch.setenv("NOISEBOUND_MAX_UNPACKED", "lots")
-    with pytest.raises(ValueError, match=r"NOISEBOUND_MAX_UNPACKED must be .* 8G, got 'lots'"):
-        check_unpacked("x", 1, 1)
-
-
-def test_npz(tmp_path, low_limit, monkeypatch):
+def test_npz(tmp_path, low_limit):
     path = tmp_path / "a.npz"
     np.savez_compressed(path, X=np.zeros((4, ZEROS // 4), np.uint8), y=[0, 1, 0, 1])
     before = anonymous_bytes()
@@ -51,7 +45,7 @@ def test_npz(tmp_path, low_limit, monkeypatch):
     ):
         load(path)
     assert anonymous_bytes() - before < ZEROS / 4
-    monkeypatch.setenv("NOISEBOUND_MAX_UNPACKED", "1G")
+    np.savez(path, X=np.zeros((4, ZEROS // 4), np.uint8), y=[0, 1, 0, 1])
     assert len(load(path).train) == 4
 
 

@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import io
 import os
-import re
 import shutil
 import tarfile
 import zipfile
@@ -19,9 +18,7 @@ from typing import BinaryIO, NamedTuple
 import pooch
 from rich.filesize import decimal
 
-from noisebound.errors import DataError, InvalidValueError, MissingExtraError
-
-UNPACKED_VARIABLE = "NOISEBOUND_MAX_UNPACKED"
+from noisebound.errors import DataError, MissingExtraError
 
 _ALWAYS_ALLOWED = 2**30  # bytes; heuristic: this fits into the memory of any machine
 _USUAL_RATIO = 100  # heuristic: text and images compress 2 to 20 times, a file of zeros 1,000 times
@@ -50,22 +47,13 @@ def as_data_error(name: str | Path, remedy: str = "fetch it again") -> Iterator[
 def check_unpacked(name: str, packed: int, unpacked: int) -> None:
     """Raise a `DataError` if a file would unpack to over 100 times its size and over a gigabyte.
 
-    A few kilobytes can claim to hold gigabytes. The environment variable
-    ``NOISEBOUND_MAX_UNPACKED``, such as 8G, replaces the gigabyte. Sizes are in bytes.
+    A few kilobytes can claim to hold gigabytes. Sizes are in bytes.
     """
-    text = os.environ.get(UNPACKED_VARIABLE) or str(_ALWAYS_ALLOWED)
-    match = re.fullmatch(r"(\d{1,15})([KMGT]?)", text.strip().upper())
-    if match is None:
-        raise InvalidValueError(
-            f"the environment variable {UNPACKED_VARIABLE} must be a number such as 8G, got "
-            f"{text!r}"
-        )
-    limit = max(int(match[1]) * 1000 ** " KMGT".index(match[2] or " "), _USUAL_RATIO * packed)
+    limit = max(_ALWAYS_ALLOWED, _USUAL_RATIO * packed)
     if unpacked > limit:
         raise DataError(
             f"{name} of {decimal(packed)} would unpack to {decimal(unpacked)} or more, over the "
-            f"limit of {decimal(limit)}: if you trust it and have the memory, raise the limit by "
-            f"the environment variable, as in {UNPACKED_VARIABLE}={-(-unpacked // 10**9)}G"
+            f"limit of {decimal(limit)}: if you trust it, unpack it, or save it without compression"
         )
 
 
