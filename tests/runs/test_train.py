@@ -208,15 +208,6 @@ def test_other_data_is_noticed_when_all_is_done(tmp_path):
         train_run(noisy_clouds(seed=9), TrainingConfig(**QUICK), tmp_path / "run", resume=True)
 
 
-def test_lost_measurements_are_noticed(tmp_path):
-    config = TrainingConfig(**QUICK)
-    train_run(noisy_clouds(), config, tmp_path / "run")
-    (tmp_path / "run" / "result.json").unlink()
-    (tmp_path / "run" / "metrics.jsonl").write_text("")
-    with pytest.raises(ValueError, match=r"metrics\.jsonl lacks epochs"):
-        train_run(noisy_clouds(), config, tmp_path / "run", resume=True)
-
-
 def test_a_failed_start_leaves_the_folder_free(tmp_path):
     with pytest.raises(ValueError, match="these inputs are features"):
         train_run(noisy_clouds(), TrainingConfig(**QUICK, augment=True), tmp_path / "run")

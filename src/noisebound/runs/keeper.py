@@ -4,10 +4,10 @@ Checkpoints are written atomically, and nothing is pickled.
 """
 
 import json
-import math
 import time
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from noisebound.errors import DataError, RunError
 from noisebound.estimation import OutOfFold
 from noisebound.runs.folder import RunFolder, write_model
-from noisebound.system.files import load_tensors, save_tensors, sync, write_text
+from noisebound.system.files import load_tensors, save_tensors, write_text
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
 from noisebound.training.metrics import EpochMetrics
@@ -28,7 +28,7 @@ _KEPT = 2  # checkpoints: if the last is damaged, the one before it serves
 
 
 class CheckpointWarning(UserWarning):
-    """A run goes back to an earlier checkpoint, because later files are damaged."""
+    """A run goes back to an earlier checkpoint, because a later one is damaged."""
 
 
 @dataclass(eq=False)
@@ -40,6 +40,7 @@ class FolderKeeper(Keeper):
     identity: str  # files of a run with another one are not used
     devices: Devices
     checkpoint_seconds: float
+    _history: list[EpochMetrics] = field(default_factory=list)
     _has_begun: bool = False
     _saved_at: float = 0.0
 
@@ -56,39 +57,28 @@ class FolderKeeper(Keeper):
         save_tensors(self.folder.out_of_fold(name), tensors, about)
 
     def resume(self, state: TrainingState) -> list[EpochMetrics]:
-        known = read_metrics(self.folder.metrics, until_damage=True)
-        newest = max(_checkpoints(self.folder.checkpoints), default=0)
-        if newest > 0 and not known:
-            raise RunError(
-                f"{self.folder.metrics} lacks epochs that the checkpoint has: restore it, or begin "
-                "anew in another folder"
-            )
-        load_checkpoint(self.folder.checkpoints, state, self.identity, last_epoch=len(known))
-        if newest > len(known) and self.devices.is_global_zero:
-            warnings.warn(
-                f"{self.folder.metrics} has {len(known)} whole lines and the newest checkpoint is "
-                f"of epoch {newest}: going back to epoch {state.epoch}",
-                CheckpointWarning,
-                stacklevel=2,
-            )
+        self._history = load_checkpoint(self.folder.checkpoints, state, self.identity)
+        if self._history and self.devices.is_global_zero:
+            self._write_history()
         self._saved_at = time.monotonic()
         self.devices.barrier()  # all ranks have read before one writes
-        return known[: state.epoch]
+        return self._history.copy()
 
     def keep_epoch(self, state: TrainingState, metrics: EpochMetrics, *, is_last: bool) -> None:
-        path = self.folder.metrics
         if not self._has_begun:
             write_model(self.folder.config, self.config)
-            kept = read_metrics(path, until_damage=True)
-            kept = kept[: metrics.epoch - 1]  # later epochs are done again
-            write_text(path, "".join(map(_line, kept)))
+            self._write_history()
             self._has_begun = True
-        with path.open("a", encoding="utf-8") as file:
+        self._history.append(metrics)
+        with self.folder.metrics.open("a", encoding="utf-8") as file:
             file.write(_line(metrics))
         if is_last or time.monotonic() - self._saved_at >= self.checkpoint_seconds:
-            sync(path)  # first, so that no checkpoint is ahead of the metrics
-            save_checkpoint(self.folder.checkpoints, state, self.identity)
+            save_checkpoint(self.folder.checkpoints, state, self.identity, self._history)
             self._saved_at = time.monotonic()
+
+    def _write_history(self) -> None:
+        """Write the metrics up to the checkpoint: later epochs are done again."""
+        write_text(self.folder.metrics, "".join(map(_line, self._history)))
 
 
 def _tensors(found: OutOfFold, prefix: str = "") -> dict[str, Tensor]:
@@ -119,27 +109,20 @@ def read_out_of_fold(
     return OutOfFold(**train, annotators=names, validation=validation)
 
 
-def read_metrics(path: Path, *, until_damage: bool = False) -> list[EpochMetrics]:
-    """Return the metrics of every epoch; an unfinished last line is left out.
-
-    Raises:
-        DataError: another line is damaged, unless the epochs ``until_damage`` are asked for
-    """
+def read_metrics(path: Path) -> list[EpochMetrics]:
+    """Return the metrics of every epoch; an unfinished last line is left out."""
     history: list[EpochMetrics] = []
-    *lines, rest = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    for number, line in enumerate([*lines, rest] if rest else lines, start=1):
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    for number, line in enumerate(lines, start=1):
         try:
-            metrics = EpochMetrics.model_validate_json(line)
-            if metrics.epoch != number:
-                raise ValueError(f"it is of epoch {metrics.epoch}")
+            history.append(EpochMetrics.model_validate_json(line))
+            if history[-1].epoch != number:
+                raise ValueError(f"it is of epoch {history[-1].epoch}")
         except ValueError as error:
-            if until_damage or number > len(lines):
-                break
             raise DataError(
                 f"{path} is damaged in line {number}, or of another version of noisebound: "
                 f"{error}; restore it"
             ) from error
-        history.append(metrics)
     return history
 
 
@@ -147,28 +130,27 @@ def _line(metrics: EpochMetrics) -> str:
     return f"{json.dumps(metrics.model_dump(), allow_nan=False)}\n"
 
 
-def save_checkpoint(folder: Path, state: TrainingState, identity: str) -> None:
+def save_checkpoint(
+    folder: Path, state: TrainingState, identity: str, history: Sequence[EpochMetrics] = ()
+) -> None:
     """Write the state after its last epoch, and keep only one earlier checkpoint.
 
     Checkpoints of later epochs stay: they exist where a run had to go back.
     """
-    about = {"identity": identity, **state.about()}
+    metrics = [each.model_dump() for each in history]
+    about = {"identity": identity, "history": metrics, **state.about()}
     save_tensors(folder / f"epoch-{state.epoch:06}.safetensors", state.tensors(), about)
     known = [path for epoch, path in _checkpoints(folder).items() if epoch <= state.epoch]
     for old in known[:-_KEPT]:
         old.unlink()
 
 
-def load_checkpoint(
-    folder: Path, state: TrainingState, identity: str, last_epoch: float = math.inf
-) -> bool:
-    """Restore the newest whole checkpoint up to an epoch, and return whether there is one.
+def load_checkpoint(folder: Path, state: TrainingState, identity: str) -> list[EpochMetrics]:
+    """Restore the newest whole checkpoint, if there is one, and return the metrics until then.
 
     A checkpoint of a run with another hash is refused.
     """
-    for epoch, path in reversed(_checkpoints(folder).items()):
-        if epoch > last_epoch:
-            continue
+    for path in reversed(_checkpoints(folder).values()):
         try:
             tensors, about = load_tensors(path)
         except (OSError, DataError) as error:
@@ -184,8 +166,8 @@ def load_checkpoint(
                 "same ones, or choose another folder: `out`"
             )
         state.restore(tensors, about)
-        return True
-    return False
+        return [EpochMetrics.model_validate(each) for each in about["history"]]
+    return []
 
 
 def _checkpoints(folder: Path) -> dict[int, Path]:
