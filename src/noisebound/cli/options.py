@@ -86,12 +86,12 @@ class ReadingFlags(ReadingOptions):
         """Return a run and its training data, by default from where the run read it."""
         from noisebound.runs import load_run
 
-        run, options = load_run(path), None if data is None else self.options
         if data is None:
             self.refuse_all_but("data_dir", "id", what="a run without DATA")
-            if self.data_dir is not None:
-                known = run.folder.read_origin().options
-                options = known.model_copy(update={"data_dir": self.data_dir})
+        run, options = load_run(path), None if data is None else self.options
+        if data is None and self.data_dir is not None:
+            known = run.folder.read_origin().options
+            options = known.model_copy(update={"data_dir": self.data_dir})
         return run, run.training_data(data, options).named_by(self.id)
 
 
