@@ -8,6 +8,7 @@ from noisebound.lazy import import_when_used
 if TYPE_CHECKING:
     from noisebound.averaging import AveragedWeights as AveragedWeights
     from noisebound.bayes_risk import BoundSearchWarning as BoundSearchWarning
+    from noisebound.border_bound import border_bound as border_bound
     from noisebound.bounded import (
         BoundedLoss as BoundedLoss,
         ClassCountWarning as ClassCountWarning,
@@ -43,12 +44,14 @@ if TYPE_CHECKING:
         MultiLabelEstimate as MultiLabelEstimate,
         MultiLabelSuspects as MultiLabelSuspects,
         NoiseEstimate as NoiseEstimate,
+        PixelSuspects as PixelSuspects,
         Suspects as Suspects,
         TokenSuspects as TokenSuspects,
         UnknownNoiseWarning as UnknownNoiseWarning,
         clean_score as clean_score,
         estimate_annotators as estimate_annotators,
         estimate_noise as estimate_noise,
+        find_pixel_suspects as find_pixel_suspects,
         find_suspects as find_suspects,
         measured_floor as measured_floor,
     )

@@ -34,6 +34,15 @@ def as_float64(values: ArrayLike) -> Tensor:
     return torch.as_tensor(values, dtype=torch.float64)
 
 
+def as_array(values: Any) -> NDArray[Any]:
+    """Return an array, also of a tensor in half precision or on a device."""
+    if not isinstance(values, Tensor):
+        return np.asarray(values)
+    values = values.detach().cpu()
+    half = (torch.bfloat16, torch.float16)
+    return np.asarray((values.float() if values.dtype in half else values).numpy())
+
+
 def check_count(name: str, value: int, least: int = 1) -> int:
     """Return ``value``, a whole number of at least ``least``."""
     if isinstance(value, bool) or not math.isfinite(value) or int(value) != value:

@@ -47,6 +47,11 @@ if TYPE_CHECKING:
         UnknownNoise as UnknownNoise,
         UnknownNoiseWarning as UnknownNoiseWarning,
     )
+    from noisebound.estimation.pixels import (
+        PixelSuspects as PixelSuspects,
+        Region as Region,
+        find_pixel_suspects as find_pixel_suspects,
+    )
     from noisebound.estimation.predictions import OutOfFold as OutOfFold
     from noisebound.estimation.suspects import (
         Suspects as Suspects,

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
-from numpy.typing import NDArray
 from torch import Tensor
 
-from noisebound.checks import ArrayLike
+from noisebound.checks import ArrayLike, as_array
 from noisebound.errors import InvalidTypeError, InvalidValueError
 
 IGNORED = -100
@@ -57,7 +56,7 @@ def join(probs: Any, labels: Any, name: str = "probs") -> JoinedTokens:
     rows, given, places = [], [], []
     classes = np.shape(probs[0])[1]
     for sentence, (of_sentence, tags) in enumerate(zip(probs, labels, strict=True)):
-        array, observed = _array(of_sentence), _array(tags)
+        array, observed = as_array(of_sentence), as_array(tags)
         if array.ndim != 2 or array.shape[1] != classes:
             raise InvalidValueError(
                 f"`{name}` must have shape [tokens, {classes}] for each sentence, as for the "
@@ -84,11 +83,3 @@ def join(probs: Any, labels: Any, name: str = "probs") -> JoinedTokens:
         torch.from_numpy(np.concatenate(places)),
         len(rows),
     )
-
-
-def _array(values: Any) -> NDArray[Any]:
-    if not isinstance(values, Tensor):
-        return np.asarray(values)
-    values = values.detach().cpu()
-    half = (torch.bfloat16, torch.float16)
-    return np.asarray((values.float() if values.dtype in half else values).numpy())

@@ -201,6 +201,7 @@ class SuspectEvidence(NamedTuple):
     suspects: Suspects
     is_supported: bool  # the labels support noise that is independent of difficulty
     is_informed: bool = True  # the predictions depend on the labels
+    transition: Matrix | None = None  # the matrix, if the suspects are by Bayes' rule
 
 
 def suspects_by_evidence(
@@ -238,7 +239,8 @@ def _by_supported_noise(
         matrix = estimate.transition
         gain, distance = _fit_of_matrix(calibrated, learned, matrix)
         if gain > _CLEAR or distance < _MUCH_NEARER * even_distance:
-            return SuspectEvidence(suspects_through(calibrated, labels, matrix), True)
+            found = suspects_through(calibrated, labels, matrix)
+            return SuspectEvidence(found, is_supported=True, transition=matrix)
     rate = min(rate, differing)
     share = rate + _SEEN_AS_NOISE * (differing - rate)
     return SuspectEvidence(_least_probable(probs, calibrated, labels, share), even_gain > _CLEAR)
