@@ -100,8 +100,21 @@ def test_labels_that_were_not_given_count_for_nothing():
     kept = labels[:, 1] >= 0
     assert not suspects.probability[~kept, 1].any()
     assert len(suspects.ranking) == int((labels >= 0).sum())
-    alone = nb.find_suspects(PROBS[kept][:, :2], NOISY[kept][:, :2])
-    torch.testing.assert_close(suspects.score[kept, 1], alone.score[:, 1])
+    probs[~kept, 1] = 0.9
+    assert torch.equal(nb.find_suspects(probs, labels).score, suspects.score)
+
+
+def test_rates_of_rare_labels_are_drawn_to_the_mean():
+    """Chance differences between the labels shrink, and real ones stay."""
+    g = torch.Generator().manual_seed(1)
+    true = (torch.rand(1500, 12, generator=g) < 0.03).long()
+    probs = 0.02 + 0.96 * true + 0.01 * torch.rand(1500, 12, generator=g)
+    found = nb.estimate_noise(probs, nb.corrupt(true, "missing", 0.3, generator=g).labels)
+    assert found.missed.std() < 0.06  # by chance alone, it is 0.46 / sqrt(20) = 0.1
+    assert found.missed.mean().item() == pytest.approx(0.3, abs=0.07)
+    apart = torch.where(torch.arange(12) < 6, 0.1, 0.6)
+    found = nb.estimate_noise(probs, nb.corrupt(true, "missing", apart, generator=g).labels)
+    assert found.missed[6:].mean() - found.missed[:6].mean() > 0.35
 
 
 def test_a_label_that_the_model_knows_nothing_about_has_no_suspects():

@@ -9,7 +9,7 @@ which the observed labels are likeliest. From these follow the rates again.
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +38,12 @@ from noisebound.estimation.names import EstimationMethod
 from noisebound.estimation.noise import UnknownNoiseWarning
 from noisebound.estimation.predictions import FEWEST_JUDGED, Labels, Matrix, Probs, Values
 from noisebound.estimation.suspects import Suspects, suspects_of
+from noisebound.estimation.transitions import (
+    SUREST,
+    rate_of,
+    shrunk_to_mean,
+    surest_of_each_class,
+)
 from noisebound.estimation.trusted import labels_to_check
 
 _ROUNDS = 2  # of calibration; by `benchmarks/multi_label.py` on digits, a third changes nothing
@@ -149,7 +155,7 @@ def estimate_label_noise(
 ) -> MultiLabelEstimate:
     """Return the noise of multi-label data; see `estimate_noise`."""
     rounds = _ROUNDS if method == "agreement" else 0  # the others take noisy probabilities
-    found = [_of_label(p, y, method, rounds) for p, y in _each_label(*_check(probs, labels))]
+    found = _of_labels(list(_each_label(*_check(probs, labels))), method, rounds)
     by_label = tuple(each.estimate for each in found)
     weights = as_float64([each.diagnostics.examples for each in by_label])
     count = int(weights.sum())
@@ -185,19 +191,22 @@ def find_label_suspects(
     predicted, observed = _check(probs, labels)
     count = observed.shape[1]
     matrices = None if transition is None else check_label_transitions(transition, count).cpu()
+    columns = list(_each_label(predicted, observed))
     score = torch.full(observed.shape, -torch.inf, dtype=torch.float64)
     unknown = []
-    for k, (p, y) in enumerate(_each_label(predicted, observed)):
-        if matrices is not None:
-            true, matrix = p if corrected else _through(p, y, matrices[k]), matrices[k]
-            suspects = suspects_of(_two_classes(true), y, matrix)
-        else:
-            found = _of_label(p, y, "agreement", 0 if corrected else _ROUNDS)
-            suspects = suspects_of(_two_classes(found.true), y, found.estimate.transition)
-            if found.estimate.diagnostics.rejection is not None:
-                unknown.append(k)
-                # The ranking may still help, but none of these labels can be called wrong.
-                suspects = Suspects(suspects.score - suspects.score.max(), None).neutral()
+    if matrices is None:
+        found = _of_labels(columns, "agreement", 0 if corrected else _ROUNDS)
+        unknown = [k for k, each in enumerate(found) if each.is_unknown]
+        judged = [(each.true, each.estimate.transition) for each in found]
+    else:
+        judged = [
+            (p if corrected else _through(p, y, matrix), matrix)
+            for (p, y), matrix in zip(columns, matrices, strict=True)
+        ]
+    for k, ((true, matrix), (_, y)) in enumerate(zip(judged, columns, strict=True)):
+        suspects = suspects_of(_two_classes(true), y, matrix)
+        if k in unknown:  # the ranking may still help, but none of these labels can be called wrong
+            suspects = Suspects(suspects.score - suspects.score.max(), None).neutral()
         score[observed[:, k] >= 0, k] = suspects.score
     if unknown:
         warnings.warn(
@@ -215,6 +224,62 @@ class _LabelNoise(NamedTuple):
     estimate: NoiseEstimate
     intervals: Float64[Tensor, "2 2"]  # by true class
     true: Values
+
+    @property
+    def is_unknown(self) -> bool:
+        """True if the predictions have nothing to do with the labels."""
+        return self.estimate.diagnostics.rejection is not None
+
+
+def _of_labels(
+    columns: Sequence[tuple[Tensor, Tensor]], method: EstimationMethod, rounds: int
+) -> list[_LabelNoise]:
+    """Return the noise of all labels, with less sampling error in the rates of rare labels.
+
+    Empirical Bayes shrinks the rates of missed labels to their mean, as far as chance explains
+    their differences, and those of added labels to theirs.
+    """
+    found = [_of_label(*column, method, rounds) for column in columns]
+    if not rounds:
+        return found
+    rates = torch.stack([1 - each.estimate.transition.diagonal() for each in found])
+    totals = torch.stack([_judged(each.true) * (not each.is_unknown) for each in found])
+    shrunk = torch.stack([shrunk_to_mean(rates[:, k], totals[:, k]) for k in (0, 1)], dim=1)
+    return [
+        _with_rates(each, *column, rates)
+        for each, column, rates in zip(found, columns, shrunk, strict=True)
+    ]
+
+
+def _judged(true: Values) -> Float64[Tensor, " 2"]:
+    """Return how many of the surest examples give the rates of the classes absent and present."""
+    sureness, predicted = _two_classes(true).max(1)
+    surest = surest_of_each_class(sureness, predicted, 2, SUREST)
+    return predicted[surest].bincount(minlength=2).double()
+
+
+def _with_rates(
+    found: _LabelNoise, predicted: Values, labels: Labels, rates: Float64[Tensor, " 2"]
+) -> _LabelNoise:
+    """Return the noise of a label with other rates, of added and missed labels."""
+    matrix = torch.stack(
+        [torch.stack([1 - rates[0], rates[1]]), torch.stack([rates[0], 1 - rates[1]])]
+    )
+    true = _through(predicted, labels, matrix)
+    present = (true > 0.5).double().mean()
+    prior = torch.stack([1 - present, present])
+    rate, (low, high) = rate_of(matrix, prior), found.estimate.interval
+    estimate = replace(
+        found.estimate,
+        noise_rate=rate,
+        transition=matrix,
+        class_prior=prior,
+        interval=(min(low, rate), max(high, rate)),
+        labels_to_check=labels_to_check(rate, len(labels)),
+    )
+    lows, highs = found.intervals.unbind(1)
+    intervals = torch.stack([lows.minimum(rates), highs.maximum(rates)], dim=1)
+    return _LabelNoise(estimate, intervals, true)
 
 
 def _of_label(

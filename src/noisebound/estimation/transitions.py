@@ -16,7 +16,14 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from noisebound.errors import MissingExtraError
-from noisebound.estimation.predictions import NUMBERS_AT_ONCE, Labels, Matrix, PerClass, Probs
+from noisebound.estimation.predictions import (
+    NUMBERS_AT_ONCE,
+    Labels,
+    Matrix,
+    PerClass,
+    Probs,
+    Values,
+)
 from noisebound.noise_models import symmetric_transition
 
 SUREST = 0.2  # chosen on the sixteen settings of `results/beyond`; not tried elsewhere
@@ -46,7 +53,7 @@ def agreement_transition(
     totals = counts.sum(0)
     # For a class that is never predicted, assume no noise.
     right = torch.where(totals > 0, counts.diagonal() / totals.clamp(min=1), 1.0)
-    rates = _shrunk_to_mean(1 - right, totals)
+    rates = shrunk_to_mean(1 - right, totals)
     return rates * _among_wrong(counts) + torch.diag(1 - rates)
 
 
@@ -63,7 +70,7 @@ def surest_of_each_class(
     return order[place < wanted[predicted[order]]]
 
 
-def _shrunk_to_mean(rates: PerClass, totals: PerClass) -> PerClass:
+def shrunk_to_mean(rates: Values, totals: Values) -> Values:
     """Shrink the rates to their mean; the variance is from DerSimonian and Laird (1986)."""
     known = totals > 0
     mean = (rates * totals).sum() / totals.sum()
